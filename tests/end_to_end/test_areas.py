@@ -53,6 +53,7 @@ def test_an_area_is_added_listed_and_removed(project: Project) -> None:
             "tiles": 4,
             "days": 2,
             "last_change": str(SECOND),
+            "fault": None,
         },
         {
             "name": "far off",
@@ -61,6 +62,7 @@ def test_an_area_is_added_listed_and_removed(project: Project) -> None:
             "tiles": 4,
             "days": 0,
             "last_change": None,
+            "fault": None,
         },
     ]
     listed = project.scrapy("areas", MAP).stdout.splitlines()
@@ -92,7 +94,7 @@ def test_an_area_is_added_listed_and_removed(project: Project) -> None:
         (["add", "base", "0,0", "999999999,1"], "a corner of 'base' is farther out than any map"),
         (["add", "a/b", "0,0", "1,1"], "'a/b' is no name of an area"),
         (["add", "base", "0,0", "1,1", "--layer", "cave"], f"map '{MAP}' has no layer 'cave'; it has 'day'"),
-        (["add", "base", "0,0", "9999,9999"], "area 'base' needs 390,625 tiles, and 16,384 are the most"),
+        (["add", "base", "0,0", "9999,9999"], "area 'base' is not added: it needs 390,625 tiles, and 16,384"),
         (["remove", "base"], f"map '{MAP}' has no area 'base'; it has none yet"),
         (["--layer", "day"], "--layer is for an area that is added"),
     ],
@@ -104,6 +106,39 @@ def test_what_cannot_be_is_one_line_and_changes_nothing(
     assert done.returncode == 2
     assert said in done.stderr
     assert not (project.data / "areas.toml").exists()
+
+
+def test_an_area_that_is_none_any_more_is_named_and_the_others_are_listed(project: Project) -> None:
+    project.scrapy("areas", MAP, "add", "my base", "0,0", "31,31")
+    file = project.data / "areas.toml"
+    entries = """
+[[{map}]]
+name = "old"
+layer = "cave"
+corners = [[0, 0], [31, 31]]
+
+# By hand.
+[[{map}]]
+name = "large"
+layer = "day"
+corners = [[0, 0], [9999, 9999]]
+"""
+    file.write_text(file.read_text() + entries.replace("{map}", MAP))
+    done = project.scrapy("areas", MAP, "--json")
+    assert [(row["name"], row["days"]) for row in json.loads(done.stdout)] == [
+        ("my base", 2),
+        ("old", 0),
+        ("large", 0),
+    ]
+    warnings = done.stderr.splitlines()
+    assert warnings[0].startswith(
+        f"warning: area 'old' of map '{MAP}' tells of no change: map '{MAP}' has no"
+    )
+    assert warnings[1].startswith(
+        f"warning: area 'large' of map '{MAP}' tells of no change: it needs 390,625"
+    )
+    project.scrapy("areas", MAP, "remove", "old")
+    assert "# By hand.\n" in file.read_text()
 
 
 def test_a_map_that_is_not_there_is_refused(project: Project) -> None:

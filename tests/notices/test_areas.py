@@ -26,6 +26,7 @@ from tileharvest.tiles.pyramid import Pyramid
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from datetime import date
+    from pathlib import Path
 
     from tests.notices.receiver import Receiver
 
@@ -95,6 +96,26 @@ def test_an_area_that_has_changed_is_named_with_a_link_and_a_picture(
 
 def test_a_change_elsewhere_is_no_occasion(told: Callable[..., list[str]]) -> None:
     assert told(THIRD, (BASE, FARM)) == []
+
+
+def test_a_change_is_told_where_the_history_cannot_say_whether_it_lies_in_an_area(
+    tmp_path: Path, world: World, received: Receiver
+) -> None:
+    broken = tmp_path / "history.sqlite"
+    broken.write_bytes(b"no database")
+    wishes = Wishes((Target(received.address()),), ("change",), VIEWER, (BASE, FARM))
+    report = Report(MAP, THIRD, {Outcome.UPDATED: 1}, None)
+    assert not tell(
+        report,
+        "today",
+        wishes,
+        lambda: History.open_read_only(f"sqlite:///{broken}"),
+        lambda: world.store,
+        20,
+    )
+    (message,) = received.posted
+    assert message.title == f"{MAP}, {THIRD}: 1 tile changed"
+    assert "it is not known whether a watched area has changed" in message.body
 
 
 def test_each_area_that_has_changed_is_named(told: Callable[..., list[str]]) -> None:

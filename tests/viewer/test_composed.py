@@ -263,11 +263,11 @@ def test_an_image_of_a_monstrous_size_is_left_out(world: World, caplog: pytest.L
 
 
 def test_tiles_of_a_monstrous_size_are_not_composed(world: World) -> None:
-    monstrous = Layer(DAY_LAYER, Pyramid(10), "png", tile_size=(384, 1_000_000))
+    monstrous = Layer(DAY_LAYER, Pyramid(10), "png", tile_size=(384, 16_000))
     world.harvest(FIRST, {A: picture()}, described=monstrous)
     with serving(world) as client:
         reply = composed(client, TOP, FIRST)
-    assert (reply.status, reply.error) == (404, "tiles of 384 x 1000000 pixels are not composed")
+    assert (reply.status, reply.error) == (404, "tiles of 384 x 16000 pixels are not composed")
 
 
 @pytest.mark.parametrize("tile", ["-1_-2_-2", "-1_6_2", "-9_-512_512"])

@@ -228,6 +228,21 @@ def test_a_feed_speaks_the_language_that_is_asked_for(client: Client, language: 
     )
 
 
+def test_each_layer_area_and_language_has_a_feed_of_its_own(client: Client) -> None:
+    asked: list[dict[str, str]] = [
+        {},
+        {"layer": DAY_LAYER},
+        {"layer": DAY_LAYER, "ground": "0,0,4,4"},
+        {"language": "zh"},
+        {"layer": DAY_LAYER, "language": "zh"},
+    ]
+    bodies = [client.get(f"{API}/events.atom", query).body for query in asked]
+    assert len({feedparser.parse(body).feed.id for body in bodies}) == len(asked)
+    # What is written in English and in Chinese are two entries, to who reads both.
+    english, chinese = ({entry.id for entry in feedparser.parse(bodies[at]).entries} for at in (1, 4))
+    assert english.isdisjoint(chinese)
+
+
 def test_a_language_that_is_not_there_is_refused(client: Client) -> None:
     reply = client.get(f"{API}/events.atom", {"language": "tlh"})
     assert (reply.status, reply.error) == (400, "language=tlh is not known; known are: en, zh")
@@ -305,5 +320,5 @@ def nearest(colour: Any) -> tuple[int, int, int, int]:
 
 
 def test_a_feed_shows_no_name_that_changes_how_its_text_reads() -> None:
-    about = Feed("m", None, "http://v/", "http://v/f", "\u202e1,2\x1b", "en")
+    about = Feed("m", None, "http://v/", "http://v/f", None, "\u202e1,2\x1b", "en")
     assert about.title == "m: what is new at \\u202e1,2\\x1b"

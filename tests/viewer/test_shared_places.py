@@ -217,6 +217,30 @@ def test_a_maps_own_viewer_is_the_address_that_is_told(world: World, tmp_path: A
         assert client.get(f"/oembed?url={asked}").json["provider_url"] == "https://maps.example.org/v/"
 
 
+def test_what_stands_behind_the_viewers_address_is_no_part_of_it(tmp_path: Any) -> None:
+    proxied = World(tmp_path)
+    proxied.maps_file.write_text(
+        f'[{MAP}]\nurl = "https://map.example.net/"\nviewer = "https://maps.example.org/v/#map=world"\n'
+    )
+    proxied.harvest(FIRST, {}, described=LAYER)
+    with serving(proxied) as client:
+        said = head(client, f"/s/{MAP}/{FIRST}/1,2,0")
+    assert said.meta["og:url"] == f"https://maps.example.org/v/s/{MAP}/{FIRST}/1,2,0?layer=day"
+
+
+def test_of_a_map_that_is_not_served_nothing_is_told(tmp_path: Any) -> None:
+    hidden = World(tmp_path)
+    hidden.maps_file.write_text(
+        '[other]\nurl = "https://other.example.net/"\n'
+        f'[{MAP}]\nurl = "https://map.example.net/"\nviewer = "https://secret.example.org/"\n'
+    )
+    with serving(hidden, only=["other"]) as client:
+        for host in ("elsewhere.example", "127.0.0.1"):
+            reply = client.get("/oembed", {"url": f"http://{host}/s/{MAP}/{FIRST}/1,2,0"})
+            assert reply.status == 404
+            assert "secret" not in reply.error
+
+
 def policy(client: Client, path: str) -> tuple[str, str | None]:
     headers = client.get(path).headers
     return headers["Content-Security-Policy"].partition("frame-ancestors ")[2], headers["X-Frame-Options"]

@@ -11,9 +11,9 @@ from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
 from tileharvest.commands.map_command import MapCommand
-from tileharvest.commands.terminal import write_answer, write_rows
+from tileharvest.commands.terminal import say, write_answer, write_rows
 from tileharvest.errors import ConfigurationError
-from tileharvest.history.area_changes import MOST_TILES, changed_in, rectangle_of_area
+from tileharvest.history.area_changes import changed_in, rectangle_of_area
 from tileharvest.history.outlines import map_outline
 from tileharvest.history.settings import open_history_for_reading
 from tileharvest.maps.named_areas import NamedArea, add_area, load_areas, remove_area
@@ -71,12 +71,17 @@ class Command(MapCommand, ScrapyCommand):
             if args[1:2] == ["add"]:
                 area = _parsed(outline, args[2], args[3:], opts.layer)
                 row = _row(history, outline, area)
+                if row["fault"]:
+                    raise ConfigurationError(f"area '{area.name}' is not added: {row['fault']}")
                 add_area(file, name, area)
                 write_answer(row, _added(name, row), as_json=opts.json)
                 return
             rows = [_row(history, outline, area) for area in load_areas(file).get(name, [])]
         nothing = f"map '{name}' has no area yet: scrapy areas {name} add AREA X,Z X,Z"
         write_rows(rows, _COLUMNS, as_json=opts.json, otherwise=nothing)
+        for row in rows:
+            if row["fault"]:
+                say(f"warning: area '{row['name']}' of map '{name}' tells of no change: {row['fault']}")
 
 
 def _parsed(outline: MapOutline, name: str, corners: list[str], layer: str | None) -> NamedArea:
@@ -106,26 +111,25 @@ def _layer(outline: MapOutline, area: NamedArea) -> LayerOutline:
 
 
 def _row(history: History, outline: MapOutline, area: NamedArea) -> dict[str, Any]:
-    """Tells an area to programs. Raises ConfigurationError for one that is too large."""
-    layer = _layer(outline, area)
-    rectangle = rectangle_of_area(area, layer, outline.renderer)
-    tiles = 0
+    """Tells an area to programs, with its `fault` where the map has no such area any more."""
+    tiles, fault = 0, None
     days: list[date] = []
-    if layer.zooms:
-        projection, zoom = layer.latest.projection, max(layer.zooms)
-        around = rectangle.ground(projection).tiles(zoom, layer.factor)
-        if len(around) > MOST_TILES:
-            raise ConfigurationError(
-                f"area '{area.name}' needs {len(around):,} tiles, and {MOST_TILES:,} are the most: make it"
-                " smaller, or several of it"
-            )
-        tiles = sum(rectangle.is_on(tile, projection, layer.factor) for tile in around)
+    try:
+        layer = _layer(outline, area)
+        rectangle = rectangle_of_area(area, layer, outline.renderer)
         days = list(changed_in(history, layer, rectangle, date.min))
+        if layer.zooms:
+            projection, zoom = layer.latest.projection, max(layer.zooms)
+            around = rectangle.ground(projection).tiles(zoom, layer.factor)
+            tiles = sum(rectangle.is_on(tile, projection, layer.factor) for tile in around)
+    except ConfigurationError as error:
+        fault = str(error)
     return {
         **msgspec.to_builtins(area),
         "tiles": tiles,
         "days": len(days),
         "last_change": days[-1].isoformat() if days else None,
+        "fault": fault,
     }
 
 

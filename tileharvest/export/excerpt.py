@@ -226,7 +226,11 @@ def _ground(
     if text is None or text == WHOLE:
         return None
     if text in named:
-        return rectangle_of_area(named[text], layer, outline.renderer).ground(layer.latest.projection)
+        try:
+            rectangle = rectangle_of_area(named[text], layer, outline.renderer)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"--area {text}: {error}") from None
+        return rectangle.ground(layer.latest.projection)
     if (found := _ZONE.fullmatch(text)) is not None:
         number = int(found[1] or 1)
         if not 1 <= number <= len(zones):

@@ -13,6 +13,7 @@ from PIL import ImageColor
 from tileharvest.errors import ConfigurationError
 from tileharvest.export.target import made_whole
 from tileharvest.pictures.bands import strips
+from tileharvest.pictures.difference import BACKGROUND
 from tileharvest.pictures.strips import JpegFile, PngFile, StripFile, TiffFile, write_strips
 
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ USUAL_MOST_PIXELS: Final = 1_000_000_000
 _QUALITY: Final = {"JPEG": 90, "WEBP": 90, "AVIF": 75}
 _THREADS: Final = 4
 """At most: each holds a tile or a strip in the memory."""
-_BACKGROUND: Final = "#1a1a1a"
-"""What Overviewer shows where there is no tile."""
 
 
 class Form(NamedTuple):
@@ -98,7 +97,7 @@ def background_of(said: str | None, described: str | None) -> tuple[int, int, in
 
     Raises ConfigurationError for a word of a person that is no colour.
     """
-    for colour in (said, described, _BACKGROUND):
+    for colour in (said, described, BACKGROUND):
         try:
             red, green, blue, *_ = ImageColor.getrgb(colour or "")
         except ValueError:
@@ -108,7 +107,7 @@ def background_of(said: str | None, described: str | None) -> tuple[int, int, in
                 ) from None
         else:
             return red, green, blue
-    raise AssertionError(_BACKGROUND)
+    raise AssertionError(BACKGROUND)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from sqlalchemy import bindparam, select
 from tileharvest.errors import ConfigurationError
 from tileharvest.history.areas import AreaQuery
 from tileharvest.history.schema import versions
-from tileharvest.renderers.xyz import is_on_earth, south_of
+from tileharvest.renderers.xyz import NORTHMOST, is_on_earth, south_of
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.rectangle import Rectangle
 
@@ -28,8 +28,6 @@ _SCREEN: Final = 800
 """Pixels of a screen that an area is to fit into."""
 _COARSEST: Final = -30
 """The page's coarsest zoom."""
-MOST_NORTH: Final = 85.0511287798
-"""Degrees at which a square map of the earth ends."""
 
 _CHANGED: Final = AreaQuery.over(
     versions,
@@ -45,7 +43,8 @@ def changed_in(
     """Returns the days from one on, in order, each with the tiles that have a version of that day.
 
     These are tiles of the layer's deepest zoom that show part of the rectangle. Reads, from an index alone,
-    all versions from that day on of the upright rectangle around it.
+    all versions from that day on of the upright rectangle around it. Raises ConfigurationError where that
+    has more than `MOST_TILES`.
     """
     found: dict[date, list[Tile]] = {}
     if not layer.zooms:
@@ -54,6 +53,11 @@ def changed_in(
     # What the site said last holds for all days, so that an area is the same tiles on each of them.
     projection = layer.latest.projection
     around = rectangle.ground(projection).tiles(zoom, layer.factor)
+    if len(around) > MOST_TILES:
+        raise ConfigurationError(
+            f"it needs {len(around):,} tiles, and {MOST_TILES:,} are the most: make it smaller, or several of"
+            " it"
+        )
     with history.reading() as connection:
         rows = _CHANGED.rows(connection, layer.id, around, since=since)
     shows: dict[tuple[int, int], bool] = {}
@@ -77,7 +81,7 @@ def rectangle_of(
     """
     (first, second), (third, fourth) = corners
     if is_on_earth(layer, renderer):
-        if max(abs(first), abs(third)) > MOST_NORTH:
+        if max(abs(first), abs(third)) > NORTHMOST:
             raise ValueError("the map ends at 85.05 degrees")
         southward = south_of(max(first, third)), south_of(min(first, third))
         return Rectangle(min(second, fourth), max(second, fourth), *southward)
@@ -90,7 +94,7 @@ def rectangle_of_area(area: NamedArea, layer: LayerOutline, renderer: str | None
     try:
         return rectangle_of(area.corners, layer.latest, renderer)
     except ValueError as error:
-        raise ConfigurationError(f"area '{area.name}': {error}") from None
+        raise ConfigurationError(str(error)) from None
 
 
 def screen_zoom(layer: LayerOutline, rectangle: Rectangle) -> int:

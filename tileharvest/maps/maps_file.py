@@ -14,6 +14,7 @@ from tileharvest.errors import ConfigurationError, nearest
 from tileharvest.maps.description import EXAMPLES, HostEntry, MapDescription
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 _Stamp: TypeAlias = "tuple[int, int, int, int] | None"
@@ -155,11 +156,22 @@ def add_map(file: Path, name: str, entry: dict[str, Any]) -> None:
     text = file.read_text(encoding="utf-8") if file.exists() else ""
     lines = [f"[{json.dumps(name)}]" if "." in name else f"[{name}]"]
     lines += [f"{key} = {_as_toml(value)}" for key, value in entry.items()]
+    replace_file(file, with_entry(text, lines))
+
+
+def with_entry(text: str, lines: Sequence[str]) -> str:
+    """Returns a file's text with an entry behind all that it has."""
     separator = "" if not text else "\n" if text.endswith("\n") else "\n\n"
+    return text + separator + "\n".join(lines) + "\n"
+
+
+def replace_file(file: Path, text: str) -> None:
+    """Replaces a file as a whole, so that a kill leaves the old one or the new one. Raises ConfigurationError
+    where it cannot be written."""
     part = file.with_name(f"{file.name}.part")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(text + separator + "\n".join(lines) + "\n", encoding="utf-8")
+        part.write_text(text, encoding="utf-8")
         part.replace(file)
     except OSError as error:
         raise ConfigurationError(f"{file} cannot be written ({error}); nothing was changed") from None

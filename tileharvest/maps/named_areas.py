@@ -13,21 +13,25 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from contextlib import suppress
+from itertools import pairwise
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from tileharvest.errors import ConfigurationError
-from tileharvest.maps.maps_file import check_map_name
+from tileharvest.maps.maps_file import check_map_name, replace_file, with_entry
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 LONGEST_NAME: Final = 60
 """Characters."""
 _NAME: Final = re.compile(r"(?!\.{1,2}\Z)[^\x00-\x1f\x7f/\\\ud800-\udfff]+")
+_HEAD: Final = "# Named areas of maps: `scrapy areas NAME` lists them, adds one, and removes one.\n"
+"""How a new file begins."""
 FARTHEST: Final = 30_000_000
 """The edge of a world of Minecraft. Degrees and tiles are far below it."""
 
@@ -62,37 +66,35 @@ def load_areas(file: Path) -> dict[str, list[NamedArea]]:
 
     Raises ConfigurationError, naming what is wrong.
     """
-    try:
-        entries = tomllib.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{file} cannot be read ({error})") from None
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigurationError(f"{file} is not valid TOML: {error}") from None
-    return {name: _areas_of(file, name, listed) for name, listed in entries.items()}
+    return _parsed(file, _text(file))
 
 
 def add_area(file: Path, map_name: str, area: NamedArea) -> None:
-    """Adds an area to the file. Raises ConfigurationError where the map has one of that name already."""
-    areas = load_areas(file)
+    """Adds an area to the file, of which all else stays as it is, comments included.
+
+    Raises ConfigurationError where the map has one of that name already.
+    """
+    text = _text(file)
+    areas = _parsed(file, text)
     of_map = areas.setdefault(map_name, [])
     if any(other.name == area.name for other in of_map):
         raise ConfigurationError(
             f"map '{map_name}' has an area '{area.name}' already; nothing was changed: remove it first"
         )
     of_map.append(area)
-    _write(file, areas)
+    _replace(file, [with_entry(text or _HEAD, _written(map_name, area))], areas)
 
 
 def remove_area(file: Path, map_name: str, name: str) -> None:
-    """Takes an area out of the file. Raises ConfigurationError where the map has none of that name."""
-    areas = load_areas(file)
+    """Takes an area out of the file, of which all else stays as it is. Raises ConfigurationError where the
+    map has none of that name."""
+    text = _text(file)
+    areas = _parsed(file, text)
     of_map = areas.get(map_name, [])
     kept = [area for area in of_map if area.name != name]
     if len(kept) == len(of_map):
         raise ConfigurationError(no_such_area(map_name, name, of_map))
-    _write(file, {**areas, map_name: kept})
+    _replace(file, _each_with_one_less(text), {**areas, map_name: kept})
 
 
 def no_such_area(map_name: str, name: str, areas: Sequence[NamedArea]) -> str:
@@ -101,6 +103,23 @@ def no_such_area(map_name: str, name: str, areas: Sequence[NamedArea]) -> str:
     if not there:
         there = f"none yet: `scrapy areas {map_name} add AREA X,Z X,Z` adds one"
     return f"map '{map_name}' has no area '{name}'; it has {there}"
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{file} cannot be read ({error})") from None
+
+
+def _parsed(file: Path, text: str) -> dict[str, list[NamedArea]]:
+    try:
+        entries = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(f"{file} is not valid TOML: {error}") from None
+    return {name: _areas_of(file, name, listed) for name, listed in entries.items()}
 
 
 def _areas_of(file: Path, map_name: str, listed: Any) -> list[NamedArea]:
@@ -117,22 +136,38 @@ def _areas_of(file: Path, map_name: str, listed: Any) -> list[NamedArea]:
     return areas
 
 
-def _write(file: Path, areas: Mapping[str, Sequence[NamedArea]]) -> None:
-    """Replaces the file as a whole, so that a kill leaves the old one or the new one."""
-    lines = ["# Named areas of maps: `scrapy areas NAME` lists them, adds one, and removes one."]
-    for map_name, of_map in areas.items():
-        for area in of_map:
-            # A JSON string is a TOML basic string, and a list of numbers is an array.
-            lines += ["", f"[[{json.dumps(map_name)}]]"]
-            lines += [
-                # JSON leaves U+007F as it is, which TOML does not know.
-                f"{key} = {json.dumps(value, ensure_ascii=False)}".replace("\x7f", "\\u007f")
-                for key, value in msgspec.to_builtins(area).items()
-            ]
-    part = file.with_name(f"{file.name}.part")
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        part.replace(file)
-    except OSError as error:
-        raise ConfigurationError(f"{file} cannot be written ({error}); nothing was changed") from None
+def _written(map_name: str, area: NamedArea) -> list[str]:
+    """Returns an area's lines in the file."""
+    return [
+        f"[[{json.dumps(map_name)}]]",
+        # A JSON string is a TOML basic string, and a list of numbers is an array. JSON leaves U+007F as it
+        # is, which TOML does not know.
+        *(
+            f"{key} = {json.dumps(value, ensure_ascii=False)}".replace("\x7f", "\\u007f")
+            for key, value in msgspec.to_builtins(area).items()
+        ),
+    ]
+
+
+def _each_with_one_less(text: str) -> Iterator[str]:
+    """Yields the file's text without the lines of one of its areas, for each of them. Comments above an area,
+    and those above the next one, stay."""
+    lines = text.splitlines(keepends=True)
+    heads = [place for place, line in enumerate(lines) if line.lstrip().startswith("[[")]
+    for start, end in pairwise([*heads, len(lines)]):
+        own = [place for place in range(start, end) if lines[place].strip() and lines[place][0] != "#"]
+        yield "".join([*lines[:start], *lines[own[-1] + 1 :]])
+
+
+def _replace(file: Path, texts: Iterable[str], areas: Mapping[str, Sequence[NamedArea]]) -> None:
+    """Writes the first of these texts that has these areas. A person may write in a form that is not ours."""
+    there = {name: list(of_map) for name, of_map in areas.items() if of_map}
+    for text in texts:
+        with suppress(ConfigurationError):
+            if _parsed(file, text) == there:
+                break
+    else:
+        raise ConfigurationError(
+            f"{file} is not written as `scrapy areas` does, and nothing was changed: edit it yourself"
+        )
+    replace_file(file, text)

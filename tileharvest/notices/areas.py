@@ -69,10 +69,10 @@ def changed_areas(
             continue
         try:
             rectangle = rectangle_of_area(area, layer, outline.renderer)
+            tiles = changed_in(history, layer, rectangle, day).get(day, [])
         except ConfigurationError as error:
-            _logger.warning("an area of map '%s' is left out: %s", map_name, error)
+            _logger.warning("area '%s' of map '%s' is left out: %s", area.name, map_name, error)
             continue
-        tiles = changed_in(history, layer, rectangle, day).get(day, [])
         if tiles:
             x, z = rectangle.middle
             size = layer.described(day).tile_size

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tileharvest.errors import TileHarvestError
 from tileharvest.history.outlines import map_outline
@@ -28,6 +28,12 @@ if TYPE_CHECKING:
     from tileharvest.store.port import TileStore
 
 
+_UNREAD: Final = (
+    "The history could not be read just now, so it is not known whether a watched area has changed. Nothing"
+    " is lost."
+)
+
+
 def tell(
     report: Report,
     segment: str,
@@ -38,26 +44,34 @@ def tell(
 ) -> list[str]:
     """Sends the notice of a harvest that has ended. Returns who did not get it, and why.
 
-    Where areas are watched, a change elsewhere is no occasion. Blocks, and uses the network. Sending may take
-    `patience` seconds. What cannot be read of history or store is left out.
+    Where areas are watched, a change elsewhere is no occasion; where the history cannot be read, it is one,
+    as the change may lie in an area. Blocks, and uses the network. Sending may take `patience` seconds. What
+    cannot be read of history or store is left out.
     """
     places: list[ChangedPlace] = []
     areas: list[ChangedArea] = []
     picture = None
+    is_read = False
+    """Whether it is known which areas have changed."""
     with suppress(TileHarvestError), open_history() as history:
         report = replace(report, cost=_cost(history, report.map, segment))
         if report.changed and wishes.areas is not None:
             areas = changed_areas(history, report.map, report.day, wishes.areas)
         elif report.changed:
             places = changed_places(history, report.map, report.day)
+        is_read = True
         views = [(place.layer_id, place.view, place.tile_size) for place in places]
         views += [view for area in areas for view in area.views]
         if views:
             before = _day_before(history, report.map, report.day)
             picture = change_picture(history, open_store(), views, report.day, before)
-    if wishes.areas is not None and not areas and not _is_wanted_without_change(report, wishes.occasions):
+    is_elsewhere = wishes.areas is not None and is_read and not areas
+    if is_elsewhere and not _is_wanted_without_change(report, wishes.occasions):
         return []
-    return deliver(wishes.targets, compose(report, places, wishes.viewer, areas), picture, patience)
+    message = compose(report, places, wishes.viewer, areas)
+    if wishes.areas is not None and not is_read and report.changed:
+        message = replace(message, body=f"{message.body}\n{_UNREAD}\n")
+    return deliver(wishes.targets, message, picture, patience)
 
 
 def _is_wanted_without_change(report: Report, occasions: Sequence[str]) -> bool:

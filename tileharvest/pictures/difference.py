@@ -29,7 +29,7 @@ PANEL: Final = 588
 GAP: Final = 8
 HEADING: Final = 32
 _TEXT: Final = 18
-_BACKGROUND: Final = "#1a1a1a"
+BACKGROUND: Final = "#1a1a1a"
 """The colour that Overviewer shows where there is no tile."""
 _PAPER: Final = "#ffffff"
 _INK: Final = "#202020"
@@ -121,7 +121,7 @@ def _seen(
     """Returns the area as it was by the end of the day."""
     width = PANEL // len(area.columns)
     size = width, max(1, round(width * tile_size[1] / tile_size[0]))
-    canvas = Image.new("RGB", (width * len(area.columns), size[1] * len(area.rows)), _BACKGROUND)
+    canvas = Image.new("RGB", (width * len(area.columns), size[1] * len(area.rows)), BACKGROUND)
     for tile, name in shown(history, layer, area, day).items():
         image = None if name is None else _image(store, name, size)
         if image is not None:

@@ -94,7 +94,7 @@ class PixelStory:
 
     def __init__(self, store: TileStore, layer: LayerOutline, zoom: int, ground: Ground) -> None:
         """`zoom` is one that the layer has. Raises ValueError where the ground is too large or too small."""
-        described = next(reversed(layer.descriptions.values()))
+        described = layer.latest
         # Tiles of days with another size are brought to this one.
         self._tile_size = size = limited(described.tile_size)
         self._behind = background(described.background)

@@ -10,7 +10,7 @@ from PIL import Image, ImageColor
 from tileharvest.errors import StoreError
 from tileharvest.history.recorded_versions import shown
 from tileharvest.pictures.composer import PastLayer
-from tileharvest.pictures.difference import differing_cells
+from tileharvest.pictures.difference import BACKGROUND, CELL, differing_cells
 from tileharvest.pictures.pixels import decoded, limited, stored
 
 if TYPE_CHECKING:
@@ -34,14 +34,10 @@ MOST_DRAWN: Final = 64
 """Tiles of which a picture is drawn where they do not nest by two: 48 MB where they have 500 x 500 pixels."""
 GAP: Final = 8
 
-_BACKGROUND: Final = "#1a1a1a"
-"""The colour that Overviewer shows where there is no tile."""
 _MARGIN: Final = 24
 """Pixels around what differs, so that one sees where it is."""
 _SMALLEST: Final = 120
 """Pixels along an edge: a smaller part would be enlarged more than threefold."""
-_CELL: Final = 3
-"""Pixels of a cell of `differing_cells`."""
 _QUALITY: Final = 88
 
 
@@ -113,7 +109,7 @@ class Scenes:
         seen = differing_cells(old, new).getbbox()
         if seen is None:
             return None
-        box = around((seen[0] * _CELL, seen[1] * _CELL, seen[2] * _CELL, seen[3] * _CELL), new.size)
+        box = around((seen[0] * CELL, seen[1] * CELL, seen[2] * CELL, seen[3] * CELL), new.size)
         old, new = old.crop(box), new.crop(box)
         height = max(1, round(HALF * new.height / new.width))
         both = Image.new("RGB", (2 * HALF + GAP, height), "#ffffff")
@@ -145,10 +141,10 @@ class Scenes:
 def background(css: str | None) -> str:
     """Returns the colour behind a layer's tiles, as Pillow reads it."""
     try:
-        ImageColor.getrgb(css or _BACKGROUND)
+        ImageColor.getrgb(css or BACKGROUND)
     except ValueError:
-        return _BACKGROUND
-    return css or _BACKGROUND
+        return BACKGROUND
+    return css or BACKGROUND
 
 
 def as_jpeg(image: Image.Image) -> bytes:

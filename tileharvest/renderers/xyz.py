@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tileharvest.renderers.site import Fetch, Site
 
 _TILE_SIDE: Final = 256
-_NORTHMOST: Final = 85.05112877980659
+NORTHMOST: Final = 85.05112877980659
 """Degrees north at which the square world of the web's maps ends."""
 _MOST_FIRST: Final = 16384
 """Tiles of the coarsest zoom with which a walk may start. It asks for all of them."""
@@ -126,7 +126,7 @@ def bounds_at(bounds: tuple[float, float, float, float], zoom: int) -> tuple[int
     side = 1 << zoom
     left, right = ((degrees + 180) / 360 * side for degrees in (west, east))
     top, bottom = (
-        (1 - asinh(tan(radians(max(-_NORTHMOST, min(_NORTHMOST, degrees))))) / pi) / 2 * side
+        (1 - asinh(tan(radians(max(-NORTHMOST, min(NORTHMOST, degrees))))) / pi) / 2 * side
         for degrees in (north, south)
     )
     (x_from, x_to), (y_from, y_to) = (_between(left, right, side), _between(top, bottom, side))

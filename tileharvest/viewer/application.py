@@ -291,7 +291,8 @@ class Application:
         map's owner knows."""
         described = self._served.described(map_name)
         viewer = (described.viewer if described else "") or f"{request.url.origin()}/"
-        return viewer if viewer.endswith("/") else f"{viewer}/"
+        # As people copy it: what stands behind `#` is a place on the page.
+        return f"{viewer.split('#', 1)[0].rstrip('/')}/"
 
     def _feed(self, name: str, form: str, request: web.BaseRequest) -> web.Response:
         # A reader needs whole addresses.

@@ -38,9 +38,9 @@ def area_story(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
     history, outline, layer = served.layer(map_name, area.layer)
     try:
         rectangle = rectangle_of_area(area, layer, outline.renderer)
+        found = changed_in(history, layer, rectangle, date.min)
     except ConfigurationError as error:
-        raise unknown(str(error)) from None
-    found = changed_in(history, layer, rectangle, date.min)
+        raise unknown(f"of area {quoted(area.name)} no story can be told: {error}") from None
     return {
         **_described(served, map_name, area),
         "days": {day.isoformat(): len(tiles) for day, tiles in found.items()},

@@ -93,6 +93,8 @@ class Feed:
     """The viewer's address, with a slash at its end."""
     address: str
     """The feed's own address."""
+    layer: str | None
+    """The only layer that it is about; None: all of them."""
     area: str | None
     """The corners of the area that it is about, as the request wrote them; None: all of the map."""
     language: str
@@ -139,9 +141,12 @@ class Feed:
         )
 
     def identity(self, told: ToldEvent) -> uuid.UUID:
-        """Returns the same for an event whatever later harvests add to it, in each viewer of the map."""
+        """Returns the same for an event whatever later harvests add to it, in each viewer of the map. In
+        another language it is another entry: a reader that has both shows both."""
         event = told.event
-        return uuid.uuid5(_NAMES, repr((self.map, told.layer.name, event.first.isoformat(), str(event.seed))))
+        named = [self.map, told.layer.name, event.first.isoformat(), str(event.seed)]
+        named += [self.language] if self.language != LANGUAGES[0] else []
+        return uuid.uuid5(_NAMES, repr(tuple(named)))
 
     def _say(self, words: str, **values: object) -> str:
         shown = {name: printable(one) if isinstance(one, str) else one for name, one in values.items()}
@@ -165,19 +170,18 @@ class Feed:
 
 
 def feed(served: ServedMaps, map_name: str, form: str, viewer: str, query: Query) -> bytes:
-    """Returns the feed of a map in one of the `FEEDS`. `viewer` is the address of the viewer's page. Raises
-    RefusedError."""
+    """Returns the feed of a map in one of the `FEEDS`. `viewer` is the address of the viewer's page, with a
+    slash at its end. Raises RefusedError."""
     parameters = Parameters(query, (), ("layer", *RECTANGLE, "language"))
     language = parameters.text("language") if "language" in parameters else LANGUAGES[0]
     if language not in LANGUAGES:
         raise wrong(f"language={quoted(language)[1:-1]} is not known; known are: {', '.join(LANGUAGES)}")
     outline, found = recent_events(served, map_name, parameters)
-    page = viewer.split("#", 1)[0]
-    page = page if page.endswith("/") else f"{page}/"
-    address = f"{page}api/v1/maps/{quote(map_name, safe='')}/{form}"
+    address = f"{viewer}api/v1/maps/{quote(map_name, safe='')}/{form}"
     asked = f"?{urlencode(query, safe=',')}" if query else ""
     area = next((parameters.text(name) for name in RECTANGLE if name in parameters), None)
-    about = Feed(map_name, outline.renderer, page, address + asked, area, language)
+    layer = parameters.text("layer") if "layer" in parameters else None
+    about = Feed(map_name, outline.renderer, viewer, address + asked, layer, area, language)
     return atom(about, found) if form == "events.atom" else calendar(about, found)
 
 
@@ -185,7 +189,8 @@ def atom(feed: Feed, events: Sequence[ToldEvent]) -> bytes:
     """Returns the feed as Atom, its newest events first."""
     told = events[:MOST_ENTRIES]
     root = ET.Element("feed", {"xmlns": _ATOM, "xml:lang": feed.language})
-    _add(root, "id", f"urn:uuid:{uuid.uuid5(_NAMES, repr((feed.map, feed.area)))}")
+    named = repr((feed.map, feed.layer, feed.area, feed.language))
+    _add(root, "id", uuid.uuid5(_NAMES, named).urn)
     _add(root, "title", feed.title)
     _add(root, "updated", _moment(told[0].updated) if told else _BEGAN)
     _add(root, "link", rel="self", type="application/atom+xml", href=feed.address)

@@ -126,8 +126,8 @@ class ServedMaps:
         return [name for name in every if not self._only or name in self._only]
 
     def described(self, name: str) -> MapDescription | None:
-        """Returns the map as `maps.toml` has it; None for a map that is in it no longer."""
-        return self._maps().get(name)
+        """Returns the map as `maps.toml` has it; None for a map that is in it no longer, or not served."""
+        return self._maps().get(name) if self._serves(name) else None
 
     def outline(self, name: str) -> MapOutline:
         """Returns what the history holds of the map, which has no days if it was never harvested.

@@ -75,6 +75,6 @@ class Watch:
 
 
 def is_own(url: str) -> bool:
-    """Whether an address lies on this machine's test servers, or in the page itself (data:, blob:)."""
+    """Whether an address lies on this machine: its test servers, the page (data:, blob:), or the disk."""
     parts = urlsplit(url)
-    return parts.scheme in {"about", "blob", "data"} or parts.hostname == OWN_HOST
+    return parts.scheme in {"about", "blob", "data", "file"} or parts.hostname == OWN_HOST

@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 import os
 import signal
-from contextlib import suppress
-from typing import TYPE_CHECKING
+from contextlib import ExitStack, contextmanager, suppress
+from typing import TYPE_CHECKING, Final
 
+import pytest
 from PIL import Image
 
 from tests.end_to_end.project import await_condition
 from tests.end_to_end.real_maps import ANTWORLD, SMALL, SMALL_DAY
+from tests.viewer.building import picture
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from tests.end_to_end.forking import Forked
     from tests.end_to_end.project import Project
     from tests.end_to_end.real_maps import Harvested
     from tests.end_to_end.rendering import Rendering
@@ -106,46 +109,115 @@ def test_a_restored_map_can_be_served_again(
     }
 
 
-def test_a_signal_ends_it_in_one_line_and_leaves_nothing(
-    project: Project, harvested_map: Rendering, tmp_path: Path
-) -> None:
-    folder = tmp_path / "pictures"
-    folder.mkdir()
-    told = stopped(project, "mosaic", SMALL, str(folder / "map.png"), "--zoom", "-3")
-    assert told == "error: stopped: nothing was made, and what was there before is as it was"
-    assert not any(folder.iterdir())
-
-
 def test_what_was_made_before_a_signal_is_told(
     project: Project, antworld: list[Harvested], tmp_path: Path
 ) -> None:
     first, last = antworld[0], antworld[-1]
     project.adopt(last.data)
     listed, shown = tmp_path / "diff.json", tmp_path / "diff.png"
-    told = stopped(project, "diff", ANTWORLD, first.day, last.day, str(listed), str(shown), "--zoom", "-3")
+    arguments = ["diff", ANTWORLD, first.day, last.day, str(listed), str(shown), "--zoom", "-3"]
+    with held_at_an_image(project, arguments) as (process, go_on):
+        process.send_signal(signal.SIGTERM)
+        go_on()
+        _, told = process.communicate(timeout=60)
     assert f"stopped: {listed} was made, {shown} was not, and what was there before is as it was" in told
     assert [one.name for one in tmp_path.iterdir() if one.name.startswith("diff")] == ["diff.json"]
 
 
-def stopped(project: Project, *words: str) -> str:
-    """The last line of a command to which SIGTERM comes while it reads an image of zoom -3."""
-    # The image is a pipe, and whoever reads it waits.
+SECONDS: Final = 1_475_900_000
+"""A day after the small map's first harvest, in seconds since 1970."""
+WITH_IMAGES: Final = {
+    "mosaic": ("map.png", "--zoom", "-3"),
+    "diff": (SMALL_DAY, SMALL_DAY, "map.png", "--zoom", "-3"),
+    "restore": ("map", "--day", SMALL_DAY),
+    "publish": ("map", "--days", SMALL_DAY),
+}
+"""Commands that read images of zoom -3, with their arguments behind the map's name; the target has a name of
+its own."""
+
+
+def arguments_of(command: str, folder: Path) -> list[str]:
+    """As one writes them, with the target in this folder."""
+    more = (str(folder / one) if one.startswith("map") else one for one in WITH_IMAGES[command])
+    return [command, SMALL, *more]
+
+
+@contextmanager
+def held_at_an_image(project: Project, arguments: list[str]) -> Iterator[tuple[Forked, Callable[[], None]]]:
+    """The command while it waits for the bytes of an image, and what lets it have them."""
     images = [one for one in project.versions() if one.zoom == -3 and one.sha1 is not None]
     name = max(images, key=lambda one: one.day).sha1
     assert name is not None
     image = project.data / "tiles" / name[:2] / f"{name}.png"
+    body = image.read_bytes()
+    # An image is a pipe, and whoever reads it waits.
     image.unlink()
     os.mkfifo(image)
-    with project.running(*words) as process:
+    with project.running(*arguments) as process:
         held: list[int] = []
         assert await_condition(lambda: is_read(image, held), process)
+        # Others find the image as it was.
+        beside = image.with_name("beside")
+        beside.write_bytes(body)
+        beside.replace(image)
+
+        def go_on() -> None:
+            os.set_blocking(held[0], True)
+            with os.fdopen(held[0], "wb") as pipe:
+                pipe.write(body)
+
+        yield process, go_on
+
+
+@pytest.mark.parametrize("command", WITH_IMAGES)
+def test_a_signal_ends_it_in_one_line_and_leaves_nothing(
+    project: Project, harvested_map: Rendering, tmp_path: Path, command: str
+) -> None:
+    folder = tmp_path / "made"
+    folder.mkdir()
+    with held_at_an_image(project, arguments_of(command, folder)) as (process, go_on):
+        assert any(folder.iterdir())
         process.send_signal(signal.SIGTERM)
-        # Now the pipe ends.
-        os.close(held[0])
+        go_on()
         _, told = process.communicate(timeout=60)
         assert process.wait() == 1
     assert "Traceback" not in told
-    return told.splitlines()[-1]
+    end = told.splitlines()[-1]
+    if command == "publish":
+        assert end == "error: stopped: nothing was published, and what was there before is as it was"
+        assert not (folder / "map" / "index.html").exists()
+    else:
+        assert end == "error: stopped: nothing was made, and what was there before is as it was"
+        assert not any(folder.iterdir())
+
+
+def test_a_harvest_beside_it_changes_nothing_of_what_was_asked_for(
+    project: Project, harvested_map: Rendering, tmp_path: Path
+) -> None:
+    alone, beside = tmp_path / "alone", tmp_path / "beside"
+    for folder in (alone, beside):
+        for command in WITH_IMAGES:
+            (folder / command).mkdir(parents=True)
+    for command in WITH_IMAGES:
+        project.scrapy(*arguments_of(command, alone / command))
+    with ExitStack() as running:
+        waiting = [
+            running.enter_context(held_at_an_image(project, arguments_of(command, beside / command)))
+            for command in WITH_IMAGES
+        ]
+        harvested_map.replace(min(harvested_map.paths()), picture(size=384), SECONDS)
+        project.crawl(SMALL, "2016-10-08")
+        for process, go_on in waiting:
+            go_on()
+            process.communicate(timeout=60)
+            assert process.wait() == 0
+    assert files_of(beside) == files_of(alone)
+    assert len({one.day for one in project.versions()}) == 2
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    there = (file for file in folder.rglob("*") if file.is_file())
+    return {file.relative_to(folder).as_posix(): file.read_bytes() for file in there}
 
 
 def is_read(pipe: Path, held: list[int]) -> bool:
@@ -175,3 +247,37 @@ def test_what_is_wrong_is_one_line(project: Project, harvested_map: Rendering, t
         done = project.scrapy(command, *arguments, check=False)
         assert (done.returncode, done.stdout) == (status, "")
         assert words in done.stderr.splitlines()[-1]
+
+
+def test_what_is_wrong_with_a_published_folder_is_one_line(
+    project: Project, harvested_map: Rendering, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("mine")
+    out = str(tmp_path / "out")
+    lines = [
+        (("smal", out), 2, "the history has no map 'smal'; it has 'small'"),
+        ((SMALL, str(tmp_path / "file")), 2, "is no folder; nothing was written"),
+        ((SMALL, str(tmp_path)), 2, "holds files that were not published here; nothing was written"),
+        ((SMALL, out, "--days", "2001-01-01"), 2, "before the history of map 'small'"),
+        ((SMALL, out, "--zooms", "5"), 2, "are no zooms: write them as -5..0"),
+        ((SMALL, out, "--layer", "day"), 2, "has no layer 'day'"),
+        ((SMALL, out, "--mirror", "ftp://away"), 2, "--mirror is no address on S3"),
+        ((SMALL, out, "--area", "900000,900000,900001,900001"), 2, "nothing was there in this area"),
+    ]
+    for arguments, status, words in lines:
+        done = project.scrapy("publish", *arguments, check=False)
+        assert (done.returncode, done.stdout) == (status, ""), done.stderr
+        assert words in done.stderr.splitlines()[-1]
+    assert not (tmp_path / "out").exists()
+
+
+def test_programs_are_told_what_was_published(
+    project: Project, harvested_map: Rendering, tmp_path: Path
+) -> None:
+    arguments = ("publish", SMALL, str(tmp_path / "out"), "--json", "--zooms=-6..-4")
+    first, again = (json.loads(project.scrapy(*arguments).stdout) for _ in range(2))
+    names = {one.sha1 for one in project.versions() if -6 <= one.zoom <= -4}
+    assert first["images"] == first["new_images"] == len(names)
+    assert (again["images"], again["new_images"], again["new_lists"]) == (len(names), 0, 0)
+    found = {file.stem for file in (tmp_path / "out" / "tiles").rglob("*.png")}
+    assert found == names

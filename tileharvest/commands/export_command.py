@@ -78,7 +78,7 @@ class ExportCommand(MapCommand):
         with open_history_for_reading(settings) as history:
             areas = load_areas(areas_file(settings)).get(name, [])
             named = {area.name: area for area in areas}
-            yield excerpt_of(history, name, wanted, _zones(settings, name), named)
+            yield excerpt_of(history, name, wanted, zones_of(settings, name), named)
 
 
 def zoom_of(excerpt: Excerpt, zoom: int | None) -> int | None:
@@ -138,7 +138,7 @@ def foretell(what: str, *, as_json: bool) -> None:
         say(what)
 
 
-def _zones(settings: BaseSettings, name: str) -> Sequence[Zone]:
+def zones_of(settings: BaseSettings, name: str) -> Sequence[Zone]:
     """Returns the zones of the map's entry; none for one that is only in the history."""
     file = maps_file(settings)
     described = load_maps(file).get(name) if file.exists() else None

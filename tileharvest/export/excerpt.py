@@ -182,6 +182,41 @@ def nothing_there(excerpt: Excerpt) -> ConfigurationError:
     )
 
 
+def period_of(outline: MapOutline, text: str | None) -> tuple[date, date]:
+    """Returns the first and the last of the days that a person has written: `2024-01-01..2024-02-01`, with
+    one of them left out, a single day, or a number, which means so many harvests, the last ones. None: all.
+
+    Raises ConfigurationError for what is no such thing, and HistoryError for a map that was never harvested.
+    """
+    last = day_of(outline, None)
+    if text is None:
+        return outline.days[0], last
+    if re.fullmatch(r"[1-9]\d{0,5}", text, re.ASCII):
+        return outline.days[-min(int(text), len(outline.days))], last
+    begin, dots, end = text.partition("..")
+    first = day_of(outline, begin or outline.days[0].isoformat())
+    last = day_of(outline, end or None) if dots else first
+    if first > last:
+        raise ConfigurationError(f"the first day, {first}, is later than the last, {last}")
+    return first, last
+
+
+def zooms_between(zooms: Sequence[int], text: str | None) -> list[int]:
+    """Returns those of the zooms, of which the coarsest is the first, that a person has written: `-5..0`,
+    with one of them left out, or one zoom. None: all. Raises ConfigurationError for what there is not."""
+    if text is None:
+        return list(zooms)
+    found = re.fullmatch(r"(0|-\d{1,2})?(\.\.)?(0|-\d{1,2})?", text, re.ASCII)
+    if found is None or not (found[1] or found[3]) or (found[1] and found[3] and not found[2]):
+        raise ConfigurationError(f"--zooms {text} are no zooms: write them as -5..0")
+    begin = int(found[1]) if found[1] else zooms[0]
+    end = int(found[3]) if found[3] else (zooms[-1] if found[2] else begin)
+    chosen = [zoom for zoom in zooms if begin <= zoom <= end]
+    if not chosen:
+        raise ConfigurationError(f"--zooms {text}: there are {zooms[0]} to {zooms[-1]}; nothing was made")
+    return chosen
+
+
 def _layer(outline: MapOutline, name: str | None) -> LayerOutline:
     if name is None:
         return outline.layers[0]

@@ -151,6 +151,17 @@ def changed_blocks(
         return found
 
 
+def block_places(history: History, layer: int, zoom: int) -> list[tuple[int, int]]:
+    """Returns x and y of the blocks of this zoom in which there ever was a tile, in columns from left to
+    right.
+
+    Goes to two places of an index per block, however long the history is.
+    """
+    query = {"in_layer": layer, "in_zoom": zoom, **_EVERYWHERE}
+    with history.reading() as connection:
+        return [(x, y) for x, y in connection.execute(_BLOCK_PLACES, query) if y is not None]
+
+
 def last_changes(history: History, layer: int, zoom: int, area: TileRange, day: date) -> dict[Tile, date]:
     """Returns per tile of the area the last day, up to `day`, on which a tile of `zoom` below it changed.
 
@@ -246,6 +257,12 @@ def _last_in_squares(x: ColumnElement[int], y: ColumnElement[int], last: Select[
     return select(*centre, func.max(last.scalar_subquery())).group_by(text("1"), text("2"))
 
 
+def _block_places() -> Select[Any]:
+    block = _blocks()
+    return select(block.c.x, block.c.y).order_by(block.c.x, block.c.y)
+
+
+_BLOCK_PLACES: Final = _block_places()
 _CHANGED_BLOCKS: Final = _changed_blocks()
 _LAST_IN_BLOCKS: Final = _last_in_blocks()
 _LAST_IN_TILES: Final = _last_in_tiles()

@@ -56,6 +56,14 @@ class LayerOutline:
         """How many tiles of the next deeper zoom lie along a tile's edge."""
         return next((layer.pyramid.factor for layer in self.descriptions.values()), 2)
 
+    def as_plain(self) -> dict[str, Any]:
+        """Returns what programs and the page are told of it."""
+        return {
+            "name": self.name,
+            "zooms": {str(zoom): day.isoformat() for zoom, day in sorted(self.zooms.items(), reverse=True)},
+            "descriptions": [_as_plain(day, said) for day, said in self.descriptions.items()],
+        }
+
     def kept_zooms(self, until: date | None = None) -> list[int]:
         """Returns the zooms that have versions, or had some by the end of that day; coarsest first."""
         return sorted(zoom for zoom, first in self.zooms.items() if until is None or first <= until)
@@ -195,6 +203,24 @@ _ZOOMS: Final = (
     .where(_KEPT_ALL.c.zoom.is_not(None))
     .order_by(_KEPT_ALL.c.zoom.desc())
 )
+
+
+def _as_plain(day: date, layer: Layer) -> dict[str, Any]:
+    return {
+        "day": day.isoformat(),
+        "depth": layer.depth,
+        # Older than layers whose tiles are no squares; what is there keeps its form.
+        "tile_size": layer.tile_size[0],
+        "tile_height": layer.tile_size[1],
+        "image_extension": layer.image_extension,
+        "north_direction": layer.north_direction,
+        "factor": layer.pyramid.factor,
+        "projection": None if layer.projection is None else msgspec.to_builtins(layer.projection),
+        "world": layer.world,
+        "background": layer.background,
+        "spawn": layer.spawn,
+        "rendered": layer.rendered,
+    }
 
 
 def brief_outlines(history: History) -> dict[str, BriefOutline]:

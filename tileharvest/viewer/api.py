@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-import msgspec
-
 from tileharvest.history.changes import (
     changed_blocks,
     deepest_changes,
@@ -25,12 +23,9 @@ from tileharvest.viewer.parameters import AREA, Parameters, parse_tile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import date
 
-    from tileharvest.history.outlines import LayerOutline
     from tileharvest.history.summaries import HarvestSummary
     from tileharvest.tiles.grid import Tile
-    from tileharvest.tiles.layers import Layer
     from tileharvest.tiles.versions import Version
     from tileharvest.viewer.served_maps import ServedMaps
 
@@ -61,7 +56,7 @@ def outline(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
         "renderer": found.renderer,
         "days": [day.isoformat() for day in found.days],
         "unfinished": [day.isoformat() for day in found.unfinished],
-        "layers": [_layer(layer) for layer in found.layers],
+        "layers": [layer.as_plain() for layer in found.layers],
     }
 
 
@@ -203,32 +198,6 @@ def _described(served: ServedMaps, name: str) -> dict[str, Any]:
         "name": name,
         "url": description.url if description else None,
         "note": description.note if description else "",
-    }
-
-
-def _layer(layer: LayerOutline) -> dict[str, Any]:
-    return {
-        "name": layer.name,
-        "zooms": {str(zoom): first.isoformat() for zoom, first in sorted(layer.zooms.items(), reverse=True)},
-        "descriptions": [_description(day, said) for day, said in layer.descriptions.items()],
-    }
-
-
-def _description(day: date, layer: Layer) -> dict[str, Any]:
-    return {
-        "day": day.isoformat(),
-        "depth": layer.depth,
-        # Older than layers whose tiles are no squares; what is there keeps its form.
-        "tile_size": layer.tile_size[0],
-        "tile_height": layer.tile_size[1],
-        "image_extension": layer.image_extension,
-        "north_direction": layer.north_direction,
-        "factor": layer.pyramid.factor,
-        "projection": None if layer.projection is None else msgspec.to_builtins(layer.projection),
-        "world": layer.world,
-        "background": layer.background,
-        "spawn": layer.spawn,
-        "rendered": layer.rendered,
     }
 
 

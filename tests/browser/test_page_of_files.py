@@ -1,0 +1,285 @@
+"""A published folder in Chromium: served by nginx as it is, and opened by a double click."""
+
+from __future__ import annotations
+
+import json
+import re
+import urllib.request
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote, urlencode
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.screen import Screen, Spot, apart, in_words
+from tests.browser.viewed_maps import (
+    AFTER_GROWTH,
+    COAST,
+    DAYS,
+    DEEP,
+    GROWING,
+    LIVE,
+    Viewer,
+    around,
+    viewed_project,
+)
+from tests.browser.windows import DESK
+from tests.end_to_end.real_maps import ANTWORLD
+from tests.end_to_end.rendering import LAYER
+from tests.servers.nginx import nginx
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from playwright.sync_api import Page
+
+    from tests.browser.viewed_maps import PublishedDays
+    from tests.browser.windows import Window
+
+FIRST, SECOND, THIRD, LAST = DAYS
+MIDDLE: Final = Spot.middle_of(COAST)
+MOST_LISTED: Final = 60_000
+"""Bytes of lists that a page may load to show what is in view."""
+
+
+class FileScreen(Screen):
+    """A published page, at the address of its index."""
+
+    def open_hash(self, hash: str) -> None:  # noqa: A002 - its name in browsers
+        if self.page.url != "about:blank":
+            self.page.goto("about:blank")
+        self.page.goto(f"{self.viewer.url}{hash}")
+
+
+@pytest.fixture(scope="module")
+def folder(shared_maps: Path, common_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """antworld, published."""
+    made = tmp_path_factory.mktemp("published")
+    viewed_project(shared_maps, common_folder).scrapy("publish", ANTWORLD, str(made))
+    return made
+
+
+@pytest.fixture(scope="module", params=["nginx", "file"])
+def place(request: pytest.FixtureRequest, folder: Path) -> Iterator[str]:
+    """The address of the published page's index."""
+    if request.param == "file":
+        yield f"{folder.as_uri()}/index.html"
+        return
+    with nginx(folder) as server:
+        yield f"{server.url}/index.html"
+
+
+@pytest.fixture
+def files(
+    request: pytest.FixtureRequest,
+    desk: Window,
+    place: str,
+    shared_maps: Path,
+    common_folder: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[FileScreen]:
+    """The published page, not opened yet."""
+    with desk.lent_to(request.node, tmp_path_factory) as page:
+        yield FileScreen(page, Viewer(place, viewed_project(shared_maps, common_folder)))
+
+
+def test_each_day_shows_the_files_that_were_published_then(
+    files: FileScreen, published_days: PublishedDays
+) -> None:
+    files.open(MIDDLE, map=ANTWORLD, day=FIRST)
+    for day in DAYS:
+        files.choose_day(day)
+        shown = {tile: files.square(tile, MIDDLE).name for tile in around(COAST)}
+        assert shown == {tile: published_days.name(tile, day) or "" for tile in around(COAST)}
+    expect(files.part("map-title")).to_contain_text(ANTWORLD)
+
+
+def test_two_days_are_compared_in_each_way(files: FileScreen, published_days: PublishedDays) -> None:
+    files.open(MIDDLE, map=ANTWORLD, day=LAST, **{"with": FIRST, "mode": "swipe"})
+    old, new = (published_days.name(COAST, day) for day in (FIRST, LAST))
+    for mode in ("Swipe", "Onion skin"):
+        files.choose_mode(mode)
+        assert files.square(COAST, MIDDLE, "pictures").name == new
+        assert files.square(COAST, MIDDLE, "other").name == old
+    files.choose_mode("Side by side")
+    assert old in {square.name for square in files.squares_in_view("map")}
+    assert new in {square.name for square in files.squares_in_view("second-map")}
+    files.choose_mode("Difference")
+    expect(files.part("notice")).to_contain_text("What changed is in colour")
+
+
+def test_a_difference_looks_like_that_of_the_viewer_but_for_its_lines(
+    files: FileScreen, place: str, new_screen: Callable[..., Screen]
+) -> None:
+    """Without a server a browser lets no page see pixels."""
+    look = {"map": ANTWORLD, "day": LAST, "with": SECOND, "mode": "difference"}
+    pictures = []
+    for screen in (files, new_screen()):
+        screen.open(MIDDLE, **look)
+        pictures.append(screen.picture().crop((60, 160, 1220, 640)))
+    published, viewed = pictures
+    if not place.startswith("file:"):
+        assert apart(published, viewed) <= 2
+        return
+    pixels = zip(published.get_flattened_data(), viewed.get_flattened_data(), strict=True)
+    other = sum(max(abs(a - b) for a, b in zip(*both, strict=True)) > 24 for both in pixels)
+    assert other / (published.width * published.height) < 0.03
+
+
+def test_a_place_tells_its_story(files: FileScreen, published_days: PublishedDays) -> None:
+    files.open(MIDDLE, map=ANTWORLD, day=LAST)
+    files.page.mouse.click(*files.point(COAST.x, COAST.y, MIDDLE))
+    days = files.page.locator("#panel .story li")
+    expect(days.first).to_be_visible()
+    told = days.evaluate_all("(items) => items.map((item) => item.dataset.day)")
+    assert told == published_days.days_of(COAST)[::-1]
+    pictures = files.page.locator("#panel .story img")
+    names = pictures.evaluate_all("(all) => all.map((one) => one.src.split('/').at(-1))")
+    assert names == [published_days.name(COAST, day) for day in told]
+
+
+def test_what_is_new_is_what_the_viewer_tells(files: FileScreen, new_screen: Callable[..., Screen]) -> None:
+    told = []
+    for screen in (files, new_screen()):
+        screen.open(MIDDLE, map=ANTWORLD, day=LAST)
+        screen.part("events-switch").click()
+        items = screen.page.locator("#panel .events strong")
+        expect(items.first).to_be_visible()
+        told.append(items.all_inner_texts())
+    assert told[0] == told[1] != []
+    expect(files.page.locator("#panel .events img")).to_have_count(0)
+    expect(files.page.locator("#panel .feeds")).to_be_hidden()
+
+
+def test_a_link_leads_back_to_the_place_and_the_day_in_chinese_too(
+    open_page: Callable[..., Page], place: str, shared_maps: Path, common_folder: Path
+) -> None:
+    screen = FileScreen(
+        open_page(**{**DESK, "locale": "zh-CN"}), Viewer(place, viewed_project(shared_maps, common_folder))
+    )
+    screen.open(MIDDLE, map=ANTWORLD, day=SECOND)
+    expect(screen.page.locator("html")).to_have_attribute("lang", "zh")
+    expect(screen.part("day")).to_have_text("2021年2月16日")
+    link = screen.page.url
+    assert link.startswith(place)
+    screen.page.goto("about:blank")
+    screen.page.goto(link)
+    screen.await_map()
+    screen.expect_day(SECOND)
+    assert screen.square(COAST, MIDDLE).name
+
+
+def test_what_needs_a_server_is_not_offered(files: FileScreen) -> None:
+    files.open(MIDDLE, map=ANTWORLD, heat=f"{FIRST}..{LAST}")
+    for part in ("heat-switch", "pixels-switch", "to-harvests", "to-areas"):
+        expect(files.part(part)).to_be_hidden()
+    expect(files.part("panel")).to_be_hidden()
+    assert "heat" not in files.look()
+    files.part("calendar-switch").click()
+    expect(files.part("calendar")).to_be_visible()
+    expect(files.part("live")).to_have_attribute("href", re.compile(f"^{re.escape(LIVE)}"))
+
+
+def test_the_whole_map_is_in_view_at_first(files: FileScreen, new_screen: Callable[..., Screen]) -> None:
+    files.open(map=ANTWORLD)
+    assert {square.name for square in files.squares_in_view()} - {""} != set()
+    expect(files.part("day")).to_have_text(in_words(LAST))
+
+
+def test_it_answers_as_the_server_does(files: FileScreen, viewer: Viewer) -> None:
+    """The views of each zoom and day, the changes of the deepest zoom, and the story of a tile."""
+    files.open(MIDDLE, map=ANTWORLD)
+    for zoom in range(-6, 1):
+        unit = 2**-zoom
+        for left, bottom in ((-32, -32), (0, -32), (-32, 0), (0, 0)):
+            edges = {
+                "xFrom": (2 * left + 1) * unit,
+                "xTo": (2 * left + 63) * unit,
+                "yFrom": (2 * bottom + 1) * unit,
+                "yTo": (2 * bottom + 63) * unit,
+            }
+            for day in DAYS:
+                asked = answered(viewer, "view", {"day": day}, zoom, edges)
+                names = {
+                    name: image and f"tiles/{image[:2]}/{image}" for name, image in asked["tiles"].items()
+                }
+                assert ask(files, "view", ANTWORLD, LAYER, day, {"zoom": zoom, **edges}) == names
+            if zoom == 0:
+                counts = answered(viewer, "changes", {}, zoom, edges)["days"]
+                assert ask(files, "changes", ANTWORLD, LAYER, {"zoom": zoom, **edges}) == counts
+    for tile in around(COAST):
+        name = f"0_{tile.x}_{tile.y}"
+        versions = fetched(viewer, f"tiles/{name}?{urlencode({'layer': LAYER})}")["versions"]
+        told = ask(files, "story", ANTWORLD, LAYER, name)
+        assert [(one["day"], one["image"]) for one in told] == [
+            (one["day"], one["image"]) for one in versions
+        ]
+
+
+def ask(screen: FileScreen, question: str, *values: object) -> Any:
+    """What the page's own module answers; a Map becomes a dict."""
+    return screen.page.evaluate(
+        """async ([question, values]) => {
+          const found = await (await given("published/api.js"))[question](...values);
+          return found instanceof Map ? Object.fromEntries(found) : found;
+        }""",
+        [question, list(values)],
+    )
+
+
+def answered(viewer: Viewer, question: str, more: dict[str, str], zoom: int, edges: dict[str, int]) -> Any:
+    names = {"xFrom": "x_from", "xTo": "x_to", "yFrom": "y_from", "yTo": "y_to"}
+    area = {"zoom": zoom, **{names[name]: edge for name, edge in edges.items()}}
+    return fetched(viewer, f"{question}?{urlencode({'layer': LAYER, **more, **area})}")
+
+
+def fetched(viewer: Viewer, path: str) -> Any:
+    with urllib.request.urlopen(f"{viewer.url}/api/v1/maps/{quote(ANTWORLD)}/{path}") as answer:
+        return json.load(answer)
+
+
+def test_its_module_has_all_that_the_page_asks_for(files: FileScreen) -> None:
+    files.open(MIDDLE, map=ANTWORLD)
+    lacks = files.page.evaluate(
+        """async () => {
+          const [files, server] = await Promise.all([given("published/api.js"), given("api.js")]);
+          return Object.keys(server).filter((name) => !(name in files));
+        }"""
+    )
+    assert lacks == []
+
+
+def test_a_view_loads_few_lists(files: FileScreen) -> None:
+    sizes: list[int] = []
+    if files.viewer.url.startswith("file:"):
+        pytest.skip("a disk sends nothing")
+    files.page.on(
+        "response", lambda answer: sizes.append(len(answer.body())) if "/lists/" in answer.url else None
+    )
+    files.open(MIDDLE, map=ANTWORLD, day=SECOND)
+    files.page.wait_for_load_state("networkidle")
+    assert 0 < sum(sizes) < MOST_LISTED
+
+
+def test_zooms_without_images_are_not_offered(
+    open_page: Callable[..., Page], shared_maps: Path, common_folder: Path, tmp_path: Path
+) -> None:
+    """Of a map of which the two deepest are kept; and of one that has grown by a level."""
+    project = viewed_project(shared_maps, common_folder)
+    page = open_page(**DESK)
+    for name, coarsest in ((DEEP, -1), (GROWING, None)):
+        project.scrapy("publish", name, str(tmp_path / name))
+        screen = FileScreen(page, Viewer(f"{(tmp_path / name).as_uri()}/index.html", project))
+        screen.open(map=name)
+        shown = [square for square in screen.squares_in_view() if square.source]
+        assert shown
+        if coarsest is not None:
+            assert max(ask_outline(screen, name)) == 0
+            assert min(ask_outline(screen, name)) == coarsest
+        else:
+            screen.expect_day(AFTER_GROWTH)
+
+
+def ask_outline(screen: FileScreen, name: str) -> list[int]:
+    return [int(zoom) for zoom in ask(screen, "outline", name)["layers"][0]["zooms"]]

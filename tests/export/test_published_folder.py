@@ -1,0 +1,316 @@
+"""Published folders: what is written, what is left alone, and what is removed."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from tests.export.island import island, noise
+from tests.export.test_mosaic import Count, most_bytes_of_a_file
+from tests.viewer.building import FIRST, MAP, SECOND, THIRD, World, picture, square
+from tileharvest.errors import ConfigurationError, TileHarvestError
+from tileharvest.export.excerpt import Wanted, excerpt_of, period_of, zooms_between
+from tileharvest.export.published_folder import Published, PublishedFolder, Scope
+from tileharvest.export.published_lists import published_zooms
+from tileharvest.export.published_page import bundle, published_files
+from tileharvest.history.database import History
+from tileharvest.history.outlines import map_outline
+from tileharvest.tiles.grid import Tile
+
+if TYPE_CHECKING:
+    from datetime import date
+    from pathlib import Path
+
+DESCRIBED: Final = {"name": MAP, "url": None, "note": ""}
+
+
+def scope(history: History, days: str | None = None, **wanted: Any) -> Scope:
+    """All of the first layer."""
+    first, last = period_of(map_outline(history, MAP), days)
+    excerpt = replace(excerpt_of(history, MAP, Wanted(day=last.isoformat(), **wanted)), first=first)
+    return Scope([(excerpt, published_zooms(excerpt))], DESCRIBED)
+
+
+def publish(world: World, folder: Path, days: str | None = None, **wanted: Any) -> Published:
+    with History.open_read_only(f"sqlite:///{world.history_file}") as history:
+        return PublishedFolder(folder, world.store).publish(scope(history, days, **wanted), Count())
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    there = (file for file in folder.rglob("*") if file.is_file())
+    return {file.relative_to(folder).as_posix(): file.read_bytes() for file in there}
+
+
+def named(found: dict[str, bytes], kind: str) -> set[str]:
+    return {name for name in found if name.startswith(f"{kind}/")}
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> World:
+    """Two tiles, of which one changes on the second day."""
+    world = World(tmp_path / "small")
+    world.harvest(FIRST, {Tile(0, 1, 1): noise(1), Tile(0, 3, 1): noise(2)})
+    world.harvest(SECOND, {Tile(0, 1, 1): noise(3)})
+    return world
+
+
+def test_each_image_lies_there_once_with_its_bytes(small: World, tmp_path: Path) -> None:
+    small.harvest(THIRD, {Tile(0, 5, 1): noise(2)})
+    told = publish(small, tmp_path / "out")
+    found = files(tmp_path / "out")
+    stored = files(small.data / "tiles")
+    assert {name.removeprefix("tiles/"): found[name] for name in named(found, "tiles")} == stored
+    assert (told.images, told.new_images, told.missing) == (3, 3, 0)
+
+
+def test_publishing_again_writes_the_index_alone(small: World, tmp_path: Path) -> None:
+    publish(small, tmp_path / "out")
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*") if path.is_file()}
+    told = publish(small, tmp_path / "out")
+    after = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*") if path.is_file()}
+    assert (told.new_images, told.new_lists, told.removed) == (0, 0, 0)
+    assert {path.name for path in after if after[path] != before[path]} <= {"index.html", ".nojekyll"}
+    assert after.keys() == before.keys()
+
+
+def test_a_new_day_adds_what_is_new_and_removes_the_lists_that_it_replaces(
+    small: World, tmp_path: Path
+) -> None:
+    publish(small, tmp_path / "out")
+    before = files(tmp_path / "out")
+    small.harvest(THIRD, {Tile(0, 201, 1): noise(4)})
+    told = publish(small, tmp_path / "out")
+    after = files(tmp_path / "out")
+    assert told.new_images == 1
+    assert len(named(after, "tiles") - named(before, "tiles")) == 1
+    # The block of the first two tiles stays.
+    assert named(before, "lists") & named(after, "lists")
+    assert told.removed == len(named(before, "lists") - named(after, "lists")) > 0
+    assert {name: body for name, body in after.items() if name in before and name != "index.html"} == {
+        name: body for name, body in before.items() if name in after and name != "index.html"
+    }
+
+
+def test_the_page_names_its_lists_by_their_content_from_the_index_on(small: World, tmp_path: Path) -> None:
+    publish(small, tmp_path / "out")
+    found = files(tmp_path / "out")
+    index = found["index.html"].decode()
+    every = re.findall(r'(?:src|href)="([^"#]+)"', index)
+    assert every
+    assert set(every) <= found.keys()
+    # Each list is named by an attribute, or by another list.
+    texts = index + "".join(found[name].decode() for name in named(found, "lists"))
+    for name in named(found, "lists"):
+        assert texts.count(name.rpartition("/")[2].removesuffix(".js")) >= 2
+
+
+def test_files_of_others_stay_and_an_occupied_folder_is_refused(small: World, tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs"
+    (theirs / "tiles").mkdir(parents=True)
+    (theirs / "tiles" / "mine.png").write_bytes(b"mine")
+    with pytest.raises(ConfigurationError, match="holds files that were not published here; nothing was"):
+        publish(small, theirs)
+    assert files(theirs) == {"tiles/mine.png": b"mine"}
+    ours = tmp_path / "ours"
+    publish(small, ours)
+    for name in ("CNAME", "tiles/mine.png", "lists/ab/note.js", "page/own/x.js", "tiles/zz.txt"):
+        (ours / name).parent.mkdir(parents=True, exist_ok=True)
+        (ours / name).write_bytes(b"mine")
+    publish(small, ours, days="1")
+    found = files(ours)
+    assert [name for name, body in found.items() if body == b"mine"] != []
+    assert sum(body == b"mine" for body in found.values()) == 5
+
+
+def test_another_map_in_the_folder_is_refused(small: World, tmp_path: Path) -> None:
+    publish(small, tmp_path / "out")
+    before = files(tmp_path / "out")
+    (tmp_path / "out" / "tileharvest.json").write_text('{"map": "nether"}')
+    with pytest.raises(ConfigurationError, match="holds map 'nether'; nothing was written"):
+        publish(small, tmp_path / "out")
+    (tmp_path / "out" / "tileharvest.json").write_text("else")
+    with pytest.raises(ConfigurationError, match="holds something else; nothing was written"):
+        publish(small, tmp_path / "out")
+    assert files(tmp_path / "out") == before | {"tileharvest.json": b"else"}
+
+
+def test_fewer_days_take_the_older_images_away(small: World, tmp_path: Path) -> None:
+    publish(small, tmp_path / "out")
+    told = publish(small, tmp_path / "out", days="1")
+    stored = {name.rpartition("/")[2] for name in named(files(tmp_path / "out"), "tiles")}
+    shown = {small.shown(tile, SECOND) for tile in (Tile(0, 1, 1), Tile(0, 3, 1))}
+    assert stored == {one.image for one in shown if one is not None}
+    assert told.images == 2
+
+
+def test_a_full_disk_leaves_what_was_published_before(small: World, tmp_path: Path) -> None:
+    publish(small, tmp_path / "out")
+    before = files(tmp_path / "out")
+    small.harvest(THIRD, {Tile(0, 7, 7): noise(9) + b" " * 5000})
+    with History.open_read_only(f"sqlite:///{small.history_file}") as history:
+        wanted = scope(history)
+        with (
+            most_bytes_of_a_file(4000),
+            pytest.raises(TileHarvestError, match="what was there before works as it did: the disk is full"),
+        ):
+            PublishedFolder(tmp_path / "out", small.store).publish(wanted, Count())
+    after = files(tmp_path / "out")
+    assert {name: after[name] for name in before} == before
+    assert not [name for name in after if name.endswith(".unfinished")]
+    # Then it goes on.
+    assert publish(small, tmp_path / "out").images == 4
+
+
+def test_who_is_stopped_before_the_index_leaves_the_old_one(small: World, tmp_path: Path) -> None:
+    publish(small, tmp_path / "out")
+    before = files(tmp_path / "out")
+    small.harvest(THIRD, {Tile(0, 1, 1): noise(5)})
+
+    class Stopping(Count):
+        def passed(self, parts: int = 1) -> None:
+            raise KeyboardInterrupt
+
+    with (
+        History.open_read_only(f"sqlite:///{small.history_file}") as history,
+        pytest.raises(KeyboardInterrupt),
+    ):
+        PublishedFolder(tmp_path / "out", small.store).publish(scope(history), Stopping())
+    after = files(tmp_path / "out")
+    assert {name: after[name] for name in before} == before
+
+
+def test_what_a_kill_has_left_half_written_is_swept_up(small: World, tmp_path: Path) -> None:
+    publish(small, tmp_path / "out")
+    half = tmp_path / "out" / "tiles" / "ab" / f".{'ab' * 20}.png.unfinished"
+    half.parent.mkdir(exist_ok=True)
+    half.write_bytes(b"half")
+    assert publish(small, tmp_path / "out").removed == 1
+    assert not half.exists()
+
+
+def test_images_that_cannot_be_read_are_counted(tmp_path: Path) -> None:
+    world = island(tmp_path / "island")
+    told = publish(world, tmp_path / "out")
+    assert told.missing == 1
+    assert len(named(files(tmp_path / "out"), "tiles")) == told.images - 1
+
+
+def test_an_area_is_published_alone(small: World, tmp_path: Path) -> None:
+    far = Tile(0, 2001, 1)
+    small.harvest(THIRD, {far: noise(6)})
+    with History.open_read_only(f"sqlite:///{small.history_file}") as history:
+        projection = map_outline(history, MAP).layers[0].latest.projection
+        assert projection is not None
+        x, z = projection.place_at(far.x, far.y)
+    told = publish(small, tmp_path / "out", area=f"{x:.0f},{z:.0f},{x:.0f},{z:.0f}")
+    shown = small.shown(far, THIRD)
+    assert shown is not None
+    assert told.images == 1
+    assert (tmp_path / "out" / "tiles" / str(shown.image)[:2] / str(shown.image)).exists()
+
+
+def test_what_bluemap_keeps_below_a_picture_is_left_out(tmp_path: Path) -> None:
+    world = World(tmp_path / "world")
+    world.harvest(FIRST, {Tile(0, 1, 1): picture(size=9, height=18)})
+    publish(world, tmp_path / "out")
+    (name,) = named(files(tmp_path / "out"), "tiles")
+    assert files(tmp_path / "out")[name] != picture(size=9, height=18)
+
+
+def test_zooms_below_a_gap_alone_can_be_shown(tmp_path: Path) -> None:
+    world = World(tmp_path / "world")
+    world.harvest(FIRST, {tile: noise(tile.zoom) for tile in (Tile(0, 1, 1), Tile(-1, 2, 2), Tile(-3, 8, 8))})
+    with History.open_read_only(f"sqlite:///{world.history_file}") as history:
+        assert published_zooms(excerpt_of(history, MAP, Wanted())) == [-1, 0]
+
+
+@pytest.mark.parametrize(
+    ("text", "days"),
+    [
+        (None, (FIRST, THIRD)),
+        ("2", (SECOND, THIRD)),
+        ("99", (FIRST, THIRD)),
+        (f"{SECOND}..", (SECOND, THIRD)),
+        (f"..{SECOND}", (FIRST, SECOND)),
+        (f"{SECOND}", (SECOND, SECOND)),
+        (f"{FIRST}..{SECOND}", (FIRST, SECOND)),
+    ],
+)
+def test_days_are_written_in_these_ways(history: History, text: str | None, days: tuple[date, date]) -> None:
+    assert period_of(map_outline(history, MAP), text) == days
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "soon", f"{THIRD}..{FIRST}", "2021-02-30", "2001-01-01.."])
+def test_what_are_no_days_is_refused(history: History, text: str) -> None:
+    with pytest.raises(ConfigurationError):
+        period_of(map_outline(history, MAP), text)
+
+
+def test_zooms_are_written_in_these_ways() -> None:
+    zooms = [-3, -2, -1, 0]
+    ways = {
+        None: zooms,
+        "-2..0": [-2, -1, 0],
+        "-2..": [-2, -1, 0],
+        "..-2": [-3, -2],
+        "-1": [-1],
+        "-9..-3": [-3],
+    }
+    for text, chosen in ways.items():
+        assert zooms_between(zooms, text) == chosen
+    for wrong in ("1", "-9", "..", "", "0..-2", "deep"):
+        with pytest.raises(ConfigurationError):
+            zooms_between(zooms, wrong)
+
+
+def test_modules_in_a_form_that_cannot_be_read_are_refused() -> None:
+    assert "fine" in bundle({"main.js": "export function fine() {}\n"})
+    for wrong in (
+        "export * from './other.js';\n",
+        "export const { a } = b;\n",
+        'import a from "./gone.js";\n',
+    ):
+        with pytest.raises(ValueError, match=r"main\.js"):
+            bundle({"main.js": wrong})
+
+
+def test_no_module_imports_one_that_waits_for_it() -> None:
+    """Each is called once all that it imports is there."""
+    (script,) = (body.decode() for name, body in published_files().items() if name.endswith("/page.js"))
+    parts = re.split(r'^modules\["([^"]+)"\] = ', script, flags=re.MULTILINE)
+    imports = {
+        name: set(re.findall(r'await given\("([^"]+)"\)', text))
+        for name, text in zip(parts[1::2], parts[2::2], strict=True)
+    }
+    assert "published/api.js" in imports["main.js"]
+    assert len(imports) > 30
+    while ready := [name for name, needs in imports.items() if not needs & imports.keys()]:
+        for name in ready:
+            del imports[name]
+    assert imports == {}
+
+
+def test_the_days_of_the_index_are_those_of_the_harvests(small: World, tmp_path: Path) -> None:
+    publish(small, tmp_path / "out")
+    index = (tmp_path / "out" / "index.html").read_text("utf-8")
+    found = re.search(r'data-index="([0-9a-f]+)"', index)
+    assert found is not None
+    script = (tmp_path / "out" / "lists" / found[1][:2] / f"{found[1]}.js").read_text("utf-8")
+    told = json.loads(script[script.index(",") + 1 : script.rindex(")")])
+    # From the first day on a bit for each: the first, and the fourth.
+    assert told["days"] == told["every"] == f"{FIRST} J"
+    assert (SECOND - FIRST).days == 3
+
+
+def test_square_tiles_of_a_dense_block_are_cut_into_eras(tmp_path: Path) -> None:
+    """Of 64 tiles that change on each day, the images of the first days lie in a list of their own."""
+    world = World(tmp_path / "world")
+    for number, day in enumerate((FIRST, SECOND, THIRD)):
+        world.harvest(day, {tile: noise(1000 * number + tile.x * 64 + tile.y) for tile in square(0, 8)})
+    told = publish(world, tmp_path / "out")
+    # The index, two months of events, the block, and the images of its first two days.
+    assert (told.images, told.lists) == (192, 5)

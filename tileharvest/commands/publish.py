@@ -1,0 +1,126 @@
+"""`scrapy publish NAME FOLDER`: the time machine as files, which need no server."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from scrapy.commands import ScrapyCommand
+
+from tileharvest.commands.export_command import ExportCommand, foretell, progress, zones_of
+from tileharvest.commands.terminal import write_answer
+from tileharvest.errors import ConfigurationError, ExitStatus
+from tileharvest.export.excerpt import Wanted, excerpt_of, nothing_there, period_of, zooms_between
+from tileharvest.history.outlines import map_outline
+from tileharvest.history.settings import open_history_for_reading
+from tileharvest.maps.budgets import bytes_in_words
+from tileharvest.maps.maps_file import load_maps
+from tileharvest.maps.named_areas import load_areas
+from tileharvest.maps.settings import areas_file, maps_file
+from tileharvest.store.settings import open_store_for_reading
+
+if TYPE_CHECKING:
+    import argparse
+
+    from scrapy.settings import BaseSettings
+
+    from tileharvest.export.published_folder import Published, Scope
+    from tileharvest.history.database import History
+
+_STOPPED: Final = "nothing was published"
+
+
+class Command(ExportCommand, ScrapyCommand):
+    form = "[options] NAME FOLDER"
+    summary = "Publish a map's history as a page of files, which needs no server"
+    details = (
+        "FOLDER must not be there, be empty, or hold what was published of this map before: then only what"
+        " is new is written. Exit status: 0 done, 1 error, 2 wrong usage, 3 some images could not be read"
+        " and are left out."
+    )
+    arguments = range(2, 3)
+    usage = "say which map, and where to: scrapy {word} NAME FOLDER"
+    has_zoom = False
+    has_day = False
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        super().add_options(parser)
+        parser.add_argument(
+            "--days",
+            help="2024-01-01..2024-12-31, or a number: so many harvests, the last ones (default: all)",
+        )
+        parser.add_argument("--zooms", help="such as -5..0 (default: all that have images)")
+        parser.add_argument("--mirror", metavar="URL", help="bring it to s3://bucket/folder as well")
+
+    def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
+        # Scrapy imports all commands whenever it runs one, and Pillow takes 0.1 s.
+        from tileharvest.export.published_folder import PublishedFolder  # noqa: PLC0415
+        from tileharvest.store.s3 import parse_s3_url  # noqa: PLC0415
+
+        name, folder = args[0], Path(args[1])
+        bucket = None if opts.mirror is None else parse_s3_url(opts.mirror, "--mirror")
+        with open_history_for_reading(settings) as history:
+            scope = _scope(settings, history, name, opts)
+            foretell(f"{folder}: {scope.in_words()}", as_json=opts.json)
+            with progress(settings, name, as_json=opts.json, what=_STOPPED) as watch:
+                made = PublishedFolder(folder, open_store_for_reading(settings))
+                published = made.publish(scope, watch)
+        told = {"map": name, "folder": str(folder), **published.as_plain()}
+        words = _in_words(folder, published)
+        if bucket is not None:
+            from tileharvest.export.mirror import mirror  # noqa: PLC0415
+
+            with progress(settings, name, as_json=opts.json, what=_STOPPED) as watch:
+                sent = mirror(folder, *bucket, watch)
+            told["mirror"] = {"url": opts.mirror, **sent.as_plain()}
+            words += f"; {opts.mirror}: {sent.sent:,} files sent, {sent.removed:,} removed"
+        if published.missing:
+            self.exitcode = ExitStatus.FAILED_TILES
+        write_answer(told, words, as_json=opts.json)
+
+
+def _scope(settings: BaseSettings, history: History, name: str, opts: argparse.Namespace) -> Scope:
+    """Returns what is asked for: all layers, but for one that is named, or an area of one."""
+    from tileharvest.export.published_folder import Scope  # noqa: PLC0415
+    from tileharvest.export.published_lists import published_zooms  # noqa: PLC0415
+
+    outline = map_outline(history, name)
+    first, last = period_of(outline, opts.days)
+    described = load_maps(maps_file(settings)).get(name) if maps_file(settings).exists() else None
+    named = {area.name: area for area in load_areas(areas_file(settings)).get(name, [])}
+    layer = opts.layer or (named[opts.area].layer if opts.area in named else None)
+    names = [layer] if layer else [one.name for one in outline.layers if one.kept_zooms(last)]
+    layers, empty, wrong = [], None, None
+    for one in names:
+        wanted = Wanted(one, opts.area, day=last.isoformat())
+        excerpt = excerpt_of(history, name, wanted, zones_of(settings, name), named)
+        excerpt = dataclasses.replace(excerpt, first=first)
+        if excerpt.ground is not None and excerpt.box(excerpt.zooms()[0]) is None:
+            empty = empty or excerpt
+            continue
+        try:
+            layers.append((excerpt, zooms_between(published_zooms(excerpt), opts.zooms)))
+        except ConfigurationError as error:
+            wrong = wrong or error
+    if not layers:
+        if wrong is not None:
+            raise wrong
+        if empty is not None:
+            raise nothing_there(empty)
+        raise ConfigurationError(f"map '{name}' had no tile yet on {last}; nothing was made")
+    address = described.url if described else None
+    return Scope(layers, {"name": name, "url": address, "note": described.note if described else ""})
+
+
+def _in_words(folder: Path, published: Published) -> str:
+    words = (
+        f"{folder}: {published.images:,} images, {published.new_images:,} of them new; {published.lists:,}"
+        f" lists,"
+        f" {published.new_lists:,} new; {bytes_in_words(published.bytes)} written"
+    )
+    if published.removed:
+        words += f"; {published.removed:,} files removed that nothing names any more"
+    if published.missing:
+        words += f"; {published.missing:,} images cannot be read: scrapy verify names them"
+    return words

@@ -1,0 +1,327 @@
+"""A published map: a folder of files with the time machine in it, which needs no server."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import shutil
+from array import array
+from bisect import bisect_left
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from tileharvest.errors import ConfigurationError, TileHarvestError
+from tileharvest.export.published_lists import (
+    FORM,
+    PublishedLists,
+    days_in_plain,
+    leaf_count,
+    list_named,
+)
+from tileharvest.export.published_page import index_page, published_files
+from tileharvest.history.recorded_versions import versions_weight
+from tileharvest.maps.budgets import bytes_in_words
+from tileharvest.pictures.pixels import UNREADABLE, picture_of
+from tileharvest.tiles.pyramid import EVERYWHERE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from concurrent.futures import Future
+    from pathlib import Path
+
+    from tileharvest.export.excerpt import Excerpt
+    from tileharvest.export.picture_file import Watch
+    from tileharvest.store.port import TileStore
+
+MARK: Final = "tileharvest.json"
+"""The file that tells a folder of ours from others. It is written first, and says which map lies there."""
+INDEX: Final = "index.html"
+_NO_JEKYLL: Final = ".nojekyll"
+"""Tells GitHub Pages to send the files as they are."""
+_AT_ONCE: Final = 4
+"""Threads that read and write images."""
+_WAITING: Final = 64
+"""Images that wait for a thread, so that their names alone are in the memory."""
+_OURS: Final = re.compile(
+    r"tiles/[0-9a-f]{2}/[0-9a-f]{40}\.(?:png|jpg|webp)|lists/[0-9a-f]{2}/[0-9a-f]{16}\.js|page/[0-9a-f]{16}/.*"
+    r"|(?:tiles|lists)/[0-9a-f]{2}/\.[0-9a-f]{16,40}\.[a-z]+\.unfinished"
+)
+_PAGE: Final = re.compile(r"[0-9a-f]{16}")
+"""Names that only this program gives. Nothing else is ever removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What of a map is published."""
+
+    layers: Sequence[tuple[Excerpt, Sequence[int]]]
+    """Each with its zooms; at least one."""
+    described: Mapping[str, Any]
+    """The map's `name`, `url` and `note`."""
+
+    @property
+    def first(self) -> Excerpt:
+        return self.layers[0][0]
+
+    def in_words(self) -> str:
+        """Returns what it will be."""
+        versions, size = map(sum, zip(*(_weight(*layer) for layer in self.layers), strict=True))
+        names = ", ".join(excerpt.layer.name for excerpt, _ in self.layers)
+        excerpt = self.first
+        return (
+            f"{excerpt.map.name}, layers {names}, {excerpt.first} to {excerpt.last}: {versions:,} versions,"
+            f" images of"
+            f" {bytes_in_words(size)} at most"
+        )
+
+
+@dataclass(slots=True)
+class Published:
+    """What was published."""
+
+    images: int = 0
+    """That are named."""
+    new_images: int = 0
+    new_lists: int = 0
+    lists: int = 0
+    bytes: int = 0
+    """Written now."""
+    removed: int = 0
+    """Files of ours that are named no longer."""
+    missing: int = 0
+    """Images that cannot be read: their tiles have no picture."""
+    layers: list[str] = field(default_factory=list)
+
+    def as_plain(self) -> dict[str, Any]:
+        """Returns what programs are told."""
+        return msgspec.to_builtins(self)  # type: ignore[no-any-return]
+
+
+def _weight(excerpt: Excerpt, zooms: Sequence[int]) -> tuple[int, int]:
+    """Returns how many versions there are, and the bytes of their images."""
+    factor = excerpt.layer.factor
+    areas = [
+        EVERYWHERE.at_zoom(zoom, factor) if excerpt.ground is None else excerpt.ground.tiles(zoom, factor)
+        for zoom in zooms
+    ]
+    return versions_weight(excerpt.history, excerpt.layer.id, areas, excerpt.last)
+
+
+class _Names:
+    """Many names in little memory: 8 bytes of each sha1."""
+
+    def __init__(self) -> None:
+        self._parts = [array("Q") for _ in range(256)]
+        self._are_sorted = False
+
+    def add(self, name: str) -> None:
+        self._parts[int(name[:2], 16)].append(int(name[:16], 16))
+
+    def __len__(self) -> int:
+        self._sort()
+        return sum(map(len, self._parts))
+
+    def _sort(self) -> None:
+        if not self._are_sorted:
+            self._parts = [array("Q", sorted(set(part))) for part in self._parts]
+            self._are_sorted = True
+
+    def __contains__(self, name: str) -> bool:
+        self._sort()
+        part, number = self._parts[int(name[:2], 16)], int(name[:16], 16)
+        place = bisect_left(part, number)
+        return place < len(part) and part[place] == number
+
+
+class PublishedFolder:
+    """Writes a map into a folder. What is there already is not written anew.
+
+    The index is replaced last, in one step: whoever is stopped before leaves what was published before, and
+    files that nothing names yet. Then what the index names no longer is removed.
+    """
+
+    def __init__(self, folder: Path, store: TileStore) -> None:
+        self._folder = folder
+        self._store = store
+        self._lists, self._images = _Names(), _Names()
+        self.published = Published()
+
+    def publish(self, scope: Scope, watch: Watch) -> Published:
+        """Raises TileHarvestError, whose message says what of it is there."""
+        self._take(scope.first.map.name)
+        files = published_files()
+        watch.expects(sum(leaf_count(excerpt, zooms) for excerpt, zooms in scope.layers))
+        with self._writing(), ThreadPoolExecutor(_AT_ONCE, "publish") as pool:
+            try:
+                name = self._write_data(scope, watch, pool)
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+            for path, body in files.items():
+                self._write_new(path, body)
+            self._write(_NO_JEKYLL, b"")
+            self._write(INDEX, index_page(files, name))
+            self._sweep(next(iter(files)).split("/")[1])
+        return self.published
+
+    def _take(self, map_name: str) -> None:
+        """Makes the folder ours. Raises ConfigurationError for one that holds anything else."""
+        folder, mark = self._folder, self._folder / MARK
+        with self._writing():
+            if folder.exists() and not folder.is_dir():
+                raise ConfigurationError(f"{folder} is no folder; nothing was written")
+            if mark.is_file():
+                there = map_in(mark.read_bytes())
+                if there != map_name:
+                    holds = "something else" if there is None else f"map '{there}'"
+                    raise ConfigurationError(
+                        f"{folder} holds {holds}; nothing was written: publish each map into a folder of"
+                        f" its own"
+                    )
+                return
+            if folder.is_dir() and any(folder.iterdir()):
+                raise ConfigurationError(
+                    f"{folder} holds files that were not published here; nothing was written: name a folder"
+                    f" that is"
+                    " not there, or is empty"
+                )
+            folder.mkdir(parents=True, exist_ok=True)
+            self._write(MARK, msgspec.json.encode({"map": map_name, "form": FORM}))
+
+    def _write_data(self, scope: Scope, watch: Watch, pool: ThreadPoolExecutor) -> str:
+        excerpt = scope.first
+        every = [day for day in excerpt.map.days if day <= excerpt.last]
+        waiting: dict[Future[None], str] = {}
+
+        def finish(done: Iterable[Future[None]]) -> None:
+            for one in done:
+                del waiting[one]
+                one.result()
+
+        def name_image(sha1: str, extension: str) -> None:
+            self._images.add(sha1)
+            name = f"{sha1}.{extension}"
+            if self._is_there(f"tiles/{sha1[:2]}/{name}") or name in waiting.values():
+                return
+            if len(waiting) >= _WAITING:
+                finish(wait(waiting, return_when=FIRST_COMPLETED).done)
+            waiting[pool.submit(self._write_image, name)] = name
+
+        lists = PublishedLists(every, self._write_list, name_image)
+        made = {}
+        for one, zooms in scope.layers:
+            made[one.layer.name] = lists.layer(one, zooms, watch)
+            self.published.layers.append(one.layer.name)
+        finish(list(waiting))
+        self.published.images = len(self._images)
+        shown = [day for day in every if day >= excerpt.first]
+        layers = []
+        for layer in made.values():
+            plain = layer.excerpt.layer.as_plain()
+            kept = {zoom: first for zoom, first in plain["zooms"].items() if int(zoom) in layer.zooms}
+            layers.append({**plain, "zooms": kept})
+        return self._write_list(
+            {
+                "form": FORM,
+                "map": {
+                    **scope.described,
+                    "renderer": excerpt.map.renderer,
+                    "unfinished": [day.isoformat() for day in excerpt.map.unfinished if day in shown],
+                    "layers": layers,
+                },
+                "every": days_in_plain(every),
+                "days": days_in_plain(shown),
+                "layers": {name: layer.as_plain() for name, layer in made.items()},
+            }
+        )
+
+    # --------------------------------------------------------------------------------------- files
+
+    def _write_list(self, value: object) -> str:
+        name, script = list_named(value)
+        self._lists.add(name)
+        self.published.lists += 1
+        if self._write_new(f"lists/{name[:2]}/{name}.js", script):
+            self.published.new_lists += 1
+        return name
+
+    def _write_image(self, name: str) -> None:
+        try:
+            body = picture_of(self._store.named(name))
+        except UNREADABLE:
+            self.published.missing += 1
+            return
+        self._write(f"tiles/{name[:2]}/{name}", body)
+        self.published.new_images += 1
+
+    def _is_there(self, path: str) -> bool:
+        return os.path.exists(f"{self._folder}/{path}")  # noqa: PTH110 - a Path takes four times as long
+
+    def _write_new(self, path: str, body: bytes) -> bool:
+        if self._is_there(path):
+            return False
+        self._write(path, body)
+        return True
+
+    def _write(self, path: str, body: bytes) -> None:
+        target = self._folder / path
+        beside = target.with_name(f".{target.name}.unfinished")
+        try:
+            try:
+                beside.write_bytes(body)
+            except FileNotFoundError:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                beside.write_bytes(body)
+            beside.replace(target)
+        except BaseException:
+            with suppress(OSError):
+                beside.unlink()
+            raise
+        self.published.bytes += len(body)
+
+    def _sweep(self, page: str) -> None:
+        """Removes what is named by nothing, where its name says that it is ours."""
+        for kind, names in (("tiles", self._images), ("lists", self._lists)):
+            for path in (self._folder / kind).glob("??/*"):
+                if _OURS.fullmatch(path.relative_to(self._folder).as_posix()):
+                    stem = path.name.partition(".")[0]
+                    if not stem or stem not in names:
+                        path.unlink()
+                        self.published.removed += 1
+        for path in (self._folder / "page").iterdir():
+            if _PAGE.fullmatch(path.name) and path.name != page:
+                shutil.rmtree(path)
+                self.published.removed += 1
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
+                why = "the disk is full: free space, and publish again, which goes on from here"
+            else:
+                why = f"{error.strerror or error}: name a folder that can be written"
+            raise TileHarvestError(
+                f"{self._folder} was not published, and what was there before works as it did: {why}"
+            ) from error
+
+
+def is_ours(path: str) -> bool:
+    """Returns whether this is the path of a file of which the name tells the content, as only this program
+    gives."""
+    return _OURS.fullmatch(path) is not None
+
+
+def map_in(mark: bytes) -> str | None:
+    """Returns the name of the map whose folder has this mark; None where it is no mark."""
+    try:
+        told = msgspec.json.decode(mark)
+    except msgspec.DecodeError:
+        return None
+    return told.get("map") if isinstance(told, dict) else None

@@ -1,0 +1,282 @@
+"""Lists of a published map: which images its tiles had on which days, in files that a page can read.
+
+All names in them are of our grid. Each list is a script that hands a value over, because a page that was
+opened by a double click may load scripts, and nothing else. It is named by its own content, so that a list
+which is there is never written anew, and a page that was there before finds its own lists until its index is
+replaced.
+
+A block has 64 x 64 tiles, and a leaf of it 8 x 8. `docs/export.md` tells the form, and `published/api.js`
+reads it.
+"""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64encode
+from bisect import bisect_left
+from collections import defaultdict
+from dataclasses import dataclass, field
+from hashlib import sha1
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import msgspec
+
+from tileharvest.history.changes import block_places
+from tileharvest.history.events import TooManyChangesError, certainty, events
+from tileharvest.history.recorded_versions import version_rows
+from tileharvest.history.schema import BLOCK_LEVELS
+from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.tiles.ground import Ground
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from datetime import date
+
+    from tileharvest.export.excerpt import Excerpt
+    from tileharvest.export.picture_file import Watch
+    from tileharvest.tiles.events import Event
+
+FORM: Final = 1
+"""Another number for each other form of the lists."""
+
+_LEAVES: Final = 3
+"""2^3 = 8 leaves lie along a block's edge."""
+_SIDE: Final = 1 << BLOCK_LEVELS
+"""Tiles along a leaf's edge."""
+_ERA: Final = 96
+"""Versions after which the images of a leaf go on in another list: 2.7 kB."""
+_INLINE: Final = 6_000
+"""Bytes up to which a block holds its leaves itself."""
+_MOST_EVENTS: Final = 200
+"""Of a month, the largest ones: 25 kB."""
+_DIGITS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+_LETTERS: Final = {"png": "p", "jpg": "j", "webp": "w"}
+_GONE: Final = "-"
+
+ListWriter: TypeAlias = "Callable[[object], str]"
+"""Keeps a list, and returns its name."""
+
+
+@dataclass(slots=True)
+class PublishedLayer:
+    """What the index says of a layer."""
+
+    excerpt: Excerpt
+    zooms: dict[int, dict[str, str]] = field(default_factory=dict)
+    """By zoom the names of the lists of its blocks, by column and row."""
+    reach: list[int] = field(default_factory=list)
+    """Zoom, first and last column, and first and last row of what is there on the last day."""
+    months: dict[str, str] = field(default_factory=dict)
+    """The names of the lists of events, by month."""
+    first_asked: list[str] = field(default_factory=list)
+
+    def as_plain(self) -> dict[str, Any]:
+        """Returns what the page's index says of it."""
+        zooms = {str(zoom): blocks for zoom, blocks in self.zooms.items()}
+        return {"zooms": zooms, "reach": self.reach, "months": self.months, "firstAsked": self.first_asked}
+
+
+def list_named(value: object) -> tuple[str, bytes]:
+    """Returns the name of a list with this value, and the script that hands it over."""
+    body = msgspec.json.encode(value)
+    name = sha1(body, usedforsecurity=False).hexdigest()[:16]
+    return name, b'published("%s",%s)\n' % (name.encode(), body)
+
+
+def published_zooms(excerpt: Excerpt) -> list[int]:
+    """Returns the zooms that a published page can show: from the deepest with images up to the first that has
+    none, as nobody composes any for it. Coarsest first."""
+    kept = excerpt.layer.kept_zooms(excerpt.last)
+    zooms = [kept[-1]]
+    while zooms[0] - 1 in kept:
+        zooms.insert(0, zooms[0] - 1)
+    return zooms
+
+
+class PublishedLists:
+    """Writes the lists of a map's layers."""
+
+    def __init__(
+        self, days: Sequence[date], write: ListWriter, names_image: Callable[[str, str], None]
+    ) -> None:
+        """`days` are all days with a harvest up to the last one published, in order. `names_image` is told
+        the sha1 and the extension of each version's image."""
+        self._numbers = {day: number for number, day in enumerate(days)}
+        self._days = days
+        self._write = write
+        self._names_image = names_image
+
+    def layer(self, excerpt: Excerpt, zooms: Sequence[int], watch: Watch) -> PublishedLayer:
+        """Writes the lists of a layer's zooms. Raises HistoryError."""
+        made = PublishedLayer(excerpt)
+        for zoom in zooms:
+            blocks = self._zoom(excerpt, zoom, made, watch)
+            if blocks:
+                made.zooms[zoom] = blocks
+        self._events(made, zooms)
+        return made
+
+    # -------------------------------------------------------------------------------------- tiles
+
+    def _zoom(self, excerpt: Excerpt, zoom: int, made: PublishedLayer, watch: Watch) -> dict[str, str]:
+        within = None
+        if excerpt.ground is not None:
+            within = excerpt.ground.tiles(zoom, excerpt.layer.factor)
+        places = block_places(excerpt.history, excerpt.layer.id, zoom)
+        reach = _Reach(zoom)
+        found: dict[str, str] = {}
+        of_blocks = defaultdict(list)
+        for x, y in places:
+            leaf = Tile(zoom - BLOCK_LEVELS, x, y)
+            of_blocks[leaf.ancestor(_LEAVES)].append(leaf)
+        for block, leaves in sorted(of_blocks.items()):
+            texts: list[Any] = [0] * (1 << 2 * _LEAVES)
+            for leaf in leaves:
+                value = self._leaf(excerpt, leaf, zoom, within, reach)
+                watch.passed()
+                if value is not None:
+                    column, row = leaf.column & (1 << _LEAVES) - 1, leaf.row & (1 << _LEAVES) - 1
+                    texts[row << _LEAVES | column] = value
+            if any(texts):
+                found[f"{block.column}_{block.row}"] = self._write(self._block(texts))
+        made.reach = reach.bounds or made.reach
+        return found
+
+    def _block(self, leaves: list[Any]) -> list[Any]:
+        if sum(len(msgspec.json.encode(leaf)) for leaf in leaves) <= _INLINE:
+            return leaves
+        return [self._write(leaf) if leaf else 0 for leaf in leaves]
+
+    def _leaf(
+        self, excerpt: Excerpt, leaf: Tile, zoom: int, within: TileRange | None, reach: _Reach
+    ) -> dict[str, Any] | None:
+        area: TileRange | None = TileRange.of(leaf).at_zoom(zoom)
+        if within is not None:
+            assert area is not None
+            area = area.intersection(within)
+        if area is None:
+            return None
+        rows = sorted(version_rows(excerpt.history, excerpt.layer.id, area, excerpt.last))
+        stories: dict[int, list[tuple[int, str]]] = {}
+        first = self._numbers[excerpt.first]
+        for (x, y), its in groupby(rows, key=lambda row: (row[0], row[1])):
+            versions = [(self._numbers[day], name, extension) for _, _, day, name, extension in its]
+            # How it was on the first day, whenever it has become so, and what came then.
+            begin = max((place for place, one in enumerate(versions) if one[0] <= first), default=0)
+            story = [(day, self._code(name, extension)) for day, name, extension in versions[begin:]]
+            if all(code == _GONE for _, code in story):
+                continue
+            column, row = x >> 1 - zoom, ~(y >> 1 - zoom)
+            stories[row % _SIDE * _SIDE + column % _SIDE] = story
+            if story[-1][1] != _GONE:
+                reach.add(column, row)
+        if not stories:
+            return None
+        days = [_bits([day for day, _ in stories[tile]]) if tile in stories else "" for tile in _TILES]
+        return {"t": days, "e": self._eras(stories)}
+
+    def _code(self, name: str | None, extension: str | None) -> str:
+        if name is None:
+            return _GONE
+        self._names_image(name, extension or "")
+        return _LETTERS[extension or ""] + urlsafe_b64encode(bytes.fromhex(name)).decode()[:-1]
+
+    def _eras(self, stories: Mapping[int, Sequence[tuple[int, str]]]) -> list[list[Any]]:
+        """Returns the days on which eras begin, each with its images: what was there before, in the order of
+        the tiles, and then what came, in the order of days and tiles. All but the last are lists of their
+        own, which no later harvest changes."""
+        came = sorted((day, tile, code) for tile, story in stories.items() for day, code in story)
+        eras: list[list[Any]] = []
+        now: dict[int, str] = {}
+        begun, text, entries = came[0][0], "", 0
+        for day, versions in groupby(came, key=lambda one: one[0]):
+            if entries >= _ERA:
+                eras.append([begun, self._write(text)])
+                begun, entries = day, 0
+                text = "".join(now[tile] for tile in sorted(now))
+            for _, tile, code in versions:
+                now[tile] = code
+                text += code
+                entries += 1
+        return [*eras, [begun, [text]]]
+
+    # ------------------------------------------------------------------------------------- events
+
+    def _events(self, made: PublishedLayer, zooms: Sequence[int]) -> None:
+        """Writes the events, each month by itself, so that an event is the same however it is asked for."""
+        excerpt = made.excerpt
+        sure = certainty(excerpt.history, excerpt.layer.id)
+        made.first_asked = sorted(
+            day.isoformat() for day in sure.first_asked if excerpt.first <= day <= excerpt.last
+        )
+        deepest = max(made.zooms, default=None)
+        if deepest is None:
+            return
+        shown = [day for day in self._days if excerpt.first < day <= excerpt.last]
+        if excerpt.first == self._days[0]:
+            shown.insert(0, excerpt.first)
+        for month, days in groupby(shown, key=lambda day: day.isoformat()[:7]):
+            of_month = list(days)
+            try:
+                found = events(excerpt.history, excerpt.layer, of_month[0], of_month[-1], sure.first_asked)
+            except TooManyChangesError:
+                continue
+            told = [self._event(event, excerpt) for event in found if self._is_within(event, excerpt)]
+            if told:
+                told.sort(key=lambda one: (-one["tiles"], one["first"]))
+                kept = {"count": len(told), "events": told[:_MOST_EVENTS]}
+                made.months[month] = self._write(kept)
+
+    def _is_within(self, event: Event, excerpt: Excerpt) -> bool:
+        ground = Ground.of(event.area, excerpt.layer.factor)
+        return excerpt.ground is None or ground.touches(excerpt.ground)
+
+    def _event(self, event: Event, excerpt: Excerpt) -> dict[str, Any]:
+        ground = Ground.of(event.area, excerpt.layer.factor)
+        place = bisect_left(self._days, event.first)
+        return {
+            "first": event.first.isoformat(),
+            "last": event.last.isoformat(),
+            "before": self._days[max(0, place - 1)].isoformat(),
+            "kind": event.kind,
+            "tiles": event.tiles,
+            "area": {"zoom": event.area.zoom},
+            "ground": [ground.west, ground.south, ground.east, ground.north],
+        }
+
+
+class _Reach:
+    """How far the tiles of a zoom reach, in columns and rows."""
+
+    def __init__(self, zoom: int) -> None:
+        self._zoom = zoom
+        self.bounds: list[int] = []
+        """Zoom, first and last column, first and last row; empty where nothing is there."""
+
+    def add(self, column: int, row: int) -> None:
+        _, left, right, top, bottom = self.bounds or (0, column, column, row, row)
+        self.bounds = [self._zoom, min(left, column), max(right, column), min(top, row), max(bottom, row)]
+
+
+_TILES: Final = range(_SIDE * _SIDE)
+"""Of a leaf, row by row from the upper left."""
+
+
+def _bits(days: Sequence[int]) -> str:
+    """Returns the days in so few signs as can be: the first one, and from it on a bit for each day."""
+    bits = sum(1 << day - days[0] for day in days)
+    digits = []
+    while bits:
+        digits.append(_DIGITS[bits & 63])
+        bits >>= 6
+    return f"{days[0]}.{''.join(digits)}"
+
+
+def leaf_count(excerpt: Excerpt, zooms: Sequence[int]) -> int:
+    """Returns how many leaves the lists of a layer have at most. Raises HistoryError."""
+    return sum(len(block_places(excerpt.history, excerpt.layer.id, zoom)) for zoom in zooms)
+
+
+def days_in_plain(days: Sequence[date]) -> str:
+    """Returns the days as the index has them: the first one, and from it on a bit for each day."""
+    return f"{days[0].isoformat()} {_bits([(day - days[0]).days for day in days]).partition('.')[2]}"

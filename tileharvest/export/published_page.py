@@ -1,0 +1,153 @@
+"""The viewer's page for a folder without a server: its modules as one script, and its other files.
+
+A page that was opened by a double click may load no modules, which is a browser's rule for files. So the
+modules are put into one script, each as a function that is called when another one imports it. The modules
+are those that `scrapy serve` sends, but for the few of `published/` that take the place of what needs a
+server.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from hashlib import sha1
+from importlib import resources
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from importlib.resources.abc import Traversable
+
+_FOLDER: Final = ("viewer", "page")
+_OWN: Final = "published/"
+"""The folder of the modules that take the place of others of the same name."""
+_LEAFLET: Final = "leaflet/leaflet.js"
+"""It is no module, and is loaded before the script."""
+_SCRIPT: Final = "page.js"
+_INDEX: Final = "index.html"
+
+_IMPORT: Final = re.compile(r'^import (?:([^"]+?) from )?"([^"]+)";', re.MULTILINE)
+_EXPORT: Final = re.compile(r"^export (?=(?:async )?(?:function\*?|class|const|let) (\w+))", re.MULTILINE)
+_EXPORT_LIST: Final = re.compile(r"^export \{([\w, ]+)\};", re.MULTILINE)
+_COMMENT: Final = re.compile(r"^[ \t]*(?:/\*\*(?:(?!\*/).)*\*/|// [^\n]*)[ \t]*\n", re.MULTILINE | re.DOTALL)
+_DEFAULT: Final = re.compile(r"^export default ", re.MULTILINE)
+_IMPORT_LATER: Final = re.compile(r"(?<![\w.{@])import\((?=[\"`])")
+_PRELOADED: Final = re.compile(r'^ *<link rel="(?:module)?preload".*\n', re.MULTILINE)
+_STYLE: Final = '<link rel="stylesheet" href="page/style.css">'
+_MAIN: Final = '<script type="module" src="page/main.js"></script>'
+
+
+def published_files() -> dict[str, bytes]:
+    """Returns the page's files by path, of which the first folder is named by what is in them; without the
+    index.
+
+    Raises OSError for a file that cannot be read.
+    """
+    files = dict(_below(resources.files("tileharvest").joinpath(*_FOLDER), ""))
+    modules = {name: body.decode() for name, body in files.items() if _is_module(name)}
+    made = {name: body for name, body in files.items() if not _is_module(name) and name != _INDEX}
+    made[_SCRIPT] = bundle(modules).encode()
+    every = b"".join(name.encode() + body for name, body in sorted(made.items())) + files[_INDEX]
+    folder = f"page/{sha1(every, usedforsecurity=False).hexdigest()[:16]}"
+    return {f"{folder}/{name}": body for name, body in made.items()}
+
+
+def index_page(files: Mapping[str, bytes], data: str) -> bytes:
+    """Returns the index, which names the page's `files` and the list that has the map's `data`."""
+    folder = next(iter(files)).rpartition("/")[0] if len(files) == 1 else posixpath.commonpath(files)
+    text = resources.files("tileharvest").joinpath(*_FOLDER, _INDEX).read_text("utf-8")
+    text = _PRELOADED.sub("", text).replace("<html ", "<html data-published ", 1)
+    scripts = "".join(
+        f"<script{how}></script>\n  "
+        for how in (
+            f' src="page/{_LEAFLET}"',
+            f' src="page/{_OWN}lists.js"',
+            f' src="lists/{data[:2]}/{data}.js"',
+        )
+    )
+    # Deferred: it needs the whole page.
+    scripts += f'<script defer src="page/{_SCRIPT}" data-index="{data}"></script>'
+    text = text.replace(_STYLE, f'{_STYLE}\n  <link rel="stylesheet" href="page/{_OWN}published.css">', 1)
+    text = text.replace(_MAIN, scripts, 1)
+    return re.sub(r'(?<=")page/', f"{folder}/", text).encode()
+
+
+def bundle(modules: Mapping[str, str]) -> str:
+    """Returns one script of the modules, by path, which begins with `main.js`.
+
+    Raises ValueError for a module that is written in a way that it cannot read.
+    """
+    parts = [_BEGINNING]
+    parts += [
+        f'modules["{name}"] = {_function(name, text, modules)};\n' for name, text in sorted(modules.items())
+    ]
+    return f"{''.join(parts)}{_END}"
+
+
+def _function(name: str, text: str, modules: Mapping[str, str]) -> str:
+    """Returns a module as a function that fills its exports."""
+    exported = [
+        *_EXPORT.findall(text),
+        *(one.strip() for found in _EXPORT_LIST.findall(text) for one in found.split(",")),
+    ]
+    body = _IMPORT.sub(lambda found: _imported(found, name, modules), _COMMENT.sub("", text))
+    body = _DEFAULT.sub("exports.default = ", _EXPORT_LIST.sub("", _EXPORT.sub("", body)))
+    body = _IMPORT_LATER.sub("later(", body)
+    if re.search(r"^(?:import|export)\b", body, re.MULTILINE):
+        raise ValueError(f"module {name} imports or exports in a form that cannot be put into one script")
+    return f"async (exports, later) => {{\n{body}\nObject.assign(exports, {{ {', '.join(exported)} }});\n}}"
+
+
+def _imported(found: re.Match[str], name: str, modules: Mapping[str, str]) -> str:
+    names, path = found[1], posixpath.normpath(posixpath.join(posixpath.dirname(name), found[2]))
+    if path == _LEAFLET:
+        return ""
+    if path not in modules:
+        raise ValueError(f"module {name} imports {path}, which is not there")
+    given = f'await given("{_instead(path, name, modules)}")'
+    if names is None:
+        return f"{given};"
+    if names.startswith("* as "):
+        return f"const {names[5:]} = {given};"
+    if names.startswith("{"):
+        return f"const {names.replace(' as ', ': ')} = {given};"
+    return f"const {{ default: {names} }} = {given};"
+
+
+def _instead(path: str, importer: str, modules: Mapping[str, str]) -> str:
+    """Returns the module that takes the place of another one, if any. Modules of `published/` see the
+    others."""
+    own = f"{_OWN}{path}"
+    return own if own in modules and not importer.startswith(_OWN) else path
+
+
+def _is_module(name: str) -> bool:
+    return name.endswith(".js") and name not in (_LEAFLET, f"{_OWN}lists.js")
+
+
+def _below(folder: Traversable, above: str) -> Iterator[tuple[str, bytes]]:
+    for part in sorted(folder.iterdir(), key=lambda one: one.name):
+        if part.name.startswith("."):
+            continue
+        if part.is_dir():
+            yield from _below(part, f"{above}{part.name}/")
+        else:
+            yield above + part.name, part.read_bytes()
+
+
+_BEGINNING: Final = """/* The page of TileHarvest, made of the modules in tileharvest/viewer/page. */
+"use strict";
+const modules = {};
+const made = {};
+const given = (name) => (made[name] ??= (async () => {
+  const exports = {};
+  const folder = name.slice(0, name.lastIndexOf("/") + 1);
+  await modules[name](exports, (path) => {
+    const wanted = new URL(path, `https://module.invalid/${folder}`).pathname.slice(1);
+    const own = `published/${wanted}`;
+    return given(own in modules && !name.startsWith("published/") ? own : wanted);
+  });
+  return exports;
+})());
+"""
+_END: Final = 'given("main.js");\n'

@@ -1,0 +1,269 @@
+/**
+ * What `api.js` tells, of the lists of a published map. They are as `export/published_lists.py` writes them.
+ *
+ * @typedef {import("../api.js").Tile} Tile
+ * @typedef {import("../api.js").Area} Area
+ * @typedef {{tiles: number[][], eras: [number, string | string[]][]}} Leaf of each of 64 tiles the numbers of the days on
+ *   which it changed; and of each era the first day, and the list of its images or these themselves
+ */
+import { ApiError, tileSizeOf } from "../api.js";
+import { cellOf, parseTile, tileAtCell } from "../grid.js";
+import { language } from "../text.js";
+
+export { ApiError, tileSizeOf };
+
+/** Leaves of 2^3 = 8 tiles along an edge. */
+export const BLOCK_LEVELS = 3;
+
+const SIDE = 8; // Tiles along a leaf's edge, and leaves along a block's.
+const DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+const EXTENSIONS = { p: "png", j: "jpg", w: "webp" };
+const CODED = 28; // Signs of an image: a letter for its kind, and its sha1 in base 64.
+const MOST_TOLD = 50; // Events.
+
+const index = await globalThis.listNamed(document.querySelector("script[data-index]")?.dataset.index);
+/** The numbers in the lists count these days; the page shows the last ones of them. @type {string[]} */
+const every = daysIn(index.every);
+/** @type {string[]} */
+const shown = daysIn(index.days);
+
+// An address that was made with a server may ask for the heat map.
+const asked = new URLSearchParams(location.hash.slice(1));
+if (asked.has("heat")) {
+  asked.delete("heat");
+  history.replaceState(null, "", `#${asked}`);
+}
+
+/** @param {string} map */
+function expectMap(map) {
+  if (map !== index.map.name) throw new ApiError(map, 404);
+}
+
+export async function maps() {
+  const { name, url, note, layers } = index.map;
+  return [{
+    name, url, note, layers: layers.map((/** @type {any} */ layer) => layer.name), days: shown.length,
+    first_day: shown[0], last_day: shown[shown.length - 1], areas: 0,
+  }];
+}
+
+/** @param {string} map */
+export async function outline(map) {
+  expectMap(map);
+  return { ...index.map, days: shown, composed: false };
+}
+
+/** @param {string} map @param {string} layer @returns {Promise<Tile[]>} the corners of what is there on the last day */
+export async function reach(map, layer) {
+  const [zoom, left, right, top, bottom] = index.layers[layer].reach;
+  return zoom === undefined ? [] : [tileAtCell(left, top, zoom), tileAtCell(right, bottom, zoom)];
+}
+
+/**
+ * @param {string} map @param {string} layer @param {string} day @param {Area} area
+ * @returns {Promise<Map<string, string | null>>}
+ */
+export async function view(map, layer, day, area) {
+  const number = numberOf(day);
+  /** @type {Map<string, string | null>} */
+  const addresses = new Map();
+  await Promise.all(placesOf(area).map(async ([column, row]) => {
+    const leaf = await leafAt(layer, area.zoom, column, row);
+    if (leaf === null || number < leaf.eras[0][0]) return;
+    const images = await imagesOf(leaf, leaf.eras.findLastIndex(([first]) => first <= number));
+    for (const [tile, { x, y }] of tilesOf(area, column, row)) {
+      const latest = images[tile]?.findLast(([since]) => since <= number);
+      if (latest !== undefined) addresses.set(`${x}_${y}`, addressOf(latest[1]));
+    }
+  }));
+  return addresses;
+}
+
+/** @param {string} image sha1 and extension */
+export function imageAddress(image) {
+  return image === "" ? "tiles/" : `tiles/${image.slice(0, 2)}/${image}`;
+}
+
+/**
+ * On how many tiles there are other images than before, each day; of the zoom that is looked at.
+ * @param {string} map @param {string} layer @param {Area} area
+ * @returns {Promise<Map<string, number>>}
+ */
+export async function changes(map, layer, area) {
+  const counts = new Map();
+  await Promise.all(placesOf(area).map(async ([column, row]) => {
+    const leaf = await leafAt(layer, area.zoom, column, row);
+    if (leaf === null) return;
+    for (const [tile] of tilesOf(area, column, row)) {
+      for (const number of leaf.tiles[tile]) {
+        const day = every[number];
+        if (day >= shown[0]) counts.set(day, (counts.get(day) ?? 0) + 1);
+      }
+    }
+  }));
+  return new Map([...counts].sort());
+}
+
+/** @param {string} map @param {string} layer @param {string} name of the tile */
+export async function story(map, layer, name) {
+  const { zoom, ...place } = parseTile(name);
+  const { column, row } = cellOf({ zoom, ...place });
+  const leaf = await leafAt(layer, zoom, Math.floor(column / SIDE), Math.floor(row / SIDE));
+  if (leaf === null) return [];
+  const tile = modulo(row, SIDE) * SIDE + modulo(column, SIDE);
+  const eras = await Promise.all(leaf.eras.map((_, era) => imagesOf(leaf, era)));
+  /** @type {Map<number, string>} */
+  const versions = new Map(eras.flatMap((images) => images[tile] ?? []));
+  return [...versions].filter(([number]) => leaf.tiles[tile].includes(number)).map(([number, code]) => ({
+    day: every[number], image: code === "-" ? null : nameOf(code), size: null,
+  }));
+}
+
+/**
+ * @param {string} map @param {string} layer @param {{from: string, to: string}} period
+ * @param {import("../api.js").Ground | null} ground
+ */
+export async function events(map, layer, { from, to }, ground) {
+  const { months, firstAsked } = index.layers[layer];
+  const names = Object.keys(months).filter((month) => month >= from.slice(0, 7) && month <= to.slice(0, 7));
+  const lists = await Promise.all(names.map((month) => globalThis.listNamed(months[month])));
+  const found = lists.flatMap((list) => list.events).filter((event) => {
+    const [west, south, east, north] = event.ground;
+    return event.first <= to && event.last >= from && (ground === null
+      || (west < ground.east && east > ground.west && south < ground.north && north > ground.south));
+  });
+  found.sort((one, other) => other.tiles - one.tiles || (one.first < other.first ? -1 : 1));
+  return {
+    settled: null, first_asked: firstAsked.filter((/** @type {string} */ day) => day >= from && day <= to),
+    count: found.length, events: found.slice(0, MOST_TOLD),
+  };
+}
+
+/** A published event has no picture; the link beside it shows both days. */
+export function beforeAddress() {
+  return null;
+}
+
+// What a server is asked for. The page offers none of it where there is no server.
+export const composedAddress = () => "";
+export const groundAddress = () => "";
+export const areaPicture = () => "";
+export const feedAddress = () => "";
+export const groundFeedAddress = () => "";
+export const areas = async () => [];
+export const places = async () => [];
+export const heat = refuse;
+export const area = refuse;
+export const harvests = refuse;
+export const pixels = refuse;
+
+/** @returns {Promise<any>} */
+async function refuse() {
+  const words = { zh: "这是已发布的页面，没有服务器可以回答这个问题" }[language()];
+  throw new ApiError(words ?? "this page was published without a server, which alone could answer that", 404);
+}
+
+/** @param {string} written the first day, and from it on a bit for each day @returns {string[]} */
+function daysIn(written) {
+  const [first, bits] = written.split(" ");
+  const start = Date.parse(`${first}T00:00:00Z`);
+  return numbersIn(`0.${bits}`).map((after) => new Date(start + after * 86_400_000).toISOString().slice(0, 10));
+}
+
+/** @param {string} written a number, and from it on a bit for each that follows @returns {number[]} */
+function numbersIn(written) {
+  const [first, bits] = written.split(".");
+  const numbers = [];
+  for (let place = 0; place < (bits ?? "").length; place += 1) {
+    const digit = DIGITS.indexOf(bits[place]);
+    for (let bit = 0; bit < 6; bit += 1) if ((digit >> bit) & 1) numbers.push(Number(first) + 6 * place + bit);
+  }
+  return numbers;
+}
+
+/** @param {string} day @returns {number} of the last harvest until then */
+function numberOf(day) {
+  return every.findLastIndex((harvested) => harvested <= day);
+}
+
+/** @param {number} value @param {number} divisor @returns {number} never below 0 */
+function modulo(value, divisor) {
+  return ((value % divisor) + divisor) % divisor;
+}
+
+/** @param {Area} area @returns {[number, number][]} columns and rows of the leaves in which it has a part */
+function placesOf({ zoom, xFrom, xTo, yFrom, yTo }) {
+  const first = cellOf({ zoom, x: xFrom, y: yTo });
+  const last = cellOf({ zoom, x: xTo, y: yFrom });
+  const span = (/** @type {number} */ from, /** @type {number} */ to) => {
+    const start = Math.floor(from / SIDE);
+    return Array.from({ length: Math.floor(to / SIDE) - start + 1 }, (_, number) => start + number);
+  };
+  const rows = span(first.row, last.row);
+  return span(first.column, last.column).flatMap((column) =>
+    rows.map((row) => /** @type {[number, number]} */ ([column, row])));
+}
+
+/**
+ * The tiles of an area in a leaf, each with its number there.
+ * @param {Area} area @param {number} column @param {number} row of the leaf
+ * @returns {Generator<[number, Tile]>}
+ */
+function* tilesOf({ zoom, xFrom, xTo, yFrom, yTo }, column, row) {
+  for (let number = 0; number < SIDE * SIDE; number += 1) {
+    const tile = tileAtCell(column * SIDE + (number % SIDE), row * SIDE + Math.floor(number / SIDE), zoom);
+    if (tile.x >= xFrom && tile.x <= xTo && tile.y >= yFrom && tile.y <= yTo) yield [number, tile];
+  }
+}
+
+/** @type {Map<string, Leaf>} those that were read, by layer, zoom and place */
+const leaves = new Map();
+
+/** @param {string} layer @param {number} zoom @param {number} column @param {number} row @returns {Promise<Leaf | null>} */
+async function leafAt(layer, zoom, column, row) {
+  const key = `${layer} ${zoom} ${column} ${row}`;
+  const known = leaves.get(key);
+  if (known !== undefined) return known;
+  const name = index.layers[layer]?.zooms[zoom]?.[`${Math.floor(column / SIDE)}_${Math.floor(row / SIDE)}`];
+  if (name === undefined) return null;
+  const block = await globalThis.listNamed(name);
+  const found = block[modulo(row, SIDE) * SIDE + modulo(column, SIDE)];
+  if (found === 0) return null;
+  const { t, e } = typeof found === "string" ? await globalThis.listNamed(found) : found;
+  const leaf = { tiles: t.map(numbersIn), eras: e };
+  leaves.set(key, leaf);
+  return leaf;
+}
+
+/** @param {Leaf} leaf @param {number} era @returns {Promise<[number, string][][]>} days and images of each tile */
+async function imagesOf({ tiles, eras }, era) {
+  const [first, written] = eras[era];
+  const end = eras[era + 1]?.[0] ?? Infinity;
+  const codes = typeof written === "string" ? await globalThis.listNamed(written) : written[0];
+  const images = /** @type {[number, string][][]} */ (tiles.map(() => []));
+  const before = tiles.flatMap((days, tile) => {
+    const last = days.findLast((day) => day < first);
+    return last === undefined ? [] : [[last, tile]];
+  });
+  const came = tiles.flatMap((days, tile) => days.filter((day) => day >= first && day < end).map((day) => [day, tile]))
+    .sort(([day, tile], [otherDay, otherTile]) => day - otherDay || tile - otherTile);
+  let at = 0;
+  for (const [day, tile] of [...before, ...came]) {
+    const length = codes[at] === "-" ? 1 : CODED;
+    images[tile].push([day, codes.slice(at, at + length)]);
+    at += length;
+  }
+  return images;
+}
+
+/** @param {string} code @returns {string} sha1 and extension */
+function nameOf(code) {
+  const bytes = atob(`${code.slice(1).replaceAll("-", "+").replaceAll("_", "/")}=`);
+  const sha1 = Array.from(bytes, (byte) => byte.charCodeAt(0).toString(16).padStart(2, "0")).join("");
+  return `${sha1}.${EXTENSIONS[/** @type {"p" | "j" | "w"} */ (code[0])]}`;
+}
+
+/** @param {string} code @returns {string | null} where the image lies; null: the tile was gone */
+function addressOf(code) {
+  return code === "-" ? null : imageAddress(nameOf(code));
+}

@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 _AT_ONCE: Final = 1000
 """Tiles that are judged together, and recorded in one transaction: 20 MB of bytes where all have changed."""
 _AT_ONCE_LIMITED: Final = 100
-"""The same where bytes are limited. It is what a run may fetch in vain: a pack that is cut off is lost."""
+"""The same where bytes are limited, and the most tiles of a pack then."""
+_GROWTH: Final = 4
+"""Where bytes are limited, the first pack of a run has one tile, and each later one so many times more. What
+is cut off is lost: so a run brings something as long as the limit lets one tile through."""
 
 _Judge: TypeAlias = Callable[[Sequence[Place], Sequence[Version | None]], Awaitable[list[Outcome]]]
 """Says what has become of tiles since their latest versions."""
@@ -56,7 +59,7 @@ class PublishedTree:
         """`folder` is where fetched files are kept; it may be thrown away at any time. `store` holds the
         images of the history. `agent` tells the host who asks. `check` is called every moment while something
         is fetched; what it raises ends that. If the bytes of a run are limited (`is_limited`), changed tiles
-        come in several packs, each of which is recorded before the next one."""
+        come in several packs, small ones first, each of which is recorded before the next one."""
         self._harvest = harvest
         self._entry = entry
         self._folder = folder
@@ -64,6 +67,8 @@ class PublishedTree:
         self._agent = agent
         self._check = check
         self._is_limited = is_limited
+        self._pack = 1
+        """Tiles of the next pack, where bytes are limited."""
         self._git_ids: dict[Image, str | None] = {}
         """What git calls images of the store; None for those that cannot be read there."""
 
@@ -125,6 +130,26 @@ class PublishedTree:
                 front.answered(place, outcome, known=version is not None and not version.gone)
 
     async def _judge_and_keep(
+        self, places: Sequence[Place], latest: Sequence[Version | None]
+    ) -> list[Outcome]:
+        """Keeps a result for each of these tiles. Of those that are fetched, so many go together as may."""
+        outcomes: list[Outcome] = []
+        while len(outcomes) < len(places):
+            done = len(outcomes)
+            most = self._in_one_pack(places[done:], latest[done:]) if self._is_limited else len(places)
+            outcomes += await self._keep_together(places[done : done + most], latest[done : done + most])
+        return outcomes
+
+    def _in_one_pack(self, places: Sequence[Place], latest: Sequence[Version | None]) -> int:
+        """Returns how many of the next tiles to judge together: those that change are fetched in one pack."""
+        foreseen = self._found.foreseen(places, latest)
+        changed = [number for number, (_, path) in enumerate(foreseen) if path is not None]
+        most = changed[self._pack] if len(changed) > self._pack else len(places)
+        if changed:
+            self._pack = min(_GROWTH * self._pack, _AT_ONCE_LIMITED)
+        return most
+
+    async def _keep_together(
         self, places: Sequence[Place], latest: Sequence[Version | None]
     ) -> list[Outcome]:
         harvest = self._harvest

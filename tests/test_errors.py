@@ -7,7 +7,7 @@ import unicodedata
 
 import pytest
 
-from tileharvest.errors import HIDDEN, TileHarvestError, printable
+from tileharvest.errors import HIDDEN, TileHarvestError, counted, printable
 
 
 def test_what_is_hidden_is_what_unicode_says_of_control_and_format_characters() -> None:
@@ -44,3 +44,8 @@ def test_no_line_is_longer_than_2000_characters(sign: str) -> None:
 
 def test_an_error_is_one_printable_line() -> None:
     assert str(TileHarvestError("the site says \x1b[2J\nthis")) == "the site says \\x1b[2J\\nthis"
+
+
+def test_one_thing_has_no_plural() -> None:
+    words = [counted(number, "tile") for number in (0, 1, 2, 1000)]
+    assert words == ["0 tiles", "1 tile", "2 tiles", "1,000 tiles"]

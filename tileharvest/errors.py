@@ -120,6 +120,11 @@ def printable(text: str, most: int = _MOST_CHARACTERS) -> str:
     return seen if len(seen) <= most else seen[: most - 3] + "..."
 
 
+def counted(number: int, noun: str) -> str:
+    """Returns so many things in words: 1 tile, 2 tiles, 1,000 tiles."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def nearest(word: str, known: Iterable[str], otherwise: str) -> str:
     """Returns a question that names the known word nearest to a wrong one, or `otherwise` if none is near."""
     meant = difflib.get_close_matches(word, list(known), n=1)

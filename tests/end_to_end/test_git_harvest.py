@@ -158,8 +158,8 @@ def test_what_an_import_has_brought_is_not_fetched_again(
 def test_a_budget_of_bytes_ends_a_fetch_and_the_next_run_goes_on(
     host: Host, project: Project, shared_maps: Path, common_folder: Path
 ) -> None:
-    """Nobody knows how many tiles a budget lets through. The first one is so small that a pack of 100 tiles would
-    never come through."""
+    """Nobody knows how many tiles a budget lets through. The first one is so small that a pack of 100 tiles
+    would never come through."""
     (harvested, *_) = harvested_versions(shared_maps, common_folder, ANTWORLD_MAP)
     host.publish(shared_maps, ANTWORLD_MAP.name, 1, harvested.day)
     whole = sum(len(body) for body in harvested.stored.values())

@@ -177,7 +177,7 @@ def test_failures_can_be_put_back_and_have_all_attempts_again(stage: Stage) -> N
     stage.site.rules[address(LAST)] = rules.status(500)
     visit(stage.project, FIRST_DAY)
     done = stage.project.scrapy("failures", "small", "--retry")
-    assert "1 requests are back in the queue of map 'small'" in done.stdout
+    assert "the queue of map 'small' has 1 request again" in done.stdout
     assert failures(stage) == []
     assert queue(stage)["pending/plus"] == 1
     stage.site.rules[address(LAST)] = rules.first(4, rules.status(500))
@@ -190,7 +190,7 @@ def test_failures_can_be_forgotten(stage: Stage) -> None:
     stage.site.rules[address(LAST)] = rules.status(403)
     visit(stage.project, FIRST_DAY)
     done = stage.project.scrapy("failures", "small", "--clear")
-    assert "1 failures of map 'small' are forgotten" in done.stdout
+    assert "the queue of map 'small' has forgotten 1 failure" in done.stdout
     assert failures(stage) == []
     assert "no request of map 'small' has failed" in stage.project.scrapy("failures", "small").stdout
     stage.site.rules.clear()

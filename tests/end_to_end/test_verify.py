@@ -76,7 +76,7 @@ def test_a_person_reads_what_to_do(stage: Stage) -> None:
     done = stage.project.scrapy("verify", check=False)
     assert f"the history names {len(PATHS)} images: 2 of them are missing or damaged" in done.stdout
     assert "restore them from a backup" in done.stdout
-    assert "1 images that no version names" in done.stdout
+    assert "1 image that no version names" in done.stdout
 
 
 def test_an_unknown_map_is_one_line(stage: Stage) -> None:

@@ -226,7 +226,7 @@ def test_what_waits_in_memory_is_delayed_and_is_lost_with_the_process(crawls: Cr
         assert await_condition(lambda: answered(crawls.server) == 2, process)
         stdout, _ = stop(process, signal.SIGTERM)
     assert crawls.asked() == ["/root", "/now"]
-    assert "1 requests that waited in memory were not made, and are not kept" in stdout
+    assert "what waited in memory was not made, and is not kept: 1 request" in stdout
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from scrapy.exceptions import UsageError
 
 from tileharvest.commands.map_command import MapCommand
 from tileharvest.commands.terminal import say, write_answer, write_rows
-from tileharvest.errors import ConfigurationError
+from tileharvest.errors import ConfigurationError, counted
 from tileharvest.history.area_changes import changed_in, rectangle_of_area
 from tileharvest.history.outlines import map_outline
 from tileharvest.history.settings import open_history_for_reading
@@ -136,7 +136,8 @@ def _row(history: History, outline: MapOutline, area: NamedArea) -> dict[str, An
 def _added(map_name: str, row: dict[str, Any]) -> str:
     changed = f", last changed on {row['last_change']}" if row["last_change"] else ", without a change so far"
     return (
-        f"area '{row['name']}' of map '{map_name}': {row['tiles']:,} tiles of layer '{row['layer']}'{changed}"
+        f"area '{row['name']}' of map '{map_name}': {counted(row['tiles'], 'tile')} of layer"
+        f" '{row['layer']}'{changed}"
     )
 
 

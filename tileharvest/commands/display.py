@@ -20,6 +20,7 @@ from rich.text import Text
 from scrapy import signals
 
 from tileharvest.commands.lookout import Lookout, RunningHarvest
+from tileharvest.errors import counted
 from tileharvest.monitoring.figures import Activity, Whole
 from tileharvest.monitoring.overview import seconds_in_words
 from tileharvest.spiders.tiles import TileSpider
@@ -184,7 +185,7 @@ def in_words(figures: Figures) -> str:
         *state_in_words(figures.state),
         _tiles_in_words(figures),
         ", ".join(_outcomes(figures)) or "none found yet",
-        f"{figures.cost.requests:,} requests, {decimal(figures.cost.received_bytes)}",
+        f"{counted(figures.cost.requests, 'request')}, {decimal(figures.cost.received_bytes)}",
         ", ".join(words for words in (_rate_in_words(figures), _left_in_words(figures)) if words),
     ]
     return "; ".join(part for part in parts if part)
@@ -317,7 +318,7 @@ def _found(figures: Figures) -> Text:
     """Tells what was found. Failures stand first, as they must not be cut off."""
     words = [Text(f"fail {figures.failures:,}", "bold red")] if figures.failures else []
     words += [Text(found, "dim") for found in _outcomes(figures, besides=Outcome.FAILED)]
-    words.append(Text(f"{figures.cost.requests:,} requests", "dim"))
+    words.append(Text(counted(figures.cost.requests, "request"), "dim"))
     return Text("  ", no_wrap=True, overflow="ellipsis").join([Text(""), *words])
 
 

@@ -10,7 +10,7 @@ from tileharvest.commands.map_command import MapCommand
 from tileharvest.commands.progress import ProgressLine
 from tileharvest.commands.settings import progress_interval
 from tileharvest.commands.terminal import console, say, stopped_by_signals
-from tileharvest.errors import ConfigurationError
+from tileharvest.errors import ConfigurationError, counted
 from tileharvest.export.excerpt import Wanted, excerpt_of
 from tileharvest.history.settings import open_history_for_reading
 from tileharvest.maps.maps_file import load_maps
@@ -129,7 +129,7 @@ def picture_of(
 
 def damaged_in_words(tiles: int) -> str:
     """Returns what is said of tiles that are not shown whole."""
-    return f"{tiles:,} tiles are not whole, as images cannot be read: scrapy verify names them"
+    return f"images of {counted(tiles, 'tile')} cannot be read: scrapy verify names them"
 
 
 def foretell(what: str, *, as_json: bool) -> None:

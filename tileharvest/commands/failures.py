@@ -12,6 +12,7 @@ from scrapy.commands import ScrapyCommand
 from tileharvest.commands.map_command import MapCommand
 from tileharvest.commands.settings import ask_history, queue_owner
 from tileharvest.commands.terminal import first_of, write_line, write_rows
+from tileharvest.errors import counted
 from tileharvest.history.summaries import failing
 from tileharvest.middlewares.traffic import FORBIDDEN
 from tileharvest.queue.codec import CodecError, decode
@@ -69,12 +70,12 @@ class Command(MapCommand, ScrapyCommand):
         if opts.retry:
             number = owner.ask_if_any(_retry, 0)
             write_line(
-                f"{number} requests are back in the queue of {owner.in_words}: a running {owner.run} takes"
-                " them up, else the next one"
+                f"the queue of {owner.in_words} has {counted(number, 'request')} again: a running {owner.run}"
+                " goes on with that, else the next one"
             )
         elif opts.clear:
             number = owner.ask_if_any(_clear, 0)
-            write_line(f"{number} failures of {owner.in_words} are forgotten")
+            write_line(f"the queue of {owner.in_words} has forgotten {counted(number, 'failure')}")
         else:
             failures: Sequence[Failure] = owner.ask_if_any(lambda queue: queue.failures(), ())
             in_a_row = None

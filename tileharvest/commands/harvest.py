@@ -26,7 +26,7 @@ from tileharvest.commands.terminal import (
     write_line,
     write_outcomes,
 )
-from tileharvest.errors import ConfigurationError, ExitStatus, QueueError, TileHarvestError
+from tileharvest.errors import ConfigurationError, ExitStatus, QueueError, TileHarvestError, counted
 from tileharvest.harvest.due import longest_first
 from tileharvest.harvest.settings import harvest_for, would_go_on
 from tileharvest.history.database import History
@@ -193,7 +193,7 @@ class HarvestEnd:
 
     @property
     def title(self) -> str:
-        cost = f"{self.requests:,} requests, {bytes_in_words(self.received_bytes)} received"
+        cost = f"{counted(self.requests, 'request')}, {bytes_in_words(self.received_bytes)} received"
         return f"{self.name}, {self.day}: {cost}"
 
     @property

@@ -21,7 +21,7 @@ from tileharvest.commands.terminal import (
     write_line,
     write_outcomes,
 )
-from tileharvest.errors import ConfigurationError, ExitStatus, nearest
+from tileharvest.errors import ConfigurationError, ExitStatus, counted, nearest
 from tileharvest.history.database import History
 from tileharvest.history.settings import database_url
 from tileharvest.importers.folder_import import SOURCE, import_folder
@@ -210,7 +210,8 @@ def _of_kedamadiff(description: MapDescription, place: str, opts: argparse.Names
             )
             job.run(watch)
         if job.outside:
-            say(f"{job.outside:,} records are of tiles that map '{description.name}' does not keep")
+            records = counted(job.outside, "record")
+            say(f"map '{description.name}' does not keep the tiles of {records}, which it leaves out")
         if description.timezone != ZONE:
             say(
                 f"the archive's days are those of {ZONE} unless KedamaDiff was configured otherwise, and the"
@@ -251,4 +252,5 @@ def _tell(name: str, display: ImportDisplay, *, as_json: bool) -> None:
     write_outcomes(f"{name}: {when}", display.counts)
     taken = sum(one.left_out for one in display.days.values())
     if taken:
-        write_line(f"{taken:,} tiles were left out: on these days a harvest had asked the site itself")
+        tiles = counted(taken, "tile")
+        write_line(f"a harvest had asked the site itself on these days, and what it found stays: {tiles}")

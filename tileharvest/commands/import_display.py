@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from tileharvest.commands.progress import ProgressLine
+from tileharvest.errors import counted
 from tileharvest.tiles.outcomes import Outcome, counts_as_plain
 
 if TYPE_CHECKING:
@@ -61,4 +62,4 @@ class ImportDisplay(ProgressLine):
         """Returns how far it is, and what it has brought."""
         last = f", until {max(self.days)}" if self.days else ""
         found = ", ".join(f"{word} {number:,}" for word, number in counts_as_plain(self.counts).items())
-        return f"{super().in_words()}; {len(self.days):,} days{last}; {found or 'nothing found yet'}"
+        return f"{super().in_words()}; {counted(len(self.days), 'day')}{last}; {found or 'nothing found yet'}"

@@ -14,7 +14,7 @@ from scrapy.commands import ScrapyCommand
 from tileharvest.commands.map_command import MapCommand, ask_site
 from tileharvest.commands.settings import ask_history
 from tileharvest.commands.terminal import write_json, write_line, write_table
-from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError
+from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError, counted
 from tileharvest.harvest.plan import duration_in_words, plan_by_last
 from tileharvest.harvest.walks import next_walks
 from tileharvest.history.summaries import Precedent, precedent
@@ -185,7 +185,7 @@ def _by_sample(spider: SiteSampleSpider, seed: int) -> _PlanReport:
     if plan.is_exact:
         how, columns = "all of the map's tiles were asked about", {"exactly": plan.expected}
     return _PlanReport(
-        f"{spider.description.name}, if every tile is fetched: by {spider.made} requests made now",
+        f"{spider.description.name}, if every tile is fetched: by {counted(spider.made, 'request')} made now",
         columns,
         (f"of the requests {vain}", how),
         {

@@ -10,7 +10,7 @@ from scrapy.commands import ScrapyCommand
 from tileharvest.commands.export_command import foretell, progress
 from tileharvest.commands.map_command import MapCommand
 from tileharvest.commands.terminal import write_json, write_line
-from tileharvest.errors import ExitStatus
+from tileharvest.errors import ExitStatus, counted
 from tileharvest.history.outlines import map_outline
 from tileharvest.history.settings import open_history_for_reading
 from tileharvest.maps.budgets import bytes_in_words
@@ -53,7 +53,8 @@ class Command(MapCommand, ScrapyCommand):
             day = day_of(outline, opts.day)
             past = PastSite.on(history, description, outline, day)
             tiles, size = size_of(past)
-            foretell(f"{folder}: {name}, {day}: {tiles:,} tiles, {bytes_in_words(size)}", as_json=opts.json)
+            what = f"{counted(tiles, 'tile')}, {bytes_in_words(size)}"
+            foretell(f"{folder}: {name}, {day}: {what}", as_json=opts.json)
             with progress(settings, name, as_json=opts.json) as watch:
                 restored = restore(past, open_store_for_reading(settings), folder, watch)
         if restored.missing:
@@ -66,17 +67,17 @@ class Command(MapCommand, ScrapyCommand):
 
 
 def _in_words(folder: Path, day: date, restored: Restored) -> list[str]:
-    told = f"{restored.tiles:,} tiles of {day}, files of the configuration: {len(restored.files)}"
+    told = f"{counted(restored.tiles, 'tile')} of {day}, files of the configuration: {len(restored.files)}"
     lines = [f"{folder}: {told}; {bytes_in_words(restored.bytes)}"]
     lines += [
-        f"zoom {zoom} is composed: {number:,} tiles, which are not the site's own"
+        f"zoom {zoom} is composed and not the site's own: {counted(number, 'tile')}"
         for zoom, number in sorted(restored.composed.items())
     ]
-    counted = {
+    of_files = {
         "images cannot be read, and their tiles are left out: scrapy verify names them": restored.missing,
         "files do not lie below the map's page, and are left out": restored.elsewhere,
         "files have no time of their own: the site did not tell it": restored.undated,
         "files were written anew since, with the same bytes, and have that later time": restored.later,
     }
-    lines += [f"{number:,} {what}" for what, number in counted.items() if number]
+    lines += [f"{number:,} {what}" for what, number in of_files.items() if number]
     return lines + restored.lacking

@@ -8,7 +8,7 @@ from scrapy.commands import ScrapyCommand
 
 from tileharvest.commands.map_command import MapCommand
 from tileharvest.commands.terminal import write_json, write_line, write_table
-from tileharvest.errors import ExitStatus
+from tileharvest.errors import ExitStatus, counted
 from tileharvest.harvest.inventory import Inventory
 from tileharvest.history.settings import open_history_for_reading
 from tileharvest.store.settings import open_store_for_reading
@@ -70,12 +70,12 @@ def _write(found: Inventory, rows: Sequence[dict[str, Any]]) -> None:
         write_table(columns, [list(row.values()) for row in rows[:_SHOWN]])
         write_line("")
     missing = f"{len(found.missing):,} of them are missing or damaged" if found.missing else "all are there"
-    write_line(f"the history names {found.images:,} images: {missing}")
+    write_line(f"the history names {counted(found.images, 'image')}: {missing}")
     if found.missing:
         write_line("restore them from a backup of the store; a harvest fetches only what has changed")
     if found.unnamed:
         write_line(
-            f"the store holds {len(found.unnamed):,} images that no version names, such as"
+            f"the store holds {counted(len(found.unnamed), 'image')} that no version names, such as"
             f" {found.unnamed[0]}: a kill leaves such images, and a running harvest has some for a"
             " moment; they do no harm"
         )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tileharvest.errors import ConfigurationError
+from tileharvest.errors import ConfigurationError, counted
 from tileharvest.export.excerpt import nothing_there
 from tileharvest.export.picture_file import (
     USUAL_MOST_PIXELS,
@@ -65,7 +65,7 @@ class Sheet:
         """Returns what it will be."""
         return (
             f"{self.excerpt.in_words()}, zoom {self.zoom}: {self.box.width:,} x {self.box.height:,} pixels of"
-            f" {self.there.tiles:,} images, about {bytes_in_words(self.expected_bytes)}"
+            f" {counted(self.there.tiles, 'image')}, about {bytes_in_words(self.expected_bytes)}"
         )
 
     def as_plain(self) -> dict[str, Any]:

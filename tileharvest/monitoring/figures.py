@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from tileharvest.errors import counted
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.politeness.reasons import Reason
 from tileharvest.tiles.outcomes import Outcome, counts_as_plain
@@ -283,27 +284,27 @@ class Whole:
 
     def maps_in_words(self, maps: int | None) -> str:
         """Says how many maps are done, of so many where there is an end of them."""
-        return f"{self.done:,}/{maps:,} maps" if maps is not None else self._done_in_words
+        return f"{self.done:,}/{counted(maps, 'map')}" if maps is not None else self._done_in_words
 
     @property
     def _done_in_words(self) -> str:
-        return f"{self.done:,} map{'' if self.done == 1 else 's'} done"
+        return f"{counted(self.done, 'map')} done"
 
     @property
     def work_in_words(self) -> str:
         """Says in few words what was asked for, and how fast."""
         failed = f"fail {self.failures:,}  " if self.failures else ""
         size = bytes_in_words(self.received_bytes)
-        return f"{failed}{self.requests:,} requests  {size}  {self.tiles_per_second:,.1f} tiles/s"
+        return f"{failed}{counted(self.requests, 'request')}  {size}  {self.tiles_per_second:,.1f} tiles/s"
 
     def in_words(self, maps: int | None) -> str:
         """Says everything in one line."""
-        done = self._done_in_words if maps is None else f"{self.done:,} of {maps:,} maps done"
+        done = self._done_in_words if maps is None else f"{self.done:,} of {counted(maps, 'map')} done"
         parts = [
             f"{done}, {self.under_way:,} under way"
             + (f" of which {self.waiting:,} wait" if self.waiting else ""),
-            f"{self.tiles:,} tiles" + (f", {self.failures:,} failed" if self.failures else ""),
-            f"{self.requests:,} requests, {bytes_in_words(self.received_bytes)}",
+            counted(self.tiles, "tile") + (f", {self.failures:,} failed" if self.failures else ""),
+            f"{counted(self.requests, 'request')}, {bytes_in_words(self.received_bytes)}",
             f"{self.tiles_per_second:,.1f} tiles/s",
         ]
         return "; ".join(parts)

@@ -10,7 +10,7 @@ import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from tileharvest.errors import AlreadyHarvestedError, DaySpentError, ExitStatus, printable
+from tileharvest.errors import AlreadyHarvestedError, DaySpentError, ExitStatus, counted, printable
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.maps.permalink import permalink
 from tileharvest.tiles.outcomes import Outcome
@@ -135,7 +135,7 @@ def _table(counts: Mapping[Outcome, int]) -> list[str]:
 
 def _in_words(cost: Cost) -> str:
     received, spared = bytes_in_words(cost.received_bytes), bytes_in_words(cost.spared_bytes)
-    return f"{cost.requests:,} requests, {received} received, {spared} spared by ETags."
+    return f"{counted(cost.requests, 'request')}, {received} received, {spared} spared by ETags."
 
 
 def _line(report: Report, place: ChangedPlace, viewer: str) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from PIL import Image, ImageDraw, ImageFont
 
-from tileharvest.errors import ConfigurationError
+from tileharvest.errors import ConfigurationError, counted
 from tileharvest.renderers.xyz import latitude_of
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def scale_bar(
     if number is None:
         return None
     if unit == "block":
-        text = f"{number:,} block{'s' if number > 1 else ''}"
+        text = counted(number, "block")
     else:
         text = f"{number // 1000:,} km" if number >= 1000 else f"{number} m"
     return max(1, round(number / length)), text

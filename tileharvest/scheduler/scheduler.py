@@ -10,7 +10,7 @@ from scrapy.core.scheduler import BaseScheduler
 from scrapy.exceptions import DontCloseSpider
 from scrapy.utils.defer import deferred_from_coro
 
-from tileharvest.errors import QueueError, TileHarvestError
+from tileharvest.errors import QueueError, TileHarvestError, counted
 from tileharvest.monitoring.overview import look
 from tileharvest.queue.codec import CodecError
 from tileharvest.queue.port import Entry
@@ -308,7 +308,8 @@ class Scheduler(BaseScheduler):
             self._waiting = None
         lost = self._memory.waiting + (self._waiting is not None)
         if lost:
-            _logger.warning("%d requests that waited in memory were not made, and are not kept", lost)
+            what = counted(lost, "request")
+            _logger.warning("what waited in memory was not made, and is not kept: %s", what)
         self.left_nothing = self.worker.is_done and not lost
         if self._fleet is not None:
             await self._fleet.stop()

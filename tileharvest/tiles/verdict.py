@@ -11,6 +11,7 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
+from tileharvest.errors import counted
 from tileharvest.tiles.images import identify
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.versions import Image, Validator, Version
@@ -155,7 +156,7 @@ def retry_after(value: str | None, now: datetime) -> float | None:
 
 def with_attempts(reason: str, attempts: int) -> str:
     """Returns a failure's reason with the number of attempts."""
-    return f"{reason} ({attempts} attempt{'s' if attempts > 1 else ''})"
+    return f"{reason} ({counted(attempts, 'attempt')})"
 
 
 def conditional_headers(latest: Version | None) -> Mapping[str, str]:

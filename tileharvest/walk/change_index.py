@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from tileharvest.errors import counted
 from tileharvest.tiles.grid import Squares, Tile, ancestors
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class StoredIndex:
     def in_words(self) -> str:
         if self.withdrawn is not None:
             return f"its change index is not relied on: {self.withdrawn}"
-        return f"its change index of {self.day}, right in {self.confirmed} harvests in a row"
+        return f"its change index of {self.day}, right in {counted(self.confirmed, 'harvest')} in a row"
 
 
 class ChangedGround:

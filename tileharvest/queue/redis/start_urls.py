@@ -136,7 +136,7 @@ async def refuse_pickled(settings: Mapping[str, Any], name: str, patience: float
         await link.close()
     if waiting:
         raise QueueError(
-            f"{waiting} requests of scrapy-redis wait in '{key}', pickled, and are never read: first"
+            f"in '{key}' of scrapy-redis pickled requests wait ({waiting:,}), which are never read: first"
             f" crawl '{name}' with SCHEDULER = 'scrapy_redis.scheduler.Scheduler' until it is idle, or delete"
             " that key"
         )

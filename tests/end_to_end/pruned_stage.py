@@ -106,7 +106,7 @@ class DrawnSite:
         """
         tileset = {"path": self.layer, "zoomLevels": self.depth, "imgextension": "png", "isOverlay": False}
         tileset |= more
-        text = f"var overviewerConfig = {json.dumps({'tilesets': [tileset]})};\n"
+        text = f"var overviewerConfig = {json.dumps({'CONST': {'tileSize': 48}, 'tilesets': [tileset]})};\n"
         self.folder.mkdir(parents=True, exist_ok=True)
         file, seconds = self.folder / "overviewerConfig.js", NOON + next(self._drawings)
         file.write_text(text, encoding="utf-8")

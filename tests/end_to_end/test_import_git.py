@@ -269,5 +269,5 @@ def files_of_branch(repository: FastImport) -> list[str]:
 def dot(number: int) -> bytes:
     """A small image that differs from all others."""
     written = io.BytesIO()
-    Image.new("RGB", (2, 2), (number % 256, number // 256, 7)).save(written, "PNG")
+    Image.new("RGB", (96, 96), (number % 256, number // 256, 7)).save(written, "PNG")
     return written.getvalue()

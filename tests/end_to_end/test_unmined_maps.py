@@ -6,6 +6,7 @@ import os
 import re
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from shutil import copytree
 from typing import TYPE_CHECKING, Any, Final
 
@@ -206,7 +207,9 @@ def test_an_export_that_grows_is_asked_for_what_it_has_and_nothing_else(
     project: Project, tmp_path: Path, nginx: Callable[..., Nginx]
 ) -> None:
     """Its regions, its zooms and what it leaves behind change from day to day."""
-    site = exported(tmp_path / "site", range(-2, 1), REGIONS, properties(-2, 0, "webp"), drawn)
+    site = exported(
+        tmp_path / "site", range(-2, 1), REGIONS, properties(-2, 0, "webp"), partial(drawn, pixels=64)
+    )
     server = nginx(site)
     page = '<script type="text/javascript" src="unmined.map.properties.js"></script>'
     (site / "unmined.index.html").write_text(page, encoding="utf-8")
@@ -223,7 +226,7 @@ def test_an_export_that_grows_is_asked_for_what_it_has_and_nothing_else(
     # Region (1, 0) has gone from the bitmap, and its tile of zoom -1 is still served.
     for path in ("0/0/tile.2.0", "0/0/tile.2.1", "0/0/tile.3.0", "0/0/tile.3.1"):
         (site / f"tiles/zoom.0/{path}.webp").unlink()
-    exported(site, range(-3, 1), GROWN, properties(-3, 9, "webp"), drawn)
+    exported(site, range(-3, 1), GROWN, properties(-3, 9, "webp"), partial(drawn, pixels=64))
     written_on(site, 21)
     server.clear_log()
     second = project.harvest("isles", "2026-11-21")["counts"]
@@ -232,7 +235,7 @@ def test_an_export_that_grows_is_asked_for_what_it_has_and_nothing_else(
     assert latest(project) == images_of(site)
 
     # One day it is drawn deeper. What was there keeps its names.
-    exported(site, range(-3, 2), GROWN, properties(-3, 1, "webp"), drawn)
+    exported(site, range(-3, 2), GROWN, properties(-3, 1, "webp"), partial(drawn, pixels=64))
     written_on(site, 22)
     third = project.harvest("isles", "2026-11-22")["counts"]
     assert third["add"] == len(tiles_of(1, GROWN))

@@ -166,7 +166,7 @@ def a_site(folder: Path, images: Iterable[str], blank: bytes | None = None) -> P
 
 def coloured(shade: int) -> bytes:
     buffer = BytesIO()
-    Pillow.new("L", (16, 16), shade).save(buffer, "PNG")
+    Pillow.new("L", (64, 64), shade).save(buffer, "PNG")
     return buffer.getvalue()
 
 

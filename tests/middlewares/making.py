@@ -38,7 +38,12 @@ NOW = datetime(2024, 5, 2, 6, 30, tzinfo=UTC)
 LAYER = "world-day"
 HOST = "map.example.net"
 SITE = Site(
-    "overviewer", (Layer(LAYER, Pyramid(2), "png", QuadtreeAddresses(f"http://{HOST}/{LAYER}", 2, "png")),)
+    "overviewer",
+    (
+        Layer(
+            LAYER, Pyramid(2), "png", QuadtreeAddresses(f"http://{HOST}/{LAYER}", 2, "png"), tile_size=(4, 4)
+        ),
+    ),
 )
 ETAG = '"65f1-2a0"'
 

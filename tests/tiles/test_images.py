@@ -119,3 +119,60 @@ def test_real_tiles_are_images(shared_maps):
         body = blob.read_bytes()
         if body.startswith(b"\x89PNG"):
             assert identify(body).sha1 == blob.name
+
+
+def webp_of(width: int, height: int) -> bytes:
+    """36 bytes that say they are an image of one colour, of this size: a lossless WebP (RFC 9649)."""
+    sides = (width - 1) | (height - 1) << 14
+    data = b"\x2f" + sides.to_bytes(4, "little") + b"\x88\x88\x08" + bytes(8)
+    chunk = b"VP8L" + len(data).to_bytes(4, "little") + data
+    return b"RIFF" + (len(chunk) + 4).to_bytes(4, "little") + b"WEBP" + chunk
+
+
+def of_size(kind: str, width: int, height: int) -> bytes:
+    buffer = io.BytesIO()
+    Pillow.new("RGB", (width, height)).save(buffer, kind)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("width", "height"), [(95, 384), (384, 95), (1537, 384), (384, 1537)])
+def test_an_image_is_refused_by_its_size_against_the_layers_tiles(kind, width, height):
+    with pytest.raises(ValueError, match=rf"has {width:,} x {height:,} pixels, and the tiles .* 384 x 384"):
+        identify(of_size(kind, width, height), (384, 384))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("side", [96, 384, 768, 1536])
+def test_an_image_of_a_quarter_to_four_times_the_tiles_size_is_one(kind, side):
+    body = of_size(kind, side, side)
+    assert identify(body, (384, 384)).size == len(body)
+
+
+def test_bluemaps_image_with_the_heights_below_it_is_a_tile():
+    assert identify(of_size("PNG", 501, 1002), (500, 500)).extension == "png"
+
+
+@pytest.mark.parametrize("side", [9_400, 13_300, 16_384])
+@pytest.mark.parametrize("tile_size", [None, (384, 384), (16_384, 16_384)])
+def test_a_small_file_of_many_pixels_is_refused_before_it_is_decoded(side, tile_size, monkeypatch):
+    # Opening a WebP unpacks it: then it is too late.
+    monkeypatch.setattr(Pillow, "open", None)
+    with pytest.raises(ValueError, match="pixels, and 8,388,608 are the most"):
+        identify(webp_of(side, side), tile_size)
+
+
+@pytest.mark.parametrize("lossless", [True, False])
+@pytest.mark.parametrize("mode", ["RGB", "RGBA"])
+def test_the_size_of_a_webp_is_read_as_pillow_reads_it(lossless, mode):
+    for size in ((1, 1), (300, 7), (7, 300)):
+        buffer = io.BytesIO()
+        Pillow.new(mode, size, "#12345678").save(buffer, "WEBP", lossless=lossless)
+        with pytest.raises(ValueError, match=f"has {size[0]} x {size[1]} pixels, and the tiles"):
+            identify(buffer.getvalue(), (5000, 5000))
+
+
+def test_an_image_of_more_bytes_than_allowed_is_refused_unread():
+    body = encoded("PNG")
+    with pytest.raises(ValueError, match=f"has {len(body):,} bytes, and 1,000 are the most"):
+        identify(body, None, 1000)

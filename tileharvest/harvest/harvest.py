@@ -28,7 +28,7 @@ from tileharvest.history.summaries import finished_at, is_unfinished, progress_o
 from tileharvest.politeness.limits import check_room
 from tileharvest.renderers.registry import renderer_named
 from tileharvest.tiles.outcomes import Outcome
-from tileharvest.tiles.verdict import unless_blank
+from tileharvest.tiles.verdict import judge_get, unless_blank
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -51,7 +51,8 @@ if TYPE_CHECKING:
     from tileharvest.tiles.layers import Layer
     from tileharvest.tiles.questions import Asked
     from tileharvest.tiles.results import TileResult
-    from tileharvest.tiles.verdict import Answer
+    from tileharvest.tiles.verdict import Answer, Verdict
+    from tileharvest.tiles.versions import Version
 
 _Answer = TypeVar("_Answer")
 
@@ -300,6 +301,11 @@ class Harvest:
     def understood(self, answer: Answer, tile: Tile) -> Answer:
         """Returns an answer about a tile as a plain file server would have given it."""
         return unless_blank(self.renderer.understood(answer, tile), self.description.blank)
+
+    def judged(self, answer: Answer, latest: Version | None, layer: str) -> Verdict:
+        """Judges the answer to a GET for a tile of a layer, given its latest version."""
+        size, most = self.layers[layer].layer.tile_size, self.description.most_tile_bytes
+        return judge_get(answer, latest, self.day, size, most)
 
     async def knows_below(self, layer: str, tile: Tile) -> bool:
         """Returns whether the history has anything in the tile's square.

@@ -10,18 +10,15 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from hashlib import sha1
-from io import BytesIO
 from itertools import islice
 from typing import TYPE_CHECKING, Final
-
-from PIL import Image as Pillow
 
 from tileharvest.errors import ConfigurationError, HistoryError
 from tileharvest.harvest.walks import kept_in_words, walk_over
 from tileharvest.history.imported_day import ImportedDay, ImportedTile, imported_days, record_day
 from tileharvest.history.outlines import map_outline
 from tileharvest.renderers.registry import USUAL
-from tileharvest.tiles.images import identify
+from tileharvest.tiles.images import identify, opened
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.tiles.versions import Validator
@@ -206,7 +203,7 @@ class KedamaDiffImport:
                     image = identify(body)
                 except ValueError:
                     continue
-                with Pillow.open(BytesIO(body)) as picture:
+                with opened(body) as picture:
                     return Layer(name, Pyramid(1), image.extension, tile_size=picture.size)
         return Layer(name, Pyramid(1), "jpg")
 

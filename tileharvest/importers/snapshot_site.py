@@ -116,7 +116,8 @@ class SnapshotSite:
         for (index, path), body in zip(unread, read, strict=True):
             bodies[index] = body
             answer = self._answer(places[index][1], path, body)
-            verdicts[index] = judge_get(answer, latest[index], day)
+            layer = self.layers[places[index][0]].layer
+            verdicts[index] = judge_get(answer, latest[index], day, layer.tile_size)
         return [
             _result(place, verdict, bodies.get(index), is_kept=self._is_kept(place))
             for index, (place, verdict) in enumerate(zip(places, verdicts, strict=True))

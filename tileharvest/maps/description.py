@@ -19,6 +19,7 @@ from tileharvest.maps.intervals import AUTO, Interval, parse_time
 from tileharvest.maps.quiet_hours import QuietHours
 from tileharvest.maps.rates import LONGEST, Gap, parse_rate
 from tileharvest.maps.template import DEEPEST, Template, is_template
+from tileharvest.tiles.images import MOST_BYTES
 from tileharvest.tiles.versions import is_image_name
 from tileharvest.tiles.zones import Zone
 
@@ -50,6 +51,7 @@ EXAMPLES: Final = {
     "quiet_rate": 'quiet_rate = "10/min"',
     "budget": 'budget = {requests = 20000, bytes = "500 MB", seconds = 3600}',
     "daily_budget": 'daily_budget = {requests = 50000, bytes = "1 GB", seconds = 7200}',
+    "max_tile_bytes": 'max_tile_bytes = "8 MB"',
     "min_free": 'min_free = "2 GB"',
     "robots": "robots = true",
     "contact": 'contact = "me@example.net"',
@@ -204,6 +206,8 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     """What one run of a harvest may spend."""
     daily_budget: BudgetEntry | None = None
     """What all runs of a day may spend."""
+    max_tile_bytes: str | int | None = None
+    """The most bytes that an image may have, such as `8 MB`. None means 32 MB."""
     min_free: str | int | None = None
     """The room that must stay free on the disk of the data folder, such as `2 GB`."""
     robots: bool | None = None
@@ -270,6 +274,11 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
             hint = nearest(self.timezone, available_timezones(), f"write for example {EXAMPLES['timezone']}")
             wrong = f"key 'timezone': '{self.timezone}' is no time zone; {hint}"
             raise ValueError(wrong) from None
+
+    @property
+    def most_tile_bytes(self) -> int:
+        """The most bytes that an image may have."""
+        return MOST_BYTES if self.max_tile_bytes is None else parse_size(self.max_tile_bytes)
 
     @property
     def repository(self) -> GitEntry | None:
@@ -370,6 +379,7 @@ def _check_politeness(description: MapDescription) -> None:
         "store_delay": lambda: None if description.store_delay is None else Gap.of(description.store_delay),
         "quiet_hours": lambda: description.quiet,
         "quiet_rate": lambda: None if description.quiet_rate is None else parse_rate(description.quiet_rate),
+        "max_tile_bytes": lambda: description.most_tile_bytes,
         "min_free": lambda: None if description.min_free is None else parse_size(description.min_free),
     }
     for key, made in texts.items():

@@ -15,7 +15,6 @@ from tileharvest.tiles.verdict import (
     Answer,
     conditional_headers,
     judge_existence,
-    judge_get,
     judge_head,
     with_attempts,
 )
@@ -103,7 +102,7 @@ class DiffMiddleware:
         latest: Version | None = None
         if tile.zoom in self._harvest.layers[layer].walk.kept_zooms:
             latest = await self._harvest.versions.of(layer, tile)
-            verdict = judge_head(answer, latest) if by_head else judge_get(answer, latest, self._harvest.day)
+            verdict = judge_head(answer, latest) if by_head else self._harvest.judged(answer, latest, layer)
         else:
             verdict = judge_existence(answer, by_head=by_head)
         if verdict == "GET":

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Final
 from PIL import Image as Pillow
 
 from tileharvest.errors import StoreError
+from tileharvest.tiles.images import opened
 
 if TYPE_CHECKING:
     from tileharvest.store.port import TileStore
     from tileharvest.tiles.layers import Size
 
 LARGEST: Final = 4096
-"""The most pixels that a tile may be wide and high. Renderers make tiles of 384. What claims to be far larger
-is no tile, and would fill the memory when it is unpacked."""
+"""The most pixels along the edge of a tile in a picture. Renderers make tiles of 384."""
 
 _PNG: Final = b"\x89PNG\r\n\x1a\n"
 _COMPRESSION: Final = 1
@@ -31,8 +31,6 @@ UNREADABLE: Final = (
     Warning,
 )
 """What is raised for an image that is missing, and by Pillow for bytes that are no whole image."""
-
-_FORMATS: Final = ("PNG", "JPEG", "WEBP")
 
 
 def stored(store: TileStore, name: str, size: Size) -> Pillow.Image:
@@ -71,9 +69,7 @@ def picture_of(body: bytes) -> bytes:
 
 
 def _picture(body: bytes) -> Pillow.Image:
-    with Pillow.open(io.BytesIO(body), formats=_FORMATS) as image:
-        if max(image.size) > LARGEST:
-            raise ValueError(f"{image.width} x {image.height} pixels are too many for a tile")
+    with opened(body) as image:
         whole = image.convert("RGBA")
     if not _holds_more(*whole.size):
         return whole

@@ -13,6 +13,7 @@ from tileharvest.history.site_files import MISSING, SiteFile
 from tileharvest.middlewares.diff import answer_of
 from tileharvest.politeness.outages import no_answer_in_words
 from tileharvest.queue.requests import STATE, RequestState
+from tileharvest.renderers.bounds import MOST_BYTES as FILE_BYTES
 from tileharvest.renderers.site import Fetched
 
 if TYPE_CHECKING:
@@ -45,7 +46,8 @@ def fetch_with(
     async def fetch(method: str, url: str) -> Fetched:
         file = files.get(url) if method == "GET" else None
         headers = {} if file is None else dict(file.validator.conditions)
-        request = Request(url, method=method, headers=headers, meta={STATE: RequestState(is_aside=True)})
+        meta = {STATE: RequestState(is_aside=True), "download_maxsize": FILE_BYTES}
+        request = Request(url, method=method, headers=headers, meta=meta)
         try:
             response = await crawler.engine.download_async(request)
         except TileHarvestError:

@@ -8,6 +8,7 @@ from urllib.request import getproxies
 from scrapy.settings import SETTINGS_PRIORITIES
 
 from tileharvest.spiders.log import write_printable_lines
+from tileharvest.tiles.images import MOST_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -76,8 +77,8 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
     "DEFAULT_REQUEST_HEADERS": {"Accept-Encoding": "identity"},
     # Seconds for one answer. A tile has some tens of kilobytes.
     "DOWNLOAD_TIMEOUT": 30,
-    # Bytes. A tile of 384 x 384 pixels has at most 0.6 MB; a far larger answer is no tile.
-    "DOWNLOAD_MAXSIZE": 16 * 1024 * 1024,
+    # Bytes, unless a map says it by max_tile_bytes. A tile of 384 x 384 pixels has at most 0.6 MB.
+    "DOWNLOAD_MAXSIZE": MOST_BYTES,
     "DOWNLOAD_WARNSIZE": 0,
     "REDIRECT_MAX_TIMES": 5,
     # The middleware runs only where the environment names a proxy.

@@ -144,6 +144,9 @@ class TileSpider(Spider, HeldSpider):
         crawl.harvest = spider.harvest = harvest
         crawl.rules = rules
         behave(crawler.settings, rules)
+        if harvest.description.max_tile_bytes is not None:
+            most = harvest.description.most_tile_bytes
+            crawler.settings.set("DOWNLOAD_MAXSIZE", most, priority="spider")
         harvest.limit(rules, data_folder(crawler.settings))
         relax_garbage_collection(crawler.settings)
         crawler.signals.connect(spider.idle, signals.spider_idle)

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import io
-import warnings
-from typing import Final
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
 
 from PIL import Image as Pillow
 from PIL import UnidentifiedImageError
 
 from tileharvest.tiles.versions import Image
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tileharvest.tiles.layers import Size
 
 _EXTENSIONS: Final = {"PNG": "png", "JPEG": "jpg", "WEBP": "webp"}
 
@@ -20,23 +25,64 @@ _ENDS: Final = {"PNG": b"IEND\xaeB`\x82", "JPEG": b"\xff\xd9"}
 Pillow reads images whose last bytes are missing. A WebP states its length at the start, and Pillow checks
 that."""
 
+_WEBP_HEADER: Final = 30
+"""Bytes up to the end of the sides in the longest of a WebP's three headers."""
 _TAIL: Final = 64
 """How many of the last bytes are searched for the end: some programs append a few bytes of their own."""
 
 
-def identify(body: bytes) -> Image:
+MOST_BYTES: Final = 32 * 1024 * 1024
+"""Of an image, where nobody says more."""
+_MOST_PIXELS: Final = 1 << 23
+"""Of an image: twice what the largest tiles of Dynmap have. Pillow takes some 17 bytes for each pixel of a
+WebP, which can be written in 36 bytes in all."""
+_LEAST, _MOST = 0.25, 4.0
+"""What an image may be as wide and as high, in tiles of its layer. Screens of high density want two pixels
+where the layer has one, and BlueMap's images have heights below the picture."""
+
+
+def identify(body: bytes, tile_size: Size | None = None, most: int = MOST_BYTES) -> Image:
     """Returns the name of the image that the bytes are.
 
-    Raises ValueError, which says what the bytes are instead, for anything but a whole PNG, JPEG or WebP.
-    Every byte is read; JPEG and WebP, which carry no checksums, are decoded as well.
+    `tile_size` is that of the layer, where it is known, and `most` how many bytes an image may have. Raises
+    ValueError, which says what the bytes are instead, for anything but a whole PNG, JPEG or WebP of about
+    that size. What is too large is refused before anything is decoded. Else every byte is read; JPEG and
+    WebP, which carry no checksums, are decoded as well.
     """
     if not body:
         raise ValueError("the answer has no bytes")
+    if len(body) > most:
+        raise ValueError(f"the image has {len(body):,} bytes, and {most:,} are the most")
     if body.startswith(b"version https://git-lfs"):
         raise ValueError("the answer is a Git-LFS pointer, not the image itself")
     if body[:256].lstrip().startswith(b"<"):
         raise ValueError("the answer is a page of HTML or XML")
-    return Image(hashlib.sha1(body, usedforsecurity=False).hexdigest(), _extension(body), len(body))
+    extension = _extension(body, tile_size)
+    return Image(hashlib.sha1(body, usedforsecurity=False).hexdigest(), extension, len(body))
+
+
+def check_pixels(size: Size, tile_size: Size | None = None) -> None:
+    """Raises ValueError for an image that is too large, or too small, for a tile. Nothing else decides it."""
+    width, height = size
+    if width < 1 or height < 1 or width * height > _MOST_PIXELS:
+        raise ValueError(f"the image has {width:,} x {height:,} pixels, and {_MOST_PIXELS:,} are the most")
+    for side, usual in zip(size, tile_size or size, strict=True):
+        if not _LEAST * usual <= side <= _MOST * usual:
+            tiles = "the tiles of its layer {:,} x {:,}".format(*(tile_size or size))
+            raise ValueError(f"the image has {width:,} x {height:,} pixels, and {tiles}")
+
+
+@contextmanager
+def opened(body: bytes, tile_size: Size | None = None) -> Iterator[Pillow.Image]:
+    """Opens the bytes as an image, once their header has shown that they may be a tile. Raises what Pillow
+    raises, and ValueError."""
+    said = _webp_size(body)
+    if said is not None:
+        # Pillow unpacks a WebP as it opens it.
+        check_pixels(said, tile_size)
+    with Pillow.open(io.BytesIO(body), formats=tuple(_EXTENSIONS)) as image:
+        check_pixels(image.size, tile_size)
+        yield image
 
 
 def is_transparent(body: bytes) -> bool:
@@ -45,27 +91,37 @@ def is_transparent(body: bytes) -> bool:
     Returns False for bytes that are no whole image.
     """
     try:
-        with warnings.catch_warnings(), Pillow.open(io.BytesIO(body), formats=tuple(_EXTENSIONS)) as image:
-            warnings.simplefilter("error", Pillow.DecompressionBombWarning)
+        with opened(body) as image:
             return image.convert("RGBA").getchannel("A").getextrema() == (0, 0)
-    except (OSError, SyntaxError, ValueError, EOFError, Pillow.DecompressionBombError, Warning):
+    except (OSError, SyntaxError, ValueError, EOFError, Pillow.DecompressionBombError):
         return False
 
 
-def _extension(body: bytes) -> str:
+def _extension(body: bytes, tile_size: Size | None) -> str:
     try:
-        # A tile is far below the size from which Pillow warns of decompression bombs; a bomb is no tile.
-        with warnings.catch_warnings(), Pillow.open(io.BytesIO(body), formats=tuple(_EXTENSIONS)) as image:
-            warnings.simplefilter("error", Pillow.DecompressionBombWarning)
+        with opened(body, tile_size) as image:
             image_format = str(image.format)
-            if image_format == "PNG":
-                image.verify()
-            else:
-                image.load()
+            try:
+                image.verify() if image_format == "PNG" else image.load()
+            except ValueError as error:
+                raise OSError(error) from None
     except UnidentifiedImageError:
         raise ValueError("the answer is no PNG, JPEG or WebP image") from None
-    except (OSError, SyntaxError, ValueError, EOFError, Pillow.DecompressionBombError, Warning) as error:
+    except (OSError, SyntaxError, EOFError, Pillow.DecompressionBombError) as error:
         raise ValueError(f"the image is cut off or damaged: {error}") from None
     if _ENDS.get(image_format, b"") not in body[-_TAIL:]:
         raise ValueError("the image is cut off: it has no end")
     return _EXTENSIONS[image_format]
+
+
+def _webp_size(body: bytes) -> Size | None:
+    """Returns the size that a WebP says in its first chunk (RFC 9649, section 2), or None for no WebP."""
+    if body[:4] != b"RIFF" or body[8:12] != b"WEBP" or len(body) < _WEBP_HEADER:
+        return None
+    kind = body[12:16]
+    if kind == b"VP8X":
+        return int.from_bytes(body[24:27], "little") + 1, int.from_bytes(body[27:30], "little") + 1
+    if kind == b"VP8L":
+        sides = int.from_bytes(body[21:25], "little")
+        return (sides & 0x3FFF) + 1, (sides >> 14 & 0x3FFF) + 1
+    return int.from_bytes(body[26:28], "little") & 0x3FFF, int.from_bytes(body[28:30], "little") & 0x3FFF

@@ -12,13 +12,15 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from tileharvest.errors import counted
-from tileharvest.tiles.images import identify
+from tileharvest.tiles.images import MOST_BYTES, identify
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.versions import Image, Validator, Version
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from datetime import date, datetime
+
+    from tileharvest.tiles.layers import Size
 
 GONE_STATUSES: Final = frozenset({404, 410})
 HEAD_REFUSED: Final = frozenset({405, 501})
@@ -110,8 +112,15 @@ def judge_existence(answer: Answer, *, by_head: bool) -> Verdict | NextStep:
     return Verdict(Outcome.IGNORED) if verdict == "GET" else verdict
 
 
-def judge_get(answer: Answer, latest: Version | None, today: date) -> Verdict:
-    """Judges the answer to a GET, given the tile's latest version. `today` is the harvest's day."""
+def judge_get(
+    answer: Answer,
+    latest: Version | None,
+    today: date,
+    tile_size: Size | None = None,
+    most_bytes: int = MOST_BYTES,
+) -> Verdict:
+    """Judges the answer to a GET, given the tile's latest version. `today` is the harvest's day, `tile_size`
+    that of the layer, where it is known, and `most_bytes` what an image may have."""
     if answer.status in GONE_STATUSES:
         return Verdict(_missing(latest))
     if answer.status == HTTPStatus.NOT_MODIFIED and latest is not None and not latest.gone:
@@ -119,7 +128,7 @@ def judge_get(answer: Answer, latest: Version | None, today: date) -> Verdict:
     if answer.status != HTTPStatus.OK:
         return Verdict(Outcome.FAILED, reason=answer.phrase)
     try:
-        image = identify(answer.body)
+        image = identify(answer.body, tile_size, most_bytes)
     except ValueError as error:
         return Verdict(Outcome.FAILED, reason=str(error))
     if latest is None or latest.image is None:

@@ -123,7 +123,8 @@ def publish(folder: Path, pixels: int = 16) -> SmallSite:
 
 def configuration() -> str:
     tileset = {"path": LAYER, "zoomLevels": 2, "imgextension": "png", "isOverlay": False}
-    return f"var overviewerConfig = {json.dumps({'tilesets': [tileset]})};\n"
+    said = {"CONST": {"tileSize": 48}, "tilesets": [tileset]}
+    return f"var overviewerConfig = {json.dumps(said)};\n"
 
 
 def drawn(name: str, pixels: int = 16) -> bytes:

@@ -12,7 +12,7 @@ import contextlib
 from collections import Counter
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from tileharvest.errors import AlreadyHarvestedError, MovedError
+from tileharvest.errors import AlreadyHarvestedError, BudgetError, MovedError
 from tileharvest.harvest.holdings import StoreWriter
 from tileharvest.harvest.walks import MOST_TOPS, LayerWalk, Walks, relies_on_indexes, walk_over
 from tileharvest.history.costs import NO_COST, Traffic
@@ -29,6 +29,7 @@ from tileharvest.politeness.limits import check_room
 from tileharvest.renderers.registry import renderer_named
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.verdict import judge_get, unless_blank
+from tileharvest.walk.extent import MOST_TILES, Extent, most_tiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
 
 _Answer = TypeVar("_Answer")
 
+_NOT_THERE: Final = (Outcome.NOTHING, Outcome.GONE, Outcome.FAILED, Outcome.SKIPPED)
 _UNASKED_AT_ONCE: Final = 1000
 """Tiles per look for those that the walk did not reach: a bound on memory, far above a usual day's."""
 
@@ -91,6 +93,8 @@ class Harvest:
         """Outcomes of this process, for showing progress. The history's counts are the exact ones."""
         self.answers_head = True
         """Whether the site's server answers HEAD as it should."""
+        self._tells_sizes = True
+        """Whether the site has a configuration. Without one nobody knows how large its tiles are."""
         self.layers: dict[str, LayerWalk] = {}
         self._holdings = holdings
         self._clock = clock
@@ -116,6 +120,10 @@ class Harvest:
         """Whether an unfinished harvest of this segment goes on."""
         self.ended_here = True
         """False where another process has ended the harvest, or has noted the same end of its run, before."""
+        self.endless: dict[str, str] = {}
+        """By layer why its walk was ended: it seems to have no end. The harvest cannot be complete then."""
+        self.doubted: dict[str, str] = {}
+        """The same of layers of which that is not noted yet, so that their walks go on."""
         self.is_pushed = False
         """Whether nothing is asked but what a person has pushed, as the segment's harvest was complete
         before. May be set before `open`."""
@@ -212,6 +220,7 @@ class Harvest:
         """
         self.renderer: Renderer = renderer_named(site.renderer)
         self.answers_head = site.answers_head
+        self._tells_sizes = not site.probed
         self.layers = {
             layer.name: LayerWalk(layer, walk_over(self.description, layer)) for layer in site.layers
         }
@@ -244,7 +253,7 @@ class Harvest:
         walks = {name: part.walk for name, part in self.layers.items() if part.walk.goes_sideways}
         endless = {name: [walk.pyramid.range_at(walk.top)] for name, walk in walks.items()}
 
-        def begun() -> tuple[TileStore, HarvestRecord, int, int]:
+        def begun() -> tuple[TileStore, HarvestRecord, int, int, dict[str, int]]:
             history = self._on_close.enter_context(self._holdings.open_history())
             store = self._holdings.open_store()
             record = begin(history, beginning, self._today)
@@ -253,9 +262,12 @@ class Harvest:
             known = record.known_before(self._areas)
             self._is_first = record.is_first()
             self._tops = record.unasked(endless, MOST_TOPS) if endless else []
-            return store, record, known, 0 if record.is_pushed else record.expect(known)
+            found = record.found() if record.continued else {}
+            return store, record, known, 0 if record.is_pushed else record.expect(known), found
 
-        store, self._record, self._known_before, self.expected = await asyncio.to_thread(begun)
+        store, self._record, self._known_before, self.expected, found = await asyncio.to_thread(begun)
+        most = most_tiles(self.expected, self.description.max_tiles)
+        self._extents = {name: Extent(most, found.get(name, 0)) for name in self.layers}
         self._images = StoreWriter(store, self.traffic)
         self.is_pushed = self._record.is_pushed
         self.day, self.continued = self._record.day, self._record.continued
@@ -304,8 +316,8 @@ class Harvest:
 
     def judged(self, answer: Answer, latest: Version | None, layer: str) -> Verdict:
         """Judges the answer to a GET for a tile of a layer, given its latest version."""
-        size, most = self.layers[layer].layer.tile_size, self.description.most_tile_bytes
-        return judge_get(answer, latest, self.day, size, most)
+        size = self.layers[layer].layer.tile_size if self._tells_sizes else None
+        return judge_get(answer, latest, self.day, size, self.description.most_tile_bytes)
 
     async def knows_below(self, layer: str, tile: Tile) -> bool:
         """Returns whether the history has anything in the tile's square.
@@ -337,8 +349,28 @@ class Harvest:
         if not result.is_counted:
             return
         self.tally[result.outcome] += 1
+        self._measure(result)
         if self.tally[Outcome.GONE] > self._known_before / 2:
             raise self._moved()
+
+    def _measure(self, result: TileResult) -> None:
+        """Notes a layer that seems to have no end."""
+        if result.outcome in _NOT_THERE or result.layer in self.doubted:
+            return
+        sha1 = None if result.image is None else result.image.sha1
+        why = self._extents[result.layer].add(result.tile, sha1)
+        if why is not None:
+            hint = f"max_tiles = {10 * MOST_TILES} into maps.toml where it is that large"
+            if sha1 is not None and sha1 in why:
+                hint = f'blank = ["{sha1}"] into maps.toml where that stands for a missing tile'
+            self.doubted[result.layer] = (
+                f"layer {result.layer} of map '{self.description.name}' {why}: its walk was ended, as it may"
+                f" have no end. What was found is kept, and no tile is called gone; write {hint}"
+            )
+
+    def endless_error(self) -> BudgetError:
+        """Returns what a harvest ends with whose `endless` layers were not walked to the end."""
+        return BudgetError("; ".join(self.endless.values()), "max_tiles")
 
     def hurry(self) -> None:
         """Lets results wait for no others to be recorded with, as nothing else is on the way."""
@@ -364,7 +396,8 @@ class Harvest:
         found, vanished = await asyncio.to_thread(look)
         if vanished > self._known_before / 2:
             raise self._moved()
-        return [(self.layers[name].layer, tile) for name, tile in found]
+        # Below where a walk was ended nothing is missed.
+        return [(self.layers[name].layer, tile) for name, tile in found if name not in self.endless]
 
     async def audit(self) -> list[tuple[Layer, Tile, Asked]]:
         """Returns the skipped tiles that must be asked before the harvest may end, and how they are asked."""

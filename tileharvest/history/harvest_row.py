@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from tileharvest.history.schema import Insert
     from tileharvest.tiles.layers import Layer
 
+_NOT_THERE: Final = (Outcome.NOTHING, Outcome.GONE, Outcome.FAILED)
 _GONE_AT_ONCE: Final = 5_000
 """Tiles per statement: a few megabytes of rows."""
 
@@ -185,6 +186,15 @@ class HarvestRow:
         for row in rows:
             counted[Outcome(row["outcome"])] += row["tiles"]
         return dict(counted)
+
+    def found(self, connection: Connection) -> dict[int, int]:
+        """Returns by layer the number of tiles with results, those of missing ones left out."""
+        found: Counter[int] = Counter()
+        for layer, outcome, count in connection.execute(_COUNTED, self._its):
+            found[layer] += (
+                0 if Outcome(outcome) in (Outcome.NOTHING, Outcome.GONE, Outcome.FAILED) else count
+            )
+        return dict(found)
 
     def _counted(self, connection: Connection) -> list[dict[str, Any]]:
         """Returns the rows of `harvest_counts` that follow from the results. Reads all tiles of the map."""

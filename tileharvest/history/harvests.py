@@ -277,6 +277,14 @@ class HarvestRecord:
         """
         return self.history.read(self._row.counts)
 
+    def found(self) -> dict[str, int]:
+        """Returns by layer how many tiles this harvest has found so far, those that are missing left out.
+
+        Reads all tiles of the map.
+        """
+        by_id = self.history.read(self._row.found)
+        return {name: by_id.get(number, 0) for name, number in self._layer_ids.items()}
+
     def finish(self, ended: datetime, reason: str, *, settle_gone: bool) -> bool:
         """Ends the harvest in one transaction: its counts, its end, and the versions of gone tiles.
 

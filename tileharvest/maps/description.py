@@ -66,6 +66,7 @@ EXAMPLES: Final = {
     "change_index": "change_index = true",
     "check": 'check = "head"',
     "first": 'first = "get"',
+    "max_tiles": "max_tiles = 5000000",
     "max_depth": "max_depth = 6",
     "enabled": "enabled = true",
     "note": 'note = "our survival server"',
@@ -238,6 +239,9 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     first: Literal["get", "head"] = "get"
     """How a harvest before which nothing was known asks for the tiles that it is to keep: by GET at once, or
     by HEAD before."""
+    max_tiles: int | None = None
+    """The most tiles that a layer may have before its walk is ended. None: 20 times as many as were known,
+    at least 100,000, and at most 2,000,000."""
     max_depth: int | None = None
     """How many levels the walk may go below the tiles at which it starts; None means all."""
     enabled: bool = True

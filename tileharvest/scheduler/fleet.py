@@ -81,6 +81,16 @@ class Fleet:
             if task is not None:
                 await cancel(task)
 
+    # Remarks of the work
+
+    async def note(self, key: str, value: str) -> None:
+        """Notes something that all who work on the segment must know, whatever is killed."""
+        await self._queue.note(self._segment, key, value)
+
+    async def notes(self) -> dict[str, str]:
+        """Returns all that was noted."""
+        return dict(await self._queue.notes(self._segment))
+
     # Whether there is more to come
 
     def stays(self) -> bool:

@@ -247,6 +247,10 @@ class Scheduler(BaseScheduler):
             self._crawl.end(error)
             return None
 
+    def ask_spider(self) -> None:
+        """Lets the spider see each request that waits before it is sent, as it does those of earlier runs."""
+        self._begun = None
+
     async def _join(self, harvest: str, *, continued: bool) -> Fleet | None:
         queue, shared, pace = self._scheduling.queue, self._scheduling.shared, self._politeness.pace
         is_first, segment = True, self._segment

@@ -15,6 +15,7 @@ from tileharvest.errors import (
     BudgetError,
     ConfigurationError,
     MovedError,
+    QueueError,
     TileHarvestError,
 )
 from tileharvest.harvest.settings import harvest_for
@@ -65,6 +66,8 @@ _UNCHANGED: Final = (Outcome.IGNORED, Outcome.NOT_MODIFIED)
 CHECKS: Final = 0
 """Priority of the lane for checks: normal."""
 
+_ENDLESS: Final = "endless:"
+"""What the key of a remark begins with which says that a layer's walk was ended, before the layer's name."""
 _ORDERS: Final = {"shutdown": "Ctrl-C or SIGTERM", "stopped": "scrapy stop"}
 """What a person did, by the reasons for which Scrapy and our scheduler close a spider."""
 
@@ -89,6 +92,7 @@ class TileSpider(Spider, HeldSpider):
         self._tree: PublishedTree | None = None
         """What is asked in place of the site, where the map is published through git."""
         self._completing: asyncio.Task[None] | None = None
+        self._ending_layers: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
         """What reads maps.toml again."""
         self._site_files: dict[str, SiteFile] | None = None
@@ -238,16 +242,18 @@ class TileSpider(Spider, HeldSpider):
         assert result is not None
         assert question is not None
         layer, walk = self.harvest.layers[result.layer]
+        self._look_for_ends()
         if result.outcome is Outcome.FAILED:
             response.request.meta[FAILURE] = result.reason
         is_asked_below = self.harvest.is_pushed and result.outcome in _UNCHANGED
         # The tiles below come first: what is yielded after the result waits until that is durable.
-        if not (result.step.skips or is_asked_below):
+        is_ended = result.layer in self.harvest.endless
+        if not (result.step.skips or is_asked_below or is_ended):
             below = walk.below(result.tile, result.outcome, known=state.known)
             asked = question.asked.below if below else ON_WALK
             for child in self.harvest.walks.to_ask(result.layer, below, question.asked):
                 yield self.ask(layer, child, asked)
-        if walk.goes_sideways and not self.harvest.is_pushed:
+        if walk.goes_sideways and not (self.harvest.is_pushed or is_ended):
             beside = walk.beside(result.tile, result.outcome, known=state.known)
             for tile in self.harvest.walks.to_ask(result.layer, beside, question.asked):
                 yield self.ask(layer, tile)
@@ -282,6 +288,8 @@ class TileSpider(Spider, HeldSpider):
             await cancel(self.crawl.beginning)
         if self._watching is not None:
             await cancel(self._watching)
+        if self._ending_layers is not None:
+            await asyncio.wait([self._ending_layers])
         if self._completing is not None:
             await asyncio.wait([self._completing])
 
@@ -401,12 +409,15 @@ class TileSpider(Spider, HeldSpider):
         if scheduler is None:
             return True
         self._work = await scheduler.release(harvest.identity, continued=harvest.continued)
+        await self._read_ends()
         return self._work is not None and self._work.is_first
 
     def _addressed(self, request: Request) -> Request | None:
         """Returns the request for the same tile as the site has it now. Where the site has none it returns
         None, and the log says so."""
         state, layers = state_of(request), self.harvest.layers
+        if state.question is not None and state.question.layer in self.harvest.endless:
+            return None
         try:
             state.question, url = located(layers, state.question or TileQuestion(), request.url)
         except LookupError as error:
@@ -414,6 +425,45 @@ class TileSpider(Spider, HeldSpider):
             return None
         request.meta["download_slot"] = layers[state.question.layer].layer.host
         return request if url == request.url else request.replace(url=url)
+
+    # -- layers without an end
+
+    def _look_for_ends(self) -> None:
+        """Begins to end the walks over layers that seem to have no end."""
+        doubted = self.harvest.doubted.keys() - self.harvest.endless.keys()
+        if doubted and (self._ending_layers is None or self._ending_layers.done()):
+            self._ending_layers = asyncio.ensure_future(self._end_layers(sorted(doubted)))
+
+    async def _end_layers(self, names: list[str]) -> None:
+        """Ends the walks over these layers. That is noted first: a harvest of which a part was not walked
+        must never be called complete, whoever ends it."""
+        harvest = self.harvest
+        try:
+            for name in names:
+                if self._work is not None:
+                    await self._work.note(f"{_ENDLESS}{name}", harvest.doubted[name])
+        except QueueError as error:
+            self.crawl.end(error)
+            return
+        for name in names:
+            harvest.endless[name] = harvest.doubted[name]
+            self.logger.info("%s", harvest.doubted[name])
+        self._drop_the_endless()
+
+    async def _read_ends(self) -> None:
+        """Learns which walks were ended, by this process or another one. Raises QueueError."""
+        if self._work is None:
+            return
+        for key, line in (await self._work.notes()).items():
+            if key.startswith(_ENDLESS):
+                name = key.removeprefix(_ENDLESS)
+                self.harvest.endless[name] = self.harvest.doubted[name] = line
+        self._drop_the_endless()
+
+    def _drop_the_endless(self) -> None:
+        scheduler = scheduler_of(self.crawler)
+        if self.harvest.endless and scheduler is not None:
+            scheduler.ask_spider()
 
     # -- the end
 
@@ -439,6 +489,9 @@ class TileSpider(Spider, HeldSpider):
         elif await self._ask_for_the_missed() or (work is not None and not await work.may_end()):
             return None
         else:
+            await self._read_ends()
+            if harvest.endless:
+                raise harvest.endless_error()
             counts = await harvest.finish()
         if work is not None:
             await work.ended()

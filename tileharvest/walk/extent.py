@@ -1,4 +1,4 @@
-"""How far a layer may reach: some sites answer whatever they are asked, and a walk over one would never end."""
+"""How far a layer may reach. Some sites have whatever they are asked for, and a walk over one never ends."""
 
 from __future__ import annotations
 

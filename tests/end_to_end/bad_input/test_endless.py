@@ -1,0 +1,72 @@
+"""A site that answers 200 to everything: the walk over that layer ends, and the others go on."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from tests.end_to_end.bad_input.small_site import (
+    FIRST_DAY,
+    LAYER,
+    PATHS,
+    SECOND_DAY,
+    configuration,
+    drawn,
+    visit,
+)
+from tests.servers.misbehaving import Answer
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+    from tests.end_to_end.bad_input.small_site import Stage
+    from tests.servers.misbehaving import Exchange
+
+MOST = 40
+ENDLESS = {"path": "endless", "zoomLevels": 12, "imgextension": "png"}
+
+
+async def anything(exchange: Exchange) -> web.StreamResponse:
+    """Below `/endless/` whatever is asked for is there, each an image of its own."""
+    if not exchange.path.startswith("/endless/"):
+        return await exchange.send_properly()
+    return await exchange.send(Answer(200, {"ETag": f'"{exchange.path}"'}, drawn(exchange.path)))
+
+
+def without_an_end(stage: Stage) -> None:
+    text = configuration().replace('"tilesets": [', f'"tilesets": [{json.dumps(ENDLESS)}, ')
+    (stage.files.folder / "overviewerConfig.js").write_text(text, encoding="utf-8")
+    stage.site.rule_for_all = anything
+    stage.project.maps_file.unlink()
+    stage.project.add_map("small", f"{stage.site.url}/", max_tiles=MOST)
+
+
+def tiles_of(stage: Stage, layer: str) -> int:
+    query = "SELECT count(*) FROM versions JOIN layers ON layers.id = versions.layer WHERE name = ?"
+    ((count,),) = stage.project.query(query, layer)
+    return int(count)
+
+
+def test_a_layer_without_an_end_is_ended_and_the_other_one_is_complete(stage: Stage) -> None:
+    without_an_end(stage)
+    first = visit(stage.project, FIRST_DAY)
+    said = f"layer endless of map 'small' has more than {MOST} tiles: its walk was ended"
+    assert len(first.said.splitlines()) == 1
+    assert said in first.said
+    assert (first.status, first.reports[0]["finished"]) == (4, False)
+    assert tiles_of(stage, LAYER) == len(PATHS)
+    # What was on the way is kept, and what waited, three times as much again, was not asked.
+    assert MOST < tiles_of(stage, "endless") < 3 * MOST
+    asked = len(stage.site.received)
+
+    again = visit(stage.project, FIRST_DAY)
+    assert (again.status, again.said.count(said)) == (4, 1)
+    # robots.txt and the configuration.
+    assert len(stage.site.received) <= asked + 2
+
+    # The site has no such layer any more: nothing of it is gone, as nobody has said so.
+    stage.site.rule_for_all = None
+    (stage.files.folder / "overviewerConfig.js").write_text(configuration(), encoding="utf-8")
+    healthy = visit(stage.project, SECOND_DAY)
+    assert (healthy.status, healthy.counts) == (0, {"ign": len(PATHS)})
+    assert stage.project.query("SELECT count(*) FROM versions WHERE sha1 IS NULL") == [(0,)]

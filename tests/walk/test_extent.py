@@ -1,0 +1,61 @@
+"""How far a layer may reach before its walk is ended."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tileharvest.tiles.grid import Tile
+from tileharvest.walk.extent import MOST_ALIKE, Extent, most_tiles
+
+SAME = "a" * 40
+
+
+def square(side: int) -> list[Tile]:
+    return [Tile.at(0, column, row) for column in range(side) for row in range(side)]
+
+
+@pytest.mark.parametrize(
+    ("known", "wish", "most"),
+    [
+        (0, None, 2_000_000),
+        (1, None, 100_000),
+        (5_000, None, 100_000),
+        (50_000, None, 1_000_000),
+        (1_398_100, None, 2_000_000),
+        (0, 50, 50),
+        (1_398_100, 9_000_000, 9_000_000),
+    ],
+)
+def test_a_layer_may_have_twenty_times_the_known_tiles_within_bounds(
+    known: int, wish: int | None, most: int
+) -> None:
+    assert most_tiles(known, wish) == most
+
+
+def test_a_layer_is_ended_with_the_first_tile_too_many() -> None:
+    extent = Extent(20, found=17)
+    said = [extent.add(tile, None) for tile in square(2)]
+    assert said == [None, None, None, "has more than 20 tiles"]
+
+
+def test_the_same_image_at_many_neighbouring_places_ends_a_layer() -> None:
+    extent = Extent(2_000_000)
+    said = [extent.add(tile, SAME) for tile in square(101)]
+    assert said.index(f"has the same image {SAME} at more than 10,000 neighbouring places") == MOST_ALIKE
+
+
+def test_the_same_image_at_places_far_apart_ends_nothing() -> None:
+    extent = Extent(2_000_000)
+    for number in range(3 * MOST_ALIKE):
+        assert extent.add(Tile.at(0, 130 * number, 0), SAME) is None
+
+
+def test_it_is_found_among_as_many_other_images() -> None:
+    extent, chance = Extent(2_000_000), random.Random(1)
+    said = set()
+    for tile in square(127):
+        said.add(extent.add(tile, SAME))
+        said.add(extent.add(tile, f"{chance.getrandbits(160):040x}"))
+    assert said == {None, f"has the same image {SAME} at more than 10,000 neighbouring places"}

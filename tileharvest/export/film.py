@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from itertools import pairwise
 from math import hypot
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from PIL import Image, ImageChops
 
@@ -42,7 +42,7 @@ EVERY: Final = ("change", "day", "week", "month")
 """Of what there is a frame."""
 CAMERAS: Final = ("fixed", "follow")
 
-_FADE: Final = 3
+_FADE: Final = 2
 """Ticks of a cross-fade."""
 _OUTLINED: Final = TICKS // 2
 """Ticks for which an outline is seen."""
@@ -55,8 +55,10 @@ _LONGEST: Final = 4096
 _LARGEST_SCALE: Final = 8
 _SMALLEST_TILE: Final = 4
 """Pixels of a tile, below which a frame would be made of many thousands."""
-_NEARER: Final = 2
-"""Levels by which a camera that follows is nearer than one that shows everything."""
+_LEAST_SCALE: Final = 1 / 16
+"""To which images are made smaller before their tiles are composed. 16 x 16 of them are one then."""
+_NEARER: Final = 1 / 8
+"""A camera that follows shows at least so much of the area along an edge: two or three zooms nearer."""
 _DRIFT: Final = (TICKS, 3 * TICKS)
 """Ticks that a camera takes to the next place, at least and at most."""
 _BLOCKS: Final = 8
@@ -310,54 +312,66 @@ def _lettered(
         yield whole, ticks
 
 
+class _Fit(NamedTuple):
+    """How an excerpt fits into a frame at a zoom."""
+
+    zoom: int
+    box: PixelBox
+    scale: float
+    """Pixels of the film for one of the box, at which all of it is seen."""
+    is_kept: bool
+    """Whether there are images of this zoom, which need not be composed."""
+
+
+def _fits(excerpt: Excerpt, size: Size) -> list[_Fit]:
+    """Returns them deepest first. Raises ConfigurationError where nothing was there."""
+    found = []
+    for zoom in excerpt.zooms():
+        box = excerpt.box(zoom)
+        if box is not None:
+            scale = min(size[0] / box.width, size[1] / box.height)
+            found.append(_Fit(zoom, box, scale, excerpt.layer.source_zoom(zoom, excerpt.last) == zoom))
+    if not found:
+        raise nothing_there(excerpt)
+    return found
+
+
 def _far(excerpt: Excerpt, style: FilmStyle) -> tuple[Lens, PixelBox]:
     """Returns how all of the excerpt is shown, as large as it fits.
 
-    Without a zoom it is the coarsest that is not enlarged. The deepest may be enlarged, by a whole number, so
-    that blocks stay squares.
+    Without a zoom it is the coarsest that is not enlarged. One of which there are images may be made far
+    smaller: that costs less than to compose the next. The deepest may be enlarged, by a whole number, so that
+    blocks stay squares.
     """
-    (width, height), found = style.size, None
-    for zoom in excerpt.zooms():
-        box = excerpt.box(zoom)
-        if box is None:
-            continue
-        scale = min(width / box.width, height / box.height)
-        if zoom == style.zoom and scale < 1:
+    (width, height), fits = style.size, _fits(excerpt, style.size)
+    if style.zoom is not None:
+        fit = next((one for one in fits if one.zoom == style.zoom), fits[0])
+        if fit.scale < 1:
             raise ConfigurationError(
-                f"zoom {zoom} has {box.width:,} x {box.height:,} pixels of this area, and a frame {width:,} x"
-                f" {height:,}: leave --zoom out, or write --camera follow; nothing was made"
+                f"zoom {fit.zoom} has {fit.box.width:,} x {fit.box.height:,} pixels of this area, and a frame"
+                f" {width:,} x {height:,}: leave --zoom out, or write --camera follow; nothing was made"
             )
-        if found is not None and scale > 1 and style.zoom is None:
-            break
-        found = zoom, box, scale
-        if zoom == style.zoom:
-            break
-    if found is None:
-        raise nothing_there(excerpt)
-    zoom, box, scale = found
-    if scale >= 1:
-        scale = 1 if style.zoom is not None else min(_LARGEST_SCALE, int(scale))
+        return Lens(fit.zoom, excerpt.tile_size, 1, style.size), fit.box
+    fitting = [one for one in fits if one.scale <= 1] or fits[:1]
+    kept = [one for one in fitting if one.is_kept and one.scale >= _LEAST_SCALE]
+    fit = (kept or fitting)[-1]
+    scale = fit.scale if fit.scale < 1 else min(_LARGEST_SCALE, int(fit.scale))
     if min(excerpt.tile_size) * scale < _SMALLEST_TILE:
         raise ConfigurationError(
             f"{excerpt.in_words()}: too much to be seen in {width:,} x {height:,} pixels; choose a smaller"
             " --area, or write --camera follow; nothing was made"
         )
-    return Lens(zoom, excerpt.tile_size, scale, style.size), box
+    return Lens(fit.zoom, excerpt.tile_size, scale, style.size), fit.box
 
 
 def _near(excerpt: Excerpt, style: FilmStyle) -> tuple[Lens, PixelBox]:
     """Returns how a camera that follows shows the excerpt: nearer than one that shows all of it."""
-    zoom = style.zoom
-    if zoom is None:
-        far, box = _far(excerpt, style)
-        zooms = excerpt.zooms()
-        if far.zoom == zooms[0]:
-            return far, box
-        zoom = zooms[max(0, list(zooms).index(far.zoom) - _NEARER)]
-    there = excerpt.box(zoom)
-    if there is None:
-        raise nothing_there(excerpt)
-    return Lens(zoom, excerpt.tile_size, 1, style.size), there
+    fits = _fits(excerpt, style.size)
+    if style.zoom is None and fits[0].scale >= 1:
+        return _far(excerpt, style)
+    near = [one for one in fits if one.scale >= _NEARER or one is fits[-1]]
+    chosen = [one for one in fits if one.zoom == style.zoom] or near
+    return Lens(chosen[0].zoom, excerpt.tile_size, 1, style.size), chosen[0].box
 
 
 def _middle(lens: Lens, box: PixelBox) -> tuple[float, float]:

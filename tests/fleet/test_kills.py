@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from tests.servers.redis import RedisServer
 
 KILLS: Final = 12
-"""At any step of a single worker it is killed in `tests/crash`, and beside others in `tests/queue`."""
+"""At random moments. `tests/crash` kills a single worker at every step of what it writes to SQLite. In Redis
+a script is one step, and in PostgreSQL a transaction."""
 LEASE: Final = 3
 """Seconds: so long is lost what a killed worker had. Three times the heartbeat, so that a busy machine is no
 frozen one."""

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 MAPS: Final = ("north", "east", "south", "west")
 MANY: Final = tuple(f"map-{number}" for number in range(12))
 KILLS: Final = 12
-"""At any step of a single worker it is killed in `tests/crash`, and beside others in `tests/queue`."""
+"""At random moments. `tests/crash` kills a single worker at every step of what it writes to SQLite. In Redis
+a script is one step, and in PostgreSQL a transaction."""
 LEASE: Final = 3
 """Seconds: so long is a killed worker's what it had."""
 SHARED: Final = '[hosts."127.0.0.1"]\nconcurrency = 64\n'

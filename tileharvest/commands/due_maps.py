@@ -16,7 +16,6 @@ from tileharvest.history.past import pasts
 from tileharvest.history.settings import open_history_if_any
 from tileharvest.maps.maps_file import stamp_of
 from tileharvest.maps.settings import all_maps, described_map, maps_file
-from tileharvest.queue.settings import orders_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -226,7 +225,7 @@ class DueMaps:
 
     async def _may_begin(self, name: str, now: datetime) -> bool:
         """Returns whether the map is not paused. A paused one would take the place of another."""
-        since = (await orders_for(self._settings, name)).paused
+        since = (await self._shared.orders(name)).paused
         if since is None:
             self._paused.discard(name)
             return True

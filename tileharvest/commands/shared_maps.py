@@ -16,8 +16,9 @@ from tileharvest.harvest.settings import harvest_for
 from tileharvest.history.past import pasts
 from tileharvest.maps.settings import described_map
 from tileharvest.politeness.settings import rules_for
-from tileharvest.queue.settings import lease_seconds, map_leases, open_beside
-from tileharvest.queue.shared_queue import SharedQueue
+from tileharvest.queue.orders import Orders
+from tileharvest.queue.requests import PUSHED
+from tileharvest.queue.settings import lease_seconds, map_leases
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -49,7 +50,7 @@ class SharedMaps:
     """Takes maps that nobody is at, and tells the other workers which ones this one is at.
 
     Where nobody else is left to take, it joins others at a map whose limits leave room that they do not fill.
-    All but `open` and `take` raise nothing: what cannot be told now is told by this worker's silence.
+    Only what asks raises: what cannot be told now is told by this worker's silence.
     """
 
     def __init__(self, settings: BaseSettings, clock: Callable[[], datetime] = utc_now) -> None:
@@ -91,6 +92,10 @@ class SharedMaps:
         """Returns those that other workers share with whoever comes. Raises QueueError."""
         return await self._leases.taken(names, self._clock().timestamp())
 
+    async def orders(self, name: str) -> Orders:
+        """Returns what a person has told a map. Raises QueueError."""
+        return Orders.read(await self._leases.notes(name, PUSHED))
+
     async def release(self, name: str) -> None:
         """The map's harvest is done, or left to others."""
         with suppress(TileHarvestError):
@@ -109,11 +114,7 @@ class SharedMaps:
                 await self._leases.extend(self._clock().timestamp())
 
     async def _has_room(self, name: str) -> bool:
-        async with open_beside(self._settings, name) as queue:
-            if not isinstance(queue, SharedQueue):
-                return False
-            workers = await queue.workers()
-            present = await queue.time(self._clock().timestamp())
+        workers, present = await self._leases.workers(name)
         rules = rules_for(self._settings, described_map(self._settings, name))
         gap = rules.gap.at_least(rules.host_gap)
         return leaves_room(

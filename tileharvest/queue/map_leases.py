@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import os
 from dataclasses import dataclass
@@ -11,10 +12,13 @@ import msgspec
 
 from tileharvest.errors import QueueError
 from tileharvest.queue.sqlite.lock import is_locked
+from tileharvest.queue.sqlite.queue import SqliteQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
+
+    from tileharvest.queue.shared_queue import Worker
 
 _KEPT: Final = 4096
 """Bytes that are read of a lease's file. It needs some fifty."""
@@ -69,6 +73,14 @@ class MapLeases(Protocol):
         """The map's harvest has failed. It is not to be acquired before `again`."""
         ...
 
+    async def notes(self, name: str, segment: str) -> Mapping[str, str]:
+        """Returns the remarks of the segment in a map's queue, which is not opened for that. Reads only."""
+        ...
+
+    async def workers(self, name: str) -> tuple[Sequence[Worker], float]:
+        """Returns the workers of a map's queue, and the present time by its clock. Reads only."""
+        ...
+
     async def close(self) -> None:
         """Release all. Closing twice is harmless."""
         ...
@@ -119,6 +131,15 @@ class LocalMapLeases:
     async def fail(self, name: str, again: float, now: float) -> None:
         failures, _ = _read(self._held[name])
         self._let_go(name, msgspec.json.encode((failures + 1, again)))
+
+    async def notes(self, name: str, segment: str) -> Mapping[str, str]:
+        """There are none where there is no queue, and it gets none."""
+        file = self._folder / f"{name}.sqlite"
+        return await asyncio.to_thread(SqliteQueue(file).glance, segment) if file.is_file() else {}
+
+    async def workers(self, name: str) -> tuple[Sequence[Worker], float]:
+        """None are told: nobody shares such a queue."""
+        return (), 0.0
 
     async def close(self) -> None:
         for name in list(self._held):

@@ -368,7 +368,7 @@ async def notes_of_maps(
 
     `parameters` are those of `connection.connect`. Raises QueueError.
     """
-    answers = await _of_maps(parameters, names, partial(_notes_of_some, segment=segment))
+    answers = await _of_maps(parameters, names, partial(notes_at, segment=segment))
     return dict(zip(names, map(calls.remarks, answers), strict=True))
 
 
@@ -380,12 +380,8 @@ async def workers_of_maps(
 
     `parameters` are those of `connection.connect`. Raises QueueError.
     """
-
-    async def seen(client: Client, names: Sequence[str]) -> list[tuple[Sequence[Worker], float]]:
-        found, now = await _known_workers(client, names), await _time(client, names[0])
-        return [([one for one in of_map if now - one.heartbeat < lease_seconds], now) for of_map in found]
-
-    return dict(zip(names, await _of_maps(parameters, names, seen), strict=True))
+    answers = await _of_maps(parameters, names, partial(workers_at, lease_seconds=lease_seconds))
+    return dict(zip(names, answers, strict=True))
 
 
 async def _of_maps(
@@ -403,12 +399,21 @@ async def _of_maps(
     return found
 
 
-async def _notes_of_some(client: Client, names: Sequence[str], segment: str) -> list[dict[bytes, bytes]]:
+async def notes_at(client: Client, names: Sequence[str], segment: str) -> list[dict[bytes, bytes]]:
+    """Returns what is known of the segment in the queue of each of these maps; `calls.remarks` reads it."""
     together = client.pipeline(transaction=False)
     for name in names:
         together.hgetall(calls.key(name, f"segment:{segment}"))
     answers: list[dict[bytes, bytes]] = await together.execute()
     return answers
+
+
+async def workers_at(
+    client: Client, names: Sequence[str], lease_seconds: float
+) -> list[tuple[Sequence[Worker], float]]:
+    """Returns what `workers_of_maps` does, in the order of the maps."""
+    found, now = await _known_workers(client, names), await _time(client, names[0])
+    return [([one for one in of_map if now - one.heartbeat < lease_seconds], now) for of_map in found]
 
 
 async def _known_workers(client: Client, names: Sequence[str]) -> list[list[Worker]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import Integer, and_, bindparam, func, literal, select, true
@@ -20,7 +21,7 @@ from tileharvest.tiles.events import Event, events_of
 from tileharvest.tiles.grid import Tile, TileRange
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
     from datetime import date, datetime
 
     from sqlalchemy import Connection, Select
@@ -88,8 +89,8 @@ _COUNTS: Final = (
 def _changed_tiles() -> Select[Any]:
     """Selects the day, x and y of each changed tile, whether it was there before, and whether it is there.
 
-    From each block and day it goes to the 64 places of the index at which the block's tiles can have a
-    version of that day. To read the block's versions of all days would take longer with every harvest.
+    From each block that changed in these days it goes to the 64 places of the index at which its tiles can
+    have versions of them. To read the block's versions of all days would take longer with every harvest.
     """
     # One table of 64 numbers: from two of 8, SQLite would read a column of the block before it has the row.
     places = select(literal(0).label("place")).cte("places", recursive=True)
@@ -105,13 +106,16 @@ def _changed_tiles() -> Select[Any]:
         .limit(1)
         .scalar_subquery()
     )
+    # Sums, and no columns: else SQLite goes through the blocks of all days, which an index has in their order.
+    corner = (changes.c.x + 0).label("x"), (changes.c.y + 0).label("y")
+    blocks = select(*corner).where(_IN_DAYS).distinct().cte("blocks")
     unit = bindparam("unit", type_=Integer)
     is_in_block = and_(
-        versions.c.layer == changes.c.layer,
-        versions.c.zoom == changes.c.zoom,
-        versions.c.x == changes.c.x + across * unit,
-        versions.c.y == changes.c.y + up * unit,
-        versions.c.day == changes.c.day,
+        versions.c.layer == bindparam("in_layer"),
+        versions.c.zoom == bindparam("in_zoom"),
+        versions.c.x == blocks.c.x + across * unit,
+        versions.c.y == blocks.c.y + up * unit,
+        versions.c.day.between(bindparam("first"), bindparam("last")),
     )
     return (
         select(
@@ -121,8 +125,8 @@ def _changed_tiles() -> Select[Any]:
             before.is_not(None).label("was_there"),
             versions.c.sha1.is_not(None).label("is_there"),
         )
-        .select_from(changes.join(places, true()).join(versions, is_in_block))
-        .where(_IN_DAYS)
+        .select_from(blocks.join(places, true()).join(versions, is_in_block))
+        .order_by(versions.c.day)
     )
 
 
@@ -183,7 +187,7 @@ def events(
         if (told := sum(n for day, n in counts.items() if day not in large)) > MOST_CHANGED:
             raise TooManyChangesError(told)
         without = frozenset(first_asked)
-        days = _days(connection, asked, [day for day in counts if day not in large], without)
+        days = _days(connection, asked, counts, without)
         found = events_of(zoom, days)
         of_days = (_of_day(connection, asked, zoom, day, without) for day in large)
         return sorted(
@@ -193,12 +197,28 @@ def events(
 
 
 def _days(
-    connection: Connection, asked: dict[str, int], days: Sequence[date], first_asked: frozenset[date]
+    connection: Connection, asked: dict[str, int], counts: Mapping[date, int], first_asked: frozenset[date]
 ) -> Iterator[tuple[date, list[Changed]]]:
-    for day in days:
-        rows = connection.execute(_CHANGED, {**asked, "first": day, "last": day})
-        changed = [(x, y, bool(was), bool(is_)) for _, x, y, was, is_ in rows]
-        yield day, [one for one in changed if one[2] or day not in first_asked]
+    """Yields the days that are not events of their own, with what changed on them."""
+    for first, last in _spans(counts):
+        rows = connection.execute(_CHANGED, {**asked, "first": first, "last": last})
+        for day, of_day in groupby(rows, key=lambda row: row.day):
+            changed = [(x, y, bool(was), bool(is_)) for _, x, y, was, is_ in of_day]
+            yield day, [one for one in changed if one[2] or day not in first_asked]
+
+
+def _spans(counts: Mapping[date, int]) -> Iterator[tuple[date, date]]:
+    """Yields the first and the last of days that are read at once: as many as have `MOST_OF_A_DAY` changes
+    together, and none that has more by itself."""
+    span: list[date] = []
+    for day, count in counts.items():
+        if span and sum(counts[one] for one in span) + count > MOST_OF_A_DAY:
+            yield span[0], span[-1]
+            span = []
+        if count <= MOST_OF_A_DAY:
+            span.append(day)
+    if span:
+        yield span[0], span[-1]
 
 
 def _of_day(

@@ -61,15 +61,15 @@ class Event:
 
 @dataclass(slots=True)
 class _Growing:
-    """An event while days are added; in columns and rows."""
+    """An event while days are added. A cell is one number, as `_cell` makes it."""
 
     first: date
     last: date
-    seed: tuple[int, int]
+    seed: int
     bounds: tuple[int, int, int, int]
     """The lowest column and row, and the highest ones."""
-    was_there: dict[tuple[int, int], bool] = field(default_factory=dict)
-    is_there: dict[tuple[int, int], bool] = field(default_factory=dict)
+    was_there: dict[int, bool] = field(default_factory=dict)
+    is_there: dict[int, bool] = field(default_factory=dict)
 
     def with_room_for(self, bounds: tuple[int, int, int, int]) -> bool:
         left, low, right, high = union = _union(self.bounds, bounds)
@@ -86,10 +86,10 @@ def events_of(zoom: int, days: Iterable[tuple[date, Iterable[Changed]]]) -> list
     The days must be in order. Memory grows with the changed tiles.
     """
     every: list[_Growing] = []
-    near: dict[tuple[int, int], list[_Growing]] = {}
+    near: dict[int, list[_Growing]] = {}
     bits = 1 - zoom
     for day, changed in days:
-        cells = {(x >> bits, y >> bits): (was, is_) for x, y, was, is_ in changed}
+        cells = {_cell(x >> bits, y >> bits): (was, is_) for x, y, was, is_ in changed}
         for group in _groups(cells):
             bounds = _bounds(group)
             event = _continued(group, bounds, near, day - REST)
@@ -106,7 +106,27 @@ def events_of(zoom: int, days: Iterable[tuple[date, Iterable[Changed]]]) -> list
     return [_finished(zoom, event) for event in every]
 
 
-def _groups(cells: Collection[tuple[int, int]]) -> Iterator[list[tuple[int, int]]]:
+_ROWS: Final = 32
+"""Bits of a cell's number that are its row, from `_LOWEST` on. No layer is higher."""
+_LOWEST: Final = -(1 << (_ROWS - 1))
+_AROUND: Final = tuple(
+    (column << _ROWS) + row for column in range(-REACH, REACH + 1) for row in range(-REACH, REACH + 1)
+)
+"""What is added to a cell's number for it, and for each cell near it."""
+
+
+def _cell(column: int, row: int) -> int:
+    """Returns a cell as a number, in the order of columns and then of rows: many cells are looked up, and a
+    number costs a fifth of a pair."""
+    return (column << _ROWS) + row - _LOWEST
+
+
+def _place(cell: int) -> tuple[int, int]:
+    """Returns a cell's column and row."""
+    return cell >> _ROWS, (cell & ((1 << _ROWS) - 1)) + _LOWEST
+
+
+def _groups(cells: Collection[int]) -> Iterator[list[int]]:
     """Yields the cells that lie together, in the order of the lowest of each group."""
     left = set(cells)
     for start in sorted(cells):
@@ -115,44 +135,31 @@ def _groups(cells: Collection[tuple[int, int]]) -> Iterator[list[tuple[int, int]
         left.discard(start)
         group = [start]
         for cell in group:
-            found = [one for one in _around(cell) if one in left]
+            found = [one for by in _AROUND if (one := cell + by) in left]
             left.difference_update(found)
             group += found
         yield group
 
 
 def _continued(
-    group: Iterable[tuple[int, int]],
+    group: Iterable[int],
     bounds: tuple[int, int, int, int],
-    near: dict[tuple[int, int], list[_Growing]],
+    near: dict[int, list[_Growing]],
     since: date,
 ) -> _Growing | None:
     """Returns the oldest event that a group of a day belongs to."""
-    beside = {
-        id(event): event
-        for cell in group
-        for one in (cell, *_around(cell))
-        for event in near.get(one, ())
-        if event.last >= since and event.with_room_for(bounds)
-    }
-    return min(beside.values(), key=lambda event: (event.first, event.seed), default=None)
+    around = {cell + by for cell in group for by in _AROUND}
+    # Of equal keys the last one stays: each event is looked at once.
+    beside = {id(event): event for cell in near.keys() & around for event in near[cell]}
+    return min(
+        (event for event in beside.values() if event.last >= since and event.with_room_for(bounds)),
+        key=lambda event: (event.first, event.seed),
+        default=None,
+    )
 
 
-_AROUND: Final = tuple(
-    (column, row)
-    for column in range(-REACH, REACH + 1)
-    for row in range(-REACH, REACH + 1)
-    if (column, row) != (0, 0)
-)
-
-
-def _around(cell: tuple[int, int]) -> Iterator[tuple[int, int]]:
-    column, row = cell
-    return ((column + across, row + up) for across, up in _AROUND)
-
-
-def _bounds(cells: Collection[tuple[int, int]]) -> tuple[int, int, int, int]:
-    columns, rows = [column for column, _ in cells], [row for _, row in cells]
+def _bounds(cells: Collection[int]) -> tuple[int, int, int, int]:
+    columns, rows = zip(*map(_place, cells), strict=True)
     return min(columns), min(rows), max(columns), max(rows)
 
 
@@ -168,7 +175,7 @@ def _finished(zoom: int, event: _Growing) -> Event:
     return Event(
         event.first,
         event.last,
-        _tile(zoom, *event.seed),
+        _tile(zoom, *_place(event.seed)),
         TileRange(zoom, first.x, last.x, first.y, last.y),
         len(event.was_there) - new - gone,
         new,

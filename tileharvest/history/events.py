@@ -106,7 +106,7 @@ def _changed_tiles() -> Select[Any]:
         .limit(1)
         .scalar_subquery()
     )
-    # Sums, and no columns: else SQLite goes through the blocks of all days, which an index has in their order.
+    # Sums, and no columns: else SQLite goes through the blocks of all days, as an index has their order.
     corner = (changes.c.x + 0).label("x"), (changes.c.y + 0).label("y")
     blocks = select(*corner).where(_IN_DAYS).distinct().cte("blocks")
     unit = bindparam("unit", type_=Integer)

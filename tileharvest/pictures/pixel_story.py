@@ -17,16 +17,17 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from PIL import Image, ImageChops
 
 from tileharvest.history.recorded_versions import story
-from tileharvest.pictures.pixels import UNREADABLE, limited, stored
+from tileharvest.pictures.pixels import UNREADABLE, limited, stored_part
 from tileharvest.pictures.scenes import background
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from concurrent.futures import Future
     from datetime import date
 
     from tileharvest.history.database import History
     from tileharvest.history.outlines import LayerOutline
+    from tileharvest.pictures.pixels import Box
     from tileharvest.store.port import TileStore
     from tileharvest.tiles.grid import Tile
     from tileharvest.tiles.ground import Ground
@@ -53,7 +54,6 @@ _LOSSLESS: Final = ".png"
 
 Days: TypeAlias = "list[tuple[date, dict[Tile, str | None]]]"
 """Days, oldest first, each with the images of the tiles that have a version of it; None: it was gone."""
-_Box: TypeAlias = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,15 +67,17 @@ class Chapter:
     """Whether nothing is there any more."""
     is_damaged: bool
     """Whether an image could not be read. Its part of the rectangle is left empty."""
-    cells: Image.Image
-    """The average colours of its cells."""
+    cells: Image.Image | None
+    """The average colours of its cells. None where no image of the whole story is lossy."""
     digest: bytes | None
-    """The SHA1 of its pixels. None where an image is lossy, and equal pictures need not have equal pixels."""
+    """Equal where all pixels are. None where an image is lossy: equal pictures need not have equal pixels."""
 
     def shows(self, other: Chapter) -> bool:
         """Says whether the two look the same."""
         if self.digest is not None and other.digest is not None:
             return self.digest == other.digest
+        assert self.cells is not None
+        assert other.cells is not None
         return not _share(_cells_that_differ(self.cells, other.cells))
 
 
@@ -83,10 +85,13 @@ class Chapter:
 class _Part:
     """What one image shows of the rectangle."""
 
-    pixels: Image.Image | None
-    """RGB, in front of the map's background. None where nothing can be seen."""
-    is_lossy: bool = False
-    is_damaged: bool = False
+    pixels: Image.Image
+    """RGB, in front of the map's background, which alone is there where nothing can be seen."""
+    digest: bytes
+    """The SHA1 of the pixels."""
+    is_empty: bool
+    is_lossy: bool
+    is_damaged: bool
 
 
 class PixelStory:
@@ -126,25 +131,42 @@ class PixelStory:
         The first is that on which something appeared. Each is compared with the one before, so what changes
         little by little is told, too.
         """
-        canvas = Image.new("RGB", self._extent, self._behind)
-        shown: dict[Tile, _Part] = {}
-        told, was_lossy = None, False
+        shown = {tile: self._part(tile, None) for tile in self._area}
+        told, is_begun, was_lossy = dict(shown), False, False
+        # Cells cost more than all else, and are compared only with what is lossy.
+        needs_cells = any(_is_lossy(name) for _, names in days for name in names.values())
         for day, parts in self._unpacked(days):
             shown.update(parts)
-            for tile, part in parts.items():
-                at, _ = self._place(tile)
-                canvas.paste(self._behind if part.pixels is None else part.pixels, at)
-            is_empty = all(part.pixels is None and not part.is_damaged for part in shown.values())
+            is_empty = all(part.is_empty for part in shown.values())
             is_lossy = any(part.is_lossy for part in shown.values())
-            if told is None:
+            if not is_begun:
                 share = 0.0 if is_empty else 1.0
+            elif is_lossy or was_lossy:
+                share = share_of_change(self._whole(told), self._whole(shown), is_lossy=True)
             else:
-                share = share_of_change(told, canvas, is_lossy=is_lossy or was_lossy)
+                share = self._share_of(told, parts)
             if share:
-                told, was_lossy = canvas.copy(), is_lossy
+                told, is_begun, was_lossy = dict(shown), True, is_lossy
                 is_damaged = any(part.is_damaged for part in shown.values())
-                digest = None if is_lossy else sha1(canvas.tobytes(), usedforsecurity=False).digest()
-                yield Chapter(day, share, is_empty, is_damaged, cells_of(canvas), digest)
+                cells = cells_of(self._whole(shown)) if needs_cells else None
+                digest = None if is_lossy else b"".join(part.digest for part in shown.values())
+                yield Chapter(day, share, is_empty, is_damaged, cells, digest)
+
+    def _whole(self, parts: Mapping[Tile, _Part]) -> Image.Image:
+        whole = Image.new("RGB", self._extent)
+        for tile, part in parts.items():
+            whole.paste(part.pixels, self._place(tile)[0])
+        return whole
+
+    def _share_of(self, told: Mapping[Tile, _Part], parts: Mapping[Tile, _Part]) -> float:
+        """Returns how much of the rectangle differs where these parts have taken the place of others."""
+        pixels = sum(
+            share_of_change(told[tile].pixels, part.pixels, is_lossy=False)
+            * (part.pixels.width * part.pixels.height)
+            for tile, part in parts.items()
+            if part.digest != told[tile].digest
+        )
+        return pixels / (self._extent[0] * self._extent[1])
 
     def _unpacked(self, days: Days) -> Iterator[tuple[date, dict[Tile, _Part]]]:
         """Yields the days with the parts of their images, which threads unpack some days ahead."""
@@ -172,27 +194,31 @@ class PixelStory:
             threads.shutdown(wait=False, cancel_futures=True)
 
     def _part(self, tile: Tile, name: str | None) -> _Part:
-        if name is None:
-            return _Part(None)
-        is_lossy = not name.endswith(_LOSSLESS)
-        try:
-            image = stored(self._store, name, self._tile_size)
-        except UNREADABLE:
-            return _Part(None, is_lossy, is_damaged=True)
-        cut = image.crop(self._place(tile)[1])
-        if cut.getchannel("A").getextrema() == (0, 0):
-            return _Part(None, is_lossy)
-        pixels = Image.new("RGB", cut.size, self._behind)
-        pixels.paste(cut, mask=cut)
-        return _Part(pixels, is_lossy)
+        left, top, right, bottom = box = self._place(tile)[1]
+        pixels = Image.new("RGB", (right - left, bottom - top), self._behind)
+        is_empty, is_damaged = True, False
+        if name is not None:
+            try:
+                cut = stored_part(self._store, name, self._tile_size, box)
+            except UNREADABLE:
+                is_empty, is_damaged = False, True
+            else:
+                is_empty = cut.getchannel("A").getextrema() == (0, 0)
+                pixels.paste(cut, mask=cut)
+        digest = sha1(pixels.tobytes(), usedforsecurity=False).digest()
+        return _Part(pixels, digest, is_empty, _is_lossy(name), is_damaged)
 
-    def _place(self, tile: Tile) -> tuple[_Box, _Box]:
+    def _place(self, tile: Tile) -> tuple[Box, Box]:
         """Returns where on the rectangle the tile's part lies, and which part of the tile it is."""
         width, height = self._tile_size
         x, y = self._area.columns.index(tile.x) * width, self._area.rows[::-1].index(tile.y) * height
         left, top, right, bottom = self._box
         part = max(left - x, 0), max(top - y, 0), min(right - x, width), min(bottom - y, height)
         return (part[0] + x - left, part[1] + y - top, part[2] + x - left, part[3] + y - top), part
+
+
+def _is_lossy(name: str | None) -> bool:
+    return name is not None and not name.endswith(_LOSSLESS)
 
 
 def share_of_change(before: Image.Image, after: Image.Image, *, is_lossy: bool) -> float:

@@ -57,11 +57,8 @@ def stored_part(store: TileStore, name: str, size: Size, box: Box) -> Pillow.Ima
     unpacked, which takes most of the time. Raises one of `UNREADABLE`."""
     body = store.named(name)
     if _png_size(body) == size and not _holds_more(*size):
-        # What stops at a height of its own is no matter to Pillow, but for animations and the like.
-        with (
-            suppress(*UNREADABLE),
-            Pillow.open(io.BytesIO(_down_to(body, box[3])), formats=_FORMATS) as image,
-        ):
+        # An animation, for one, is no longer right in itself.
+        with suppress(*UNREADABLE), opened(_down_to(body, box[3])) as image:
             return image.crop(box).convert("RGBA")
     return decoded(body, size).crop(box)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from tileharvest.errors import ConfigurationError, HistoryError, nearest
 from tileharvest.history.area_changes import rectangle_of, rectangle_of_area
 from tileharvest.history.outlines import map_outline
-from tileharvest.history.recorded_versions import Extent, extent
+from tileharvest.history.recorded_versions import Reach, reach
 from tileharvest.pictures.bands import PixelBox
 from tileharvest.pictures.composer import PastLayer
 from tileharvest.tiles.ground import Ground
@@ -63,10 +63,10 @@ class Excerpt:
     first: date
     """The same as `last`, unless a period was asked for."""
     last: date
-    _known: dict[tuple[int, date, TileRange | None], Extent | None] = field(
+    _known: dict[tuple[int, date, TileRange | None], Reach | None] = field(
         default_factory=dict, repr=False, compare=False
     )
-    """The extents that were asked for."""
+    """The reaches that were asked for."""
 
     @property
     def described(self) -> Layer:
@@ -106,17 +106,17 @@ class Excerpt:
         """
         factor, size = self.layer.factor, self.tile_size
         if self.ground is None:
-            reaches = [Ground.of(there.area, factor) for there in self._extents(zoom)]
+            reaches = [Ground.of(there.area, factor) for there in self._reaches(zoom)]
             if not reaches:
                 return None
             points = [point for one in reaches for point in ((one.west, one.south), (one.east, one.north))]
             return PixelBox.of(Ground.around(points), zoom, factor, size)
         # Of the deepest tiles: a coarser one shows other ground, too.
         deepest = self.zooms()[0]
-        is_any = self._extents(deepest, self.ground.tiles(deepest, factor))
+        is_any = self._reaches(deepest, self.ground.tiles(deepest, factor))
         return PixelBox.of(self.ground, zoom, factor, size) if is_any else None
 
-    def extent(self, zoom: int, area: TileRange | None = None, day: date | None = None) -> Extent | None:
+    def reach(self, zoom: int, area: TileRange | None = None, day: date | None = None) -> Reach | None:
         """Returns how far the images reach that a picture of this zoom is made of; by default all of them.
 
         By default it is about the last day. None where there is none. Raises HistoryError.
@@ -128,12 +128,12 @@ class Excerpt:
         key = source, day, area
         if key not in self._known:
             within = (EVERYWHERE if area is None else area).at_zoom(source, self.layer.factor)
-            self._known[key] = extent(self.history, self.layer.id, within, day)
+            self._known[key] = reach(self.history, self.layer.id, within, day)
         return self._known[key]
 
-    def _extents(self, zoom: int, area: TileRange | None = None) -> list[Extent]:
-        extents = (self.extent(zoom, area, day) for day in dict.fromkeys((self.last, self.first)))
-        return [there for there in extents if there is not None]
+    def _reaches(self, zoom: int, area: TileRange | None = None) -> list[Reach]:
+        reaches = (self.reach(zoom, area, day) for day in dict.fromkeys((self.last, self.first)))
+        return [there for there in reaches if there is not None]
 
     def in_words(self) -> str:
         """Returns a text such as `world, layer day, 2021-02-13`."""
@@ -172,7 +172,7 @@ def excerpt_of(
 def nothing_there(excerpt: Excerpt) -> ConfigurationError:
     """Returns the error of an area without a tile. It tells people who have looked elsewhere where the map
     is."""
-    there, projection = excerpt.extent(excerpt.zooms()[0]), excerpt.described.projection
+    there, projection = excerpt.reach(excerpt.zooms()[0]), excerpt.described.projection
     reach = ""
     if there is not None and projection is not None:
         west, north, east, south = Ground.of(there.area, excerpt.layer.factor).places(projection)

@@ -16,7 +16,7 @@ from tileharvest.export.picture_file import (
     misfit,
     write_picture,
 )
-from tileharvest.history.recorded_versions import Extent
+from tileharvest.history.recorded_versions import Reach
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.pictures.bands import bands
 from tileharvest.pictures.composer import Composer
@@ -45,7 +45,7 @@ class Sheet:
     form: Form
     source: int
     """The zoom of the images that it is made of."""
-    there: Extent
+    there: Reach
     """How many these are."""
 
     @property
@@ -101,7 +101,7 @@ def sheet_of(excerpt: Excerpt, path: Path, zoom: int | None, most_pixels: int | 
                 raise ConfigurationError(f"{why}; --zoom {candidate} fits: {box.width:,} x {box.height:,}")
             area = box.tiles(candidate, excerpt.tile_size)
             # A difference may show what was there on the first day alone.
-            there = excerpt.extent(candidate, area) or Extent(area, 0, 0)
+            there = excerpt.reach(candidate, area) or Reach(area, 0, 0)
             source = excerpt.layer.source_zoom(candidate, excerpt.last)
             assert source is not None
             return Sheet(excerpt, candidate, box, form, source, there)

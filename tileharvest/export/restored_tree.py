@@ -21,7 +21,7 @@ from tileharvest.errors import SiteError, StoreError, TileHarvestError
 from tileharvest.export.picture_file import background_of, on_ground
 from tileharvest.export.target import writing_to
 from tileharvest.history.areas import MOST_COLUMNS
-from tileharvest.history.recorded_versions import extent, present_versions
+from tileharvest.history.recorded_versions import present_versions, reach
 from tileharvest.history.site_files import MISSING, first_day_of_files, site_files_of
 from tileharvest.pictures.composer import Composer, PastLayer
 from tileharvest.renderers.registry import probe
@@ -172,7 +172,7 @@ def size_of(past: PastSite) -> tuple[int, int]:
     for outline, _ in past.layers():
         for zoom in outline.kept_zooms(past.day):
             everything = EVERYWHERE.at_zoom(zoom, outline.factor)
-            if (there := extent(past.history, outline.id, everything, past.day)) is not None:
+            if (there := reach(past.history, outline.id, everything, past.day)) is not None:
                 tiles, size = tiles + there.tiles, size + there.bytes
     return tiles, size
 
@@ -223,7 +223,7 @@ class _Restoring:
     ) -> None:
         past = self._past
         everything = EVERYWHERE.at_zoom(zoom, outline.factor)
-        there = extent(past.history, outline.id, everything, past.day)
+        there = reach(past.history, outline.id, everything, past.day)
         if there is None:
             return
         with ThreadPoolExecutor(_AT_ONCE, "restore") as pool:
@@ -290,7 +290,7 @@ class _Restoring:
             if zoom in kept or source is None:
                 continue
             everything = EVERYWHERE.at_zoom(source, outline.factor)
-            there = extent(past.history, outline.id, everything, past.day)
+            there = reach(past.history, outline.id, everything, past.day)
             if there is None:
                 continue
             layer_then = PastLayer(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Extent:
+class Reach:
     """How far the tiles reach that were there on a day, and what they weigh."""
 
     area: TileRange
@@ -91,7 +91,7 @@ _REACH: Final[tuple[ColumnElement[Any], ...]] = (
     func.sum(versions.c.size),
     *(edge(side) for side in (tiles.c.x, tiles.c.y) for edge in (func.min, func.max)),
 )
-_EXTENT: Final = AreaQuery.over(
+_REACHES: Final = AreaQuery.over(
     tiles,
     select(*_REACH)
     .join_from(tiles, versions, versions.c.id == _ITS_LAST)
@@ -172,14 +172,14 @@ def differences(
     }
 
 
-def extent(history: History, layer: int, area: TileRange, day: date) -> Extent | None:
+def reach(history: History, layer: int, area: TileRange, day: date) -> Reach | None:
     """Returns how far the tiles of the area reach that were there on that day; None where none was.
 
     Goes to one version per tile that was ever asked there: 5 s for a million.
     """
     with history.reading() as connection:
-        ((count, size, *edges),) = _EXTENT.rows(connection, layer, area, until=day)
-    return Extent(TileRange(area.zoom, *edges), count, int(size)) if count else None
+        ((count, size, *edges),) = _REACHES.rows(connection, layer, area, until=day)
+    return Reach(TileRange(area.zoom, *edges), count, int(size)) if count else None
 
 
 def present_versions(history: History, layer: int, area: TileRange, day: date) -> dict[Tile, Version]:

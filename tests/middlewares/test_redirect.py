@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import logging
+from typing import ClassVar
 
 import pytest
 from scrapy import Request, Spider
@@ -9,6 +10,7 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
 from scrapy.settings import Settings
 
+from tileharvest.maps.description import MapDescription
 from tileharvest.middlewares.redirect import TileRedirectMiddleware
 from tileharvest.queue.requests import STATE, RequestState
 from tileharvest.scheduler.crawl import crawl_of
@@ -72,6 +74,9 @@ def test_nothing_is_said_about_it(tested: TileRedirectMiddleware, caplog: pytest
 
 class Harvesting:
     """What the middleware asks of a harvest. All missing tiles lead to one image."""
+
+    description = MapDescription(name="m", url="http://map.example.net/")
+    layers: ClassVar[dict[str, object]] = {}
 
     def understood(self, answer: Answer, tile: Tile) -> Answer:
         return Answer(404) if (answer.location or "").endswith("blank.png") else answer

@@ -62,6 +62,8 @@ _WORST_FIRST: Final = {
 }
 
 _MOST_NAMED: Final = 10
+_MOST_REASONS: Final = 3
+"""Why tiles have failed, in one line."""
 """Maps that the last line names."""
 
 _AHEAD: Final = 16
@@ -161,6 +163,8 @@ class HarvestEnd:
     ending: str | None
     """Why it has ended, in one line, where there is more to say than that it is complete."""
     exit_status: ExitStatus
+    failures: Mapping[str, int]
+    """Why tiles have failed, the most frequent reason first."""
     goes_on: bool
     """Whether what was stopped goes on when it is run again."""
 
@@ -176,6 +180,7 @@ class HarvestEnd:
             crawl.is_finished or crawl.exit_status is ExitStatus.DONE,
             "; ".join(crawl.refused) or None if crawl.ending is None else str(crawl.ending),
             crawl.exit_status,
+            crawl.failures,
             would_go_on(settings, arguments, harvest),
         )
 
@@ -184,7 +189,7 @@ class HarvestEnd:
         """Returns the end of a harvest that is not begun, as that of its segment is complete."""
         said = str(harvest.already_harvested())
         name, day = harvest.description.name, harvest.day.isoformat()
-        return cls(name, day, {}, 0, 0, True, said, ExitStatus.DONE, True)
+        return cls(name, day, {}, 0, 0, True, said, ExitStatus.DONE, {}, True)
 
     @property
     def is_stopped(self) -> bool:
@@ -210,6 +215,17 @@ class HarvestEnd:
         )
         return f"{self.title}; {state}" + (f"; {found}" if found else "")
 
+    @property
+    def why_failed(self) -> str:
+        """Says in one line why tiles have failed; nothing where none has."""
+        if not self.failures:
+            return ""
+        reasons = [f"{reason} {tiles:,}" for reason, tiles in self.failures.items()]
+        return (
+            f"failed tiles of map '{self.name}': {first_of(reasons, _MOST_REASONS)}; scrapy failures"
+            f" {self.name} lists them, and the next harvest asks again"
+        )
+
     def as_plain(self) -> dict[str, Any]:
         """Returns what programs are told: the names stay."""
         is_error = self.exit_status is not ExitStatus.DONE
@@ -222,6 +238,7 @@ class HarvestEnd:
             "received_bytes": self.received_bytes,
             "error": self.ending if is_error else None,
             "note": None if is_error else self.ending,
+            "failures": dict(self.failures),
             "exit_status": int(self.exit_status),
         }
 
@@ -370,6 +387,9 @@ class _Harvests:
                     write_outcomes(end.title, end.counts)
                 if end.ending is not None and end.exit_status is ExitStatus.DONE:
                     write_line(end.ending)
+        for end in ends[:_MOST_NAMED]:
+            if end.failures and end.exit_status is ExitStatus.FAILED_TILES:
+                say(end.why_failed)
         stopped = [end for end in ends if end.is_stopped]
         if not stopped:
             return

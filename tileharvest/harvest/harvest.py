@@ -435,6 +435,10 @@ class Harvest:
         await self._commits.flush()
         return await asyncio.to_thread(self._record.counts)
 
+    async def why_failed(self) -> dict[str, int]:
+        """Returns the reasons of failed tiles, over all processes, the most frequent first."""
+        return await asyncio.to_thread(self._record.why_failed)
+
     async def stop(self, reason: str) -> None:
         """Notes why this run ends before the harvest does, such as `budget: 1,000 requests`."""
         self.ended_here = await asyncio.to_thread(self._record.stop, reason)

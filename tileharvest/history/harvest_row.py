@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -70,6 +71,13 @@ _COUNTED: Final = (
     .where(_IN_ITS_MAP, tiles.c.harvest == bindparam("in_harvest"))
     .group_by(tiles.c.layer, tiles.c.outcome)
 )
+_WHY_FAILED: Final = (
+    select(tiles.c.reason, func.count())
+    .where(_IN_ITS_MAP, tiles.c.harvest == bindparam("in_harvest"), tiles.c.outcome == Outcome.FAILED.value)
+    .group_by(tiles.c.reason)
+)
+_ATTEMPTS: Final = re.compile(r" \(\d+ attempts?\)$")
+"""At the end of a reason."""
 _WAS_FOUND_GONE: Final = and_(_IN_ITS_MAP, IS_PROVISIONALLY_GONE)
 _GONE: Final = (
     select(*(tiles.c[name] for name in TILE))
@@ -187,13 +195,18 @@ class HarvestRow:
             counted[Outcome(row["outcome"])] += row["tiles"]
         return dict(counted)
 
+    def why_failed(self, connection: Connection) -> dict[str, int]:
+        """Returns the reasons of failed tiles with how many there are of each, the most frequent first."""
+        reasons: Counter[str] = Counter()
+        for reason, count in connection.execute(_WHY_FAILED, self._its):
+            reasons[_ATTEMPTS.sub("", reason or "")] += count
+        return dict(reasons.most_common())
+
     def found(self, connection: Connection) -> dict[int, int]:
         """Returns by layer the number of tiles with results, those of missing ones left out."""
         found: Counter[int] = Counter()
         for layer, outcome, count in connection.execute(_COUNTED, self._its):
-            found[layer] += (
-                0 if Outcome(outcome) in (Outcome.NOTHING, Outcome.GONE, Outcome.FAILED) else count
-            )
+            found[layer] += 0 if Outcome(outcome) in _NOT_THERE else count
         return dict(found)
 
     def _counted(self, connection: Connection) -> list[dict[str, Any]]:

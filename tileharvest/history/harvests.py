@@ -277,6 +277,10 @@ class HarvestRecord:
         """
         return self.history.read(self._row.counts)
 
+    def why_failed(self) -> dict[str, int]:
+        """Returns the reasons of failed tiles with how many there are of each, the most frequent first."""
+        return self.history.read(self._row.why_failed)
+
     def found(self) -> dict[str, int]:
         """Returns by layer how many tiles this harvest has found so far, those that are missing left out.
 

@@ -64,6 +64,8 @@ class Crawl:
         """Whether the harvest reached its end."""
         self.counts: Mapping[Outcome, int] = {}
         """The exact counts of the harvest, once the spider has closed."""
+        self.failures: Mapping[str, int] = {}
+        """Why tiles have failed, and how many for each reason, once the spider has closed."""
         self._reason: str | None = None
         self._is_opened = False
         self._closing: asyncio.Task[None] | None = None

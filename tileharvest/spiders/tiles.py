@@ -547,6 +547,8 @@ class TileSpider(Spider, HeldSpider):
             self.logger.info("the harvest is not finished; run it again to continue")
         for outcome, tiles in crawl.counts.items():
             self.crawler.stats.set_value(f"harvest/outcome/{outcome}", tiles)
+        if crawl.counts.get(Outcome.FAILED):
+            crawl.failures = await harvest.why_failed()
         found = ", ".join(f"{outcome} {tiles}" for outcome, tiles in crawl.counts.items() if tiles)
         self.logger.info("outcomes of map '%s': %s", harvest.description.name, found or "none")
 

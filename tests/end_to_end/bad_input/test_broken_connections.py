@@ -89,7 +89,8 @@ def test_a_tile_that_is_answered_at_last_is_kept(
 def test_the_other_tiles_are_harvested(first_visit: Visit) -> None:
     assert first_visit.status == 3
     assert first_visit.counts == {"add": 16, "fail": 4}
-    assert first_visit.said == ""
+    assert first_visit.said.startswith("failed tiles of map 'small': ")
+    assert len(first_visit.said.splitlines()) == 1
 
 
 def test_the_next_harvest_asks_again(stage: Stage) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import contextmanager
 from hashlib import sha1
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -22,8 +24,18 @@ from tests.end_to_end.bad_input.small_site import (
     visit,
 )
 from tests.servers import rules
+from tests.servers.misbehaving import Misbehaving, misbehaving
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 FOR_GOOD, FOR_NOW, IN_CIRCLES, TO_ITSELF = "00", "01", "10", "11"
+
+
+WHY = (
+    "failed tiles of map 'small': max redirections reached 2; scrapy failures small lists them, and the next"
+    " harvest asks again\n"
+)
 
 
 @pytest.fixture(scope="module")
@@ -80,8 +92,8 @@ def test_a_redirect_loop_is_followed_five_times(visits: list[Visit], shared_stag
 
 def test_the_other_tiles_are_harvested(visits: list[Visit]) -> None:
     assert [(day.status, day.counts, day.said) for day in visits] == [
-        (3, {"add": 18, "fail": 2}, ""),
-        (3, {"ign": 18, "fail": 2}, ""),
+        (3, {"add": 18, "fail": 2}, WHY),
+        (3, {"ign": 18, "fail": 2}, WHY),
     ]
 
 
@@ -96,6 +108,51 @@ def test_layers_lie_beside_the_configuration_that_was_found(stage: Stage) -> Non
     assert (done.status, done.counts) == (0, {"add": 20})
     asked = {request.path.split("/")[1] for request in stage.site.received}
     assert asked == {"robots.txt", "overviewerConfig.js", "new"}
+
+
+@contextmanager
+def another_host(stage: Stage, robots: str) -> Iterator[Misbehaving]:
+    """Four of the tiles lie on another host now, which has a robots.txt."""
+    (stage.files.folder / "robots.txt").write_text(robots, encoding="utf-8")
+    stage.site.rules["/robots.txt"] = rules.status(404)
+    with misbehaving(stage.files.folder) as other:
+        for path in ("00", "01", "02", "03"):
+            stage.site.rules[address(path)] = rules.redirect(302, f"{other.url}{address(path)}")
+        yield other
+
+
+def test_another_host_is_asked_for_its_robots_txt_before_it_is_asked_for_tiles(stage: Stage) -> None:
+    with another_host(stage, "User-agent: *\nDisallow: /nothing\n") as other:
+        assert visit(stage.project, FIRST_DAY).counts == {"add": 20}
+    paths = [request.path for request in other.received]
+    assert (paths[0], paths.count("/robots.txt"), len(paths)) == ("/robots.txt", 1, 5)
+
+
+def test_another_host_that_forbids_it_is_asked_for_no_tile(stage: Stage) -> None:
+    with another_host(stage, "User-agent: *\nDisallow: /\n") as other:
+        done = visit(stage.project, FIRST_DAY)
+    assert (done.status, done.counts) == (3, {"add": 16, "fail": 4})
+    assert [request.path for request in other.received] == ["/robots.txt"]
+    assert "robots.txt forbids it" in (found(stage.project)["00"].reason or "")
+
+
+def test_another_host_whose_robots_txt_fails_is_asked_for_no_tile(stage: Stage) -> None:
+    with another_host(stage, "") as other:
+        other.rules["/robots.txt"] = rules.status(503)
+        done = visit(stage.project, FIRST_DAY)
+    assert (done.status, done.counts) == (3, {"add": 16, "fail": 4})
+    assert {request.path for request in other.received} == {"/robots.txt"}
+    assert "its robots.txt answers 503" in (found(stage.project)["00"].reason or "")
+
+
+def test_a_redirect_into_a_network_of_ours_is_not_followed(stage: Stage) -> None:
+    stage.site.rules[address("00")] = rules.redirect(302, "http://169.254.169.254/latest/meta-data.png")
+    done = visit(stage.project, FIRST_DAY)
+    assert (done.status, done.counts) == (3, {"add": 19, "fail": 1})
+    reason = found(stage.project)["00"].reason or ""
+    said = "the redirect to http://169.254.169.254 was not followed: its address is of a network"
+    assert reason.startswith(said)
+    assert f"failed tiles of map 'small': {said}" in done.said
 
 
 def test_tiles_that_all_lie_at_one_address_are_all_recorded(stage: Stage) -> None:

@@ -38,17 +38,25 @@ _NAMED: Final = 5
 _STATUS: Final = re.compile(r"([1-5]\d\d)\b")
 _ATTEMPTS: Final = re.compile(r" \((\d+) attempts?\)$")
 
-# What the download handler, aiohttp, the system and `images.py` say, and what it means. The first one counts.
+# What the download handler, libcurl, the system and `images.py` say, and what it means. The first one counts.
+# Failures that an earlier version has noted have aiohttp's words.
 _BROKEN: Final = (
     ("took longer than", "timeout"),
+    ("bytes missing", "cut off"),
+    ("outstanding read data", "cut off"),
     ("payload is not completed", "cut off"),
     ("the image is cut off", "cut off"),
     ("the answer ", "no image"),
+    ("Could not resolve", "no address"),
     ("Name or service not known", "no address"),
     ("name resolution", "no address"),
     ("No address associated", "no address"),
+    ("Could not connect", "no connection"),
     ("Cannot connect", "no connection"),
     ("connection refused", "no connection"),
+    ("Connection reset", "disconnected"),
+    ("Empty reply", "disconnected"),
+    ("closed without an answer", "disconnected"),
     ("disconnected", "disconnected"),
     ("[Errno ", "disconnected"),
     (FORBIDDEN, "forbidden"),

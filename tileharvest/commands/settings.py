@@ -151,8 +151,8 @@ def maps_at_once(settings: BaseSettings, said: str | None = None) -> int:
 _FILES_BESIDES: Final = 150
 """The open files that a process needs besides its maps: most are connections to the history."""
 
-_FILES_OF_MAP: Final = 6
-"""Those of a map besides its connections: its queue has four, and two tell others of its pace."""
+_FILES_OF_MAP: Final = 8
+"""Those of a map besides its connections: its queue has four, two tell others of its pace, and libcurl has two."""
 
 
 def most_under_way(settings: BaseSettings) -> int:

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from typing import Final
-
-_TLS: Final = re.compile(r" ssl:(<[^>]*>|\S+)")
-"""What aiohttp says of itself between the host and the reason."""
 
 
 def no_answer_in_words(error: BaseException) -> str:
-    """Says for a person why a download brought no answer. The cause of what Scrapy raises is aiohttp's error,
-    and the cause of that is the system's."""
-    broken = getattr(error.__cause__, "os_error", error.__cause__)
-    if isinstance(broken, ConnectionRefusedError):
+    """Says for a person why a download brought no answer. The cause of what the download handler raises is
+    the system's error, where there is one."""
+    if isinstance(error.__cause__, ConnectionRefusedError):
         return "connection refused"
-    return _TLS.sub("", str(error)) or type(error).__name__
+    return str(error) or type(error).__name__
 
 
 @dataclass(frozen=True, slots=True)

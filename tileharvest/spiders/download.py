@@ -1,88 +1,104 @@
-"""The download handler: Scrapy's own for aiohttp, with a shorter way for HEAD."""
+"""The download handler of tiles: libcurl's connections, as Scrapy asks for them."""
 
 from __future__ import annotations
 
-import time
+import os
+import re
+import ssl
 from secrets import choice
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from aiohttp import ClientSession, DummyCookieJar, TCPConnector
-from scrapy.core.downloader.handlers._aiohttp import AiohttpDownloadHandler, _ClientResponse
+import pycurl
+from scrapy.core.downloader.handlers._base_http import BaseHttpDownloadHandler
+from scrapy.exceptions import (
+    CannotResolveHostError,
+    DownloadCancelledError,
+    DownloadConnectionRefusedError,
+    DownloadFailedError,
+    DownloadTimeoutError,
+    ResponseDataLossError,
+    UnsupportedURLSchemeError,
+)
 from scrapy.http import Headers, Response
-from scrapy.utils.ssl import _make_ssl_context
+from scrapy.utils._download_handlers import get_maxsize_msg, make_response, normalize_bind_address
+from scrapy.utils.url import add_http_if_no_scheme
 
 from tileharvest.maps.settings import setting
 from tileharvest.politeness.reasons import HeldBackError, Reason
 from tileharvest.queue.requests import is_offered
 from tileharvest.scheduler.crawl import crawl_of
+from tileharvest.spiders.connections import Connections
 
 if TYPE_CHECKING:
-    from ssl import SSLContext
+    from collections.abc import Iterable, Mapping
 
     from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
-_TOLD = ("ETag", "Last-Modified", "Content-Length", "Retry-After", "Location")
+_TOLD: Final = {b"etag", b"last-modified", b"content-length", b"retry-after", b"location"}
 """The headers of an answer to HEAD that anything here reads: middlewares, verdict and redirects."""
 
-_TLS: Final = (
-    "DOWNLOAD_TLS_MIN_VERSION",
-    "DOWNLOAD_TLS_MAX_VERSION",
-    "DOWNLOADER_CLIENT_TLS_CIPHERS",
-    "DOWNLOAD_VERIFY_CERTIFICATES",
-)
-_CONTEXTS: Final[dict[tuple[Any, ...], SSLContext]] = {}
-"""By the values of these settings."""
+_FAILURES: Final[Mapping[int, type[Exception]]] = {
+    pycurl.E_URL_MALFORMAT: UnsupportedURLSchemeError,
+    pycurl.E_COULDNT_RESOLVE_PROXY: DownloadConnectionRefusedError,
+    pycurl.E_COULDNT_RESOLVE_HOST: CannotResolveHostError,
+    pycurl.E_COULDNT_CONNECT: DownloadConnectionRefusedError,
+    pycurl.E_SSL_CONNECT_ERROR: DownloadConnectionRefusedError,
+    pycurl.E_PEER_FAILED_VERIFICATION: DownloadConnectionRefusedError,
+    pycurl.E_PARTIAL_FILE: ResponseDataLossError,
+}
+"""What Scrapy raises for an error of libcurl's. All others are a DownloadFailedError."""
+
+_TOOK: Final = re.compile(r" after \d+ ms")
+"""How long it took says nothing, and would make two failures of one kind look different."""
+
+_GO_ON: Final[int] = pycurl.PREREQFUNC_OK
+_ABORT: Final[int] = pycurl.PREREQFUNC_ABORT
+
+_TLS: Final[Mapping[str, tuple[int, int]]] = {
+    "TLSv1.0": (pycurl.SSLVERSION_TLSv1_0, pycurl.SSLVERSION_MAX_TLSv1_0),
+    "TLSv1.1": (pycurl.SSLVERSION_TLSv1_1, pycurl.SSLVERSION_MAX_TLSv1_1),
+    "TLSv1.2": (pycurl.SSLVERSION_TLSv1_2, pycurl.SSLVERSION_MAX_TLSv1_2),
+    "TLSv1.3": (pycurl.SSLVERSION_TLSv1_3, pycurl.SSLVERSION_MAX_TLSv1_3),
+}
+"""As the least version, and as the highest one."""
 
 
-class TileDownloadHandler(AiohttpDownloadHandler):
-    """Most requests of a harvest are HEADs, and all have the same headers.
+class TileDownloadHandler(BaseHttpDownloadHandler):
+    """Asks with libcurl, at a third of what aiohttp takes: `docs/decisions/026` has the figures.
 
-    So the headers of the settings (`USER_AGENT`, `DEFAULT_REQUEST_HEADERS`) are made once, instead of per
-    request by two middlewares. Of an answer to HEAD only the headers that are read are kept. Where the
-    setting `USER_AGENTS` lists several, each request that our scheduler offers takes any of them; requests
-    that find out about a site or a host have the one of `USER_AGENT`.
+    Most requests of a harvest are HEADs, and all have the same headers. So the headers of the settings
+    (`USER_AGENT`, `DEFAULT_REQUEST_HEADERS`) are made once, instead of per request by two middlewares. Of an
+    answer to HEAD only the headers that are read are kept. Where the setting `USER_AGENTS` lists several,
+    each request that our scheduler offers takes any of them; requests that find out about a site or a host
+    have the one of `USER_AGENT`.
+
+    As with Scrapy's own handlers: `download_timeout` is for the whole answer; one that is larger than
+    `download_maxsize` is given up; certificates are checked as the settings say; `meta["proxy"]` names a
+    proxy. It follows no redirect and keeps no cookie. A part of an answer is no answer. Scrapy's signals for
+    parts of one are not sent.
 
     Raises HeldBackError for an offered request while requests are held back, unless that is only
     because a budget is spent.
-
-    Everything else, GETs included, is Scrapy's. It calls this handler experimental and warns at every start:
-    what we need of it is covered by tests against real servers, and Scrapy is pinned.
     """
 
-    experimental: ClassVar[bool] = False
     lazy = True
-    """Made for the first request: aiohttp needs a running event loop, which the shell has only then."""
+    """Made for the first request: it needs a running event loop, which the shell has only then."""
 
     def __init__(self, crawler: Crawler) -> None:
-        # All but the base class's: that makes a TLS context for each crawler, which reads all certificates
-        # of the system. With Debian's Python that takes 25 ms.
-        super(AiohttpDownloadHandler, self).__init__(crawler)
-        self._ssl_context = _tls_context(crawler.settings)
-        self._session = ClientSession(
-            connector=TCPConnector(
-                local_addr=self._bind_address,
-                limit=self._pool_size_total,
-                limit_per_host=self._pool_size_per_host,
-            ),
-            cookie_jar=DummyCookieJar(),
-            auto_decompress=False,
-            response_class=_ClientResponse,
-            skip_auto_headers=("Accept", "Accept-Encoding", "Content-Type", "User-Agent"),
-        )
+        super().__init__(crawler)
         self._crawl = crawl_of(crawler)
+        self._connections = Connections()
         settings = crawler.settings
         constant = settings.getdict("DEFAULT_REQUEST_HEADERS")
-        self._constant = _made_once({**constant, "User-Agent": settings["USER_AGENT"]})
+        self._constant = Headers(_given({**constant, "User-Agent": settings["USER_AGENT"]}))
         agents = settings.getlist("USER_AGENTS", setting(settings, "USER_AGENTS"))
-        self._pool = [_made_once({**constant, "User-Agent": agent}) for agent in agents if len(agents) > 1]
+        self._agents: list[str] = agents if len(agents) > 1 else []
+        self._lines = _lines(self._constant)
         self._timeout = settings.getfloat("DOWNLOAD_TIMEOUT")
-        # aiohttp repeats at once what breaks on a connection kept open: uncounted, without a pause, and
-        # on top of our own attempts.
-        self._session._retry_connection = False
-        # Scrapy's advice for broken answers, to keep them, would be wrong here.
-        self._fail_on_dataloss_warned = True
+        self._options = _options(settings)
+        self._free: dict[str, list[_Transfer]] = {"HEAD": [], "GET": []}
 
     async def download_request(self, request: Request) -> Response:
         politeness = self._crawl.politeness
@@ -92,37 +108,156 @@ class TileDownloadHandler(AiohttpDownloadHandler):
         if reasons and reasons != {Reason.SPENT} and is_offered(request):
             raise HeldBackError
         request.meta.setdefault("download_timeout", self._timeout)
+        free = self._free.get(request.method)
+        transfer = free.pop() if free else _Transfer(request.method, self._options)
+        curl = transfer.prepared(request, self._lines_for(request), self._default_maxsize)
+        try:
+            await self._connections.transfer(curl)
+        except pycurl.error as error:
+            self._raise(error, curl, request)
+        request.meta["download_latency"] = curl.getinfo(pycurl.STARTTRANSFER_TIME)
+        status, by_head = curl.getinfo(pycurl.RESPONSE_CODE), request.method == "HEAD"
+        headers, body = _headers(transfer.head, by_head=by_head), b"".join(transfer.body)
+        if free is not None:
+            free.append(transfer)
+        if by_head:
+            return Response(request.url, status=status, headers=headers, request=request)
+        return make_response(url=request.url, status=status, headers=Headers(headers), body=body)
+
+    async def close(self) -> None:
+        self._connections.close()
+
+    def _lines_for(self, request: Request) -> list[bytes]:
+        """Returns the lines of the headers that the request is sent with."""
+        if not request._headers and not (self._agents and is_offered(request)):
+            return self._lines
+        headers = self._constant.copy()
+        if self._agents and is_offered(request):
+            headers["User-Agent"] = choice(self._agents)
+        headers.update(request.headers)
+        headers.pop("Proxy-Authorization", None)
+        return _lines(headers)
+
+    def _raise(self, error: pycurl.error, curl: pycurl.Curl, request: Request) -> NoReturn:
+        number, words = error.args
+        if number == pycurl.E_OPERATION_TIMEDOUT:
+            timeout = request.meta["download_timeout"]
+            raise DownloadTimeoutError(f"Getting {request.url} took longer than {timeout} seconds.") from None
+        if number == pycurl.E_FILESIZE_EXCEEDED:
+            limit = _limit(request, self._default_maxsize)
+            size = int(curl.getinfo(pycurl.CONTENT_LENGTH_DOWNLOAD_T))
+            raise DownloadCancelledError(get_maxsize_msg(size, limit, request, expected=True)) from error
+        if number == pycurl.E_ABORTED_BY_CALLBACK:
+            words = "the connection was closed without an answer"
+        code = curl.getinfo(pycurl.OS_ERRNO) if number == pycurl.E_COULDNT_CONNECT else 0
+        cause = OSError(code, os.strerror(code)) if code else error
+        raise _FAILURES.get(number, DownloadFailedError)(_TOOK.sub("", words)) from cause
+
+
+class _Transfer:
+    """One of libcurl's handles, with what it has received. It makes one request after the other."""
+
+    def __init__(self, method: str, options: Iterable[tuple[int, Any]]) -> None:
+        self.head: list[bytes] = []
+        """The lines of all heads: those of a proxy, and of interim answers, come before the last one."""
+        self.body: list[bytes] = []
+        self._curl = curl = pycurl.Curl()
+        for option, value in options:
+            curl.setopt(option, value)
+        if method == "HEAD":
+            curl.setopt(pycurl.NOBODY, 1)
+        elif method != "GET":
+            curl.setopt(pycurl.CUSTOMREQUEST, method)
+        curl.setopt(pycurl.HEADERFUNCTION, self.head.append)
+        curl.setopt(pycurl.WRITEFUNCTION, self.body.append)
+        curl.setopt(pycurl.PREREQFUNCTION, self._begins)
+        self._is_sent = False
+
+    def prepared(self, request: Request, lines: list[bytes], maxsize: int) -> pycurl.Curl:
+        """Returns the handle, which is to make this request with these headers."""
+        curl, meta = self._curl, request.meta
+        self.head.clear()
+        self.body.clear()
+        self._is_sent = False
+        curl.setopt(pycurl.URL, request.url)
+        curl.setopt(pycurl.HTTPHEADER, lines)
+        curl.setopt(pycurl.TIMEOUT_MS, int(meta["download_timeout"] * 1000))
+        proxy = meta.get("proxy")
+        # An empty one also keeps libcurl from looking for a proxy itself.
+        curl.setopt(pycurl.PROXY, add_http_if_no_scheme(proxy) if proxy else "")
+        if proxy:
+            leave = request.headers.get("Proxy-Authorization")
+            curl.setopt(pycurl.PROXYHEADER, [b"Proxy-Authorization: " + leave] if leave else [])
         if request.method != "HEAD":
-            return await super().download_request(request)
-        started = time.monotonic()
-        async with self._make_request(request, request.meta["download_timeout"]) as answer:
-            # As for GETs; AutoThrottle goes by it.
-            request.meta["download_latency"] = time.monotonic() - started
-            found = {}
-            for name in _TOLD:
-                if name in answer.headers:
-                    found[name] = answer.headers[name]
-            return Response(request.url, status=answer.status, headers=found, request=request)
+            curl.setopt(pycurl.MAXFILESIZE_LARGE, _limit(request, maxsize))
+        if request.body:
+            curl.setopt(pycurl.POSTFIELDS, request.body)
+        return curl
 
-    def _request_headers(self, request: Request) -> Headers:  # type: ignore[override]
-        constant = choice(self._pool) if self._pool and is_offered(request) else self._constant
-        if not request._headers:
-            return constant
-        headers = constant.copy()
-        headers.update(super()._request_headers(request))
-        return headers
+    def _begins(self, *_addresses: object) -> int:
+        """Lets libcurl send the request once. It would repeat at once what breaks on a connection kept open:
+        uncounted, without a pause, and on top of our own attempts."""
+        was_sent, self._is_sent = self._is_sent, True
+        return _ABORT if was_sent else _GO_ON
 
 
-def _tls_context(settings: BaseSettings) -> SSLContext:
-    """Returns the context of these settings. The crawlers of a process share it."""
-    said = tuple(settings[name] for name in _TLS)
-    if said not in _CONTEXTS:
-        _CONTEXTS[said] = _make_ssl_context(settings)
-    return _CONTEXTS[said]
+def _limit(request: Request, maxsize: int) -> int:
+    limit: int = request.meta.get("download_maxsize", maxsize)
+    return limit
 
 
-def _made_once(values: dict[str, str | None]) -> Headers:
-    """Returns headers that all requests have. What aiohttp is given of them is made once, and copied."""
-    headers = Headers({name: value for name, value in values.items() if value})
-    headers.to_tuple_list = headers.to_tuple_list().copy  # type: ignore[method-assign]
-    return headers
+def _headers(lines: list[bytes], *, by_head: bool) -> list[tuple[bytes, bytes]]:
+    """Returns the headers of the last head; of one that answers HEAD only those that are read."""
+    found: list[tuple[bytes, bytes]] = []
+    for line in lines:
+        name, colon, value = line.partition(b":")
+        if not colon:
+            # The first line of a head, or the empty one that ends it.
+            if name.startswith(b"HTTP/"):
+                found.clear()
+        elif not by_head or name.lower() in _TOLD:
+            found.append((name, value.strip()))
+    return found
+
+
+def _given(headers: Mapping[str, str | None]) -> dict[str, str]:
+    return {name: value for name, value in headers.items() if value}
+
+
+def _lines(headers: Headers) -> list[bytes]:
+    """Returns headers as libcurl takes them. It would add an Accept, and leave out what has no value."""
+    lines = [
+        name + (b": " + value if value else b";") for name, values in headers.items() for value in values
+    ]
+    return lines if b"Accept" in headers else [*lines, b"Accept:"]
+
+
+def _options(settings: BaseSettings) -> list[tuple[int, Any]]:
+    """Returns what all requests have in common. Raises ValueError for a version of TLS that is none."""
+    options: list[tuple[int, Any]] = [
+        (pycurl.NOSIGNAL, 1),
+        (pycurl.PATH_AS_IS, 1),
+        (pycurl.NOPROXY, ""),
+        (pycurl.HEADEROPT, pycurl.HEADER_SEPARATE),
+        (pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_2TLS),
+    ]
+    if not settings.getbool("DOWNLOAD_VERIFY_CERTIFICATES"):
+        options += [(pycurl.SSL_VERIFYPEER, 0), (pycurl.SSL_VERIFYHOST, 0)]
+    paths = ssl.get_default_verify_paths()
+    # Those of this system. What libcurl was built with is another one's.
+    for option, path in ((pycurl.CAINFO, paths.cafile), (pycurl.CAPATH, paths.capath)):
+        if path is not None:
+            options.append((option, path))
+    version = 0
+    for name, end in (("DOWNLOAD_TLS_MIN_VERSION", 0), ("DOWNLOAD_TLS_MAX_VERSION", 1)):
+        if (wanted := settings[name]) is not None:
+            if wanted not in _TLS:
+                raise ValueError(f"Unknown {name} value: {wanted}")
+            version |= _TLS[wanted][end]
+    options.append((pycurl.SSLVERSION, version))
+    if ciphers := settings["DOWNLOADER_CLIENT_TLS_CIPHERS"]:
+        options.append((pycurl.SSL_CIPHER_LIST, ciphers))
+    bound = normalize_bind_address(settings.get("DOWNLOAD_BIND_ADDRESS"))
+    if bound is not None:
+        options += [(pycurl.INTERFACE, f"host!{bound[0]}"), (pycurl.LOCALPORT, bound[1])]
+    return options

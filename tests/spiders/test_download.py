@@ -1,0 +1,241 @@
+"""The download handler, over real connections: what it promises of any answer."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from scrapy import Request, Spider
+from scrapy.exceptions import (
+    CannotResolveHostError,
+    DownloadCancelledError,
+    DownloadConnectionRefusedError,
+    DownloadFailedError,
+    DownloadTimeoutError,
+    ResponseDataLossError,
+)
+from scrapy.utils.test import get_crawler
+
+from tileharvest.spiders.download import TileDownloadHandler
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from scrapy.http import Response
+
+_PLAIN: Final = b'HTTP/1.1 200 OK\r\nETag: "1"\r\nContent-Length: 4\r\n\r\n'
+_SECOND: Final = b'HTTP/1.1 200 OK\r\nETag: "second"\r\nContent-Length: 0\r\n\r\n'
+_BEHIND_PROXY: Final = "http://nowhere.invalid/moved"
+_MOVED: Final = b"HTTP/1.1 302 Found\r\nLocation: /plain\r\nContent-Length: 0\r\n\r\n"
+
+ANSWERS: Final = {
+    "/plain": _PLAIN,
+    "/empty": b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+    "/early": b"HTTP/1.1 103 Early Hints\r\nETag: early\r\n\r\n" + _PLAIN,
+    "/body": _PLAIN + b"body",
+    "/two": _SECOND + _PLAIN,
+    "/moved": _MOVED,
+    _BEHIND_PROXY: _MOVED,
+    "/cookie": b"HTTP/1.1 200 OK\r\nSet-Cookie: a=1\r\nContent-Length: 0\r\n\r\n",
+    "/large": b"HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n" + b"x" * 5000,
+    "/endless": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"400\r\n" * 4,
+    "/silent": b"",
+    "/no-http": b"hello\r\n\r\n",
+}
+"""What the site sends, whatever the method. It keeps the connection open after each."""
+_CUT: Final = "/cut"
+"""The site closes the connection in the middle of this answer."""
+
+
+class Site:
+    """What a site was asked, and over how many connections."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.heads: list[str] = []
+        self.connections = 0
+        self.open: set[asyncio.Task[Any]] = set()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        task = asyncio.current_task()
+        assert task is not None
+        self.open.add(task)
+        try:
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+                self.heads.append(head)
+                path = head.split(" ")[1]
+                if path == _CUT:
+                    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\ncut")
+                    return
+                writer.write(ANSWERS[path])
+                await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            return
+        finally:
+            writer.close()
+            self.open.discard(task)
+
+
+class Asking:
+    """A handler, and the site that it asks."""
+
+    def __init__(self, handler: TileDownloadHandler, site: Site) -> None:
+        self.handler = handler
+        self.site = site
+
+    async def ask(self, path: str, method: str = "HEAD", **meta: Any) -> Response:
+        url = path if "://" in path else self.site.url + path
+        return await self.handler.download_request(Request(url, method=method, meta=meta))
+
+
+@asynccontextmanager
+async def asking(
+    host: str = "127.0.0.1", tls: ssl.SSLContext | None = None, **settings: Any
+) -> AsyncIterator[Asking]:
+    handler = TileDownloadHandler(get_crawler(Spider, {"DOWNLOAD_TIMEOUT": 10, **settings}))
+    site = Site()
+    server = await asyncio.start_server(site.serve, host, 0, ssl=tls)
+    port = server.sockets[0].getsockname()[1]
+    named = f"[{host}]" if ":" in host else host
+    site.url = f"{'http' if tls is None else 'https'}://{named}:{port}"
+    try:
+        yield Asking(handler, site)
+    finally:
+        await handler.close()
+        server.close()
+        if site.open:
+            await asyncio.wait(site.open, timeout=10)
+        await server.wait_closed()
+
+
+def test_one_connection_serves_one_request_after_the_other_without_cookies() -> None:
+    async def test() -> None:
+        async with asking() as crawl:
+            for path in ("/plain", "/cookie", "/empty", "/plain"):
+                assert (await crawl.ask(path, "GET" if path == "/empty" else "HEAD")).status == 200
+            assert crawl.site.connections == 1
+            assert "Cookie" not in crawl.site.heads[-1]
+            # Nothing that no setting names.
+            names = {line.split(":")[0] for line in crawl.site.heads[-1].splitlines()[1:] if line}
+            assert names == {"Host", "User-Agent", "Accept", "Accept-Language"}
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize("path", ["/body", "/two", "/early"])
+def test_an_answer_out_of_shape_is_never_taken_for_the_next_one(path: str) -> None:
+    async def test() -> None:
+        async with asking() as crawl:
+            first = await crawl.ask(path)
+            after = await crawl.ask("/moved")
+            assert first.headers["ETag"] == (b'"second"' if path == "/two" else b'"1"')
+            assert (after.status, after.headers["Location"]) == (302, b"/plain")
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize(
+    ("path", "method", "raised"),
+    [
+        (_CUT, "GET", ResponseDataLossError),
+        ("/no-http", "HEAD", DownloadFailedError),
+        ("/large", "GET", DownloadCancelledError),
+        ("/endless", "GET", DownloadTimeoutError),
+        ("/silent", "HEAD", DownloadTimeoutError),
+        ("http://nowhere.invalid/", "HEAD", CannotResolveHostError),
+        ("http://127.0.0.1:1/", "HEAD", DownloadConnectionRefusedError),
+    ],
+)
+def test_what_is_no_answer_is_told_in_scrapys_own_errors_and_asked_once(
+    path: str, method: str, raised: type[Exception]
+) -> None:
+    async def test() -> None:
+        async with asking() as crawl:
+            # On a connection that was used before libcurl would ask again by itself.
+            await crawl.ask("/moved")
+            with pytest.raises(raised):
+                await crawl.ask(path, method, download_timeout=0.5, download_maxsize=4000)
+            assert len(crawl.site.heads) == (1 if "://" in path else 2)
+            # The handler is none the worse for it.
+            assert (await crawl.ask("/moved")).status == 302
+
+    asyncio.run(test())
+
+
+def test_a_proxy_is_asked_in_place_of_the_host() -> None:
+    async def test() -> None:
+        async with asking() as crawl:
+            answer = await crawl.ask(_BEHIND_PROXY, proxy=crawl.site.url)
+            assert answer.status == 302
+            assert crawl.site.heads[0].startswith(f"HEAD {_BEHIND_PROXY} HTTP/1.1\r\nHost: nowhere.invalid")
+
+    asyncio.run(test())
+
+
+def test_a_proxy_of_the_environment_is_scrapys_own_affair(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://nowhere.invalid:1")
+
+    async def test() -> None:
+        async with asking() as crawl:
+            assert (await crawl.ask("/moved")).status == 302
+
+    asyncio.run(test())
+
+
+def test_a_site_may_have_an_address_of_ipv6() -> None:
+    async def test() -> None:
+        async with asking("::1") as crawl:
+            assert (await crawl.ask("/moved")).status == 302
+
+    asyncio.run(test())
+
+
+def test_a_certificate_is_checked_unless_a_setting_says_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certificate = made_certificate(tmp_path)
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(certificate)
+
+    async def test(**settings: Any) -> int:
+        async with asking(tls=tls, **settings) as crawl:
+            return (await crawl.ask("/moved")).status
+
+    with pytest.raises(DownloadConnectionRefusedError, match="certificate"):
+        asyncio.run(test(DOWNLOAD_VERIFY_CERTIFICATES=True))
+    assert asyncio.run(test(DOWNLOAD_VERIFY_CERTIFICATES=False)) == 302
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    assert asyncio.run(test(DOWNLOAD_VERIFY_CERTIFICATES=True)) == 302
+    with pytest.raises(ValueError, match="TLSv9"):
+        asyncio.run(test(DOWNLOAD_TLS_MIN_VERSION="TLSv9"))
+
+
+def made_certificate(folder: Path) -> Path:
+    """Writes a certificate for 127.0.0.1 with its key, signed by nobody else."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "map")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    file = folder / "certificate.pem"
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    file.write_bytes(private + certificate.public_bytes(serialization.Encoding.PEM))
+    return file

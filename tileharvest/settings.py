@@ -90,6 +90,10 @@ LEASE_AHEAD_SHARED = 4
 """The requests that are leased ahead from a shared queue, for each request that may be on the way. They are
 few, because other workers cannot have what one worker has leased."""
 
+BLOCK_SIZE = 64
+"""The tiles of a host that are at most put together into one request of Scrapy's. They are asked one after
+the other, over one connection. With 1 each tile is a request."""
+
 LINGER_SHARED = 0.25
 """Seconds that a worker of a shared queue may collect results before it tells the history, and finished
 requests before it tells Redis. Only the end of a harvest has to wait for that. Each of several workers has

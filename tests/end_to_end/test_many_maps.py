@@ -217,7 +217,7 @@ def test_a_hundred_maps_are_harvested_by_a_process_that_may_open_few_files(
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert "`ulimit -n` lets this process open files for 36 maps at once, not for 100" in done.stderr
+    assert "`ulimit -n` lets this process open files for 30 maps at once, not for 100" in done.stderr
     assert finished(project) == {f"map-{one}" for one in range(100)}
     assert all(report["counts"] == {"add": 4} for report in json.loads(done.stdout))
 

@@ -96,6 +96,7 @@ def scheduling(queue: Any) -> Scheduling:
         local_time=lambda: datetime(2026, 11, 21, tzinfo=UTC),
         clock=lambda: 0.0,
         ahead=8,
+        block_size=1,
         lease_seconds=100.0,
         linger=0.1,
         segments_kept=1,

@@ -152,7 +152,7 @@ _FILES_BESIDES: Final = 150
 """The open files that a process needs besides its maps: most are connections to the history."""
 
 _FILES_OF_MAP: Final = 8
-"""Those of a map besides its connections: its queue has four, two tell others of its pace, and libcurl has two."""
+"""Those of a map besides its connections: its queue has four, its pace two, and libcurl two."""
 
 
 def most_under_way(settings: BaseSettings) -> int:

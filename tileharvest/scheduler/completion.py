@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
-from scrapy.utils.asyncgen import as_async_generator
-from scrapy.utils.defer import aiter_errback
+from scrapy.utils.defer import aiter_errback, iter_errback
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -37,9 +36,13 @@ def process_in_turn(engine: Any) -> None:
     process = scraper._process_spidermw_output_async
 
     async def handled(result: Iterable[Any] | AsyncIterator[Any], request: Any, response: Any) -> None:
-        found = result if isinstance(result, AsyncIterator) else as_async_generator(result)
-        async for output in aiter_errback(found, scraper.handle_spider_error, request, response):
-            await process(output, response)
+        errback = scraper.handle_spider_error
+        if isinstance(result, AsyncIterator):
+            async for output in aiter_errback(result, errback, request, response):
+                await process(output, response)
+        else:
+            for output in iter_errback(result, errback, request, response):
+                await process(output, response)
 
     scraper.handle_spider_output_async = handled
 

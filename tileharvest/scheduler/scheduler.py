@@ -14,7 +14,8 @@ from tileharvest.errors import QueueError, TileHarvestError, counted
 from tileharvest.monitoring.overview import look
 from tileharvest.queue.codec import CodecError
 from tileharvest.queue.port import Entry
-from tileharvest.queue.requests import FAILURE, NOT_BEFORE, PUSHED, is_offered
+from tileharvest.queue.requests import FAILURE, NOT_BEFORE, PUSHED, is_offered, question_of
+from tileharvest.scheduler.blocks import Block, Blocks
 from tileharvest.scheduler.completion import EngineHook
 from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.scheduler.failures import Failures
@@ -88,6 +89,8 @@ class Scheduler(BaseScheduler):
         self._memory = RequestMemory()
         self._begun: str | None = None
         """The segment whose work this run has begun: its requests were made for the site as it is."""
+        self._blocks: Blocks | None = None
+        """None where each request is made by itself."""
         self._under_way: dict[Request, Lease | None] = {}
         """Without a lease is what has waited in memory."""
         self._waiting: tuple[Request, Lease | None] | None = None
@@ -144,20 +147,13 @@ class Scheduler(BaseScheduler):
             return None
         if self._share is not None and len(self._engine.on_the_way) >= self._share:
             return None
-        waiting, self._waiting = self._waiting or self._next(), None
-        if waiting is None:
+        request = self._started()
+        if request is None:
             harvest = self._crawl.harvest
             if harvest is not None and not self._engine.on_the_way and self.worker.starts_nothing:
                 harvest.hurry()
             return None
-        request, lease = waiting
-        if not self._politeness.comes(request):
-            self._waiting = waiting
-            return None
-        self._under_way[request] = lease
-        if request.errback is None:
-            request.errback = self._failures.errback
-        return request
+        return request if self._blocks is None or question_of(request) is None else Block(request)
 
     def has_pending_requests(self) -> bool:
         """Returns whether the spider must stay."""
@@ -224,6 +220,8 @@ class Scheduler(BaseScheduler):
         if self._crawl.is_ending:
             return
         self._engine.attach(self._crawler.engine)
+        if self._scheduling.block_size > 1 and Blocks.is_possible(self._crawler.engine):
+            self._blocks = Blocks(self._crawler.engine, self, self._scheduling.block_size)
         if self._is_open and not self._spider.holds_scheduler:
             self._politeness.offers(self.worker, self._politeness.pace)
             self._start()
@@ -358,7 +356,19 @@ class Scheduler(BaseScheduler):
         else:
             self.worker.fail(lease, reason)
 
-    # What the worker and politeness ask and tell
+    # What blocks, the worker and politeness ask and tell
+
+    def next_tile(self, before: Request) -> Request | None:
+        """Returns the tile that starts now after that one, at the same host; None ends the block."""
+        if self._fleet is None or self._politeness.reasons:
+            return None
+        if self._share is not None and len(self._engine.on_the_way) > self._share:
+            return None
+        return self._started(before)
+
+    def through(self, tile: Request) -> None:
+        """A tile of a block is through."""
+        self._completed(tile)
 
     @property
     def in_flight(self) -> int:
@@ -416,6 +426,21 @@ class Scheduler(BaseScheduler):
         self._crawler.stats.inc_value(f"scheduler/{name}", number)
 
     # From leases to requests
+
+    def _started(self, before: Request | None = None) -> Request | None:
+        """Returns the request that starts now. In a block `before` is its tile before this one."""
+        waiting, self._waiting = self._waiting or self._next(), None
+        if waiting is None:
+            return None
+        request, lease = waiting
+        is_apart = before is not None and not _may_follow(request, before)
+        if is_apart or not self._politeness.comes(request):
+            self._waiting = waiting
+            return None
+        self._under_way[request] = lease
+        if request.errback is None:
+            request.errback = self._failures.errback
+        return request
 
     def _next(self) -> tuple[Request, Lease | None] | None:
         if self._memory.waiting:
@@ -492,6 +517,12 @@ class Scheduler(BaseScheduler):
     @property
     def _segment(self) -> str:
         return self._scheduling.segment_of(None)
+
+
+def _may_follow(request: Request, before: Request) -> bool:
+    """Returns whether a request may be in one block with another one: it asks the same host for a tile."""
+    host = before.meta["download_slot"]
+    return question_of(request) is not None and bool(request.meta["download_slot"] == host)
 
 
 def scheduler_of(crawler: Crawler) -> Scheduler | None:

@@ -65,6 +65,8 @@ class Scheduling:
     clock: Callable[[], float]
     ahead: int
     """Requests leased ahead."""
+    block_size: int
+    """Tiles that are at most put together into one request of Scrapy's. 1 where each is to go alone."""
     lease_seconds: float
     linger: float
     """Seconds that what is finished waits for more before the queue is told."""
@@ -112,6 +114,7 @@ def scheduling_for(crawler: Crawler) -> Scheduling:
         local_time=lambda: datetime.now(zone),
         clock=time.time,
         ahead=_ahead(settings, kind),
+        block_size=_block_size(settings) if harvest is not None else 1,
         lease_seconds=lease_seconds(settings),
         linger=LINGER if shared is None else float(setting(settings, "LINGER_SHARED")),
         segments_kept=int(setting(settings, "SEGMENTS_KEPT")),
@@ -142,6 +145,13 @@ def _ahead(settings: BaseSettings, kind: QueueKind) -> int:
         return most
     wanted = settings.getint("CONCURRENT_REQUESTS") * int(setting(settings, "LEASE_AHEAD_SHARED"))
     return min(most, max(_LEAST_AHEAD, wanted))
+
+
+def _block_size(settings: BaseSettings) -> int:
+    """Returns 1 where Scrapy itself is to leave a pause between two requests: it would see only one of a
+    block."""
+    waits = settings.getbool("AUTOTHROTTLE_ENABLED") or settings.getfloat("DOWNLOAD_DELAY")
+    return 1 if waits or settings.getdict("DOWNLOAD_SLOTS") else max(1, int(setting(settings, "BLOCK_SIZE")))
 
 
 def _host_file(settings: BaseSettings, kind: QueueKind, *, is_kept: bool) -> HostFile:

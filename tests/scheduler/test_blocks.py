@@ -1,0 +1,164 @@
+"""Blocks: which tiles follow each other in one, and what Scrapy's engine has of it."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any, Final
+
+import pytest
+from scrapy import Request
+from scrapy.http import Response
+from twisted.python.failure import Failure
+
+from tileharvest.queue.requests import STATE, RequestState
+from tileharvest.scheduler.blocks import Block, Blocks
+from tileharvest.tiles.questions import TileQuestion
+
+HOST: Final = "map.example.net"
+
+
+def tile(name: str, host: str = HOST) -> Request:
+    meta = {"download_slot": host, STATE: RequestState(TileQuestion("day"))}
+    return Request(
+        f"http://{host}/{name}", method="HEAD", callback=lambda _: [], errback=lambda _: [], meta=meta
+    )
+
+
+class Engine:
+    """Scrapy's engine, as far as blocks know it. It tells what passed which part."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, str]] = []
+        self.running = True
+        self._slot = SimpleNamespace(closing=None)
+        self.downloader: Any = SimpleNamespace(
+            total_concurrency=1,
+            active={"this block"},
+            middleware=SimpleNamespace(download_async=self.through_middlewares),
+            handlers=SimpleNamespace(download_request_async=self.download),
+        )
+        self.scraper = SimpleNamespace(
+            slot=SimpleNamespace(MIN_RESPONSE_SIZE=1024, active_size=0, needs_backout=lambda: self.is_full),
+            spidermw=SimpleNamespace(middlewares=()),
+            handle_spider_output_async=self.handle,
+        )
+        self.is_full = False
+
+    async def through_middlewares(self, download: Any, request: Request) -> Any:
+        self.events.append(("middlewares", name_of(request)))
+        if "again" in request.url:
+            return request.replace(url=f"http://{HOST}/repeat")
+        return await download(request)
+
+    async def download(self, request: Request) -> Response:
+        if "broken" in request.url:
+            raise ConnectionError
+        return Response(request.url)
+
+    async def handle(self, _result: Any, request: Request, answer: Any) -> None:
+        assert answer.request is request
+        what = "errback" if isinstance(answer, Failure) else "callback"
+        self.events.append((what, name_of(request)))
+
+    def crawl(self, request: Request) -> None:
+        self.events.append(("enqueued", name_of(request)))
+
+
+class Tiles:
+    """Has these tiles after the first one."""
+
+    def __init__(self, engine: Engine, *names: str) -> None:
+        self.engine = engine
+        self.waiting = [tile(name) for name in names]
+        self.blocks = Blocks(engine, self, most=4)
+
+    def next_tile(self, before: Request) -> Request | None:
+        return self.waiting.pop(0) if self.waiting else None
+
+    def through(self, request: Request) -> None:
+        self.engine.events.append(("through", name_of(request)))
+
+    async def make(self, first: str) -> Response:
+        """What the engine does with a block."""
+        block, downloader = Block(tile(first)), self.engine.downloader
+        answer: Response = await downloader.middleware.download_async(
+            downloader.handlers.download_request_async, block
+        )
+        assert block.callback is not None
+        assert [found async for found in block.callback(answer)] == []
+        return answer
+
+
+def name_of(request: Request) -> str:
+    return request.url.rpartition("/")[2]
+
+
+def asked(engine: Engine) -> list[str]:
+    return [name for what, name in engine.events if what == "middlewares"]
+
+
+def test_tiles_follow_each_other_in_a_block_up_to_its_size() -> None:
+    engine = Engine()
+    tiles = Tiles(engine, "1", "2", "3", "4")
+    assert asyncio.run(tiles.make("0")).status == 200
+    assert asked(engine) == ["0", "1", "2", "3"]
+    assert [name_of(left) for left in tiles.waiting] == ["4"]
+
+
+def test_each_tile_is_through_by_itself_after_its_own_way() -> None:
+    engine = Engine()
+    asyncio.run(Tiles(engine, "broken", "again").make("0"))
+    ways = {
+        name: [what for what, of in engine.events if of == name]
+        for name in ("0", "broken", "again", "repeat")
+    }
+    assert ways == {
+        "0": ["middlewares", "callback", "through"],
+        "broken": ["middlewares", "errback", "through"],
+        "again": ["middlewares", "through"],
+        "repeat": ["enqueued"],
+    }
+    assert engine.scraper.slot.active_size == 0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"running": False},
+        {"is_full": True},
+        {"_slot": SimpleNamespace(closing="soon")},
+        {"_slot": None},
+    ],
+    ids=["stopped", "results wait to be kept", "closing", "closed"],
+)
+def test_a_block_takes_no_other_tile_where_the_engine_would_ask_for_none(change: dict[str, Any]) -> None:
+    engine = Engine()
+    tiles = Tiles(engine, "1")
+    vars(engine).update(change)
+    asyncio.run(tiles.make("0"))
+    assert asked(engine) == ["0"]
+
+
+def test_a_block_ends_where_fewer_are_to_be_on_the_way() -> None:
+    engine = Engine()
+    tiles = Tiles(engine, "1")
+    engine.downloader.active = {"this block", "another one"}
+    asyncio.run(tiles.make("0"))
+    assert asked(engine) == ["0"]
+
+
+def test_other_requests_are_made_as_before() -> None:
+    engine = Engine()
+    Tiles(engine, "1")
+    downloader = engine.downloader
+    made = downloader.middleware.download_async(downloader.handlers.download_request_async, tile("0"))
+    assert asyncio.run(made).status == 200
+    assert engine.events == [("middlewares", "0")]
+
+
+def test_where_a_project_has_a_spider_middleware_blocks_are_not_possible() -> None:
+    engine = Engine()
+    assert Blocks.is_possible(engine)
+    engine.scraper.spidermw.middlewares = ("one of the project's",)
+    assert not Blocks.is_possible(engine)

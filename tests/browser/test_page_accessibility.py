@@ -40,7 +40,7 @@ def test_axe_finds_nothing_wrong(options: dict[str, Any], new_screen: Callable[.
     screen = new_screen(**options)
     screen.open(MIDDLE, map="antworld")
     found = wrong(screen)
-    for switch in ("events-switch", "pixels-switch"):
+    for switch in ("events-switch", "pixels-switch", "save-switch"):
         screen.part(switch).click()
         expect(screen.part("panel")).to_be_visible()
         found += wrong(screen)

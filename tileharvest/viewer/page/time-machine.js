@@ -43,7 +43,10 @@ export class TimeMachine {
     this.panel = new Panel(() => {
       this.view?.mark(null);
       this.answers.closed();
+      this.saving.abort();
     });
+    /** Ends a film that is being made. */
+    this.saving = new AbortController();
     this.answers = new Answers(state, this.panel, () => this.view);
     this.place = new PlaceBox(() => this.#link());
     this.count = settled(PATIENCE, () => this.#countChanges());
@@ -52,6 +55,9 @@ export class TimeMachine {
     this.newDay = "";
     this.signal = 0;
     part("heat-switch").addEventListener("click", () => this.#switchHeat());
+    part("save-switch").addEventListener("click", () => this.#offerToSave());
+    // There a browser lets no page read the pictures that it shows.
+    part("save-switch").hidden = location.protocol === "file:";
     state.onChange((changed) => this.#follow(changed));
   }
 
@@ -249,6 +255,17 @@ export class TimeMachine {
       this.#chooseDay(day);
     });
     this.calendar.toggle();
+  }
+
+  async #offerToSave() {
+    const { savePanel } = await import("./save-panel.js");
+    const { view } = this;
+    if (view === null) return;
+    this.saving = new AbortController();
+    this.panel.open("save", text("saveTitle"), savePanel(view, () => {
+      const { mode, other } = this.state.look;
+      return { day: this.#day(view), other: mode === "one" ? null : other, days: [...this.time.changes.keys()].sort() };
+    }, this.saving.signal));
   }
 
   #switchHeat() {

@@ -1,0 +1,140 @@
+"""What is in view, saved from the page as a picture and as a film."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import av
+import pytest
+from PIL import Image
+from playwright.sync_api import expect
+
+from tests.browser.viewed_maps import Viewer
+from tests.browser.windows import DESK
+from tests.end_to_end.project import Project
+from tests.viewer.asking import serving
+from tests.viewer.building import (
+    BLUE,
+    DAY_LAYER,
+    FIRST,
+    GREEN,
+    MAP,
+    RED,
+    SECOND,
+    THIRD,
+    World,
+    picture,
+    square,
+)
+from tileharvest.tiles.layers import Layer
+from tileharvest.tiles.projection import Projection
+from tileharvest.tiles.pyramid import Pyramid
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from playwright.sync_api import Page
+
+LAYER: Final = Layer(
+    DAY_LAYER,
+    Pyramid(5),
+    "png",
+    tile_size=(64, 64),
+    projection=Projection((0.125, 0, 0, 0), (0, 0, -0.125, 0)),
+)
+"""A tile is 16 x 16 blocks."""
+APART: Final = 16
+"""By how much a colour may differ in a film: it has 6 bits for a pixel and second, and 220 steps of light."""
+
+
+@pytest.fixture(scope="module")
+def changing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Viewer]:
+    """Green, with a tile right below the origin that turns blue and then red."""
+    world = World(tmp_path_factory.mktemp("changing"))
+    tiles = square(0, 24, -12, -12)
+    right_below = next(tile for tile in tiles if (tile.x, tile.y) == (1, -1))
+    world.harvest(FIRST, dict.fromkeys(tiles, picture(GREEN, 64)), described=LAYER)
+    world.harvest(SECOND, {right_below: picture(BLUE, 64)}, described=LAYER)
+    world.harvest(THIRD, {right_below: picture(RED, 64)}, described=LAYER)
+    with serving(world) as client:
+        yield Viewer(f"http://127.0.0.1:{client.port}", Project(world.folder))
+
+
+def saved(page: Page, button: str, folder: Path) -> Path:
+    with page.expect_download() as download:
+        page.get_by_role("button", name=button, exact=True).click()
+    path = folder / download.value.suggested_filename
+    download.value.save_as(path)
+    expect(page.get_by_role("status").filter(has_text=path.name)).to_be_visible()
+    return path
+
+
+def opened(page: Page, viewer: Viewer, more: str) -> tuple[int, int]:
+    """The size of the map on the screen, in whose middle the origin is."""
+    page.goto(f"{viewer.url}/#map={MAP}&x=-0.5&z=-0.5&zoom=0{more}")
+    expect(page.locator("#map")).to_have_attribute("aria-busy", "false")
+    page.get_by_role("button", name="Save", exact=True).or_(
+        page.get_by_role("button", name="保存", exact=True)
+    ).click()
+    box = page.locator("#map").bounding_box()
+    assert box is not None
+    return round(box["width"]), round(box["height"])
+
+
+def test_a_picture_shows_just_what_is_in_view(
+    open_page: Callable[..., Page], changing: Viewer, tmp_path: Path
+) -> None:
+    page = open_page(**DESK)
+    size = opened(page, changing, f"&day={SECOND}")
+    path = saved(page, "Save picture", tmp_path)
+    assert path.name == f"{MAP}-{SECOND}.png"
+    with Image.open(path) as image:
+        assert image.size == size
+        middle = size[0] // 2, size[1] // 2
+        # The tile lies right below the middle and has 64 pixels.
+        for (across, down), colour in {
+            (32, 32): BLUE,
+            (3, 3): BLUE,
+            (60, 60): BLUE,
+            (-4, 32): GREEN,
+            (70, 32): GREEN,
+            (32, -4): GREEN,
+        }.items():
+            assert image.convert("RGBA").getpixel((middle[0] + across, middle[1] + down)) == colour
+        # The day stands at the lower left.
+        corner = image.convert("RGB").crop((0, size[1] - 60, 300, size[1]))
+        assert (255, 255, 255) in {colour for _, colour in corner.getcolors(100_000) or ()}
+
+
+def test_two_days_become_one_picture(
+    open_page: Callable[..., Page], changing: Viewer, tmp_path: Path
+) -> None:
+    page = open_page(**DESK)
+    width, height = opened(page, changing, f"&day={THIRD}&other={SECOND}&mode=swipe")
+    path = saved(page, "Save before and after", tmp_path)
+    assert path.name == f"{MAP}-{SECOND}-{THIRD}.png"
+    with Image.open(path) as image:
+        assert image.size == (2 * width + 8, height)
+        places = [(left + width // 2 + 32, height // 2 + 32) for left in (0, width + 8)]
+        assert [image.convert("RGBA").getpixel(place) for place in places] == [BLUE, RED]
+
+
+def test_a_film_shows_each_day_on_which_something_in_view_changed(
+    open_page: Callable[..., Page], changing: Viewer, tmp_path: Path
+) -> None:
+    page = open_page(**DESK, locale="zh-CN")
+    width, height = opened(page, changing, f"&day={THIRD}")
+    path = saved(page, "保存影片", tmp_path)
+    assert path.name == f"{MAP}-{FIRST}-{THIRD}.webm"
+    with av.open(path) as container:
+        assert container.duration is not None
+        assert container.duration / 1_000_000 == pytest.approx(0.5 + 0.5 + 0.1 + 2.05, abs=0.01)
+        frames = list(container.decode(video=0))
+    assert (frames[0].width, frames[0].height) == (width & ~1, height & ~1)
+    place = width // 2 + 32, height // 2 + 32
+    images = [frame.to_image().convert("RGB") for frame in (frames[0], frames[3], frames[-1])]
+    found = [image.getpixel(place) for image in images]
+    for colour, expected in zip(found, (GREEN, BLUE, RED), strict=True):
+        assert isinstance(colour, tuple)
+        assert max(abs(one - other) for one, other in zip(colour, expected, strict=False)) <= APART

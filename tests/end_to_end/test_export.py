@@ -131,6 +131,7 @@ WITH_IMAGES: Final = {
     "diff": (SMALL_DAY, SMALL_DAY, "map.png", "--zoom", "-3"),
     "restore": ("map", "--day", SMALL_DAY),
     "publish": ("map", "--days", SMALL_DAY),
+    "archive": ("map.pmtiles", "--day", SMALL_DAY),
 }
 """Commands that read images of zoom -3, with their arguments behind the map's name; the target has a name of
 its own."""
@@ -281,3 +282,18 @@ def test_programs_are_told_what_was_published(
     assert (again["images"], again["new_images"], again["new_lists"]) == (len(names), 0, 0)
     found = {file.stem for file in (tmp_path / "out" / "tiles").rglob("*.png")}
     assert found == names
+
+
+def test_every_second_day_has_an_archive_of_its_own(
+    project: Project, antworld: list[Harvested], tmp_path: Path
+) -> None:
+    """The last one always has."""
+    project.adopt(antworld[-1].data)
+    arguments = ("archive", ANTWORLD, str(tmp_path / "map.zip"), "--every", "2", "--json")
+    told = json.loads(project.scrapy(*arguments).stdout)
+    chosen = [antworld[1], antworld[3]]
+    assert [(one["day"], one["tiles"]) for one in told] == [(one.day, len(one.images)) for one in chosen]
+    assert sorted(tmp_path.glob("*.zip")) == [tmp_path / f"map-{one.day}.zip" for one in chosen]
+    for wrong in (("--every", "0"), ("--every", "2", "--day", antworld[0].day), ("--days", "2")):
+        done = project.scrapy("archive", ANTWORLD, str(tmp_path / "wrong.zip"), *wrong, check=False)
+        assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import obstore
@@ -13,11 +10,12 @@ from obstore.exceptions import BaseError
 
 from tileharvest.errors import ConfigurationError, TileHarvestError
 from tileharvest.export.published_folder import INDEX, MARK, is_ours, map_in
+from tileharvest.export.threads import each_in_order
 from tileharvest.store.s3 import REQUEST, connected
 from tileharvest.store.s3_errors import Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from tileharvest.export.picture_file import Watch
@@ -90,7 +88,7 @@ def mirror(folder: Path, bucket: str, prefix: str, watch: Watch) -> Mirrored:
             return len(body)
 
         send(MARK)
-        for size in _each(send, new):
+        for size in each_in_order(send, new, _AT_ONCE):
             done.sent, done.bytes = done.sent + 1, done.bytes + size
             watch.passed()
         done.bytes += send(INDEX)
@@ -122,17 +120,3 @@ def _files(folder: Path) -> Iterator[str]:
         name = path.relative_to(folder).as_posix()
         if path.is_file() and name not in (INDEX, MARK):
             yield name
-
-
-def _each(call: Callable[[str], int], names: list[str]) -> Iterator[int]:
-    """Calls it for each name, some at once, and yields what it returns."""
-    with ThreadPoolExecutor(_AT_ONCE, "mirror") as pool:
-        try:
-            left = iter(names)
-            waiting = deque(pool.submit(call, name) for name in islice(left, 4 * _AT_ONCE))
-            while waiting:
-                yield waiting.popleft().result()
-                waiting.extend(pool.submit(call, name) for name in islice(left, 1))
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise

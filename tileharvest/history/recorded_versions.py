@@ -97,6 +97,13 @@ _REACHES: Final = AreaQuery.over(
     .join_from(tiles, versions, versions.c.id == _ITS_LAST)
     .where(versions.c.sha1.is_not(None)),
 )
+_KINDS: Final = AreaQuery.over(
+    tiles,
+    select(versions.c.extension, func.count(), func.sum(versions.c.size))
+    .join_from(tiles, versions, versions.c.id == _ITS_LAST)
+    .where(versions.c.sha1.is_not(None))
+    .group_by(versions.c.extension),
+)
 _ITS_LAST_BEFORE: Final = (
     select(_ITS.c.id)
     .where(is_same_tile(_ITS, tiles), _ITS.c.day <= bindparam("after"))
@@ -180,6 +187,14 @@ def reach(history: History, layer: int, area: TileRange, day: date) -> Reach | N
     with history.reading() as connection:
         ((count, size, *edges),) = _REACHES.rows(connection, layer, area, until=day)
     return Reach(TileRange(area.zoom, *edges), count, int(size)) if count else None
+
+
+def kinds(history: History, layer: int, area: TileRange, day: date) -> dict[str, tuple[int, int]]:
+    """Returns, by the extension of their images, how many tiles of the area were there on that day, and their
+    bytes. Costs what `extent` does."""
+    with history.reading() as connection:
+        rows = _KINDS.rows(connection, layer, area, until=day)
+    return {extension: (count, int(size)) for extension, count, size in rows}
 
 
 def present_versions(history: History, layer: int, area: TileRange, day: date) -> dict[Tile, Version]:

@@ -1,0 +1,274 @@
+"""Archives, read by PMTiles' own reader, by sqlite3 and as a zip, beside the published files."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+import sqlite3
+import zipfile
+from contextlib import closing
+from datetime import date
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from PIL import Image
+from pmtiles.reader import MmapSource, Reader, all_tiles
+from pmtiles.tile import tileid_to_zxy, zxy_to_tileid
+
+from tests.end_to_end.real_maps import days
+from tests.export.island import island, noise, picture
+from tests.export.test_mosaic import Count, most_bytes_of_a_file
+from tests.export.test_restored_tree import PastMap
+from tests.servers.published import published
+from tests.viewer.building import FIRST, MAP, SECOND, SIZE, THIRD, World, as_png, square
+from tileharvest.errors import ConfigurationError, TileHarvestError
+from tileharvest.export.archive import Archived, ArchivePlan, PmtilesFile, write_archive
+from tileharvest.export.excerpt import Wanted, excerpt_of
+from tileharvest.history.database import History
+from tileharvest.history.outlines import map_outline
+from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.layers import Layer
+from tileharvest.tiles.pyramid import Pyramid
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Tiles = dict[tuple[int, int, int], bytes]
+"""By zoom, column and row, which is counted down."""
+FORMS: Final = (".pmtiles", ".mbtiles", ".zip")
+
+
+def archive(world: World, path: Path, zooms: str | None = None, **wanted: Any) -> Archived:
+    with History.open_read_only(f"sqlite:///{world.history_file}") as history:
+        excerpt = excerpt_of(history, MAP, Wanted(**wanted))
+        return write_archive(ArchivePlan.of(excerpt, path, zooms), path, world.store, Count())
+
+
+def tiles_in(path: Path) -> Tiles:
+    """Read by other programs than ours."""
+    if path.suffix == ".pmtiles":
+        with path.open("rb") as file:
+            return dict(all_tiles(MmapSource(file)))
+    if path.suffix == ".mbtiles":
+        with closing(sqlite3.connect(path)) as opened:
+            rows = opened.execute("SELECT zoom_level, tile_column, tile_row, tile_data FROM tiles").fetchall()
+        # Its rows are counted from below.
+        return {(zoom, column, (1 << zoom) - 1 - row): body for zoom, column, row, body in rows}
+    with zipfile.ZipFile(path) as opened_zip:
+        names = [name for name in opened_zip.namelist() if name != "tiles.json"]
+        places = [tuple(map(int, name.rpartition(".")[0].split("/"))) for name in names]
+        return {place: opened_zip.read(name) for place, name in zip(places, names, strict=True)}  # type: ignore[misc]
+
+
+def overviewer_place(path: str) -> tuple[int, int, int]:
+    """Of a tile's digits: 0 upper left, 1 upper right, 2 lower left, 3 lower right."""
+    column = row = 0
+    digits = path.split("/")
+    for digit in digits:
+        column, row = 2 * column + int(digit) % 2, 2 * row + int(digit) // 2
+    return len(digits), column, row
+
+
+@pytest.mark.parametrize("ending", FORMS)
+def test_an_overviewer_map_has_its_own_zooms_and_bytes(
+    shared_maps: Path, tmp_path: Path, ending: str
+) -> None:
+    """Its tile of n digits has zoom n: what its own page shows at that zoom."""
+    past = PastMap(tmp_path, "antworld")
+    site = published(shared_maps, "antworld", 1, tmp_path / "site")
+    past.add(site, date.fromisoformat(days(shared_maps, "antworld")[0]))
+    path = tmp_path / f"map{ending}"
+    with History.open_read_only(past.url) as history:
+        excerpt = excerpt_of(history, "antworld", Wanted())
+        told = write_archive(ArchivePlan.of(excerpt, path, None), path, past.store, Count())
+    layer = site / "world-lighting"
+    expected = {
+        overviewer_place(file.relative_to(layer).with_suffix("").as_posix()): file.read_bytes()
+        for file in layer.rglob("*.png")
+        if file.name not in {"base.png", "blank.png"}
+    }
+    assert tiles_in(path) == expected
+    assert (told.tiles, told.composed, told.packed_anew, told.missing) == (len(expected), 0, 0, 0)
+    assert told.bytes == path.stat().st_size
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return island(tmp_path_factory.mktemp("island"))
+
+
+@pytest.mark.parametrize("ending", FORMS)
+def test_the_tiles_lie_beside_each_other_as_on_the_ground(world: World, tmp_path: Path, ending: str) -> None:
+    """Of the island the deepest zoom alone has images; those above are composed."""
+    path = tmp_path / f"map{ending}"
+    told = archive(world, path, day=SECOND.isoformat())
+    found = tiles_in(path)
+    deepest = max(zoom for zoom, _, _ in found)
+    its = {(column, row): body for (zoom, column, row), body in found.items() if zoom == deepest}
+    left, top = min(column for column, _ in its), min(row for _, row in its)
+    shown = Image.new("RGBA", (4 * SIZE, 4 * SIZE))
+    for (column, row), body in its.items():
+        shown.paste(
+            Image.open(io.BytesIO(body)).convert("RGBA"), ((column - left) * SIZE, (row - top) * SIZE)
+        )
+    assert shown.tobytes() == picture(world, SECOND).tobytes()
+    assert told.composed == len(found) - len(its) > 0
+    # Each tile above has one below it.
+    for zoom, column, row in found:
+        below = [(zoom + 1, 2 * column + right, 2 * row + down) for right in (0, 1) for down in (0, 1)]
+        assert zoom == deepest or any(one in found for one in below)
+
+
+def test_readers_are_told_where_the_tiles_are(world: World, tmp_path: Path) -> None:
+    for ending in (".pmtiles", ".mbtiles"):
+        archive(world, tmp_path / f"map{ending}", day=SECOND.isoformat())
+    found = tiles_in(tmp_path / "map.pmtiles")
+    zooms = [zoom for zoom, _, _ in found]
+    with (tmp_path / "map.pmtiles").open("rb") as file:
+        reader = Reader(MmapSource(file))
+        header, told = reader.header(), reader.metadata()
+        place = next(iter(found))
+        assert reader.get(*place) == found[place]
+    assert (header["min_zoom"], header["max_zoom"]) == (min(zooms), max(zooms))
+    assert header["addressed_tiles_count"] == len(found)
+    assert header["clustered"]
+    assert told["format"] == "png"
+    with closing(sqlite3.connect(tmp_path / "map.mbtiles")) as opened:
+        rows = dict(opened.execute("SELECT name, value FROM metadata").fetchall())
+    assert {"name", "format", "bounds", "center", "minzoom", "maxzoom"} <= rows.keys()
+    assert (rows["format"], int(rows["minzoom"]), int(rows["maxzoom"])) == ("png", min(zooms), max(zooms))
+    # The island lies around the middle of the square.
+    west, south, east, north = map(float, rows["bounds"].split(","))
+    assert west < 0 < east
+    assert south < 0 < north
+    edges = [header[f"{name}_e7"] for name in ("min_lon", "min_lat", "max_lon", "max_lat")]  # type: ignore[literal-required]
+    assert [edge / 1e7 for edge in edges] == pytest.approx([west, south, east, north])
+
+
+def test_the_same_image_is_in_an_archive_once(tmp_path: Path) -> None:
+    world, ocean = World(tmp_path / "world"), noise(1)
+    world.harvest(FIRST, dict.fromkeys(square(0, 32), ocean))
+    sizes = {}
+    for ending in (".pmtiles", ".mbtiles"):
+        archive(world, tmp_path / f"map{ending}", zooms="0")
+        assert set(tiles_in(tmp_path / f"map{ending}").values()) == {ocean}
+        assert len(tiles_in(tmp_path / f"map{ending}")) == 1024
+        sizes[ending] = (tmp_path / f"map{ending}").stat().st_size
+    with (tmp_path / "map.pmtiles").open("rb") as file:
+        assert Reader(MmapSource(file)).header()["tile_contents_count"] == 1
+    assert sizes[".pmtiles"] < 20_000
+    assert sizes[".mbtiles"] < 150_000
+
+
+def test_many_tiles_have_a_directory_in_parts(tmp_path: Path) -> None:
+    chance = random.Random(1)
+    places = sorted(chance.sample(range(4**12), 30_000))
+    bodies = {number: bytes([number % 251]) * chance.randrange(1, 300) for number in places}
+    about = {"minzoom": 12, "maxzoom": 12, "bounds": [0.0, 0.0, 1.0, 1.0]}
+    with (tmp_path / "map.pmtiles").open("wb") as file:
+        archive = PmtilesFile(file, "png")
+        for number, body in bodies.items():
+            place = tileid_to_zxy(zxy_to_tileid(12, 0, 0) + number)
+            archive.put(place, f"{number}.png", body)
+        archive.end(about)
+    with (tmp_path / "map.pmtiles").open("rb") as file:
+        reader = Reader(MmapSource(file))
+        assert reader.header()["leaf_directory_length"] > 0
+        for number in chance.sample(places, 200):
+            place = tileid_to_zxy(zxy_to_tileid(12, 0, 0) + number)
+            assert reader.get(*place) == bodies[number]
+
+
+def test_images_of_two_kinds_become_one_where_the_form_asks_for_it(tmp_path: Path) -> None:
+    world = World(tmp_path / "world")
+    bodies = {}
+    for kind, form, places in (("webp", "WEBP", ((1, 1), (3, 1), (5, 1))), ("jpg", "JPEG", ((1, 3),))):
+        for x, y in places:
+            body = io.BytesIO()
+            Image.new("RGB", (SIZE, SIZE), (40 * x, 40 * y, 0)).save(body, form)
+            bodies[x, y] = body.getvalue() + bytes([x, y])
+        found = {Tile(0, x, y): bodies[x, y] for x, y in places}
+        world.harvest(FIRST if kind == "webp" else SECOND, found, extension=kind)
+    for ending in FORMS:
+        told = archive(world, tmp_path / f"map{ending}", zooms="0")
+        tiles = tiles_in(tmp_path / f"map{ending}")
+        kept = sum(body in bodies.values() for body in tiles.values())
+        assert (len(tiles), kept, told.packed_anew) == ((4, 4, 0) if ending == ".zip" else (4, 3, 1))
+        (anew,) = [body for body in tiles.values() if body not in bodies.values()] or [bodies[1, 3]]
+        with Image.open(io.BytesIO(anew)) as image:
+            assert image.format == ("JPEG" if ending == ".zip" else "WEBP")
+            colour = image.convert("RGB").getpixel((4, 4))
+            assert isinstance(colour, tuple)
+            assert max(abs(a - b) for a, b in zip(colour, (40, 120, 0), strict=True)) < 6
+
+
+def test_a_zip_tells_its_tiles(world: World, tmp_path: Path) -> None:
+    archive(world, tmp_path / "map.zip", day=FIRST.isoformat())
+    with zipfile.ZipFile(tmp_path / "map.zip") as opened:
+        told = json.loads(opened.read("tiles.json"))
+        assert opened.testzip() is None
+    assert (told["tilejson"], told["tiles"], told["kinds"]) == ("3.0.0", ["{z}/{x}/{y}.png"], ["png"])
+
+
+def test_where_tiles_nest_by_five_one_zoom_is_archived(tmp_path: Path) -> None:
+    """Of what BlueMap keeps in a tile the picture."""
+    world = World(tmp_path / "world")
+    layer = Layer("day", Pyramid.endless(2, (Tile.at(-1, 0, 0),), 5), "png", tile_size=(SIZE, SIZE))
+    whole = Image.new("RGBA", (SIZE + 1, 2 * SIZE + 2), (9, 9, 9, 255))
+    whole.paste((250, 0, 0, 255), (0, 0, SIZE, SIZE))
+    found = {Tile.at(0, 7, -3): as_png(whole), Tile.at(-1, 1, -1): as_png(whole)}
+    world.harvest(FIRST, found, described=layer, renderer="bluemap")
+    told = archive(world, tmp_path / "map.pmtiles")
+    tiles = tiles_in(tmp_path / "map.pmtiles")
+    assert told.tiles == len(tiles) == 1
+    ((zoom, column, row),) = tiles
+    half = 1 << zoom - 1
+    assert (column - half, row - half) == (7, -3)
+    with Image.open(io.BytesIO(tiles[zoom, column, row])) as image:
+        assert image.size == (SIZE, SIZE)
+        assert image.convert("RGBA").getcolors() == [(SIZE * SIZE, (250, 0, 0, 255))]
+
+
+def test_images_that_cannot_be_read_are_counted(world: World, tmp_path: Path) -> None:
+    told = archive(world, tmp_path / "map.pmtiles", zooms="0", day=THIRD.isoformat())
+    there = [world.shown(tile, THIRD) for tile in square(0, 4, -2, -2)]
+    assert told.missing == 1
+    assert told.tiles == sum(one is not None and one.image is not None for one in there) - 1
+
+
+def test_an_area_is_archived_alone(world: World, tmp_path: Path) -> None:
+    with History.open_read_only(f"sqlite:///{world.history_file}") as history:
+        outline = map_outline(history, MAP)
+        projection = outline.layers[0].latest.projection
+        assert projection is not None
+        x, z = projection.place_at(1, 1)
+        area = f"{x:.0f},{z:.0f},{x:.0f},{z:.0f}"
+        ground = excerpt_of(history, MAP, Wanted(area=area)).ground
+        assert ground is not None
+    archive(world, tmp_path / "map.zip", zooms="0", area=area)
+    shown = [world.shown(tile, THIRD) for tile in ground.tiles(0)]
+    images = {world.store.named(one.image) for one in shown if one is not None and one.image is not None}
+    assert set(tiles_in(tmp_path / "map.zip").values()) == images != set()
+
+
+@pytest.mark.parametrize("ending", FORMS)
+def test_a_full_disk_leaves_the_archive_from_before(world: World, tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"map{ending}"
+    path.write_bytes(b"before")
+    with History.open_read_only(f"sqlite:///{world.history_file}") as history:
+        plan = ArchivePlan.of(excerpt_of(history, MAP, Wanted(day=SECOND.isoformat())), path, None)
+        with most_bytes_of_a_file(1000), pytest.raises(TileHarvestError, match="the disk is full"):
+            write_archive(plan, path, world.store, Count())
+    assert {one.name: one.read_bytes() for one in tmp_path.iterdir()} == {path.name: b"before"}
+
+
+def test_what_cannot_be_is_one_line(world: World, tmp_path: Path) -> None:
+    lines = [
+        ("map.tar", {}, "end it with .pmtiles, .mbtiles, .zip; nothing was made"),
+        ("map.zip", {"area": "90000,90000,90001,90001"}, "nothing was there in this area"),
+    ]
+    for name, wanted, words in lines:
+        with pytest.raises(ConfigurationError, match=words.replace(".", r"\.")):
+            archive(world, tmp_path / name, **wanted)
+    assert not any(tmp_path.iterdir())

@@ -1,0 +1,108 @@
+"""`scrapy archive NAME FILE`: all tiles of a day in one file, for other programs."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scrapy.commands import ScrapyCommand
+
+from tileharvest.commands.export_command import ExportCommand, foretell, progress
+from tileharvest.commands.terminal import write_json, write_line
+from tileharvest.errors import ConfigurationError, ExitStatus
+from tileharvest.export.excerpt import period_of
+from tileharvest.maps.budgets import bytes_in_words
+from tileharvest.store.settings import open_store_for_reading
+
+if TYPE_CHECKING:
+    import argparse
+
+    from scrapy.settings import BaseSettings
+
+    from tileharvest.export.archive import Archived
+    from tileharvest.export.excerpt import Excerpt
+
+
+class Command(ExportCommand, ScrapyCommand):
+    form = "[options] NAME FILE"
+    summary = "Put all tiles of a day into one file: PMTiles, MBTiles or a zip"
+    details = (
+        "FILE ends with .pmtiles, .mbtiles or .zip; a file of that name is replaced. With --every there is"
+        " a file"
+        " for each day, whose name has the day. Exit status: 0 done, 1 error, 2 wrong usage, 3 some images"
+        " could"
+        " not be read and are left out."
+    )
+    arguments = range(2, 3)
+    usage = "say which map, and the file: scrapy {word} NAME FILE"
+    has_zoom = False
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        super().add_options(parser)
+        parser.add_argument("--zooms", help="such as -5..0 (default: all)")
+        parser.add_argument("--every", type=int, metavar="N", help="a file for every n-th harvest's day")
+        parser.add_argument(
+            "--days", help="with --every, of these days: 2024-01-01..2024-12-31 (default: all)"
+        )
+
+    def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
+        name, path = args[0], Path(args[1])
+        if opts.every is not None and opts.every < 1:
+            raise ConfigurationError(f"--every {opts.every} cannot be: write 1 or more, such as 7")
+        if opts.every is not None and opts.day is not None:
+            raise ConfigurationError("--every takes --days, and not --day")
+        if opts.days is not None and opts.every is None:
+            raise ConfigurationError("--days needs --every, such as --every 7; of one day say --day")
+        told: list[dict[str, Any]] = []
+        with self.excerpt(settings, name, opts) as excerpt:
+            for one, target in _of_days(excerpt, path, opts):
+                told.append(self._write(settings, one, target, opts))
+        if opts.json:
+            write_json(told if opts.every is not None else told[0])
+
+    def _write(
+        self, settings: BaseSettings, excerpt: Excerpt, path: Path, opts: argparse.Namespace
+    ) -> dict[str, Any]:
+        """Writes an archive. Returns what programs are told of it."""
+        # Scrapy imports all commands whenever it runs one, and Pillow takes 0.1 s.
+        from tileharvest.export.archive import ArchivePlan, write_archive  # noqa: PLC0415
+
+        plan = ArchivePlan.of(excerpt, path, opts.zooms)
+        foretell(f"{path}: {plan.in_words()}", as_json=opts.json)
+        with progress(settings, excerpt.map.name, as_json=opts.json) as watch:
+            done = write_archive(plan, path, open_store_for_reading(settings), watch)
+        if done.missing:
+            self.exitcode = ExitStatus.FAILED_TILES
+        if not opts.json:
+            write_line(_in_words(path, done))
+        day = excerpt.last.isoformat()
+        told = {"map": excerpt.map.name, "layer": excerpt.layer.name, "day": day, "file": str(path)}
+        return {**told, **done.as_plain()}
+
+
+def _of_days(excerpt: Excerpt, path: Path, opts: argparse.Namespace) -> list[tuple[Excerpt, Path]]:
+    """Returns what is archived, each with its file. The last day is always one of them."""
+    if opts.every is None:
+        return [(excerpt, path)]
+    first, last = period_of(excerpt.map, opts.days)
+    days = [day for day in excerpt.map.days if first <= day <= last and excerpt.layer.kept_zooms(day)]
+    if not days:
+        raise ConfigurationError(
+            f"--days {opts.days}: the layer had no tile on any of them; nothing was made"
+        )
+    return [
+        (dataclasses.replace(excerpt, first=day, last=day), path.with_stem(f"{path.stem}-{day}"))
+        for day in sorted(days[:: -opts.every])
+    ]
+
+
+def _in_words(path: Path, done: Archived) -> str:
+    first, last = done.zooms
+    words = f"{path}: {done.tiles:,} tiles of zooms {first} to {last}, {bytes_in_words(done.bytes)}"
+    counted = {
+        "composed of deeper ones": done.composed,
+        f"packed anew as {done.kind}, as there are other kinds of images": done.packed_anew,
+        "missing or not whole, as images cannot be read: scrapy verify names them": done.missing,
+    }
+    return "; ".join([words, *(f"{number:,} {what}" for what, number in counted.items() if number)])

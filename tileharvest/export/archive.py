@@ -1,0 +1,569 @@
+"""An archive: all tiles of an excerpt on a day in one file, as PMTiles, MBTiles or a zip."""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import io
+import json
+import sqlite3
+import zipfile
+from array import array
+from collections import Counter
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from math import atan, degrees, log2, pi, sinh
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+
+from PIL import Image as Pillow
+from pmtiles.tile import Compression, Entry, TileType, serialize_directory, serialize_header, zxy_to_tileid
+
+from tileharvest.errors import ConfigurationError
+from tileharvest.export.excerpt import nothing_there, zooms_between
+from tileharvest.export.picture_file import background_of, on_ground
+from tileharvest.export.target import made_whole
+from tileharvest.export.threads import each_in_order
+from tileharvest.history.changes import block_places
+from tileharvest.history.recorded_versions import kinds
+from tileharvest.history.schema import BLOCK_LEVELS
+from tileharvest.maps.budgets import bytes_in_words
+from tileharvest.pictures.composer import Composer
+from tileharvest.pictures.pixels import UNREADABLE, picture_of
+from tileharvest.renderers.xyz import is_on_earth
+from tileharvest.tiles.grid import Tile, TileRange
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from datetime import date
+    from pathlib import Path
+    from typing import BinaryIO
+
+    from pmtiles.tile import HeaderDict
+
+    from tileharvest.export.excerpt import Excerpt
+    from tileharvest.export.picture_file import Watch
+    from tileharvest.pictures.composer import Composition, PastLayer
+    from tileharvest.store.port import TileStore
+
+FORMS: Final = (".pmtiles", ".mbtiles", ".zip")
+"""The endings of archives."""
+ONE_KIND: Final = (".pmtiles", ".mbtiles")
+"""Those whose tiles must all be of one kind."""
+
+_MOST_ZIPPED: Final = 200_000
+"""Tiles of a zip, whose list of contents is written last and kept in the memory until then."""
+_MOST_REMEMBERED: Final = 1_000_000
+"""Images of which an archive of PMTiles remembers where they lie, so that each is in it once: 100 MB."""
+_DEEPEST: Final = 30
+"""The deepest zoom of most readers."""
+_BLOCK: Final = 6
+"""Levels: blocks of 64 x 64 tiles are asked for at once."""
+_ROOT: Final = 16_384
+"""Bytes at the beginning of PMTiles in which header and root directory must lie."""
+_HEADER: Final = 127
+_QUALITY: Final = 90
+"""Of JPEG."""
+_AT_ONCE: Final = 4
+"""Threads that read and pack images."""
+_PMTILES: Final = {"png": TileType.PNG, "jpg": TileType.JPEG, "webp": TileType.WEBP}
+
+
+@dataclass(frozen=True, slots=True)
+class Numbering:
+    """How our tiles are numbered in an archive: from the upper left of a square of 2^zoom x 2^zoom tiles."""
+
+    deepest: int
+    """The archive's number of our zoom 0."""
+    left: int = 0
+    """The column of zoom 0 at which the square begins."""
+    top: int = 0
+    """Its row."""
+
+    @classmethod
+    def of(cls, excerpt: Excerpt, zooms: Sequence[int]) -> Numbering:
+        """Returns the usual numbers of a map of the earth, and else a square around the middle of the grid.
+
+        Raises ConfigurationError for a map that is too large for any.
+        """
+        described = excerpt.described
+        if is_on_earth(described, excerpt.map.renderer):
+            assert described.projection is not None
+            (west, south), (east, _) = (described.projection.place_at(x, 0) for x in (0, 2))
+            width = abs(east - west)
+            deepest = round(log2(360 / width))
+            return cls(deepest, -round((west + 180) / width), -round((south + 180) / width))
+        deepest = 1 - zooms[0]
+        for zoom in zooms:
+            reach = excerpt.reach(zoom)
+            if reach is not None:
+                first, last = _corners(reach.area.at_zoom(zoom, excerpt.layer.factor))
+                most = max(-first.column, last.column + 1, -first.row, last.row + 1)
+                deepest = max(deepest, 1 - zoom + (most - 1).bit_length())
+        if deepest > _DEEPEST:
+            raise ConfigurationError(f"the map is too wide for an archive: it would have {deepest} zooms")
+        half = 1 << deepest - 1
+        return cls(deepest, -half, -half)
+
+    def place(self, tile: Tile) -> Place:
+        """Returns where a tile is in the archive."""
+        column, row = tile.column - (self.left >> -tile.zoom), tile.row - (self.top >> -tile.zoom)
+        return self.deepest + tile.zoom, column, row
+
+
+Place: TypeAlias = tuple[int, int, int]
+"""Zoom, column and row, which is counted down."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArchivePlan:
+    """An archive that is to be made, and how large it will be."""
+
+    excerpt: Excerpt
+    zooms: Sequence[int]
+    """Ours, coarsest first."""
+    kind: str | None
+    """The extension of all its tiles; None: each has its own."""
+    tiles: int
+    """Those that have images of their own."""
+    expected_bytes: int
+
+    @classmethod
+    def of(cls, excerpt: Excerpt, path: Path, zooms: str | None) -> ArchivePlan:
+        """Returns what is to be made. Raises ConfigurationError where it cannot be, and for an empty area."""
+        if path.suffix.lower() not in FORMS:
+            raise ConfigurationError(
+                f"{path.name} is no name of an archive: end it with {', '.join(FORMS)}; nothing was made"
+            )
+        chosen = _zooms(excerpt, zooms)
+        counts: Counter[str] = Counter()
+        size = 0
+        for zoom in chosen:
+            area = _area(excerpt, zoom)
+            if area is None or excerpt.layer.source_zoom(zoom, excerpt.last) != zoom:
+                continue
+            for kind, (tiles, their) in kinds(excerpt.history, excerpt.layer.id, area, excerpt.last).items():
+                counts[kind] += tiles
+                size += their
+        if not counts:
+            raise nothing_there(excerpt)
+        if path.suffix.lower() == ".zip":
+            if counts.total() > _MOST_ZIPPED:
+                raise ConfigurationError(
+                    f"{counts.total():,} tiles are too many for a zip, which takes {_MOST_ZIPPED:,};"
+                    f" nothing was"
+                    " made: choose .pmtiles, fewer --zooms or a smaller --area"
+                )
+            return cls(excerpt, chosen, None, counts.total(), size)
+        width, height = excerpt.tile_size
+        if width != height:
+            raise ConfigurationError(
+                f"tiles of {width} x {height} pixels are no squares, which {path.suffix} asks for; nothing"
+                f" was"
+                " made: choose .zip"
+            )
+        # What is transparent cannot become JPEG.
+        most = [kind for kind, _ in counts.most_common() if kind != "jpg" or len(counts) == 1]
+        return cls(excerpt, chosen, most[0], counts.total(), size)
+
+    def in_words(self) -> str:
+        """Returns what it will be."""
+        return (
+            f"{self.excerpt.in_words()}, zooms {self.zooms[0]} to {self.zooms[-1]}: {self.tiles:,} tiles,"
+            f" about"
+            f" {bytes_in_words(self.expected_bytes)} at most"
+        )
+
+
+@dataclass(slots=True)
+class Archived:
+    """What an archive has."""
+
+    tiles: int = 0
+    composed: int = 0
+    """Those of them that were composed of deeper ones, as the history has none of their own."""
+    packed_anew: int = 0
+    """Those whose images were of another kind than all the others."""
+    missing: int = 0
+    """Tiles that are left out, or not whole, because images cannot be read."""
+    bytes: int = 0
+    zooms: list[int] = field(default_factory=list)
+    """The archive's first and last."""
+    kind: str | None = None
+
+    def as_plain(self) -> dict[str, Any]:
+        """Returns what programs are told."""
+        return asdict(self)
+
+
+class ArchiveFile(Protocol):
+    """A file that tiles are put into."""
+
+    def put(self, place: Place, name: str, body: bytes) -> None:
+        """Puts a tile. The same name means the same bytes. Zooms come coarsest first, and the tiles of each
+        in the order of PMTiles."""
+
+    def end(self, about: Mapping[str, Any]) -> None:
+        """Writes what is left. `about` tells `name`, `bounds` in degrees, `minzoom`, `maxzoom` and more."""
+
+
+def write_archive(plan: ArchivePlan, path: Path, store: TileStore, watch: Watch) -> Archived:
+    """Writes the archive. Raises TileHarvestError; then there is none, or the one from before."""
+    excerpt = plan.excerpt
+    numbering = Numbering.of(excerpt, plan.zooms)
+    done = Archived(kind=plan.kind)
+    composer = Composer(store)
+    places: list[Place] = []
+    watch.expects(plan.tiles)
+    with made_whole(path) as file, _opened(path, file, plan) as archive:
+        try:
+            for zoom in plan.zooms:
+                past = excerpt.past(zoom)
+                assert past is not None
+                tiles = _tiles(excerpt, past, zoom, numbering, composer)
+                drawn = each_in_order(partial(_body, plan, past, composer, store), tiles, _AT_ONCE)
+                for tile, name, body, is_whole in drawn:
+                    watch.passed(int(past.source == zoom))
+                    done.missing += not is_whole
+                    if body is None:
+                        continue
+                    done.tiles += 1
+                    done.composed += past.source != zoom
+                    done.packed_anew += name.startswith("anew ") and past.source == zoom
+                    place = numbering.place(tile)
+                    archive.put(place, name, body)
+                    _reach(places, place)
+        except BaseException:
+            composer.stop()
+            raise
+        done.zooms = [numbering.deepest + zoom for zoom in (plan.zooms[0], plan.zooms[-1])]
+        archive.end(_about(plan, done, places))
+    done.bytes = path.stat().st_size
+    return done
+
+
+def _zooms(excerpt: Excerpt, text: str | None) -> list[int]:
+    """Returns the zooms of an archive, coarsest first: down to where the whole map is few tiles."""
+    if excerpt.layer.factor != 2:
+        # Each zoom of an archive has twice as many tiles across as the one before.
+        return zooms_between(excerpt.zooms()[:1] if text is None else excerpt.zooms()[::-1], text)[-1:]
+    zooms: list[int] = []
+    coarsest = excerpt.layer.kept_zooms(excerpt.last)[0]
+    for zoom in excerpt.zooms():
+        zooms.insert(0, zoom)
+        area = _area(excerpt, zoom)
+        if zoom <= coarsest and (area is None or max(len(area.columns), len(area.rows)) <= 2):
+            break
+    return zooms_between(zooms, text)
+
+
+def _area(excerpt: Excerpt, zoom: int) -> TileRange | None:
+    """Returns the tiles of a zoom that belong to the excerpt; None where none was there."""
+    factor = excerpt.layer.factor
+    there = excerpt.reach(zoom)
+    if there is None:
+        return None
+    area = there.area.at_zoom(zoom, factor)
+    return area if excerpt.ground is None else area.intersection(excerpt.ground.tiles(zoom, factor))
+
+
+def _tiles(
+    excerpt: Excerpt, past: PastLayer, zoom: int, numbering: Numbering, composer: Composer
+) -> Iterator[tuple[Tile, Composition | str]]:
+    """Yields the tiles of a zoom in the order of PMTiles, which is that of a curve through ever smaller
+    squares."""
+    area = _area(excerpt, zoom)
+    if area is None:
+        return
+    level, _, _ = numbering.place(_corners(area)[0])
+    side = min(_BLOCK, level)
+    blocks: set[tuple[int, int]] = set()
+    for x, y in block_places(past.history, past.layer, past.source):
+        # By the names of columns and rows alone, however tiles nest.
+        tile = Tile(past.source - BLOCK_LEVELS, x, y)
+        covering = TileRange.of(tile).at_zoom(past.source).at_zoom(zoom, excerpt.layer.factor)
+        (_, left, top), (_, right, bottom) = map(numbering.place, _corners(covering))
+        across = range(left >> side, (right >> side) + 1)
+        blocks |= {(one, down) for one in across for down in range(top >> side, (bottom >> side) + 1)}
+    for column, row in sorted(blocks, key=lambda one: _number(level - side, *one)):
+        left = (column << side) + (numbering.left >> -zoom)
+        top = (row << side) + (numbering.top >> -zoom)
+        first, last = Tile.at(zoom, left, top), Tile.at(zoom, left + (1 << side) - 1, top + (1 << side) - 1)
+        part = TileRange.between(first, last).intersection(area)
+        if part is not None:
+            parts = composer.parts(past, part)
+            for tile in sorted(parts, key=lambda tile: zxy_to_tileid(*numbering.place(tile))):
+                yield tile, parts[tile]
+
+
+def _number(level: int, column: int, row: int) -> int:
+    """Returns a block's place on the curve; beyond the square, where nothing is, any."""
+    return (
+        zxy_to_tileid(level, column, row) if min(column, row) >= 0 and max(column, row) < 1 << level else -1
+    )
+
+
+def _corners(area: TileRange) -> tuple[Tile, Tile]:
+    """Returns its upper left tile and its lower right one."""
+    return Tile(area.zoom, area.x_from, area.y_to), Tile(area.zoom, area.x_to, area.y_from)
+
+
+def _body(
+    plan: ArchivePlan,
+    past: PastLayer,
+    composer: Composer,
+    store: TileStore,
+    asked: tuple[Tile, Composition | str],
+) -> tuple[Tile, str, bytes | None, bool]:
+    """Returns a tile's bytes under a name, and whether all of it can be read. Names that begin with `anew`
+    are those of images that were packed anew."""
+    tile, part = asked
+    if isinstance(part, str):
+        kind = part.rpartition(".")[2]
+        try:
+            body = picture_of(store.named(part))
+            if kind in {plan.kind, None} or plan.kind is None:
+                return tile, part, body, True
+            return tile, f"anew {part}", _packed(plan, body), True
+        except UNREADABLE:
+            return tile, part, None, False
+    picture = composer.picture(past, part)
+    name = f"anew {part.key}.png"
+    if plan.kind in {"png", None}:
+        return tile, name, picture.body, picture.whole
+    return tile, name, _packed(plan, picture.body), picture.whole
+
+
+def _packed(plan: ArchivePlan, body: bytes) -> bytes:
+    """Returns the image in the archive's kind; what was without loss stays so, where that can be."""
+    assert plan.kind is not None
+    with Pillow.open(io.BytesIO(body)) as image:
+        whole = image.convert("RGBA")
+    packed = io.BytesIO()
+    if plan.kind == "jpg":
+        ground = background_of(None, plan.excerpt.described.background)
+        on_ground(whole, ground).save(packed, "JPEG", quality=_QUALITY)
+    elif plan.kind == "webp":
+        whole.save(packed, "WEBP", lossless=True, method=0)
+    else:
+        whole.save(packed, "PNG")
+    return packed.getvalue()
+
+
+def _reach(places: list[Place], place: Place) -> None:
+    """Remembers the upper left and the lower right of the last zoom."""
+    zoom, column, row = place
+    if not places or places[0][0] != zoom:
+        places[:] = [place, place]
+        return
+    (_, left, top), (_, right, bottom) = places
+    places[:] = [(zoom, min(left, column), min(top, row)), (zoom, max(right, column), max(bottom, row))]
+
+
+def _about(plan: ArchivePlan, done: Archived, places: Sequence[Place]) -> dict[str, Any]:
+    excerpt = plan.excerpt
+    west = south = east = north = 0.0
+    if places:
+        (zoom, left, top), (_, right, bottom) = places
+        west, north = _degrees(zoom, left, top)
+        east, south = _degrees(zoom, right + 1, bottom + 1)
+    return {
+        "name": f"{excerpt.map.name}, {excerpt.layer.name}, {excerpt.last}",
+        "description": f"{excerpt.map.name}, layer {excerpt.layer.name}, on {excerpt.last}",
+        "version": "1",
+        "type": "baselayer",
+        "format": plan.kind,
+        "minzoom": done.zooms[0],
+        "maxzoom": done.zooms[1],
+        "bounds": [west, south, east, north],
+        "tile_size": excerpt.tile_size[0],
+    }
+
+
+def _degrees(zoom: int, column: int, row: int) -> tuple[float, float]:
+    """Returns longitude and latitude of a tile's upper left corner, on the square world of the web's maps."""
+    side = 1 << zoom
+    return 360 * column / side - 180, degrees(atan(sinh(pi * (1 - 2 * row / side))))
+
+
+@contextmanager
+def _opened(path: Path, file: BinaryIO, plan: ArchivePlan) -> Iterator[ArchiveFile]:
+    """Opens the form of archive that the name tells."""
+    suffix = path.suffix.lower()
+    if suffix == ".pmtiles":
+        yield PmtilesFile(file, plan.kind or "png")
+    elif suffix == ".mbtiles":
+        try:
+            with closing(sqlite3.connect(file.name, isolation_level=None)) as opened:
+                yield MbtilesFile(opened)
+        except sqlite3.OperationalError as error:
+            # SQLite says it in words of its own.
+            raise OSError(errno.ENOSPC, str(error)) from error
+    else:
+        with zipfile.ZipFile(file, "w") as opened_zip:
+            yield ZipOfTiles(opened_zip, plan.excerpt.last)
+
+
+class PmtilesFile:
+    """PMTiles v3: header and root directory in the first 16,384 bytes, the tiles, the rest of the
+    directory."""
+
+    def __init__(self, file: BinaryIO, kind: str) -> None:
+        self._file = file
+        self._kind = kind
+        self._at = 0
+        self._numbers, self._offsets, self._lengths = array("Q"), array("Q"), array("L")
+        self._runs = array("L")
+        self._lies: dict[int, int] = {}
+        self._tiles = 0
+        file.seek(_ROOT)
+
+    def put(self, place: Place, name: str, body: bytes) -> None:
+        number, key = zxy_to_tileid(*place), hash(name)
+        offset = self._lies.get(key)
+        self._tiles += 1
+        if offset is None:
+            offset = self._at
+            self._file.write(body)
+            self._at += len(body)
+            if len(self._lies) < _MOST_REMEMBERED:
+                self._lies[key] = offset
+        elif self._numbers and offset == self._offsets[-1] and number == self._numbers[-1] + self._runs[-1]:
+            self._runs[-1] += 1
+            return
+        self._numbers.append(number)
+        self._offsets.append(offset)
+        self._lengths.append(len(body))
+        self._runs.append(1)
+
+    def end(self, about: Mapping[str, Any]) -> None:
+        root, leaves = self._directories()
+        told = {key: value for key, value in about.items() if key not in ("minzoom", "maxzoom", "bounds")}
+        metadata = gzip.compress(json.dumps(told).encode(), mtime=0)
+        at = _ROOT + self._at
+        self._file.write(metadata)
+        self._file.write(leaves)
+        west, south, east, north = (round(edge * 1e7) for edge in about["bounds"])
+        header: HeaderDict = {
+            "version": 3,
+            "root_offset": _HEADER,
+            "root_length": len(root),
+            "metadata_offset": at,
+            "metadata_length": len(metadata),
+            "leaf_directory_offset": at + len(metadata),
+            "leaf_directory_length": len(leaves),
+            "tile_data_offset": _ROOT,
+            "tile_data_length": self._at,
+            "addressed_tiles_count": self._tiles,
+            "tile_entries_count": len(self._numbers),
+            "tile_contents_count": len(set(self._offsets)),
+            "clustered": True,
+            "internal_compression": Compression.GZIP,
+            "tile_compression": Compression.NONE,
+            "tile_type": _PMTILES[self._kind],
+            "min_zoom": about["minzoom"],
+            "max_zoom": about["maxzoom"],
+            "min_lon_e7": west,
+            "min_lat_e7": south,
+            "max_lon_e7": east,
+            "max_lat_e7": north,
+            "center_zoom": about["minzoom"],
+            "center_lon_e7": (west + east) // 2,
+            "center_lat_e7": (south + north) // 2,
+        }
+        self._file.seek(0)
+        self._file.write(serialize_header(header))
+        self._file.write(root)
+
+    def _directories(self) -> tuple[bytes, bytes]:
+        """Returns the root directory and its leaves, if it needs any."""
+        count = len(self._numbers)
+        whole = self._directory(0, count) if count <= 16_384 else b""
+        if whole and len(whole) <= _ROOT - _HEADER:
+            return whole, b""
+        size = 4096
+        while True:
+            leaves, entries = bytearray(), []
+            for first in range(0, count, size):
+                part = self._directory(first, min(count, first + size))
+                entries.append(Entry(self._numbers[first], len(leaves), len(part), 0))
+                leaves += part
+            root = serialize_directory(entries)
+            if len(root) <= _ROOT - _HEADER:
+                return root, bytes(leaves)
+            size *= 2
+
+    def _directory(self, first: int, last: int) -> bytes:
+        columns = (self._numbers, self._offsets, self._lengths, self._runs)
+        return serialize_directory(
+            [Entry(*row) for row in zip(*(one[first:last] for one in columns), strict=True)]
+        )
+
+
+class MbtilesFile:
+    """MBTiles 1.3, an SQLite database; rows of tiles are counted from below."""
+
+    def __init__(self, opened: sqlite3.Connection) -> None:
+        self._opened = opened
+        # The file has its name when it is whole, and is thrown away before.
+        opened.execute("PRAGMA journal_mode = OFF")
+        opened.execute("PRAGMA synchronous = OFF")
+        opened.execute("PRAGMA application_id = 0x4d504258")
+        opened.execute("BEGIN")
+        for table in (
+            "metadata (name TEXT, value TEXT)",
+            "map (zoom_level INTEGER, tile_column INTEGER, tile_row INTEGER, tile_id TEXT)",
+            "images (tile_id TEXT PRIMARY KEY, tile_data BLOB)",
+        ):
+            opened.execute(f"CREATE TABLE {table}")
+        opened.execute("CREATE UNIQUE INDEX map_index ON map (zoom_level, tile_column, tile_row)")
+        opened.execute(
+            "CREATE VIEW tiles AS SELECT zoom_level, tile_column, tile_row, tile_data FROM map"
+            " JOIN images ON images.tile_id = map.tile_id"
+        )
+
+    def put(self, place: Place, name: str, body: bytes) -> None:
+        zoom, column, row = place
+        self._opened.execute("INSERT OR IGNORE INTO images VALUES (?, ?)", (name, body))
+        self._opened.execute(
+            "INSERT INTO map VALUES (?, ?, ?, ?)", (zoom, column, (1 << zoom) - 1 - row, name)
+        )
+
+    def end(self, about: Mapping[str, Any]) -> None:
+        bounds = about["bounds"]
+        middle = [(bounds[0] + bounds[2]) / 2, (bounds[1] + bounds[3]) / 2, about["minzoom"]]
+        told = {**about, "bounds": _in_row(bounds), "center": _in_row(middle)}
+        rows = [(name, str(value)) for name, value in told.items() if value is not None]
+        self._opened.executemany("INSERT INTO metadata VALUES (?, ?)", rows)
+        self._opened.execute("COMMIT")
+
+
+def _in_row(numbers: Sequence[float]) -> str:
+    return ",".join(f"{number:.7f}".rstrip("0").rstrip(".") for number in numbers)
+
+
+class ZipOfTiles:
+    """A zip of `zoom/column/row.extension`, and `tiles.json` about it (TileJSON 3.0)."""
+
+    def __init__(self, opened: zipfile.ZipFile, day: date) -> None:
+        self._opened = opened
+        self._time = (max(1980, day.year), day.month, day.day, 0, 0, 0)
+        self._kinds: Counter[str] = Counter()
+
+    def put(self, place: Place, name: str, body: bytes) -> None:
+        kind = "png" if name.startswith("anew ") else name.rpartition(".")[2]
+        # What BlueMap keeps below its pictures is cut off, which leaves a PNG.
+        self._kinds[kind] += 1
+        self._write(f"{'/'.join(map(str, place))}.{kind}", body)
+
+    def end(self, about: Mapping[str, Any]) -> None:
+        kinds = [kind for kind, _ in self._kinds.most_common()]
+        told = {
+            "tilejson": "3.0.0",
+            "scheme": "xyz",
+            "tiles": [f"{{z}}/{{x}}/{{y}}.{kind}" for kind in kinds[:1]],
+        }
+        self._write("tiles.json", json.dumps({**about, **told, "format": kinds[0], "kinds": kinds}).encode())
+
+    def _write(self, name: str, body: bytes) -> None:
+        self._opened.writestr(zipfile.ZipInfo(name, self._time), body)

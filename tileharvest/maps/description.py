@@ -6,6 +6,7 @@ A map's name is its entry's name in the file. It is stable though the site renam
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from math import isfinite
 from typing import TYPE_CHECKING, Final, Literal
 from urllib.parse import urlsplit
@@ -59,6 +60,7 @@ EXAMPLES: Final = {
     "notify": 'notify = ["mailto://${MAIL_USER}:${MAIL_PASSWORD}@example.net"]',
     "on": 'on = ["change", "failure"]',
     "areas": 'areas = ["my base"]',
+    "notify_film": 'notify_film = "7d"',
     "viewer": 'viewer = "http://127.0.0.1:8000/"',
     "walk": 'walk = "auto"',
     "audit": "audit = 0.02",
@@ -223,6 +225,8 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     """The occasions of a message: `change`, `failure`, `always`."""
     areas: tuple[str, ...] = ()
     """Named areas: only what changes in one of them is an occasion `change`. Empty means the whole map."""
+    notify_film: str | None = None
+    """How many days the film shows that goes with the first message about a change in so many days."""
     viewer: str = ""
     """The address of the viewer, for links in messages."""
     walk: Literal["auto", "full", "pruned"] = "auto"
@@ -288,6 +292,16 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     def repository(self) -> GitEntry | None:
         """The repository through which the map is published; None where the entry names none."""
         return GitEntry(url=self.git) if isinstance(self.git, str) else self.git
+
+    @property
+    def film_days(self) -> int:
+        """The days of `notify_film`; 0 where the entry says nothing. Raises ValueError for parts of a day."""
+        if self.notify_film is None:
+            return 0
+        length = Interval.parse(self.notify_film)
+        if length.length % timedelta(days=1):
+            raise ValueError(f"{length} are no whole days: write for example 7d")
+        return length.length.days
 
     @property
     def gap(self) -> Gap | None:
@@ -385,6 +399,7 @@ def _check_politeness(description: MapDescription) -> None:
         "quiet_rate": lambda: None if description.quiet_rate is None else parse_rate(description.quiet_rate),
         "max_tile_bytes": lambda: description.most_tile_bytes,
         "min_free": lambda: None if description.min_free is None else parse_size(description.min_free),
+        "notify_film": lambda: description.film_days,
     }
     for key, made in texts.items():
         try:

@@ -30,6 +30,7 @@ _TALKATIVE: Final = ("apprise", "charset_normalizer", "oauthlib", "requests", "r
 _STATUS: Final = re.compile(r"\berror=(\d{3})\b")
 """All of Apprise's services end so what they log of an answer."""
 _UNANSWERED: Final = re.compile(r"\b(connection|socket)\b.*\berror\b", re.IGNORECASE)
+_KINDS: Final = {"png": "image/png", "mp4": "video/mp4", "webp": "image/webp"}
 _SECRET: Final = re.compile(r"\$\{(?P<file>file:)?(?P<name>[^{}]+)\}")
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(?=://)", re.ASCII)
 
@@ -93,18 +94,24 @@ def is_installed() -> bool:
     return find_spec("apprise") is not None
 
 
-def deliver(targets: Sequence[Target], message: Message, picture: bytes | None, patience: float) -> list[str]:
+def deliver(
+    targets: Sequence[Target],
+    message: Message,
+    picture: bytes | None,
+    patience: float,
+    film: tuple[str, bytes] | None = None,
+) -> list[str]:
     """Sends to all targets at once. Returns which did not get it within `patience` seconds in all, and why.
 
-    What it returns holds nothing secret. Raises nothing. What still hangs then is left in threads that do
-    not hold up the end of the process.
+    A film is the name of a file and what is in it. What this returns holds nothing secret. Raises nothing.
+    What still hangs then is left in threads that do not hold up the end of the process.
     """
     _silence()
     reasons: dict[int, str | None] = {}
 
     def send(number: int, target: Target) -> None:
         try:
-            reasons[number] = _send(target, message, picture, patience)
+            reasons[number] = _send(target, message, picture, patience, film)
         # Whatever a service's code raises: its text may hold the address.
         except Exception as error:  # noqa: BLE001
             reasons[number] = f"Apprise failed: {type(error).__name__}"
@@ -123,7 +130,13 @@ def deliver(targets: Sequence[Target], message: Message, picture: bytes | None, 
     return [f"{target} ({reason})" for target, reason in ended if reason is not None]
 
 
-def _send(target: Target, message: Message, picture: bytes | None, patience: float) -> str | None:
+def _send(
+    target: Target,
+    message: Message,
+    picture: bytes | None,
+    patience: float,
+    film: tuple[str, bytes] | None,
+) -> str | None:
     """Returns why the message did not get there; None when it did."""
     from apprise import NotifyFormat, NotifyType  # noqa: PLC0415 - an extra, loaded where it is used
     from apprise.attachment.memory import AttachMemory  # noqa: PLC0415
@@ -131,15 +144,18 @@ def _send(target: Target, message: Message, picture: bytes | None, patience: flo
     service = _service(target, patience)
     if service is None:
         return "Apprise does not understand the address"
-    attached = None
-    if picture is not None:
-        attached = AttachMemory(content=picture, name="change.png", mimetype="image/png")  # type: ignore[no-untyped-call]
+    files = [] if picture is None else [("change.png", picture)]
+    files += [] if film is None else [film]
+    attached = [
+        AttachMemory(content=body, name=name, mimetype=_KINDS[name.rpartition(".")[2]])  # type: ignore[no-untyped-call]
+        for name, body in files
+    ]
     result = service.notify(
         title=message.title,
         body=message.body,
         body_format=NotifyFormat.MARKDOWN,
         notify_type=NotifyType.WARNING if message.is_failure else NotifyType.INFO,
-        attach=attached,
+        attach=attached or None,
     )
     return None if result else _reason(result)
 

@@ -11,6 +11,7 @@ from tileharvest.history.outlines import map_outline
 from tileharvest.history.summaries import harvest_summaries
 from tileharvest.notices.areas import changed_areas
 from tileharvest.notices.delivery import deliver
+from tileharvest.notices.films import film_of_days
 from tileharvest.notices.message import compose, is_wanted
 from tileharvest.notices.places import changed_places
 from tileharvest.pictures.difference import change_picture
@@ -50,7 +51,7 @@ def tell(
     """
     places: list[ChangedPlace] = []
     areas: list[ChangedArea] = []
-    picture = None
+    picture = film = None
     is_read = False
     """Whether it is known which areas have changed."""
     with suppress(TileHarvestError), open_history() as history:
@@ -65,13 +66,17 @@ def tell(
         if views:
             before = _day_before(history, report.map, report.day)
             picture = change_picture(history, open_store(), views, report.day, before)
+        if wishes.film_days and views:
+            changed = {area.name for area in areas}
+            shown = [area for area in wishes.areas or () if area.name in changed]
+            film = film_of_days(history, open_store(), report, wishes.film_days, shown)
     is_elsewhere = wishes.areas is not None and is_read and not areas
     if is_elsewhere and not _is_wanted_without_change(report, wishes.occasions):
         return []
     message = compose(report, places, wishes.viewer, areas)
     if wishes.areas is not None and not is_read and report.changed:
         message = replace(message, body=f"{message.body}\n{_UNREAD}\n")
-    return deliver(wishes.targets, message, picture, patience)
+    return deliver(wishes.targets, message, picture, patience, film)
 
 
 def _is_wanted_without_change(report: Report, occasions: Sequence[str]) -> bool:

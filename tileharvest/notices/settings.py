@@ -34,6 +34,8 @@ class Wishes:
     """The address of the viewer, for links; when it is empty there are no links."""
     areas: tuple[NamedArea, ...] | None = None
     """The named areas whose changes are told; None: those of the whole map."""
+    film_days: int = 0
+    """The days of the film that goes with the first message about a change in so many days; 0: none goes."""
 
 
 def wishes_for(settings: BaseSettings, description: MapDescription) -> Wishes | None:
@@ -61,7 +63,7 @@ def wishes_for(settings: BaseSettings, description: MapDescription) -> Wishes | 
     if not targets:
         return None
     viewer = description.viewer or setting(settings, "VIEWER_URL")
-    return Wishes(tuple(targets), occasions, viewer, _watched(settings, description))
+    return Wishes(tuple(targets), occasions, viewer, _watched(settings, description), description.film_days)
 
 
 def _watched(settings: BaseSettings, description: MapDescription) -> tuple[NamedArea, ...] | None:

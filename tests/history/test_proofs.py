@@ -17,9 +17,12 @@ from tileharvest.tiles.results import Step
 from tileharvest.tiles.versions import Validator
 from tileharvest.walk.proof import Proof, StoredProof
 
+THE_DAY_AFTER = "Sun, 14 Feb 2021 07:00:00 GMT"
+
 if TYPE_CHECKING:
     from tileharvest.history.database import History
     from tileharvest.history.harvests import HarvestRecord
+    from tileharvest.tiles.results import TileResult
 
 
 def test_a_full_harvest_gives_a_proof(history: History, first: HarvestRecord) -> None:
@@ -49,6 +52,30 @@ def test_a_tile_that_was_asked_again_after_a_kill_has_the_time_of_its_version(
     first.record([again])
     ended(first)
     assert proofs(history, "world")["world"][LAYER].proof == Proof(4, 0, 0, 3600.0)
+
+
+def changed_late(tile: Tile, last_modified: str) -> TileResult:
+    """A tile that had changed, and was asked again after a kill, when what lies below was asked already."""
+    late = replace(found("upd", tile, b"other"), validator=Validator('"2"', last_modified))
+    return replace(late, step=Step(doubts=True))
+
+
+def test_a_changed_tile_that_was_asked_late_has_the_time_of_its_version(
+    history: History, second: HarvestRecord
+) -> None:
+    second.record(
+        [seen("upd", A, THE_DAY_AFTER, '"2"'), seen("ign", B, NEW), seen("ign", UPPER, THE_DAY_AFTER)]
+    )
+    second.record([changed_late(D, THE_DAY_AFTER)])
+    ended(second)
+    assert proofs(history, "world")["world"][LAYER].proof.broken == 0
+
+
+def test_a_break_that_a_late_answer_shows_is_not_hidden(history: History, second: HarvestRecord) -> None:
+    second.record([seen("ign", UPPER, NEW), seen("ign", D, NEW), seen("ign", A, OLD)])
+    second.record([changed_late(B, THE_DAY_AFTER)])
+    ended(second)
+    assert proofs(history, "world")["world"][LAYER].proof.broken == 1
 
 
 def test_what_is_gone_or_failed_is_no_part_of_a_proof(history: History, second: HarvestRecord) -> None:

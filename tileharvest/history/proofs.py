@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from tileharvest.walk.proof import DatedCell
 
 _DAY: Final = select(harvests.c.day, harvests.c.walk).where(harvests.c.id == bindparam("in_harvest"))
+_CHANGED: Final = (Outcome.ADDED, Outcome.UPDATED, Outcome.REPLACED, Outcome.NOT_MODIFIED)
+"""Outcomes with which a tile's version has what the server said at that harvest."""
 _IN_FULL: Final = ITS_LAYERS.where(
     harvest_layers.c.layer.not_in(
         select(validators.c.layer).where(
@@ -144,8 +146,9 @@ def _times(connection: Connection, harvest: int, layer: int) -> Iterable[DatedCe
     """Returns the times of the tiles that are there, as far as this harvest has asked for them and got an
     answer; coarse zooms first.
 
-    It is the time of a tile's version where the walk remembers nothing of the tile, as that was asked again
-    after a kill.
+    It is the time of a tile's version where the walk remembers nothing of the tile, or remembers an earlier
+    state of it, as that was asked again after a kill: `walk.trust.remember` leaves out what came late. Such
+    rows were written by another harvest and are not whole, and the tile has changed since.
     """
     rows = connection.execute(_dated(), {"in_harvest": harvest, "in_layer": layer})
     return ((zoom, x, y, text) for zoom, x, y, text in rows)
@@ -155,7 +158,12 @@ def _times(connection: Connection, harvest: int, layer: int) -> Iterable[DatedCe
 def _dated() -> CompoundSelect[Any]:
     of_tile = is_same_tile(validators, tiles)
     is_remembered = validators.c.layer.is_not(None)
-    time = case((is_remembered, validators.c.last_modified), else_=versions.c.last_modified)
+    is_earlier = (
+        (validators.c.harvest != bindparam("in_harvest"))
+        & ~validators.c.whole
+        & tiles.c.outcome.in_([outcome.value for outcome in _CHANGED])
+    )
+    time = case((is_remembered & ~is_earlier, validators.c.last_modified), else_=versions.c.last_modified)
     kept = (
         select(tiles.c.zoom, tiles.c.x, tiles.c.y, time)
         .select_from(tiles.join(versions, versions.c.id == tiles.c.version).outerjoin(validators, of_tile))

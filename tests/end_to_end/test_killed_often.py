@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -38,3 +39,4 @@ def test_what_was_leased_in_every_killed_process_is_asked_for_before_the_end(slo
     assert done.status == 0
     assert set(slow.project.outcomes().values()) == {"add"}
     assert len(slow.project.versions()) == len(PATHS)
+    assert json.loads(slow.project.scrapy("failures", "small", "--json").stdout) == []

@@ -643,3 +643,15 @@ def test_a_finished_segment_is_told_with_what_follows_and_is_no_failure(tmp_path
         "-a segment=run checks again"
     )
     assert raised.value.exit_status is ExitStatus.DONE
+
+
+def test_what_was_found_after_all_is_told_from_what_has_failed(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with opened(tmp_path) as harvest:
+            there, failed, unasked = ((LAYER, tile) for tile in FIRST_LEVEL[:3])
+            await harvest.keep(added(there[1]))
+            await keep_all(harvest, Outcome.FAILED, failed[1])
+            assert await harvest.answered([there, failed, unasked]) == {there}
+            assert await harvest.without_result([there, failed, unasked]) == [unasked]
+
+    asyncio.run(run())

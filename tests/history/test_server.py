@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -322,3 +323,61 @@ def test_there_are_more_ids_of_versions_than_four_bytes_hold(
         harvest.record([found("add", B)])
         assert list(harvest.latest("day", TileRange.of(B))) == [B]
     assert postgresql.ask("SELECT version FROM tiles", database) == [((1 << 31) + 1,)]
+
+
+@contextmanager
+def starting(server: PostgresqlServer, times: int) -> Iterator[int]:
+    """A port at which so many connections are told that the server starts; later ones reach the server."""
+    refused = b"SFATAL\0VFATAL\0C57P03\0Mthe database system is starting up\0\0"
+    with socket.create_server(("127.0.0.1", 0)) as gate, ThreadPoolExecutor(16) as threads:
+
+        def pump(source: socket.socket, target: socket.socket) -> None:
+            with suppress(OSError):
+                while data := source.recv(65536):
+                    target.sendall(data)
+            with suppress(OSError):
+                target.shutdown(socket.SHUT_WR)
+
+        def serve(client: socket.socket, *, is_refused: bool) -> None:
+            with client:
+                if is_refused:
+                    client.recv(4096)
+                    client.sendall(b"E" + (len(refused) + 4).to_bytes(4, "big") + refused)
+                    return
+                with socket.create_connection(("127.0.0.1", server.port)) as upstream:
+                    back = threads.submit(pump, upstream, client)
+                    pump(client, upstream)
+                    back.result()
+
+        def accept() -> None:
+            with suppress(OSError):
+                for number in itertools.count():
+                    client, _ = gate.accept()
+                    threads.submit(serve, client, is_refused=number < times)
+
+        threads.submit(accept)
+        yield gate.getsockname()[1]
+        gate.shutdown(socket.SHUT_RDWR)
+
+
+def by_gate(server: PostgresqlServer, name: str, port: int) -> str:
+    return server.tcp_url(name).replace(str(server.port), str(port)) + "?sslmode=disable&gssencmode=disable"
+
+
+def test_a_worker_that_starts_while_the_server_recovers_waits_for_it(
+    restarted: PostgresqlServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    with restarted.database() as name, starting(restarted, 2) as port:
+        assert not History.is_begun(by_gate(restarted, name, port))
+        with History.open(by_gate(restarted, name, port)) as history:
+            began(history)
+    assert "waits for its server, which starts or recovers" in caplog.text
+
+
+def test_a_server_that_recovers_for_too_long_is_one_clear_line(restarted: PostgresqlServer) -> None:
+    with (
+        restarted.database() as name,
+        starting(restarted, 100) as port,
+        pytest.raises(HistoryError, match=r"starts or recovers .*the database system is starting up"),
+    ):
+        History.open(by_gate(restarted, name, port), patience=0.2)

@@ -32,7 +32,7 @@ from tileharvest.tiles.verdict import judge_get, unless_blank
 from tileharvest.walk.extent import MOST_TILES, Extent, most_tiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from datetime import date, datetime
     from pathlib import Path
 
@@ -404,17 +404,27 @@ class Harvest:
         await self._commits.flush()
         return [] if self.is_pushed else await self.walks.audit()
 
-    async def without_result(self, places: Iterable[tuple[str, Tile]]) -> list[tuple[str, Tile]]:
+    async def without_result(self, places: Collection[tuple[str, Tile]]) -> list[tuple[str, Tile]]:
         """Returns those of these layers' tiles of which no process of this harvest has a result."""
+        found = await self._outcomes(places)
+        return [place for place in places if place not in found]
+
+    async def answered(self, places: Iterable[tuple[str, Tile]]) -> set[tuple[str, Tile]]:
+        """Returns those of these layers' tiles of which any process of this harvest has a result other than a
+        failure."""
+        found = await self._outcomes(places)
+        return {place for place, outcome in found.items() if outcome is not Outcome.FAILED}
+
+    async def _outcomes(self, places: Iterable[tuple[str, Tile]]) -> dict[tuple[str, Tile], Outcome]:
         await self._commits.flush()
         by_layer: dict[str, list[Tile]] = {}
         for layer, tile in places:
             by_layer.setdefault(layer, []).append(tile)
-        missing = []
+        found: dict[tuple[str, Tile], Outcome] = {}
         for layer, tiles in by_layer.items():
-            found = await asyncio.to_thread(self._record.outcomes, layer, tiles)
-            missing += [(layer, tile) for tile in tiles if tile not in found]
-        return missing
+            outcomes = await asyncio.to_thread(self._record.outcomes, layer, tiles)
+            found |= {(layer, tile): outcome for tile, outcome in outcomes.items()}
+        return found
 
     async def is_finished(self) -> bool:
         """Returns whether the harvest is finished, by whatever process."""

@@ -202,19 +202,21 @@ def revision_of(connection: Connection) -> str | None:
     return None if revision is None else str(revision)
 
 
-def persevere(attempt: Callable[[], _Result], patience: float) -> _Result:
-    """Returns what `attempt` returns, calling it again while it raises PassingError.
+def persevere(
+    attempt: Callable[[], _Result], patience: float, passing: type[PassingError] = PassingError
+) -> _Result:
+    """Returns what `attempt` returns, calling it again while it raises what is `passing`.
 
-    Raises PassingError when that lasts for longer than `patience` seconds from the first failure on, and at
+    Raises that when it lasts for longer than `patience` seconds from the first failure on, and at
     once whatever else it raises. Sleeps between attempts, so it is not for an event loop. An attempt that
     failed may have taken effect all the same: it must be one that can be repeated.
     """
     try:
         return attempt()
-    except PassingError as error:
+    except passing as error:
         _log.warning("trying again for %.0f s: %s", patience, error)
     retrying = Retrying(
-        retry=retry_if_exception_type(PassingError),
+        retry=retry_if_exception_type(passing),
         wait=_PAUSES,
         stop=stop_before_delay(patience),
         reraise=True,

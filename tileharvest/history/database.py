@@ -20,7 +20,7 @@ from tileharvest.history.connection import (
     revision_of,
     write_ahead,
 )
-from tileharvest.history.errors import as_history_errors, no_history
+from tileharvest.history.errors import RecoveringError, as_history_errors, no_history
 from tileharvest.history.revisions import refuse_to_read, upgrade
 from tileharvest.history.schema import (
     REVISION,
@@ -91,12 +91,13 @@ class History:
         another program, or that cannot be read is refused with HistoryError and not changed. The usual
         case, where nothing is to be done, reads one row. Only an upgrade imports alembic, which loads slowly.
 
-        `read` and `write` wait for up to `patience` seconds for a server that went away; opening does not.
+        `read` and `write` wait for up to `patience` seconds for a server that went away. Opening waits only
+        for one that is there, and starts or recovers: where nobody answers, the address may be wrong.
         """
         address = Address.parse(url)
         history = cls(connect(address, lock_timeout), address.place, patience=patience)
         with _closed_on_error(history):
-            history._prepare(address)
+            persevere(lambda: history._prepare(address), patience, RecoveringError)
         return history
 
     @classmethod
@@ -125,11 +126,13 @@ class History:
         if address.file is not None:
             # A file is empty while its first transaction, which makes the tables, is under way.
             return address.file.exists() and address.file.stat().st_size > 0
-        with (
-            History(connect(address, read_only=True), address.place) as history,
-            history.reading() as connection,
-        ):
-            return revision_of(connection) is not None
+        with History(connect(address, read_only=True), address.place) as history:
+
+            def look() -> bool:
+                with history.reading() as connection:
+                    return revision_of(connection) is not None
+
+            return persevere(look, history._patience, RecoveringError)
 
     @classmethod
     def open_temporary(cls) -> Self:

@@ -41,6 +41,10 @@ class PassingError(HistoryError):
     """
 
 
+class RecoveringError(PassingError):
+    """The server is there, and takes connections as soon as it has started or recovered."""
+
+
 def no_history(place: str) -> HistoryError:
     """Returns the error that says that no harvest has begun a history at this place."""
     return HistoryError(f"there is no history at {place} yet: the first harvest begins it")
@@ -70,7 +74,10 @@ def history_error(error: Exception, place: str) -> HistoryError:
         form, passing = _of_postgresql(error, cause.sqlstate, said)
     else:
         form = _of_sqlite(getattr(cause, "sqlite_errorcode", None))
-    return (PassingError if passing else HistoryError)(form.format(place=place, said=said))
+    kind: type[HistoryError] = PassingError if passing else HistoryError
+    if passing and _RECOVERING.search(said):
+        kind, form = RecoveringError, _RECOVERS
+    return kind(form.format(place=place, said=said))
 
 
 _UNREADABLE: Final = (
@@ -118,6 +125,14 @@ def _of_sqlite(code: int | None) -> str:
 _SERVER_AWAY: Final = (
     "the history {place} cannot be reached ({said}); nothing recorded was lost;"
     " make sure that its server runs and can be reached from here, and run again"
+)
+_RECOVERING: Final = re.compile(
+    "database system is (starting up|shutting down|in recovery mode|not yet accepting connections)"
+)
+"""What PostgreSQL says while it starts (57P03). To psycopg a connection that fails has no SQLSTATE."""
+_RECOVERS: Final = (
+    "the history {place} waits for its server, which starts or recovers ({said}); nothing recorded was lost;"
+    " where that lasts, look into the server's log, and run again"
 )
 _LOGIN: Final = (
     "the history {place} refuses the login ({said}); nothing was changed;"

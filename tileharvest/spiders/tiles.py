@@ -520,7 +520,11 @@ class TileSpider(Spider, HeldSpider):
             _question(request).place: (failure, request) for failure, request in await work.given_up()
         }
         missed = []
-        for place in await self.harvest.without_result(given_up):
+        without = await self.harvest.without_result(given_up)
+        for place in (await self.harvest.answered(given_up)).difference(without):
+            # Another attempt at it has come to its end since.
+            work.take_up(given_up[place][0])
+        for place in without:
             failure, request = given_up[place]
             if _question(request).once_more:
                 await self.harvest.keep(TileResult(*place, Outcome.FAILED, reason=failure.reason))

@@ -106,7 +106,11 @@ def place(tile: Tile) -> str:
 
 @contextmanager
 def serving(
-    world: World, only: Collection[str] = (), ancestors: Collection[str] = (), **limits: Any
+    world: World,
+    only: Collection[str] = (),
+    ancestors: Collection[str] = (),
+    most_filmed: int = 0,
+    **limits: Any,
 ) -> Iterator[Client]:
     """The world's viewer on a free port, wired as the command does it; gone when the block ends."""
     settings = Settings(
@@ -122,6 +126,7 @@ def serving(
             only,
             areas_file(settings),
             ancestors,
+            most_filmed,
         ) as application,
         running(application, **limits) as client,
     ):

@@ -48,6 +48,7 @@ OTHERS = [
     "composed/{tile}/{day}.png",
     "before/{day}/{day}.jpg",
     "ground/{day}.jpg",
+    "film.webp",
     "pixels",
 ]
 BY_NAME = {"zooms", "tiles", "composed", "depth", "counts"}

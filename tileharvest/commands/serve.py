@@ -12,6 +12,7 @@ from scrapy.utils.log import configure_logging
 
 from tileharvest.commands.map_command import ProjectCommand
 from tileharvest.commands.terminal import say, write_line
+from tileharvest.errors import ConfigurationError
 from tileharvest.history.settings import open_history_if_any
 from tileharvest.maps.settings import areas_file, data_folder, maps_file
 from tileharvest.queue.settings import workers_on
@@ -54,6 +55,14 @@ class Command(ProjectCommand, ScrapyCommand):
             default=HOST,
             help="0.0.0.0: for everyone (default: 127.0.0.1, this computer alone)",
         )
+        parser.add_argument(
+            "--films",
+            type=int,
+            metavar="TILES",
+            default=0,
+            help="make films, for browsers that cannot, of at most so many tiles of the deepest zoom"
+            " (default: none)",
+        )
         add_site_options(parser)
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
@@ -62,7 +71,9 @@ class Command(ProjectCommand, ScrapyCommand):
 
         configure_logging(self.settings)
         port = parse_port(opts.port)
-        with viewer_of(settings, args, opts.frame_ancestors) as application:
+        if opts.films < 0:
+            raise ConfigurationError(f"--films {opts.films} cannot be: write a number of tiles, such as 400")
+        with viewer_of(settings, args, opts.frame_ancestors, opts.films) as application:
             relax_garbage_collection(settings)
             serve(application, opts.host, port, lambda found: announce(found, opts.host), opts.allow_host)
 
@@ -88,7 +99,7 @@ def add_site_options(parser: argparse.ArgumentParser) -> None:
 
 @contextmanager
 def viewer_of(
-    settings: BaseSettings, names: Sequence[str], ancestors: Sequence[str] = ()
+    settings: BaseSettings, names: Sequence[str], ancestors: Sequence[str] = (), most_filmed: int = 0
 ) -> Iterator[Application]:
     """Makes the viewer of these maps, or of all, and closes it when the block ends. Raises
     TileHarvestError."""
@@ -103,6 +114,7 @@ def viewer_of(
         names,
         areas_file(settings),
         ancestors,
+        most_filmed,
     ) as application:
         yield application
 

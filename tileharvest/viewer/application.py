@@ -21,6 +21,7 @@ from tileharvest.viewer import api
 from tileharvest.viewer.areas import area_story, list_areas
 from tileharvest.viewer.composed_pictures import composed_picture
 from tileharvest.viewer.feeds import FEEDS, feed
+from tileharvest.viewer.films import film
 from tileharvest.viewer.frames import framed
 from tileharvest.viewer.ground_replies import ground_picture, picture_days, pixel_story
 from tileharvest.viewer.page_files import INDEX
@@ -76,6 +77,9 @@ cores the last of so many pictures comes after two seconds, or a minute where al
 _LONG_THREADS: Final = 1
 _LONG_WAITING: Final = 16
 """Of questions that take up to seconds over a million versions, so the last one waits for half a minute."""
+_FILM_THREADS: Final = 1
+_FILMS_WAITING: Final = 4
+"""Each takes up to a minute."""
 _FORM: Final = "answer 1"
 """Another number for each other form of an answer: the cache outlives the program."""
 
@@ -102,19 +106,22 @@ class Application:
         page: Mapping[str, PageFile],
         cache: DiskCache,
         ancestors: tuple[str, ...] = (),
+        most_filmed: int = 0,
     ) -> None:
         """`cache` keeps the answers to long questions about harvests that have ended. `ancestors` are the
-        sites that may show the page in a frame."""
+        sites that may show the page in a frame. Films are made of `most_filmed` tiles at most."""
         self._served = served
         self._store = store
         self._composer = composer
         self._page = page
         self._cache = cache
         self._ancestors = ancestors
+        self._most_filmed = most_filmed
         self._questions = ThreadPoolExecutor(_QUESTION_THREADS, "history")
         self._images = ThreadPoolExecutor(_IMAGE_THREADS, "images")
         self._long_questions = WorkQueue("long-questions", _LONG_THREADS, _LONG_WAITING)
         self._composing = WorkQueue("composing", _COMPOSING_THREADS, _COMPOSING_WAITING)
+        self._filming = WorkQueue("films", _FILM_THREADS, _FILMS_WAITING)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Raises nothing but CancelledError."""
@@ -134,7 +141,7 @@ class Application:
         self._composer.stop()
         for threads in (self._questions, self._images):
             threads.shutdown(wait=False, cancel_futures=True)
-        for queue in (self._long_questions, self._composing):
+        for queue in (self._long_questions, self._composing, self._filming):
             queue.close()
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -169,6 +176,8 @@ class Application:
                 return await self._composing.run(lambda: self._picture(names, request))
             case [name, "before", _, _] | [name, "ground", _]:
                 return await self._composing.run(lambda: self._ground_picture(name, parts[2:], request))
+            case [name, "film.webp"]:
+                return await self._filming.run(lambda: self._film(name, request))
             case [name, "pixels"]:
                 return await self._pixels(name, request)
             case [name, form] if form in FEEDS:
@@ -240,6 +249,23 @@ class Application:
             # For a browser, a picture that is not there would be an error to be told of.
             return reply(b"", {"Cache-Control": AFTER_ASKING}, HTTPStatus.NO_CONTENT)
         return tagged(body, tag_of(body), _PICTURE, request, None)
+
+    def _film(self, name: str, request: web.BaseRequest) -> web.Response:
+        query = _query(request)
+
+        def make() -> bytes:
+            return film(
+                self._served,
+                self._store,
+                name,
+                query,
+                self._most_filmed,
+                lambda: request.transport is not None,
+            )
+
+        asked = ("film", self._most_filmed, *map(list, sorted(query)))
+        body = self.remembered(name, asked, make)
+        return tagged(body, tag_of(body), {**_PICTURE, "Content-Type": "image/webp"}, request, None)
 
     async def _shared(self, names: Sequence[str], request: web.BaseRequest) -> web.Response:
         if len(names) != 3:
@@ -379,7 +405,9 @@ def _question(parts: Sequence[str]) -> tuple[Question, Sequence[str]]:
         case [name, question] if question in api.OF_LAYERS:
             return api.OF_LAYERS[question], (name,)
     there = ", ".join([*api.OF_LAYERS, *api.LONG, *FEEDS])
-    raise unknown(f"of a map can be asked: areas, before, composed, ground, harvests, pixels, tiles, {there}")
+    raise unknown(
+        f"of a map can be asked: areas, before, composed, film.webp, ground, harvests, pixels, tiles, {there}"
+    )
 
 
 def _query(request: web.BaseRequest) -> list[tuple[str, str]]:

@@ -95,10 +95,12 @@ def viewer(
     only: Collection[str] = (),
     areas_file: Path | None = None,
     ancestors: Collection[str] = (),
+    most_filmed: int = 0,
 ) -> Iterator[Application]:
     """Puts an application together that only reads, and closes it when the block ends.
 
-    What takes long to make is kept in `cache`. `ancestors` are the sites of `--frame-ancestors`.
+    What takes long to make is kept in `cache`. `ancestors` are the sites of `--frame-ancestors`,
+    and `most_filmed` the tiles of `--films`.
 
     `open_history` returns None while there is no history. `workers` returns how many harvest a map now.
     `only` names the maps to serve; without names all are served. Raises ConfigurationError for wrong names or
@@ -106,7 +108,8 @@ def viewer(
     """
     with closing(ServedMaps(maps_file, open_history, workers, only, areas_file=areas_file)) as served:
         sites = parse_ancestors(ancestors)
-        application = Application(served, store, Composer(store, cache), page_files(), cache, sites)
+        composer = Composer(store, cache)
+        application = Application(served, store, composer, page_files(), cache, sites, most_filmed)
         try:
             yield application
         finally:

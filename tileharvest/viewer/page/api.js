@@ -194,6 +194,19 @@ export function groundAddress(map, layer, day, ground) {
 }
 
 /**
+ * A film that the server makes, for browsers that cannot.
+ * @param {string} map @param {string} layer @param {Ground} ground @param {AbortSignal} signal
+ * @returns {Promise<Blob>} an animated WebP
+ */
+export async function film(map, layer, ground, signal) {
+  const query = new URLSearchParams({ layer, ...corners(ground) });
+  const response = await fetch(`${BASE}/maps/${encodeURIComponent(map)}/film.webp?${query}`, { signal });
+  if (response.ok) return response.blob();
+  const answer = await response.json().catch(() => ({ error: response.statusText }));
+  throw new ApiError(answer.error, response.status);
+}
+
+/**
  * @param {string} map @param {string} layer @param {string} form `atom` or `ics` @param {string} language
  * @param {Ground | null} ground null: everywhere
  */

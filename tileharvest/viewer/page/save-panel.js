@@ -1,4 +1,5 @@
 /** Save what is in view: a picture of the day on the screen, of two days beside each other, and a film. */
+import * as api from "./api.js";
 import { dayInWords } from "./days.js";
 import { element } from "./dom.js";
 import { groundOf } from "./grid.js";
@@ -98,7 +99,12 @@ async function saveFilm(view, days, signal, tell) {
   // Encoders want even edges.
   const size = { width: part.width & ~1, height: part.height & ~1 };
   const config = await configOf(size);
-  if (config === null) throw new Error(text("saveNoFilm"));
+  if (config === null) {
+    const { outline, layer } = view;
+    if (!api.film) throw new Error(text("saveNoFilm"));
+    const body = await api.film(outline.name, layer.name, part.ground, signal);
+    return download(body, `${outline.name}-${days[0]}-${days[days.length - 1]}.webp`);
+  }
   const { webmOf } = await import("./webm.js");
   /** @type {import("./webm.js").Chunk[]} */
   const chunks = [];

@@ -152,6 +152,7 @@ export const feedAddress = () => "";
 export const groundFeedAddress = () => "";
 export const areas = async () => [];
 export const places = async () => [];
+export const film = null;
 export const heat = refuse;
 export const area = refuse;
 export const harvests = refuse;

@@ -1,0 +1,110 @@
+"""Films that the server makes of a rectangle, for browsers that cannot."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from PIL import Image
+
+from tests.viewer.asking import serving
+from tests.viewer.building import (
+    BLUE,
+    DAY_LAYER,
+    FIRST,
+    GREEN,
+    MAP,
+    RED,
+    SECOND,
+    THIRD,
+    World,
+    picture,
+    square,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.viewer.asking import Client, Reply
+
+FILM = f"/api/v1/maps/{MAP}/film.webp"
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    """Green; the tile at the upper right turns blue, and then red."""
+    world = World(tmp_path_factory.mktemp("world"))
+    tiles = square(0, 2, -1, -1)
+    world.harvest(FIRST, dict.fromkeys(tiles, picture(GREEN)))
+    world.harvest(SECOND, {max(tiles): picture(BLUE)})
+    world.harvest(THIRD, {max(tiles): picture(RED)})
+    return world
+
+
+@pytest.fixture(scope="module")
+def client(world: World) -> Iterator[Client]:
+    with serving(world, most_filmed=4) as running:
+        yield running
+
+
+def film(client: Client, **query: Any) -> Reply:
+    return client.get(FILM, {"layer": DAY_LAYER, "ground": "-2,-2,2,2", **query})
+
+
+def colours(body: bytes) -> list[tuple[int, ...]]:
+    """Of the upper right tile at the end of each day, in a film of 960 x 960 that shows 128 pixels of map."""
+    found = []
+    with Image.open(io.BytesIO(body)) as opened:
+        for number in range(opened.n_frames):
+            opened.seek(number)
+            opened.load()
+            pixel = opened.convert("RGB").getpixel((480 + 32, 480 - 32))
+            assert isinstance(pixel, tuple)
+            found.append(pixel)
+    return found
+
+
+def is_near(colour: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    return max(abs(one - two) for one, two in zip(colour, other, strict=False)) <= 12
+
+
+def test_a_film_shows_a_rectangle_through_time(client: Client) -> None:
+    reply = film(client)
+    assert (reply.status, reply.headers["Content-Type"]) == (200, "image/webp")
+    shown = colours(reply.body)
+    assert is_near(shown[0], GREEN)
+    assert any(is_near(colour, BLUE) for colour in shown)
+    assert is_near(shown[-1], RED)
+    again = client.get(FILM, {"layer": DAY_LAYER, "ground": "-2,-2,2,2"}, if_none_match=reply.headers["ETag"])
+    assert again.status == 304
+
+
+def test_a_film_may_be_of_some_days(client: Client) -> None:
+    shown = colours(film(client, **{"from": SECOND, "to": SECOND}).body)
+    assert all(is_near(colour, BLUE) for colour in shown)
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "words"),
+    [
+        ({"ground": "-4,-4,4,4"}, 400, "this rectangle has 16 tiles, and films here have 4 at most"),
+        ({"ground": "900,900,902,902"}, 400, "nothing was there in this area"),
+        ({"from": THIRD, "to": FIRST}, 400, "the history begins on"),
+        ({"layer": "none"}, 404, "none"),
+    ],
+)
+def test_what_cannot_be_filmed_is_said(
+    client: Client, query: dict[str, Any], status: int, words: str
+) -> None:
+    reply = film(client, **query)
+    assert reply.status == status
+    assert words in json.loads(reply.body)["error"]
+
+
+def test_a_viewer_makes_no_films_unless_somebody_says_so(world: World) -> None:
+    with serving(world) as client:
+        reply = film(client)
+    assert reply.status == 403
+    assert "scrapy serve --films" in json.loads(reply.body)["error"]

@@ -1,0 +1,100 @@
+"""Films that the viewer makes, for browsers that cannot make their own."""
+
+from __future__ import annotations
+
+import tempfile
+from http import HTTPStatus
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from tileharvest.errors import ConfigurationError
+from tileharvest.export.excerpt import Excerpt
+from tileharvest.export.film import FilmStyle, film_of, write_film
+from tileharvest.viewer.parameters import Parameters
+from tileharvest.viewer.rectangles import RECTANGLE, ground_in
+from tileharvest.viewer.replies import RefusedError, unknown, wrong
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tileharvest.store.port import TileStore
+    from tileharvest.viewer.api import Query
+    from tileharvest.viewer.served_maps import ServedMaps
+
+MOST_FRAMES: Final = 366
+"""A year of days; a film of them takes about a minute."""
+_WIDTH: Final = 960
+"""Pixels."""
+_HEIGHT: Final = (64, 960)
+"""Pixels, at least and at most."""
+
+
+def film(
+    served: ServedMaps,
+    store: TileStore,
+    map_name: str,
+    query: Query,
+    most_tiles: int,
+    is_awaited: Callable[[], bool],
+) -> bytes:
+    """Returns an animated WebP of a rectangle through time. Raises RefusedError.
+
+    The rectangle may have so many tiles of the deepest zoom. It ends, and is refused, once it is not awaited.
+    """
+    parameters = Parameters(query, ("layer",), (*RECTANGLE, "from", "to"))
+    history, outline, layer = served.layer(map_name, parameters.text("layer"))
+    if most_tiles == 0:
+        raise RefusedError(
+            HTTPStatus.FORBIDDEN,
+            "this viewer makes no films: `scrapy serve --films 400` lets it, and `scrapy film` makes one",
+        )
+    if not layer.zooms:
+        raise unknown("nothing was ever recorded in this layer")
+    first = parameters.day("from") if "from" in parameters else outline.days[0]
+    last = parameters.day("to") if "to" in parameters else outline.days[-1]
+    if not outline.days[0] <= first <= last:
+        raise wrong(f"a film from {first} to {last} cannot be: the history begins on {outline.days[0]}")
+    ground = ground_in(parameters, layer.described(last), outline.renderer)
+    if ground is None:
+        raise wrong("a rectangle is missing: give 'ground' or 'area'")
+    tiles = ground.tiles(max(layer.zooms), layer.factor)
+    # Python's `len` cannot tell of more than 2^63 tiles.
+    if (number := len(tiles.columns) * len(tiles.rows)) > most_tiles:
+        raise wrong(
+            f"this rectangle has {number:,} tiles, and films here have {most_tiles:,} at most: come nearer"
+        )
+    height = round(_WIDTH * (ground.north - ground.south) / (ground.east - ground.west))
+    size = _WIDTH, min(max(_HEIGHT[0], height - height % 2), _HEIGHT[1])
+    excerpt = Excerpt(history, outline, layer, ground, first, last)
+    try:
+        made = film_of(excerpt, Path("film.webp"), FilmStyle(size))
+    except ConfigurationError as error:
+        raise wrong(str(error)) from None
+    if len(made.moments) > MOST_FRAMES:
+        raise wrong(
+            f"it changed here on {len(made.moments)} days, and films here have {MOST_FRAMES} at most: write"
+            " from= and to="
+        )
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "film.webp"
+        _, damaged = write_film(made, path, store, _Reader(is_awaited))
+        if damaged:
+            raise RefusedError(
+                HTTPStatus.INTERNAL_SERVER_ERROR,
+                "an image of this rectangle is missing or damaged: `scrapy verify` names it",
+            )
+        return path.read_bytes()
+
+
+class _Reader:
+    """Ends a film for which nobody waits any more."""
+
+    def __init__(self, is_awaited: Callable[[], bool]) -> None:
+        self._is_awaited = is_awaited
+
+    def expects(self, parts: int) -> None:
+        """A film may have any number of frames."""
+
+    def passed(self, parts: int = 1) -> None:
+        if not self._is_awaited():
+            raise RefusedError(HTTPStatus.REQUEST_TIMEOUT, "nobody waits for this film any more")

@@ -52,6 +52,37 @@ def test_events_are_told_with_pictures_and_lead_to_both_days(open_coast: Screen)
     screen.await_look(day=DAYS[3], mode="swipe", **{"with": DAYS[2]})
 
 
+def test_what_is_new_has_an_address_of_its_own(screen: Screen) -> None:
+    screen.open(map=ANTWORLD, new="day", day=DAYS[1])
+    expect(panel(screen).get_by_role("heading", name="What is new")).to_be_visible()
+    expect(panel(screen).get_by_label("Period")).to_have_value("day")
+    panel(screen).get_by_label("Period").select_option("month")
+    screen.await_look(new="month")
+    screen.page.keyboard.press("Escape")
+    expect(panel(screen)).to_be_hidden()
+    screen.page.wait_for_function("() => !location.hash.includes('new=')")
+    screen.page.get_by_role("button", name="What is new").click()
+    screen.await_look(new="month")
+    # A link to the map alone shows the map alone.
+    screen.page.evaluate("(hash) => { location.hash = hash; }", f"#map={ANTWORLD}&day={DAYS[3]}")
+    expect(panel(screen)).to_be_hidden()
+
+
+def test_a_link_with_another_period_says_so(screen: Screen) -> None:
+    screen.open(map=ANTWORLD, new="century")
+    expect(screen.part("link-notice")).to_contain_text("“century” in the link is no period.")
+    expect(panel(screen)).to_be_hidden()
+
+
+def test_another_panel_takes_the_place_of_what_is_new(open_coast: Screen) -> None:
+    screen = open_coast
+    screen.part("events-switch").click()
+    screen.await_look(new="month")
+    screen.part("map").press("Enter")
+    expect(panel(screen)).to_contain_text("Tile 0_")
+    screen.page.wait_for_function("() => !location.hash.includes('new=')")
+
+
 def test_the_period_and_the_view_choose_what_is_told(open_coast: Screen) -> None:
     screen = open_coast
     screen.page.get_by_role("button", name="What is new").click()

@@ -24,51 +24,60 @@ export class Answers {
     this.state = state;
     this.panel = panel;
     this.view = view;
-    /** @type {import("./events-panel.js").Span} */
-    this.span = "month";
     this.inView = false;
     /** @type {string | null} the newest day of the map that this person had seen before */
     this.before = null;
     /** Ends what is being drawn or told. */
     this.asking = new AbortController();
-    part("events-switch").addEventListener("click", () => this.#showEvents());
+    part("events-switch").addEventListener("click", () => {
+      this.state.set({ news: this.before === null ? "month" : "visit" });
+    });
     part("pixels-switch").addEventListener("click", () => this.#askPixels());
   }
 
   /** A map has been opened. @param {LayerView} view */
   opened({ outline }) {
     this.before = seenBefore(outline.name, outline.lastDay);
-    this.span = this.before === null ? "month" : "visit";
   }
 
   /** @param {Set<string>} changed of the state */
   follow(changed) {
     if (changed.has("layer") || changed.has("heat")) this.asking.abort();
+    const { news } = this.state.look;
     const inView = this.inView && ["x", "z", "zoom"].some((key) => changed.has(key));
-    if (this.panel.isOpen("events") && (inView || (this.span === "day" && changed.has("day")))) this.#showEvents();
+    if (changed.has("news") || inView || (news === "day" && changed.has("day"))) this.#showEvents();
   }
 
   /** Fill in again what is words. */
   speak() {
-    if (this.panel.isOpen("events")) this.#showEvents();
+    this.#showEvents();
   }
 
   /** The panel has been closed. */
   closed() {
     this.asking.abort();
+    this.state.set({ news: null });
   }
 
+  /** Tell what is new where the state says so, and only there. */
   async #showEvents() {
+    if (this.state.look.news === null) {
+      this.panel.close("events");
+      return;
+    }
     const { eventsPanel } = await import("./events-panel.js");
     const view = this.view();
-    if (view === null) return;
     const { look } = this.state;
+    if (view === null || look.news === null) return;
     this.asking.abort();
-    const { span, inView, before } = this;
+    const { inView, before } = this;
+    // Who has never seen the map has no last visit.
+    const span = look.news === "visit" && before === null ? "month" : look.news;
     const day = view.outline.within(look.day ?? view.outline.lastDay);
     this.panel.open("events", text("eventsTitle"), eventsPanel(view, { span, inView, day, before }, (change) => {
-      Object.assign(this, change);
-      this.#showEvents();
+      this.inView = change.inView ?? this.inView;
+      if (change.span) this.state.set({ news: change.span });
+      else this.#showEvents();
     }, ({ first, last, before: other, ground: [west, south, east, north], area }) => {
       const { place } = view.spot({ x: (west + east) / 2, y: (south + north) / 2 });
       const zoom = view.screen.zoomFor({ west, south, east, north }) ?? area.zoom;
@@ -80,6 +89,7 @@ export class Answers {
     const { pixelsQuestion } = await import("./pixels-panel.js");
     const view = this.view();
     if (view === null) return;
+    this.state.set({ news: null });
     const { signal } = this.#anew();
     view.mark(null);
     this.panel.open("pixels", text("pixelsTitle"), pixelsQuestion(view, (corners) => {

@@ -187,6 +187,17 @@ export function beforeAddress(map, layer, { before, last, ground: [west, south, 
   return `${BASE}/maps/${encodeURIComponent(map)}/before/${before}/${last}.jpg?${query}`;
 }
 
+/**
+ * The address of a place that shows other sites a picture of it, and leads to it.
+ * @param {string} map @param {string} layer @param {string[]} days one, or an earlier and a later one
+ * @param {{x: number, z: number, zoom: number}} place @param {string} language
+ * @returns {string | null} null: there is no server that has one
+ */
+export function sharedAddress(map, layer, days, { x, z, zoom }, language) {
+  const query = new URLSearchParams(language === "en" ? { layer } : { layer, language });
+  return `s/${encodeURIComponent(map)}/${days.join("..")}/${x},${z},${zoom}?${query}`;
+}
+
 /** @param {string} map @param {string} layer @param {string} day @param {Ground} ground @returns {string} of its picture */
 export function groundAddress(map, layer, day, ground) {
   const query = new URLSearchParams({ layer, ...corners(ground) });

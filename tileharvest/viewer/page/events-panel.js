@@ -7,7 +7,7 @@ import { language, text } from "./text.js";
 const DAY = 24 * 60 * 60 * 1000;
 
 /**
- * @typedef {"visit" | "day" | "week" | "month"} Span
+ * @typedef {import("./state.js").Span} Span
  * @typedef {{from: string, to: string}} Period both days included
  */
 

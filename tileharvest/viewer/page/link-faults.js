@@ -50,7 +50,9 @@ export function checkedLook(read, unread, outline) {
       if (!("with" in unread)) add("linkNoOther", { shown: other }, []);
     }
   }
-  if ("heat" in unread) add("linkNoPeriod", { text: unread.heat }, []);
+  for (const name of ["heat", "new"]) {
+    if (name in unread) add("linkNoPeriod", { text: unread[name] }, []);
+  }
   const lost = ["x", "z", "zoom"].filter((name) => name in unread);
   if (lost.length > 0) {
     add("linkNoPlace", { text: lost.map((name) => `${name}=${unread[name]}`).join(", ") }, []);

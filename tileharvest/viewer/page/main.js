@@ -65,7 +65,7 @@ async function showMap(hash) {
   const read = readHash(hash);
   const mayBeLink = hash.length > 1 && Object.keys(read).length === 0 && Object.keys(unreadIn(hash)).length === 0;
   // A link of the map's own page says nothing of maps and days: those on the screen stay.
-  const { map: shownMap, day, other, mode, heat } = state.look;
+  const { map: shownMap, day, other, mode, heat, news } = state.look;
   const harvested = maps.filter((map) => map.days > 0);
   const wantedMap = mayBeLink ? shownMap : read.map;
   const known = maps.find(({ name }) => name === wantedMap);
@@ -86,7 +86,7 @@ async function showMap(hash) {
   if (hash !== address) return;
   const place = mayBeLink ? placeOfLink(hash, outline) : null;
   const { look: wanted, faults } = place !== null
-    ? { look: { day, other, mode, heat, ...place }, faults: [] }
+    ? { look: { day, other, mode, heat, news, ...place }, faults: [] }
     : checkedLook(read, unreadIn(hash), outline);
   const look = { ...NOTHING, ...wanted, map: map.name };
   look.layer = outline.layer(look.layer).name;

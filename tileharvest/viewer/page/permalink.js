@@ -17,6 +17,8 @@ const COORDINATE = /^-?\d{1,9}(\.\d+)?$/;
 /** Between two zooms where a map was fitted into the screen, or where tiles nest by more than two. */
 const ZOOM = /^-?\d{1,2}(\.\d{1,2})?$/;
 const FINEST = 1e6; // Parts of a block, or of a degree, which is a tenth of a metre.
+/** @type {import("./state.js").Span[]} */
+const SPANS = ["visit", "day", "week", "month"];
 /** @type {Mode[]} */
 export const MODES = ["one", "lens", "swipe", "side", "onion", "difference"];
 
@@ -24,10 +26,10 @@ export const MODES = ["one", "lens", "swipe", "side", "onion", "difference"];
  * @param {Partial<Look>} look what is missing, null or usual is left out
  * @returns {string} such as `#map=antworld&layer=world-lighting&day=2021-02-16&x=-220&z=-89&zoom=-2`
  */
-export function writeHash({ map, layer, day, x, z, zoom, mode, other, heat }) {
+export function writeHash({ map, layer, day, x, z, zoom, mode, other, heat, news }) {
   const range = heat ? `${heat.after}..${heat.until}` : null;
   const shown = mode === "one" ? null : mode;
-  const values = { map, layer, day, x: rounded(x), z: rounded(z), zoom, mode: shown, with: other, heat: range };
+  const values = { map, layer, day, x: rounded(x), z: rounded(z), zoom, mode: shown, with: other, heat: range, new: news };
   const written = new URLSearchParams();
   for (const [key, value] of Object.entries(values)) {
     if (value !== null && value !== undefined) written.set(key, String(value));
@@ -53,6 +55,7 @@ export function readHash(hash) {
     other: dayIn(read.get("with")),
     mode: modeIn(read.get("mode")),
     heat: rangeIn(read.get("heat")),
+    news: SPANS.find((span) => span === read.get("new")) ?? null,
     ...place,
     zoom: zoomIn(read.get("zoom")),
   };
@@ -67,7 +70,8 @@ export function readHash(hash) {
 export function unreadIn(hash) {
   const said = new URLSearchParams(hash.slice(hash.indexOf("#") + 1));
   const read = readHash(hash);
-  const parts = { day: read.day, with: read.other, mode: read.mode, heat: read.heat, x: read.x, z: read.z, zoom: read.zoom };
+  const { day, mode, heat, x, z, zoom } = read;
+  const parts = { day, with: read.other, mode, heat, new: read.news, x, z, zoom };
   return Object.fromEntries(Object.entries(parts).flatMap(([name, value]) => {
     const text = said.get(name);
     return text !== null && value === undefined ? [[name, text]] : [];

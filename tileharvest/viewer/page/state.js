@@ -1,6 +1,7 @@
 /**
  * What the page shows, in one place.
  *
+ * @typedef {"visit" | "day" | "week" | "month"} Span of what is new: since the last visit, or of the day that is shown
  * @typedef {"one" | "lens" | "swipe" | "side" | "onion" | "difference"} Mode
  * @typedef {{after: string, until: string}} Range days; what changed on `after` itself does not count
  * @typedef {object} Look
@@ -10,6 +11,7 @@
  * @property {string | null} other the day compared with
  * @property {Mode} mode
  * @property {Range | null} heat
+ * @property {Span | null} news of what the panel tells what is new; null: it does not
  * @property {number | null} x the world's X in the middle of the screen; null: nobody has chosen a place
  * @property {number | null} z
  * @property {number | null} zoom 0 is the deepest level
@@ -17,7 +19,7 @@
 
 /** @type {Look} */
 export const NOTHING = {
-  map: null, layer: null, day: null, other: null, mode: "one", heat: null, x: null, z: null, zoom: null,
+  map: null, layer: null, day: null, other: null, mode: "one", heat: null, news: null, x: null, z: null, zoom: null,
 };
 
 export class State {

@@ -9,7 +9,7 @@ import { Outline } from "./outline.js";
 import { Panel } from "./panel.js";
 import { writeHash } from "./permalink.js";
 import { PlaceBox } from "./place-box.js";
-import { text } from "./text.js";
+import { language, text } from "./text.js";
 import { TimeBar } from "./time-bar.js";
 
 const PATIENCE = 150; // Milliseconds after the last movement until what is in view is counted.
@@ -78,6 +78,7 @@ export class TimeMachine {
 
   /** Show nothing until another map is opened. */
   leave() {
+    this.panel.close();
     this.view?.remove();
     this.view = null;
     this.time.days = []; // Of the next map the whole time is shown.
@@ -287,6 +288,7 @@ export class TimeMachine {
     }
     const { heatPanel } = await import("./heat.js");
     if (this.view !== view || this.state.look.heat !== heat) return;
+    this.state.set({ news: null });
     this.panel.open("heat", text("heatTitle"), heatPanel(
       view.outline, view.layer.name, heat, (range) => this.state.set({ heat: range }),
       (tile) => {
@@ -302,6 +304,7 @@ export class TimeMachine {
   async #tellStory(tile) {
     const { view } = this;
     if (view === null) return;
+    this.state.set({ news: null });
     view.mark(tile);
     const { outline, layer, description } = view;
     const { storyPanel } = await import("./story.js");
@@ -330,11 +333,20 @@ export class TimeMachine {
     }
   }
 
-  /** @returns {string} an address that shows the same next year: it names the day, and the place */
+  /**
+   * @returns {string} an address that shows the same next year: it names the day, and the place. One that shows a
+   *   picture where it is pasted, if there is such a one of what is on the screen
+   */
   #link() {
     const { view } = this;
-    const look = view === null ? this.state.look : { ...this.state.look, ...view.place, day: this.#day(view) };
-    return location.href.split("#", 1)[0] + writeHash(look);
+    const here = location.href.split("#", 1)[0];
+    if (view === null) return here + writeHash(this.state.look);
+    const look = { ...this.state.look, ...view.place, day: this.#day(view) };
+    const { mode, day, other, heat, news } = look;
+    const days = mode === "one" ? [day] : mode === "swipe" && other !== null && other < day ? [other, day] : [];
+    const shared = days.length > 0 && heat === null && news === null
+      ? api.sharedAddress(view.outline.name, view.layer.name, days, view.place, language()) : null;
+    return shared === null ? here + writeHash(look) : new URL(shared, here).href;
   }
 
   /** Prepare the next steps. */

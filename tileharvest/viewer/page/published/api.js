@@ -147,6 +147,7 @@ export function beforeAddress() {
 // What a server is asked for. The page offers none of it where there is no server.
 export const composedAddress = () => "";
 export const groundAddress = () => "";
+export const sharedAddress = () => null;
 export const areaPicture = () => "";
 export const feedAddress = () => "";
 export const groundFeedAddress = () => "";

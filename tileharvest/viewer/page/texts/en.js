@@ -166,7 +166,7 @@ export default {
   linkNoMode: "“{text}” in the link is no way to look. There are:",
   linkNoOther: "The link compares two days but names only one. The other one shown is {shown}.",
   linkOneDay: "The link compares two days, but the map was harvested on one day only.",
-  linkNoPeriod: "“{text}” in the link is no period of a heat map.",
+  linkNoPeriod: "“{text}” in the link is no period.",
   linkNoPlace: "The link's place cannot be read: {text}.",
   linkUnknown: "{text} is no address of this page, nor of the map's own page.",
   close: "Close",

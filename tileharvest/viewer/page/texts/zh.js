@@ -166,7 +166,7 @@ export default {
   linkNoMode: "链接中的“{text}”不是查看方式。可选：",
   linkNoOther: "链接要比较两天，却只写了一天。现与 {shown} 比较。",
   linkOneDay: "链接要比较两天，但该地图只采集过一天。",
-  linkNoPeriod: "链接中的“{text}”不是热力图的时段。",
+  linkNoPeriod: "链接中的“{text}”不是时段。",
   linkNoPlace: "无法识别链接中的位置：{text}。",
   linkUnknown: "{text} 既不是本页的地址，也不是原地图页面的地址。",
   close: "关闭",

@@ -83,6 +83,19 @@ def test_another_panel_takes_the_place_of_what_is_new(open_coast: Screen) -> Non
     screen.page.wait_for_function("() => !location.hash.includes('new=')")
 
 
+def test_the_enter_key_ends_the_drawing_of_a_rectangle(open_coast: Screen) -> None:
+    screen = open_coast
+    screen.part("pixels-switch").click()
+    expect(screen.page.locator("#map.asking")).to_be_visible()
+    screen.part("map").press("Enter")
+    expect(panel(screen)).to_contain_text("Tile 0_")
+    expect(screen.page.locator("#map.asking")).to_have_count(0)
+    # The map can be pulled again.
+    before = screen.await_place()
+    screen.drag((300, 350), (340, 320))
+    screen.await_moved(before)
+
+
 def test_the_period_and_the_view_choose_what_is_told(open_coast: Screen) -> None:
     screen = open_coast
     screen.page.get_by_role("button", name="What is new").click()

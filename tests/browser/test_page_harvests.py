@@ -51,6 +51,17 @@ def column(table: Locator, head: str) -> list[str]:
     return [cell.inner_text() for cell in cells]
 
 
+def test_a_link_keeps_the_focus_when_the_page_looks_again(screen: Screen) -> None:
+    screen.page.clock.install()
+    screen.open_hash("#harvests")
+    link = screen.page.get_by_role("table").first.get_by_role("link").first
+    link.focus()
+    shown = screen.page.locator("#harvests-page table").first.element_handle()
+    screen.page.clock.run_for(15_000)
+    screen.page.wait_for_function("(table) => !table.isConnected", arg=shown)
+    expect(link).to_be_focused()
+
+
 @pytest.fixture(scope="module")
 def page_of_harvests(browser: Browser, viewer: Viewer) -> Iterator[Page]:
     """Opened once: the tests only look at it."""

@@ -53,7 +53,7 @@ export class Answers {
     this.#showEvents();
   }
 
-  /** The panel has been closed. */
+  /** The panel has been closed, or will tell something else. */
   closed() {
     this.asking.abort();
     this.state.set({ news: null });

@@ -42,8 +42,9 @@ export async function drawHarvests(maps) {
   const more = hidden > 0 ? text("harvestsMore", { n: hidden }) : found.length === 0 && words ? text("harvestsNoSuch") : "";
   const page = part("harvests-page");
   const search = maps.length > MOST_MAPS ? searchField(maps) : null;
-  // The field that is replaced may be written in at this moment.
+  // The field that is replaced may be written in at this moment, and a link may have the focus.
   const before = page.contains(document.activeElement) ? document.activeElement : null;
+  const href = before?.getAttribute("href");
   const at = before instanceof HTMLInputElement ? before.selectionStart : null;
   page.replaceChildren(...[
     element("h1", {}, text("harvestsTitle")), search && element("p", { class: "search" }, search), legend(),
@@ -52,6 +53,8 @@ export async function drawHarvests(maps) {
   if (search !== null && at !== null) {
     search.focus({ preventScroll: true });
     search.setSelectionRange(at, at);
+  } else if (href) {
+    page.querySelector(`a[href="${CSS.escape(href)}"]`)?.focus({ preventScroll: true });
   }
 }
 

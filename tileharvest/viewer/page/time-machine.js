@@ -304,7 +304,8 @@ export class TimeMachine {
   async #tellStory(tile) {
     const { view } = this;
     if (view === null) return;
-    this.state.set({ news: null });
+    // The Enter key asks for it also while a rectangle is to be drawn.
+    this.answers.closed();
     view.mark(tile);
     const { outline, layer, description } = view;
     const { storyPanel } = await import("./story.js");

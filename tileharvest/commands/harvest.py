@@ -387,9 +387,9 @@ class _Harvests:
                     write_outcomes(end.title, end.counts)
                 if end.ending is not None and end.exit_status is ExitStatus.DONE:
                     write_line(end.ending)
-        for end in ends[:_MOST_NAMED]:
-            if end.failures and end.exit_status is ExitStatus.FAILED_TILES:
-                say(end.why_failed)
+        failed = [end for end in ends if end.failures and end.exit_status is ExitStatus.FAILED_TILES]
+        for end in failed[:_MOST_NAMED]:
+            say(end.why_failed)
         stopped = [end for end in ends if end.is_stopped]
         if not stopped:
             return

@@ -23,6 +23,8 @@ COMMITS: Final = 2000
 TILES: Final = 5000
 _CHANGED: Final = 5
 """Tiles that each commit changes."""
+_LEAST: Final = 0.1
+"""Seconds besides start-up below which nothing is told: start-up alone takes as much more or less."""
 _START: Final = datetime(2018, 1, 1, 12, tzinfo=UTC)
 
 
@@ -57,8 +59,10 @@ def measure(folder: Path, console: Console, commits: int, tiles: int) -> dict[st
     table = Table("import", "commits", "tiles", "by", "seconds", "commits/s", "tiles/s", title="Git imports")
     for what, (days, changes, cost) in rows.items():
         for by, seconds in (("clock", cost.wall), ("CPU", cost.cpu)):
-            speeds = (f"{number / seconds:,.0f}" for number in (days, changes))
-            table.add_row(what, f"{days:,}", f"{changes:,}", by, f"{seconds:.1f}", *speeds)
+            figures = ["too few"] * 3
+            if seconds >= _LEAST:
+                figures = [f"{seconds:.1f}", *(f"{number / seconds:,.0f}" for number in (days, changes))]
+            table.add_row(what, f"{days:,}", f"{changes:,}", by, *figures)
     console.print(table)
     return {
         what: {"commits": days, "tiles": changes, **asdict(cost)}

@@ -45,6 +45,8 @@ _NO_JEKYLL: Final = ".nojekyll"
 """Tells GitHub Pages to send the files as they are."""
 _AT_ONCE: Final = 4
 """Threads that read and write images."""
+_MOST_REMEMBERED: Final = 200_000
+"""Images that are not looked for again: 20 MB."""
 _WAITING: Final = 64
 """Images that wait for a thread, so that their names alone are in the memory."""
 _OURS: Final = re.compile(
@@ -203,7 +205,13 @@ class PublishedFolder:
                 del waiting[one]
                 one.result()
 
+        known: set[str] = set()
+
         def name_image(sha1: str, extension: str) -> None:
+            if sha1 in known:
+                return
+            if len(known) < _MOST_REMEMBERED:
+                known.add(sha1)
             self._images.add(sha1)
             name = f"{sha1}.{extension}"
             if self._is_there(f"tiles/{sha1[:2]}/{name}") or name in waiting.values():

@@ -99,7 +99,7 @@ def test_every_request_names_the_program_and_a_contact(harvested: Harvested) -> 
 def test_of_a_forbidden_map_nothing_but_robots_txt_is_asked_for(harvested: Harvested) -> None:
     assert [line.path for line in harvested.wholly if line.agent == AGENT] == ["/robots.txt"]
     assert harvested.reports["wholly"]["exit_status"] == harvested.status == 5
-    (line,) = [line for line in harvested.stderr.splitlines() if "robots.txt forbids" in line]
+    (line,) = [line for line in harvested.stderr.splitlines() if "/robots.txt forbids" in line]
     assert "ask the owner" in line
     assert "Traceback" not in harvested.stderr
 

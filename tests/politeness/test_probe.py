@@ -137,6 +137,23 @@ def test_the_longer_gap_is_kept_from_request_to_request(delay: int, gap: int, ke
     assert [time - server.times[0] for time in server.times] == pytest.approx([0, kept, 2 * kept])
 
 
+@pytest.mark.parametrize("line", ["Crawl-delay: 61", "Crawl-delay: 1000000000", "Request-rate: 1/1h"])
+def test_a_site_that_wants_to_be_asked_less_than_once_a_minute_is_refused_at_once(line: str) -> None:
+    server = Server({CONFIG: configuration(), ROBOTS: forbidding("/x", line)})
+    with pytest.raises(
+        SiteError, match=r"wants [\d,]+ seconds between two requests, .* write delay = \d+ for"
+    ):
+        server.probed()
+    assert server.asked == [ROBOTS]
+
+
+def test_it_is_harvested_so_slowly_where_a_person_has_agreed() -> None:
+    server = Server({CONFIG: configuration(), ROBOTS: forbidding("/x", "Crawl-delay: 120")})
+    slow = MapDescription(name="mine", url=f"{SITE}/world/", delay=120)
+    site, _ = run_jumping(probe_politely(probe, slow, server.fetch))
+    assert [layer.name for layer in site.layers] == ["day"]
+
+
 def test_a_template_is_refused_before_anything_is_asked() -> None:
     server = Server({})
     template = MapDescription(name="mine", url=f"{SITE}/{{z}}/{{x}}/{{y}}.png")

@@ -13,10 +13,11 @@ from scrapy.downloadermiddlewares.redirect import RedirectMiddleware
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
 
+from tileharvest.maps.rates import NO_GAP
 from tileharvest.middlewares.diff import answer_of
 from tileharvest.politeness.neighbours import refused_network
 from tileharvest.politeness.outages import no_answer_in_words
-from tileharvest.politeness.robots import Robots, origin_of
+from tileharvest.politeness.robots import Robots, origin_of, too_slow
 from tileharvest.queue.requests import STATE, RequestState, question_of, state_of
 from tileharvest.scheduler.crawl import crawl_of
 
@@ -109,6 +110,10 @@ class TileRedirectMiddleware(RedirectMiddleware):
         if answer.status >= _FAILURES or answer.status == _TOO_MANY:
             return f"its robots.txt answers {answer.status}"
         found = Robots.of(origin, answer.body if answer.status == HTTPStatus.OK else b"")
+        assert crawl.harvest is not None
+        slow = too_slow(found.gap, crawl.harvest.description.gap or NO_GAP)
+        if slow is not None:
+            return f"its robots.txt {slow}"
         crawl.robots = crawl.robots.beside(found)
         if crawl.politeness is not None:
             crawl.politeness.obey(crawl.robots.gap)

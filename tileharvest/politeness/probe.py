@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from tileharvest.errors import ConfigurationError, SiteError
 from tileharvest.maps.rates import NO_GAP, Gap
 from tileharvest.maps.template import is_template
-from tileharvest.politeness.robots import NAME, Robots, origin_of
+from tileharvest.politeness.robots import NAME, Robots, origin_of, too_slow
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -87,7 +87,7 @@ async def probe_politely(
         for layer in site.layers:
             _check_rules(layer.host)
         return site, Robots()
-    guest = _Guest(fetch, description.name, gap)
+    guest = _Guest(fetch, description.name, gap, gap.at_least(description.gap or NO_GAP))
     if not is_template(description.url):
         # A template has no page: it is looked at without a request, and may be refused so.
         await guest.check(description.page, "the map's page")
@@ -115,11 +115,12 @@ def _check_rules(host: str) -> None:
 class _Guest:
     """Asks only for what is allowed, and slowly where that is wished."""
 
-    def __init__(self, fetch: Fetch, name: str, gap: Gap) -> None:
+    def __init__(self, fetch: Fetch, name: str, gap: Gap, own: Gap) -> None:
+        """`own` is the gap that a person has set for the map."""
         self.robots = Robots()
         self._fetch = fetch
         self._name = name
-        self._gap = gap
+        self._gap, self._own = gap, own
         self._known: set[str] = set()
         self._started = -inf
         """When the last request did, on the event loop's clock."""
@@ -149,7 +150,15 @@ class _Guest:
         origin = origin_of(url)
         if origin not in self._known:
             self._known.add(origin)
-            self.robots = self.robots.beside(await self._rules_of(origin))
+            rules = await self._rules_of(origin)
+            slow = too_slow(rules.gap, self._own)
+            if slow is not None:
+                raise SiteError(
+                    f"{origin}/robots.txt {slow}, and nothing else was asked for: write"
+                    f" delay = {rules.gap.most:.0f} for map '{self._name}' in maps.toml to harvest it so"
+                    " slowly, or ask its owner for less"
+                )
+            self.robots = self.robots.beside(rules)
         return self.robots.allows(url)
 
     def _forbidden(self, url: str, what: str, path: str, site: Site | None = None) -> ForbiddenError:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 NAME: Final = "TileHarvest"
 """By which a robots.txt means us."""
 
+LONGEST_UNASKED: Final = 60.0
+"""Seconds between two requests that a site may ask for without that a person has agreed."""
 _MOST: Final = 512 * 1024
 """Bytes of a robots.txt that are read: section 2.5 asks for 500 KiB at least."""
 
@@ -54,6 +56,14 @@ class Robots:
         """Returns whether we may ask for the address. This costs 10 us where its site has rules for us."""
         rules = self.rules.get(origin_of(url))
         return rules is None or bool(rules.can_fetch(url, NAME))
+
+
+def too_slow(gap: Gap, own: Gap) -> str | None:
+    """Returns in words what a site asks for where that is slower than a minute a request, and than a person
+    has set for the map; else None."""
+    if gap.most <= max(LONGEST_UNASKED, own.most):
+        return None
+    return f"wants {gap.most:,.0f} seconds between two requests"
 
 
 def origin_of(url: str) -> str:

@@ -86,3 +86,12 @@ def test_picture_of_two_days_compared(pictured: Screen, folder: Path) -> None:
     expect(pictured.part("swipe")).to_be_visible()
     expect(pictured.part("day-change")).to_contain_text("changed")
     take(pictured.page, folder / "viewer-compare.png")
+
+
+def test_picture_of_the_time_lens(pictured: Screen, folder: Path) -> None:
+    look = {"day": _DAYS[2], "with": _DAYS[0], "mode": "lens", "x": "219", "z": "-225", "zoom": "-1"}
+    pictured.open(map=_MAP, **look)
+    expect(pictured.part("lens")).to_be_visible()
+    pictured.page.mouse.move(795, 285)
+    expect(pictured.part("day-change")).to_contain_text("changed")
+    take(pictured.page, folder / "viewer-lens.png")

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import pytest
 from scrapy import Request
+from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
 from twisted.python.failure import Failure
 
@@ -44,16 +45,24 @@ class Engine:
             handle_spider_output_async=self.handle,
         )
         self.is_full = False
+        self.was_asked_beside = asyncio.Event()
 
     async def through_middlewares(self, download: Any, request: Request) -> Any:
         self.events.append(("middlewares", name_of(request)))
         if "again" in request.url:
             return request.replace(url=f"http://{HOST}/repeat")
-        return await download(request)
+        if "kept" in request.url:
+            raise IgnoreRequest
+        answer = await download(request)
+        if "redirected" in request.url:
+            await self.was_asked_beside.wait()
+        return answer
 
     async def download(self, request: Request) -> Response:
         if "broken" in request.url:
             raise ConnectionError
+        if "beside" in request.url:
+            self.was_asked_beside.set()
         return Response(request.url)
 
     async def handle(self, _result: Any, request: Request, answer: Any) -> None:
@@ -120,6 +129,19 @@ def test_each_tile_is_through_by_itself_after_its_own_way() -> None:
         "repeat": ["enqueued"],
     }
     assert engine.scraper.slot.active_size == 0
+
+
+def test_an_answer_whose_middlewares_ask_for_something_else_holds_no_connection() -> None:
+    engine = Engine()
+    asyncio.run(asyncio.wait_for(Tiles(engine, "beside").make("redirected"), 10))
+    assert [of for what, of in engine.events if what == "through"] == ["beside", "redirected"]
+
+
+def test_a_tile_that_a_middleware_keeps_from_being_asked_holds_up_no_other() -> None:
+    engine = Engine()
+    asyncio.run(asyncio.wait_for(Tiles(engine, "1").make("kept-from-it"), 10))
+    assert ("errback", "kept-from-it") in engine.events
+    assert ("callback", "1") in engine.events
 
 
 @pytest.mark.parametrize(

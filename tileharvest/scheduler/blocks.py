@@ -95,30 +95,55 @@ class Blocks:
         tile: Request | None = request.first
         left = self._most
         while tile is not None:
-            answer: Any
-            try:
-                answer = await self._through(self._ask, tile)
-            except Exception:  # noqa: BLE001 - as in Scrapy's own engine: the errback hears of it
-                answer = Failure()  # type: ignore[no-untyped-call]
-            task = asyncio.ensure_future(self._processed(tile, answer))
+            # The connection is free again as soon as the answer is there. What becomes of that may take long,
+            # and may need a connection, too: a redirect asks another host for its robots.txt.
+            answered = asyncio.get_running_loop().create_future()
+            task = asyncio.ensure_future(self._processed(tile, answered))
             request.under_way.add(task)
             task.add_done_callback(request.under_way.discard)
+            await answered
             left -= 1
             tile = self._listener.next_tile(tile) if left and self.may_go_on else None
         return Response(request.url, request=request)
 
-    async def _processed(self, tile: Request, answer: Any) -> None:
+    async def _processed(self, tile: Request, answered: asyncio.Future[None]) -> None:
         scraper = self._engine.scraper
-        size = max(scraper.slot.MIN_RESPONSE_SIZE, len(answer.body) if isinstance(answer, Response) else 0)
         # By this the engine asks for no more where results are kept slower than they come.
+        size = scraper.slot.MIN_RESPONSE_SIZE
         scraper.slot.active_size += size
         try:
+            answer = await self._answer(tile, answered)
             if isinstance(answer, Request):
                 self._engine.crawl(answer)
-            else:
-                answer.request = tile
-                call: Any = tile.errback if isinstance(answer, Failure) else tile.callback
-                await scraper.handle_spider_output_async(call(answer), tile, answer)
+                return
+            if isinstance(answer, Response):
+                size += len(answer.body)
+                scraper.slot.active_size += len(answer.body)
+            answer.request = tile
+            call: Any = tile.errback if isinstance(answer, Failure) else tile.callback
+            await scraper.handle_spider_output_async(call(answer), tile, answer)
         finally:
             scraper.slot.active_size -= size
             self._listener.through(tile)
+
+    async def _answer(self, tile: Request, answered: asyncio.Future[None]) -> Any:
+        """Returns what has passed the middlewares: a response, a failure, or a request in its place."""
+
+        async def ask(request: Request) -> Any:
+            try:
+                return await self._ask(request)
+            finally:
+                _tell(answered)
+
+        try:
+            return await self._through(ask, tile)
+        except Exception:  # noqa: BLE001 - as in Scrapy's own engine: the errback hears of it
+            return Failure()  # type: ignore[no-untyped-call]
+        finally:
+            # A middleware may have kept it from being asked.
+            _tell(answered)
+
+
+def _tell(answered: asyncio.Future[None]) -> None:
+    if not answered.done():
+        answered.set_result(None)

@@ -109,8 +109,8 @@ def test_each_state_is_as_its_tiles_were(world: World, history: History, tmp_pat
     film, shown, damaged = made(world, history, tmp_path / "film.apng")
     assert [moment.day for moment in film.moments] == [FIRST, SECOND, THIRD]
     assert [milliseconds for _, milliseconds in shown] == [
-        *(1000, 50, 50, 350, 50, 500),
-        *(50, 50, 350, 50, 1500),
+        *(1000, 50, 50, 400, 50, 450),
+        *(50, 50, 400, 50, 1450),
     ]
     for number, day in ((0, FIRST), (5, SECOND), (10, THIRD)):
         assert shown[number][0].crop(PLACE).tobytes() == expected(world, day).tobytes()

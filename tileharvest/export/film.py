@@ -281,7 +281,8 @@ def _changing(
         share = tick / (fade + 1)
         yield outlined(Image.blend(before, after, share), share), day, 1
     left = ticks - fade
-    whole = min(left, max(1, _OUTLINED - fade - 1))
+    # It is seen weakly for a tick more, where there is one.
+    whole = min(left, _OUTLINED - fade)
     yield outlined(after, 1), day, whole
     if left > whole:
         yield outlined(after, 0.5), day, 1

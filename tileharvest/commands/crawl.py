@@ -9,6 +9,7 @@ from scrapy.spiderloader import get_spider_loader
 
 from tileharvest.commands.map_command import ProjectCommand
 from tileharvest.errors import ConfigurationError, ExitStatus, nearest
+from tileharvest.harvest.holdings import HISTORIES
 from tileharvest.harvest.settings import harvest_for
 from tileharvest.politeness.settings import rules_for
 from tileharvest.scheduler.crawl import crawl_of
@@ -49,7 +50,9 @@ class Command(ProjectCommand, crawl.Command):
         assert self.crawler_process is not None
         crawler = self._create_crawler(args[0])
         self.crawler_process.crawl(crawler, **opts.spargs)
-        self.crawler_process.start()
+        # The history is looked at before the harvest begins, and opened once for all of that.
+        with HISTORIES.kept():
+            self.crawler_process.start()
         failed = self.crawler_process.bootstrap_failed
         self.exitcode = ExitStatus.ERROR if failed else crawl_of(crawler).exit_status
 

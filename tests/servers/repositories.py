@@ -13,6 +13,18 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+_CONFIGURATION = """
+[uploadpack]
+    allowFilter = true
+    allowAnySHA1InWant = true
+[core]
+    compression = 0
+[pack]
+    depth = 0
+    window = 0
+"""
+"""What a host allows; and images are neither compressed once more nor compared with each other, which takes
+most of git's time."""
 _ENVIRONMENT = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "LC_ALL": "C"}
 
 
@@ -65,8 +77,8 @@ class FastImport:
         if not (self.folder / "HEAD").exists():
             self.folder.mkdir(parents=True, exist_ok=True)
             git(self.folder, "init", "--quiet", "--bare", f"--initial-branch={self.branch}", ".")
-            for key in ("uploadpack.allowFilter", "uploadpack.allowAnySHA1InWant"):
-                git(self.folder, "config", key, "true")
+            with (self.folder / "config").open("a", encoding="utf-8") as config:
+                config.write(_CONFIGURATION)
         git(self.folder, "fast-import", "--quiet", "--force", given=b"".join(self._stream))
         # The next part goes on from the branch, and does not begin it anew.
         self._stream = [f"reset refs/heads/{self.branch}\nfrom refs/heads/{self.branch}^0\n\n".encode()]

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import csv
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import pytest
 from PIL import Image, ImageDraw
 
 from tests.export.island import CHANGED, GONE, NEW, picture
-from tests.export.test_mosaic import Count
+from tests.export.test_mosaic import Count, most_bytes_of_a_file
 from tests.viewer.building import FIRST, MAP, SECOND, SIZE, THIRD, World, as_png
+from tileharvest.errors import TileHarvestError
 from tileharvest.export.difference import Differences, write_difference, write_list
 from tileharvest.export.excerpt import Excerpt, Wanted, excerpt_of
 from tileharvest.export.mosaic import sheet_of
@@ -120,6 +122,18 @@ def pixels(image: Image.Image) -> list[tuple[int, ...]]:
 def test_an_image_that_cannot_be_read_is_counted(world: World, history: History, tmp_path: Path) -> None:
     _, damaged = made(world, between(history, SECOND, THIRD), tmp_path / "diff.png")
     assert damaged == 1
+
+
+@pytest.mark.parametrize("name", ["diff.png", "diff.json"])
+def test_a_full_disk_leaves_the_file_from_before(
+    world: World, history: History, tmp_path: Path, name: str
+) -> None:
+    path, excerpt = tmp_path / name, between(history, FIRST, SECOND)
+    path.write_bytes(b"before")
+    write = write_list if name.endswith(".json") else partial(made, world)
+    with most_bytes_of_a_file(100), pytest.raises(TileHarvestError, match="the disk is full"):
+        write(excerpt, path)
+    assert {one.name: one.read_bytes() for one in tmp_path.iterdir()} == {name: b"before"}
 
 
 def test_what_changed_and_changed_back_is_no_difference(tmp_path: Path) -> None:

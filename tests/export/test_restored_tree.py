@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import re
 import sqlite3
+from contextlib import nullcontext
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from tests.end_to_end.real_maps import days
-from tests.export.test_mosaic import Count
+from tests.export.test_mosaic import Count, most_bytes_of_a_file
 from tests.history.making import put_empty_history
 from tests.servers.published import published
 from tileharvest.errors import TileHarvestError
@@ -65,6 +66,8 @@ class PastMap:
         self.store = FileStore(folder / "tiles")
         self.description = MapDescription(name=name, url=URL, **keys)  # type: ignore[arg-type]
         put_empty_history(folder / "history.sqlite")
+        self.watch = Count()
+        """Of the last restoration."""
         self.url = f"sqlite:///{folder / 'history.sqlite'}"
 
     def add(self, site: Path, day: date) -> None:
@@ -72,11 +75,14 @@ class PastMap:
             imported = ImportedMap(self.description, history, images, SOURCE, lambda: datetime.now(UTC))
             asyncio.run(import_folder(imported, site, day, Watched()))
 
-    def restored(self, day: date, target: Path) -> Restored:
+    def restored(self, day: date, target: Path, most: int | None = None) -> Restored:
+        """With room for so many bytes of a file on the disk."""
         with History.open_read_only(self.url) as history:
             outline = map_outline(history, self.description.name)
             past = PastSite.on(history, self.description, outline, day)
-            return restore(past, self.store, target, Count())
+            self.watch = Count()
+            with nullcontext() if most is None else most_bytes_of_a_file(most):
+                return restore(past, self.store, target, self.watch)
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -120,6 +126,7 @@ def test_zooms_that_are_not_kept_are_composed_and_told(shared_maps: Path, tmp_pa
     parents = {name.rpartition("/")[0] + ".png" for name in kept}
     assert found.keys() == kept | parents | {"overviewerConfig.js"}
     assert told.composed == {-4: len(parents)}
+    assert past.watch.done == past.watch.expected == len(kept) + len(parents)
     assert "of layer 'world-lighting' the history has nothing deeper than zoom -3" in told.lacking
 
 
@@ -133,6 +140,20 @@ def test_what_is_there_is_not_overwritten(shared_maps: Path, tmp_path: Path) -> 
     assert files(site) == before
     (tmp_path / "empty").mkdir()
     assert past.restored(date(2016, 10, 6), tmp_path / "empty").tiles > 0
+
+
+def test_no_shared_map_is_left_out(shared_maps: Path) -> None:
+    """They are of every renderer but plain tiles, which have no configuration."""
+    assert {one.parent.name for one in shared_maps.glob("*/versions.json")} == VERSIONS.keys()
+
+
+def test_a_full_disk_leaves_nothing(shared_maps: Path, tmp_path: Path) -> None:
+    past = PastMap(tmp_path, "alexjj")
+    past.add(published(shared_maps, "alexjj", 1, tmp_path / "site"), date(2016, 10, 6))
+    before = {one.name for one in tmp_path.iterdir()}
+    with pytest.raises(TileHarvestError, match="the disk is full: free space, or write it elsewhere"):
+        past.restored(date(2016, 10, 6), tmp_path / "restored", most=2000)
+    assert {one.name for one in tmp_path.iterdir()} == before
 
 
 def test_images_that_cannot_be_read_are_counted(shared_maps: Path, tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ class Command(MapCommand, ScrapyCommand):
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         # Scrapy imports all commands whenever it runs one, and Pillow takes 0.1 s.
         from tileharvest.export.excerpt import day_of  # noqa: PLC0415
-        from tileharvest.export.restored_tree import PastSite, restore, size_of  # noqa: PLC0415
+        from tileharvest.export.restored_tree import PastSite, restore  # noqa: PLC0415
 
         name, folder = args[0], Path(args[1])
         description = described_map(settings, name)
@@ -52,7 +52,7 @@ class Command(MapCommand, ScrapyCommand):
             outline = map_outline(history, name)
             day = day_of(outline, opts.day)
             past = PastSite.on(history, description, outline, day)
-            tiles, size = size_of(past)
+            tiles, size = past.weight()
             what = f"{counted(tiles, 'tile')}, {bytes_in_words(size)}"
             foretell(f"{folder}: {name}, {day}: {what}", as_json=opts.json)
             with progress(settings, name, as_json=opts.json) as watch:

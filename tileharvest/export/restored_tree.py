@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from tileharvest.export.picture_file import Watch
     from tileharvest.history.database import History
     from tileharvest.history.outlines import LayerOutline, MapOutline
+    from tileharvest.history.recorded_versions import Reach
     from tileharvest.history.site_files import SiteFile
     from tileharvest.maps.description import MapDescription
     from tileharvest.renderers.site import Site
@@ -96,6 +97,8 @@ class PastSite:
     files: Mapping[str, SiteFile]
     files_day: date | None
     """The later day of which the files are, where there are none of the day itself."""
+    _known: dict[tuple[int, int], Reach | None] = field(default_factory=dict, repr=False, compare=False)
+    """The reaches that were asked for, by layer and zoom: each costs seconds of a large map."""
 
     @classmethod
     def on(cls, history: History, description: MapDescription, outline: MapOutline, day: date) -> PastSite:
@@ -147,6 +150,26 @@ class PastSite:
                 )
             yield outline, layer
 
+    def reach(self, outline: LayerOutline, zoom: int) -> Reach | None:
+        """Returns how far a zoom of a layer reaches that has images; None where it had none on the day.
+
+        Raises HistoryError.
+        """
+        key = outline.id, zoom
+        if key not in self._known:
+            everything = EVERYWHERE.at_zoom(zoom, outline.factor)
+            self._known[key] = reach(self.history, outline.id, everything, self.day)
+        return self._known[key]
+
+    def weight(self) -> tuple[int, int]:
+        """Returns how many tiles there are to restore, and their bytes. Raises HistoryError."""
+        tiles = size = 0
+        for outline, _ in self.layers():
+            for zoom in outline.kept_zooms(self.day):
+                if (there := self.reach(outline, zoom)) is not None:
+                    tiles, size = tiles + there.tiles, size + there.bytes
+        return tiles, size
+
 
 def _files(history: History, map_name: str, day: date) -> dict[str, SiteFile]:
     files = site_files_of(history, map_name, day)
@@ -164,17 +187,6 @@ def _pages_above(files: Mapping[str, SiteFile]) -> Iterator[str]:
             if folder not in tried:
                 tried.add(folder)
                 yield f"{folder}/"
-
-
-def size_of(past: PastSite) -> tuple[int, int]:
-    """Returns how many tiles there are to restore, and their bytes. Raises HistoryError."""
-    tiles = size = 0
-    for outline, _ in past.layers():
-        for zoom in outline.kept_zooms(past.day):
-            everything = EVERYWHERE.at_zoom(zoom, outline.factor)
-            if (there := reach(past.history, outline.id, everything, past.day)) is not None:
-                tiles, size = tiles + there.tiles, size + there.bytes
-    return tiles, size
 
 
 def restore(past: PastSite, store: TileStore, folder: Path, watch: Watch) -> Restored:
@@ -196,16 +208,19 @@ class _Restoring:
         self._store = store
         self.restored = restored
         zone = past.description.zone_info
+        self._expected = 0
+        """Tiles; those that are composed are counted when they are known."""
         self._end = datetime.combine(past.day + timedelta(days=1), time(), zone)
 
     def restore(self, folder: Path, watch: Watch) -> None:
-        watch.expects(size_of(self._past)[0])
+        self._expected = self._past.weight()[0]
+        watch.expects(self._expected)
         self._restore_files(folder)
         kept = list(self._past.layers())
         for outline, layer in kept:
             for zoom in outline.kept_zooms(self._past.day):
                 self._restore_zoom(folder, outline, layer, zoom, watch)
-            self._compose(folder, outline, layer)
+            self._compose(folder, outline, layer, watch)
         self._tell_lacking({outline.name for outline, _ in kept})
 
     def _restore_files(self, folder: Path) -> None:
@@ -222,8 +237,7 @@ class _Restoring:
         self, folder: Path, outline: LayerOutline, layer: Layer, zoom: int, watch: Watch
     ) -> None:
         past = self._past
-        everything = EVERYWHERE.at_zoom(zoom, outline.factor)
-        there = reach(past.history, outline.id, everything, past.day)
+        there = past.reach(outline, zoom)
         if there is None:
             return
         with ThreadPoolExecutor(_AT_ONCE, "restore") as pool:
@@ -278,7 +292,7 @@ class _Restoring:
             self.restored.elsewhere += 1
         return target
 
-    def _compose(self, folder: Path, outline: LayerOutline, layer: Layer) -> None:
+    def _compose(self, folder: Path, outline: LayerOutline, layer: Layer, watch: Watch) -> None:
         """Composes the zooms that the map does not keep of deeper ones, as far as their tiles nest by two."""
         past = self._past
         kept = outline.kept_zooms(past.day)
@@ -289,14 +303,17 @@ class _Restoring:
             source = outline.source_zoom(zoom, past.day)
             if zoom in kept or source is None:
                 continue
-            everything = EVERYWHERE.at_zoom(source, outline.factor)
-            there = reach(past.history, outline.id, everything, past.day)
+            there = past.reach(outline, source)
             if there is None:
                 continue
             layer_then = PastLayer(
                 past.history, outline.id, past.day, source, then.tile_size, past.map.days, past.map.ended
             )
-            for tile, part in composer.parts(layer_then, there.area.at_zoom(zoom)).items():
+            parts = composer.parts(layer_then, there.area.at_zoom(zoom))
+            self._expected += len(parts)
+            watch.expects(self._expected)
+            for tile, part in parts.items():
+                watch.passed()
                 # What cannot be read was counted where its own tile was left out.
                 image, _ = composer.image(layer_then, part)
                 target = self._target(folder, layer.addresses.url_of(tile))

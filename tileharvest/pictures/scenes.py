@@ -11,7 +11,7 @@ from tileharvest.errors import StoreError
 from tileharvest.history.recorded_versions import shown
 from tileharvest.pictures.composer import PastLayer
 from tileharvest.pictures.difference import BACKGROUND, CELL, differing_cells
-from tileharvest.pictures.pixels import decoded, limited, stored
+from tileharvest.pictures.pixels import limited, stored
 
 if TYPE_CHECKING:
     from datetime import date
@@ -129,13 +129,14 @@ class Scenes:
             named = shown(self._history, self._layer.id, area, day)
             return [(tile, stored(self._store, name, size)) for tile, name in named.items() if name]
         past = PastLayer(self._history, self._layer.id, day, source, size, self._map.days, self._map.ended)
-        compositions = ((tile, self._composer.composition(past, tile)) for tile in area)
-        pictures = [
-            (tile, self._composer.picture(past, one)) for tile, one in compositions if one is not None
+        drawn = [
+            (tile, self._composer.image(past, part))
+            for tile, part in self._composer.parts(past, area).items()
         ]
-        if not all(picture.whole for _, picture in pictures):
+        found = [(tile, image) for tile, (image, is_whole) in drawn if image is not None and is_whole]
+        if len(found) < len(drawn):
             raise StoreError("an image below a composed picture cannot be read")
-        return [(tile, decoded(picture.body, size)) for tile, picture in pictures]
+        return found
 
 
 def background(css: str | None) -> str:

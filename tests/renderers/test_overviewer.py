@@ -228,10 +228,15 @@ def test_probing_asks_by_get_where_head_is_refused(run):
 
 @pytest.mark.parametrize(
     ("missing", "depth"),
-    [({"/1/2/2"}, 9), ({"/1/2/2", "/0/3/3", "/2"}, 9), ({"/1/2/2", "/0/3", "/2/1", "/3"}, 2)],
+    [
+        ({"/1/2/2"}, 9),
+        ({"/1/2/2", "/0/3/3", "/2"}, 9),
+        # As on a real map, whose top is sparse.
+        ({"/1/2/2", "/0/3/3", "/2/1/1", "/3/0/0"}, 9),
+        ({"/0", "/2", "/3", "/1/2", "/1/0", "/1/3", "/1/1/2"}, 9),
+    ],
 )
-def test_depth_is_that_of_the_deepest_diagonal(run, missing, depth):
-    """A real map of depth 9 lacks /1/2/2: the other diagonals tell the depth all the same."""
+def test_depth_is_found_wherever_there_is_a_tile(run, missing, depth):
 
     async def is_there(path: str) -> bool:
         return path.count("/") <= 9 and path not in missing

@@ -145,18 +145,29 @@ def parse_config(text: str, page: str) -> ReadLayers:
 
 
 async def probe_depth(is_there: Callable[[str], Awaitable[bool]]) -> int:
-    """Finds the depth of a layer by asking for the tiles around the centre: `/1`, `/1/2`, `/1/2/2`, ...
+    """Finds the depth of a layer by asking for tiles, from each of the four at its top downwards.
 
-    A real map lacks that tile at level 3 of 9, so all four diagonals are followed and the deepest wins.
-    Returns 0 if there is none. It costs a question per level and diagonal, and four more.
+    Overviewer draws a tile only where it has drawn one below it, down to the deepest. So wherever a tile is,
+    one of its four children is, until there are no deeper ones. The child next to the centre is asked for
+    first, where most of a map lies: then a level takes one question. A real map of 9 levels lacks that child
+    of all four in its third level, and one of their others is there. Returns 0 if there is no tile.
     """
     depths = []
     for first, inwards in (("/1", "/2"), ("/0", "/3"), ("/2", "/1"), ("/3", "/0")):
-        depth, path = 0, first
-        while depth < _MOST_LEVELS and await is_there(path):
-            depth, path = depth + 1, path + inwards
+        depth, path = 0, first if await is_there(first) else None
+        while path is not None:
+            depth += 1
+            path = await _child(path, inwards, is_there) if depth < _MOST_LEVELS else None
         depths.append(depth)
     return max(depths)
+
+
+async def _child(path: str, inwards: str, is_there: Callable[[str], Awaitable[bool]]) -> str | None:
+    """Returns the path of a tile right below this one, or None where there is none."""
+    for digit in dict.fromkeys((inwards, "/0", "/1", "/2", "/3")):
+        if await is_there(path + digit):
+            return path + digit
+    return None
 
 
 def projection_of(tile_size: int, north_direction: int) -> Projection:

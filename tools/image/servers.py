@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 PASSWORD: Final = "c0ffee"
 REDIS_PORT: Final = 6379
@@ -56,7 +56,11 @@ def postgresql() -> Iterator[None]:
         _do([*as_user, str(programs / "initdb"), "--no-sync", *login, str(data)])
         options = ["-p", str(POSTGRESQL_PORT), "-k", str(folder), "-c", "fsync=off"]
         with _running([*as_user, str(programs / "postgres"), "-D", str(data), *options], folder) as process:
-            _await_port(POSTGRESQL_PORT, process)
+            # It listens before it has read its data, and refuses whoever comes then.
+            look = [str(programs / "pg_isready"), "--quiet", "--host=127.0.0.1", f"--port={POSTGRESQL_PORT}"]
+            _await(
+                lambda: subprocess.run(look, check=False).returncode == 0, "PostgreSQL is not ready", process
+            )
             create = [str(programs / "createdb"), "--host=127.0.0.1", "--username=tileharvest", "tileharvest"]
             _do(["env", f"PGPASSWORD={PASSWORD}", *create])
             yield
@@ -106,9 +110,18 @@ def _do(command: Sequence[str]) -> None:
 
 
 def _await_port(port: int, process: subprocess.Popen[bytes]) -> None:
+    def listens() -> bool:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+            return True
+        return False
+
+    _await(listens, f"nothing listens on port {port}", process)
+
+
+def _await(is_so: Callable[[], bool], otherwise: str, process: subprocess.Popen[bytes]) -> None:
     end = time.monotonic() + _PATIENCE
     while time.monotonic() < end and process.poll() is None:
-        with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+        if is_so():
             return
         time.sleep(0.05)
-    raise AssertionError(f"nothing listens on port {port} after {_PATIENCE} s")
+    raise AssertionError(f"{otherwise} after {_PATIENCE} s")

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-import resource
 import sys
-from contextlib import contextmanager
 from datetime import date, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -17,6 +15,7 @@ import pytest
 from PIL import Image
 
 from tests.export.island import picture
+from tests.export.watching import Count, most_bytes_of_a_file
 from tests.viewer.building import (
     BLUE,
     DAY_LAYER,
@@ -43,8 +42,6 @@ from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.pyramid import Pyramid
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tileharvest.export.film import Film
 
 GROUND = (10, 20, 30)
@@ -52,18 +49,6 @@ EDGE = 32 * 8
 """The island has 32 x 32 pixels, which are shown eightfold, with room for the lettering around."""
 STYLE = FilmStyle((EDGE + 96, EDGE + 96), pace=1, background="#0a141e")
 PLACE = (48, 48, 48 + EDGE, 48 + EDGE)
-
-
-class Count:
-    """How many parts were expected, and how many are done."""
-
-    expected = done = 0
-
-    def expects(self, parts: int) -> None:
-        self.expected = parts
-
-    def passed(self, parts: int = 1) -> None:
-        self.done += parts
 
 
 def made(
@@ -359,17 +344,6 @@ def test_a_video_without_its_extra_says_how_to_get_it(
     monkeypatch.setitem(sys.modules, "av", None)
     with pytest.raises(ConfigurationError, match=r"tileharvest\[film\]: pip install"):
         film_of(excerpt_of(history, MAP, Wanted()), Path("film.mp4"), STYLE)
-
-
-@contextmanager
-def most_bytes_of_a_file(most: int) -> Iterator[None]:
-    """As on a disk with so much room: the system refuses what goes beyond."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (most, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 @pytest.mark.parametrize("ending", [ending[1:] for ending in FILM_FORMS])

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +10,7 @@ import pytest
 from PIL import Image, ImageChops
 
 from tests.export.island import picture
+from tests.export.watching import Count, most_bytes_of_a_file
 from tests.viewer.averaging import averaged, farthest_apart, pixels_of
 from tests.viewer.building import FIRST, MAP, SECOND, SIZE, THIRD, World
 from tileharvest.errors import ConfigurationError, TileHarvestError
@@ -21,24 +20,11 @@ from tileharvest.export.picture_file import on_ground
 from tileharvest.tiles.grid import Tile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from datetime import date
 
     from tileharvest.history.database import History
 
 GROUND = (10, 20, 30)
-
-
-class Count:
-    """How many parts were expected, and how many are done."""
-
-    expected = done = 0
-
-    def expects(self, parts: int) -> None:
-        self.expected = parts
-
-    def passed(self, parts: int = 1) -> None:
-        self.done += parts
 
 
 def made(
@@ -118,17 +104,6 @@ def test_max_pixels_chooses_the_deepest_zoom_that_fits(history: History) -> None
     excerpt = excerpt_of(history, MAP, Wanted())
     zooms = {most: sheet_of(excerpt, Path("map.png"), None, most).zoom for most in (1024, 1023, 256, 255)}
     assert zooms == {1024: 0, 1023: -1, 256: -1, 255: -2}
-
-
-@contextmanager
-def most_bytes_of_a_file(most: int) -> Iterator[None]:
-    """As on a disk with so much room: the system refuses what goes beyond."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (most, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_a_full_disk_leaves_the_picture_from_before(world: World, history: History, tmp_path: Path) -> None:

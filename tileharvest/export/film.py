@@ -38,9 +38,6 @@ if TYPE_CHECKING:
 
 SIZES: Final = {"wide": (1920, 1080), "square": (1080, 1080), "upright": (1080, 1920)}
 """By the words for them."""
-EVERY: Final = ("change", "day", "week", "month")
-"""Of what there is a frame."""
-CAMERAS: Final = ("fixed", "follow")
 
 _FADE: Final = 2
 """Ticks of a cross-fade."""
@@ -76,7 +73,9 @@ class FilmStyle:
     size: Size = SIZES["wide"]
     zoom: int | None = None
     camera: str = "fixed"
+    """Or `follow`."""
     every: str = "change"
+    """Or `day`, `week` or `month`: of what there is a frame."""
     pace: float = 0.5
     """Seconds for which a frame is shown."""
     title: str = ""

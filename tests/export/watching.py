@@ -1,0 +1,33 @@
+"""What an export is told to, and a disk without room."""
+
+from __future__ import annotations
+
+import resource
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Count:
+    """How many parts were expected, and how many are done."""
+
+    expected = done = 0
+
+    def expects(self, parts: int) -> None:
+        self.expected = parts
+
+    def passed(self, parts: int = 1) -> None:
+        self.done += parts
+
+
+@contextmanager
+def most_bytes_of_a_file(most: int) -> Iterator[None]:
+    """As on a disk with so much room: the system refuses what goes beyond."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)

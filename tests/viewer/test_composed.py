@@ -259,7 +259,7 @@ def test_an_image_of_a_monstrous_size_is_left_out(world: World, caplog: pytest.L
     world.harvest(FIRST, {A: body.getvalue()})
     with serving(world) as client:
         assert composed(client, TOP, FIRST).status == 200
-    assert "5000 x 5000 pixels are too many" in caplog.records[0].getMessage()
+    assert "the image has 5,000 x 5,000 pixels" in caplog.records[0].getMessage()
 
 
 def test_tiles_of_a_monstrous_size_are_not_composed(world: World) -> None:

@@ -1,0 +1,91 @@
+"""Files that nobody would think of: a probe of them ends with layers, or in one clear line."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.renderers.sites import PAGE
+from tests.renderers.test_bounds import WRITTEN, read
+from tileharvest.errors import ConfigurationError, SiteError, printable
+from tileharvest.politeness.robots import Robots
+from tileharvest.renderers.bluemap import parse_regions
+from tileharvest.renderers.mapcrafter import parse_settings
+
+NUMBERS = st.one_of(
+    st.integers(),
+    st.floats(),
+    st.sampled_from([0, -1, 2**31, 2**53, 2**63, -(2**63), 2**64, 10**400, 1e308, 5e-324]),
+)
+TEXTS = st.one_of(
+    st.text(st.characters(), max_size=20),
+    st.sampled_from(
+        ["", "..", "/", "//h", "http://[", "{z}", "\ud800", "\0", "%", "{x.__class__}", "http://h:0/"]
+    ),
+)
+VALUES: Any = st.recursive(
+    st.one_of(st.none(), st.booleans(), NUMBERS, TEXTS),
+    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(TEXTS, inner, max_size=4)),
+    max_leaves=6,
+)
+
+
+def files_of(renderer: str, values: dict[str, str]) -> dict[str, str]:
+    written = WRITTEN[renderer]
+    return {name: written.filled(text, values) for name, text in written.files.items()}
+
+
+def assert_probed(renderer: str, files: dict[str, str]) -> None:
+    try:
+        site = read(renderer, files)
+    except (SiteError, ConfigurationError) as error:
+        lines = [str(error)]
+    else:
+        lines = list(site.refused)
+        for layer in site.layers:
+            for tile in layer.pyramid.start()[:4]:
+                assert layer.addresses.url_of(tile).encode()
+    for line in lines:
+        assert line == printable(line)
+
+
+@pytest.mark.parametrize("renderer", WRITTEN)
+@settings(max_examples=80, derandomize=True, deadline=None, database=None)
+@given(data=st.data())
+def test_any_values_of_a_configuration(renderer: str, data: st.DataObject) -> None:
+    keys = data.draw(st.lists(st.sampled_from(sorted(WRITTEN[renderer].keys)), min_size=1, max_size=3))
+    values = {key: json.dumps(data.draw(VALUES)) for key in keys}
+    if renderer == "xyz":
+        values = {key: value for key, value in values.items() if key != "template"}
+    assert_probed(renderer, files_of(renderer, values))
+
+
+@pytest.mark.parametrize("renderer", WRITTEN)
+@settings(max_examples=60, derandomize=True, deadline=None, database=None)
+@given(data=st.data())
+def test_any_bytes_lost_or_changed_in_a_configuration(renderer: str, data: st.DataObject) -> None:
+    files = files_of(renderer, {})
+    name = data.draw(st.sampled_from(sorted(files)))
+    text = files[name]
+    start = data.draw(st.integers(0, len(text)))
+    end = data.draw(st.integers(start, min(len(text), start + 20)))
+    files[name] = text[:start] + data.draw(st.text(max_size=6)) + text[end:]
+    # Half a character has no bytes: no site can send it so.
+    files[name] = files[name].encode("utf-8", errors="replace").decode()
+    assert_probed(renderer, files)
+
+
+@settings(max_examples=200, derandomize=True, deadline=None, database=None)
+@given(st.binary(max_size=200))
+def test_any_bytes_of_other_files(body: bytes) -> None:
+    Robots.of("http://map.example.net", body).allows(PAGE)
+    for parse in (
+        lambda: parse_regions(body, PAGE),
+        lambda: parse_settings(body.decode(errors="replace"), PAGE, "m"),
+    ):
+        with pytest.raises(SiteError):
+            parse()

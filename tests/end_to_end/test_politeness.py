@@ -142,6 +142,8 @@ class Clock:
             # Seconds for which it is not read again.
             "FAKETIME_CACHE_DURATION": "1",
             "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+            # Else threads that wait for a time go round without a pause, with the C libraries of today.
+            "FAKETIME_FORCE_MONOTONIC_FIX": "0",
         }
 
     def set(self, hour: int, minute: int) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from PIL import Image as Pillow
 from rich.table import Table
 
+from bench import viewed_history
 from bench.cost import run
 from bench.harvest import PROJECT
 from bench.site import LAYER, TILE_SIZE, generate
@@ -48,6 +49,8 @@ FRAMES: Final = 300
 _FILMED: Final = (10, 6)
 """Its tiles along both edges, of 384 pixels: a film of 1080p shows them half as large, composed."""
 _BUSY: Final = 4
+_VERSIONS: Final = 1_000_000
+"""Of the history that is published."""
 
 
 def measure(folder: Path, console: Console, depth: int) -> dict[str, Any]:
@@ -74,6 +77,10 @@ def measure(folder: Path, console: Console, depth: int) -> dict[str, Any]:
     target = folder / "export-tree"
     cost = _scrapy(folder, "restore", "bench", str(target))
     made["restore"] = cost, sum(file.stat().st_size for file in target.rglob("*") if file.is_file())
+    target = folder / "export.pmtiles"
+    cost = _scrapy(folder, "archive", "bench", str(target))
+    made["archive, .pmtiles"] = cost, target.stat().st_size
+    made["publish, 1,000,000 versions"] = _published(folder)
     made |= _films(folder, drawn)
     pixels = (TILE_SIZE << depth) ** 2 // 1_000_000
     table = Table("command", "s", "CPU s", "RSS MB", "MB made", title=f"Exports of {pixels:,} million pixels")
@@ -81,6 +88,14 @@ def measure(folder: Path, console: Console, depth: int) -> dict[str, Any]:
         table.add_row(what, f"{cost.wall:.1f}", f"{cost.cpu:.1f}", f"{cost.rss:.0f}", f"{size / 1e6:.0f}")
     console.print(table)
     return {what: {"bytes": size, **asdict(cost)} for what, (cost, size) in made.items()}
+
+
+def _published(folder: Path) -> tuple[Cost, int]:
+    """Measures a published page of 325 days, whose versions share 400 images: its lists are what costs."""
+    viewed_history.generate(folder / "publish-data", _VERSIONS)
+    target = folder / "export-page"
+    cost = _scrapy(folder, "publish", "bench", str(target), data="publish-data")
+    return cost, sum(file.stat().st_size for file in (target / "lists").rglob("*.js"))
 
 
 def _films(folder: Path, drawn: list[bytes]) -> dict[str, tuple[Cost, int]]:

@@ -45,6 +45,8 @@ _SIDE: Final = 1 << BLOCK_LEVELS
 """Tiles along a leaf's edge."""
 _ERA: Final = 96
 """Versions after which the images of a leaf go on in another list: 2.7 kB."""
+_SHORT: Final = 1_200
+"""Signs up to which a leaf holds the images of its last era itself."""
 _INLINE: Final = 6_000
 """Bytes up to which a block holds its leaves itself."""
 _MOST_EVENTS: Final = 200
@@ -181,24 +183,28 @@ class PublishedLists:
         self._names_image(name, extension or "")
         return _LETTERS[extension or ""] + urlsafe_b64encode(bytes.fromhex(name)).decode()[:-1]
 
-    def _eras(self, stories: Mapping[int, Sequence[tuple[int, str]]]) -> list[list[Any]]:
-        """Returns the days on which eras begin, each with its images: what was there before, in the order of
-        the tiles, and then what came, in the order of days and tiles. All but the last are lists of their
-        own, which no later harvest changes."""
+    def _eras(self, stories: Mapping[int, Sequence[tuple[int, str]]]) -> list[str]:
+        """Returns the days on which eras begin, the names of their lists, and the images of the last era.
+
+        The images are what was there before, in the order of the tiles, and then what came, in the order of
+        days and tiles. Eras but the last are lists of their own, which no later harvest changes; so is the
+        last one where it is long, and then its images are empty here.
+        """
         came = sorted((day, tile, code) for tile, story in stories.items() for day, code in story)
-        eras: list[list[Any]] = []
         now: dict[int, str] = {}
-        begun, text, entries = came[0][0], "", 0
+        begun, names, text, entries = [came[0][0]], "", "", 0
         for day, versions in groupby(came, key=lambda one: one[0]):
             if entries >= _ERA:
-                eras.append([begun, self._write(text)])
-                begun, entries = day, 0
-                text = "".join(now[tile] for tile in sorted(now))
+                begun.append(day)
+                names += self._write(text)
+                text, entries = "".join(now[tile] for tile in sorted(now)), 0
             for _, tile, code in versions:
                 now[tile] = code
                 text += code
                 entries += 1
-        return [*eras, [begun, [text]]]
+        if len(text) > _SHORT:
+            names, text = names + self._write(text), ""
+        return [_bits(begun), names, text]
 
     # ------------------------------------------------------------------------------------- events
 

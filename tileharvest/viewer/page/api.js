@@ -95,6 +95,11 @@ export async function reach(map, layer) {
   return null;
 }
 
+/** @returns {boolean} whether a day can be looked ahead to, at no more cost than that of its pictures */
+export function isAtHand() {
+  return true;
+}
+
 /** @param {string} image sha1 and extension @returns {string} of its picture, without what BlueMap keeps below it */
 export function imageAddress(image) {
   return `pictures/${image}`;

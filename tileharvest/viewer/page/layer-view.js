@@ -207,8 +207,10 @@ export class LayerView {
   async lookAhead(days) {
     const { loading } = this;
     for (const day of days) {
+      const { tiles } = this.screen;
+      if (!api.isAtHand(this.layer.name, this.outline.harvested(day), tiles)) continue;
       const pictures = this.#pictures(day);
-      const addresses = await Promise.all(this.screen.tiles.map(pictures)).catch(() => []);
+      const addresses = await Promise.all(tiles.map(pictures)).catch(() => []);
       if (loading !== this.loading || !this.screen.container.isConnected) return;
       await Promise.allSettled(addresses.filter(isStored).map((address) => this.#keep(String(address))));
     }

@@ -3,8 +3,9 @@
  *
  * @typedef {import("../api.js").Tile} Tile
  * @typedef {import("../api.js").Area} Area
- * @typedef {{tiles: number[][], eras: [number, string | string[]][]}} Leaf of each of 64 tiles the numbers of the days on
- *   which it changed; and of each era the first day, and the list of its images or these themselves
+ * @typedef {{tiles: number[][], eras: {first: number, list: string | null}[], last: string}} Leaf of each of 64 tiles the
+ *   numbers of the days on which it changed; of each era the first day, and the list of its images; or null for the last
+ *   one, whose images may be here
  */
 import { ApiError, tileSizeOf } from "../api.js";
 import { cellOf, parseTile, tileAtCell } from "../grid.js";
@@ -19,6 +20,7 @@ const SIDE = 8; // Tiles along a leaf's edge, and leaves along a block's.
 const DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 const EXTENSIONS = { p: "png", j: "jpg", w: "webp" };
 const CODED = 28; // Signs of an image: a letter for its kind, and its sha1 in base 64.
+const NAMED = 16; // Signs of a list's name.
 const MOST_TOLD = 50; // Events.
 
 const index = await globalThis.listNamed(document.querySelector("script[data-index]")?.dataset.index);
@@ -69,14 +71,28 @@ export async function view(map, layer, day, area) {
   const addresses = new Map();
   await Promise.all(placesOf(area).map(async ([column, row]) => {
     const leaf = await leafAt(layer, area.zoom, column, row);
-    if (leaf === null || number < leaf.eras[0][0]) return;
-    const images = await imagesOf(leaf, leaf.eras.findLastIndex(([first]) => first <= number));
+    if (leaf === null || number < leaf.eras[0].first) return;
+    const images = await imagesOf(leaf, leaf.eras.findLastIndex(({ first }) => first <= number));
     for (const [tile, { x, y }] of tilesOf(area, column, row)) {
       const latest = images[tile]?.findLast(([since]) => since <= number);
       if (latest !== undefined) addresses.set(`${x}_${y}`, addressOf(latest[1]));
     }
   }));
   return addresses;
+}
+
+/**
+ * @param {string} layer @param {string} day @param {Tile[]} tiles
+ * @returns {boolean} whether all lists are loaded that tell what the tiles were on that day
+ */
+export function isAtHand(layer, day, tiles) {
+  const number = numberOf(day);
+  return tiles.every((tile) => {
+    const { column, row } = cellOf(tile);
+    const leaf = leaves.get(keyOf(layer, tile.zoom, Math.floor(column / SIDE), Math.floor(row / SIDE)));
+    const list = leaf?.eras.findLast(({ first }) => first <= number)?.list ?? null;
+    return list === null || globalThis.hasList(list);
+  });
 }
 
 /** @param {string} image sha1 and extension */
@@ -221,9 +237,14 @@ function* tilesOf({ zoom, xFrom, xTo, yFrom, yTo }, column, row) {
 /** @type {Map<string, Leaf>} those that were read, by layer, zoom and place */
 const leaves = new Map();
 
+/** @param {string} layer @param {number} zoom @param {number} column @param {number} row */
+function keyOf(layer, zoom, column, row) {
+  return `${layer} ${zoom} ${column} ${row}`;
+}
+
 /** @param {string} layer @param {number} zoom @param {number} column @param {number} row @returns {Promise<Leaf | null>} */
 async function leafAt(layer, zoom, column, row) {
-  const key = `${layer} ${zoom} ${column} ${row}`;
+  const key = keyOf(layer, zoom, column, row);
   const known = leaves.get(key);
   if (known !== undefined) return known;
   const name = index.layers[layer]?.zooms[zoom]?.[`${Math.floor(column / SIDE)}_${Math.floor(row / SIDE)}`];
@@ -232,20 +253,22 @@ async function leafAt(layer, zoom, column, row) {
   const found = block[modulo(row, SIDE) * SIDE + modulo(column, SIDE)];
   if (found === 0) return null;
   const { t, e } = typeof found === "string" ? await globalThis.listNamed(found) : found;
-  const leaf = { tiles: t.map(numbersIn), eras: e };
+  const [begun, names, last] = e;
+  const eras = numbersIn(begun).map((first, era) => ({ first, list: names.slice(NAMED * era, NAMED * (era + 1)) || null }));
+  const leaf = { tiles: t.map(numbersIn), eras, last };
   leaves.set(key, leaf);
   return leaf;
 }
 
 /** @param {Leaf} leaf @param {number} era @returns {Promise<[number, string][][]>} days and images of each tile */
-async function imagesOf({ tiles, eras }, era) {
-  const [first, written] = eras[era];
-  const end = eras[era + 1]?.[0] ?? Infinity;
-  const codes = typeof written === "string" ? await globalThis.listNamed(written) : written[0];
+async function imagesOf({ tiles, eras, last }, era) {
+  const { first, list } = eras[era];
+  const end = eras[era + 1]?.first ?? Infinity;
+  const codes = list === null ? last : await globalThis.listNamed(list);
   const images = /** @type {[number, string][][]} */ (tiles.map(() => []));
   const before = tiles.flatMap((days, tile) => {
-    const last = days.findLast((day) => day < first);
-    return last === undefined ? [] : [[last, tile]];
+    const latest = days.findLast((day) => day < first);
+    return latest === undefined ? [] : [[latest, tile]];
   });
   const came = tiles.flatMap((days, tile) => days.filter((day) => day >= first && day < end).map((day) => [day, tile]))
     .sort(([day, tile], [otherDay, otherTile]) => day - otherDay || tile - otherTile);

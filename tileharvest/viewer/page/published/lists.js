@@ -2,6 +2,8 @@
 (() => {
   const loaded = new Map();
   globalThis.published = (name, value) => loaded.set(name, value);
+  /** @param {string} name @returns {boolean} whether it is loaded */
+  globalThis.hasList = (name) => loaded.has(name);
   /** @param {string} name @returns {Promise<any>} what the list of that name has; fails where it cannot be loaded */
   globalThis.listNamed = (name) => {
     if (loaded.has(name)) return Promise.resolve(loaded.get(name));

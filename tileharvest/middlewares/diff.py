@@ -12,6 +12,7 @@ from tileharvest.scheduler.crawl import harvest_of
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.results import TileResult
 from tileharvest.tiles.verdict import (
+    HEAD_REFUSED,
     Answer,
     conditional_headers,
     judge_existence,
@@ -99,6 +100,9 @@ class DiffMiddleware:
         if not by_head:
             answer = dataclasses.replace(answer, length=len(answer.body))
         answer = self._harvest.understood(answer, tile)
+        if by_head and answer.status in HEAD_REFUSED:
+            # Noted before anything is waited for: the next tile is asked meanwhile.
+            self._refusing_head.add(request.meta["download_slot"])
         latest: Version | None = None
         if tile.zoom in self._harvest.layers[layer].walk.kept_zooms:
             latest = await self._harvest.versions.of(layer, tile)
@@ -108,7 +112,6 @@ class DiffMiddleware:
         if verdict == "GET":
             return _get(request)
         if verdict == "conditional GET":
-            self._refusing_head.add(request.meta["download_slot"])
             return _get(request, conditional_headers(latest))
         image = None if latest is None else latest.image
         state.known, reason = image is not None, verdict.reason

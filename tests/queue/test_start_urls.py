@@ -179,7 +179,7 @@ def test_what_scrapy_redis_has_queued_is_refused_with_what_to_do(
     server: RedisServer, command: str, words: tuple[Any, ...]
 ) -> None:
     server.ask(command, "shop:requests", *words)
-    with pytest.raises(QueueError, match=r"2 requests .* 'shop:requests', .* first crawl 'shop'"):
+    with pytest.raises(QueueError, match=r"'shop:requests' .* requests wait \(2\), .* first crawl 'shop'"):
         asyncio.run(refuse_pickled({"REDIS_URL": server.url}, "shop"))
 
 

@@ -30,7 +30,7 @@ PATIENCE: Final = 30.0
 """Seconds for which a notice may hold up the end of a harvest."""
 
 _SENDING: Final = 25.0
-"""Seconds of them for sending, so that a target that is late can still be named."""
+"""Seconds of them for the message, its film and sending, so that a target that is late can still be named."""
 
 _logger = logging.getLogger(__name__)
 

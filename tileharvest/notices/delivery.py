@@ -125,7 +125,7 @@ def deliver(
         thread.start()
     for thread in threads:
         thread.join(max(0.0, until - time.monotonic()))
-    late = f"no answer within {patience:g} s"
+    late = f"no answer within {patience:.2g} s"
     ended = ((target, reasons.get(number, late)) for number, target in enumerate(targets))
     return [f"{target} ({reason})" for target, reason in ended if reason is not None]
 

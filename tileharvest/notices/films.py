@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import logging
 import tempfile
+import threading
 import time
+from contextlib import suppress
 from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tileharvest.errors import TileHarvestError
+from tileharvest.errors import ConfigurationError, TileHarvestError
 from tileharvest.export.excerpt import Wanted, excerpt_of
 from tileharvest.export.film import FilmStyle, film_of, write_film
+from tileharvest.history.area_changes import changed_in, rectangle_of_area
+from tileharvest.history.changes import deepest_changes
 from tileharvest.history.outlines import map_outline
 from tileharvest.history.summaries import harvest_summaries
+from tileharvest.tiles.pyramid import EVERYWHERE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from datetime import date
 
     from tileharvest.history.database import History
+    from tileharvest.history.outlines import MapOutline
     from tileharvest.maps.named_areas import NamedArea
     from tileharvest.notices.message import Report
     from tileharvest.store.port import TileStore
@@ -32,57 +38,125 @@ LARGEST_FILM: Final = 8_000_000
 _SIZE: Final = (960, 540)
 _PACE: Final = 1.0
 """Seconds of a day: there are few."""
-_PATIENCE: Final = 12.0
-"""Seconds after which a film is given up, so that the message is not late by it."""
+_SHARE: Final = 0.5
+"""Of the time that there is for a message, so that as much is left for sending."""
 
 
 def film_of_days(
-    history: History, store: TileStore, report: Report, days: int, areas: Sequence[NamedArea]
+    open_history: Callable[[], History],
+    open_store: Callable[[], TileStore],
+    report: Report,
+    days: int,
+    layer: str,
+    areas: Sequence[NamedArea] | None,
+    patience: float,
 ) -> tuple[str, bytes] | None:
     """Returns the film of the last days, as the name of a file and what is in it.
 
-    It shows the first of these areas, or the whole map. None where the message is not the first one
-    about a change in its period of days, which are counted from a Monday; where there is nothing to film; and
-    where it would be too large or late, which the log tells. Raises HistoryError.
+    It shows all of this layer or, where areas are watched, the first of them that has changed that day. None
+    where the message is not the first one about a change in its period of days, which are counted from a
+    Monday; where there is nothing to film; and where it would be too large or late, which the log tells:
+    there are `patience` seconds for it and for sending. Raises nothing.
     """
-    named = {area.name: area for area in areas}
-    try:
-        first = max(report.day - timedelta(days=days), map_outline(history, report.map).days[0])
-        wanted = Wanted(area=next(iter(named), None), first=str(first), last=str(report.day), is_period=True)
-        excerpt = excerpt_of(history, report.map, wanted, (), named)
-        path = Path("film.mp4" if find_spec("av") is not None else "film.webp")
-        film = film_of(excerpt, path, FilmStyle(_SIZE, camera="fixed" if named else "follow", pace=_PACE))
-        changed = [moment.day for moment in film.moments[1:]]
-        if not changed or changed[-1] != report.day or not _is_first(history, report, changed, days):
-            return None
-        with tempfile.TemporaryDirectory() as folder:
-            target = Path(folder) / path
-            size, _ = write_film(film, target, store, _Deadline(time.monotonic() + _PATIENCE))
-            if size > LARGEST_FILM:
-                raise TileHarvestError(f"it has {size:,} bytes")
-            return f"{report.map}-{report.day}{path.suffix}", target.read_bytes()
-    except TileHarvestError as error:
-        _logger.warning(
-            "the message about map '%s' goes without a film (%s): scrapy film makes one", report.map, error
-        )
+    limit = _SHARE * patience
+    deadline = _Deadline(time.monotonic() + limit)
+    found: list[tuple[str, bytes] | None] = []
+
+    def make() -> None:
+        try:
+            with open_history() as history:
+                found.append(_film(history, open_store(), report, days, layer, areas, deadline))
+        # Whatever it is: the message goes without a film.
+        except Exception as error:  # noqa: BLE001
+            is_told = isinstance(error, (TileHarvestError, OSError))
+            _tell(report.map, str(error) if is_told else type(error).__name__)
+            found.append(None)
+
+    # In a thread of its own: a disk or a database that does not answer cannot be ended from outside.
+    thread = threading.Thread(target=make, daemon=True, name="notice-film")
+    thread.start()
+    thread.join(limit)
+    if found:
+        return found[0]
+    _tell(report.map, f"it takes more than {limit:.2g} s")
+    return None
+
+
+def _tell(map_name: str, problem: str) -> None:
+    _logger.warning(
+        "the message about map '%s' goes without a film (%s): scrapy film makes one", map_name, problem
+    )
+
+
+def _film(
+    history: History,
+    store: TileStore,
+    report: Report,
+    days: int,
+    layer: str,
+    areas: Sequence[NamedArea] | None,
+    deadline: _Deadline,
+) -> tuple[str, bytes] | None:
+    outline = map_outline(history, report.map)
+    changed = _changed_days(history, outline, areas, _first_day(report.day, days))
+    shown = None if areas is None else next((one for one in areas if report.day in changed[one.name]), None)
+    every = {day for of_one in changed.values() for day in of_one} - {outline.days[0]}
+    # The first harvest shows everything for the first time: there is no change to film.
+    if min(every, default=None) != report.day or (areas is not None and shown is None):
         return None
+    if sum(summary.day == report.day for summary in harvest_summaries(history, report.map)) != 1:
+        return None
+    deadline.passed()
+    first = max(report.day - timedelta(days=days), outline.days[0])
+    named = {} if shown is None else {shown.name: shown}
+    wanted = Wanted(
+        layer=None if named else layer,
+        area=next(iter(named), None),
+        first=str(first),
+        last=str(report.day),
+        is_period=True,
+    )
+    excerpt = excerpt_of(history, report.map, wanted, (), named)
+    path = Path("film.mp4" if find_spec("av") is not None else "film.webp")
+    film = film_of(excerpt, path, FilmStyle(_SIZE, camera="fixed" if named else "follow", pace=_PACE))
+    if film.moments[-1].day != report.day or len(film.moments) == 1:
+        return None
+    deadline.passed()
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder) / path
+        size, _ = write_film(film, target, store, deadline)
+        if size > LARGEST_FILM:
+            raise TileHarvestError(f"it has {size:,} bytes")
+        return f"{report.map}-{report.day}{path.suffix}", target.read_bytes()
 
 
-def _is_first(history: History, report: Report, changed: Sequence[date], days: int) -> bool:
-    """Says whether no message before this one was about a change in the same period."""
-    own = _period(report.day, days)
-    if any(_period(day, days) == own for day in changed if day < report.day):
-        return False
-    return sum(summary.day == report.day for summary in harvest_summaries(history, report.map)) == 1
+def _changed_days(
+    history: History, outline: MapOutline, areas: Sequence[NamedArea] | None, since: date
+) -> dict[str, set[date]]:
+    """Returns on which days from one on each of the areas has changed, by its name; without areas each layer.
+
+    An area that cannot be shown has changed on none: no message tells of it.
+    """
+    layers = {layer.name: layer for layer in outline.layers}
+    if areas is None:
+        every = {layer.name: deepest_changes(history, layer, EVERYWHERE) for layer in outline.layers}
+        return {name: {day for day in days if day >= since} for name, days in every.items()}
+    found: dict[str, set[date]] = {area.name: set() for area in areas}
+    for area in areas:
+        if (layer := layers.get(area.layer)) is not None:
+            with suppress(ConfigurationError):
+                rectangle = rectangle_of_area(area, layer, outline.renderer)
+                found[area.name] = set(changed_in(history, layer, rectangle, since))
+    return found
 
 
-def _period(day: date, days: int) -> int:
-    """Returns the number of a day's period. Day 1 of the calendar was a Monday."""
-    return (day.toordinal() - 1) // days
+def _first_day(day: date, days: int) -> date:
+    """Returns the first day of a day's period. Day 1 of the calendar was a Monday."""
+    return day - timedelta(days=(day.toordinal() - 1) % days)
 
 
 class _Deadline:
-    """Ends a film that takes too long."""
+    """Ends a film that takes too long: nobody waits for it any more."""
 
     def __init__(self, until: float) -> None:
         self._until = until
@@ -92,4 +166,4 @@ class _Deadline:
 
     def passed(self, parts: int = 1) -> None:
         if time.monotonic() > self._until:
-            raise TileHarvestError(f"it took more than {_PATIENCE:g} s")
+            raise TileHarvestError("it takes too long")

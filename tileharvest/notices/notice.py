@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -27,12 +28,17 @@ if TYPE_CHECKING:
     from tileharvest.notices.places import ChangedPlace
     from tileharvest.notices.settings import Wishes
     from tileharvest.store.port import TileStore
+    from tileharvest.tiles.grid import TileRange
+    from tileharvest.tiles.layers import Size
 
 
 _UNREAD: Final = (
     "The history could not be read just now, so it is not known whether a watched area has changed. Nothing"
     " is lost."
 )
+
+_LEAST: Final = 3.0
+"""Seconds for sending, however long the history took."""
 
 
 def tell(
@@ -46,11 +52,13 @@ def tell(
     """Sends the notice of a harvest that has ended. Returns who did not get it, and why.
 
     Where areas are watched, a change elsewhere is no occasion; where the history cannot be read, it is one,
-    as the change may lie in an area. Blocks, and uses the network. Sending may take `patience` seconds. What
-    cannot be read of history or store is left out.
+    as the change may lie in an area. Blocks, and uses the network. May take `patience` seconds in all. What
+    cannot be read of history or store is left out, and so is a film that takes long: the message always goes.
     """
+    until = time.monotonic() + patience
     places: list[ChangedPlace] = []
     areas: list[ChangedArea] = []
+    views: list[tuple[int, TileRange, Size]] = []
     picture = film = None
     is_read = False
     """Whether it is known which areas have changed."""
@@ -66,17 +74,17 @@ def tell(
         if views:
             before = _day_before(history, report.map, report.day)
             picture = change_picture(history, open_store(), views, report.day, before)
-        if wishes.film_days and views:
-            changed = {area.name for area in areas}
-            shown = [area for area in wishes.areas or () if area.name in changed]
-            film = film_of_days(history, open_store(), report, wishes.film_days, shown)
+    if wishes.film_days and views:
+        layer = places[0].layer if places else areas[0].layer
+        left = until - time.monotonic()
+        film = film_of_days(open_history, open_store, report, wishes.film_days, layer, wishes.areas, left)
     is_elsewhere = wishes.areas is not None and is_read and not areas
     if is_elsewhere and not _is_wanted_without_change(report, wishes.occasions):
         return []
     message = compose(report, places, wishes.viewer, areas)
     if wishes.areas is not None and not is_read and report.changed:
         message = replace(message, body=f"{message.body}\n{_UNREAD}\n")
-    return deliver(wishes.targets, message, picture, patience, film)
+    return deliver(wishes.targets, message, picture, max(_LEAST, until - time.monotonic()), film)
 
 
 def _is_wanted_without_change(report: Report, occasions: Sequence[str]) -> bool:

@@ -112,7 +112,33 @@ def test_leases_of_others_are_held_where_the_queue_went_back_for_one_worker(worl
     assert other.exchange(finished=[lease], now=4.0).refused == 0
 
 
+def test_a_request_at_its_last_attempt_is_not_given_up_as_the_queue_went_back(world: RedisMap) -> None:
+    worker = world.joined(max_attempts=1)
+    (lease,) = worker.exchange(1, now=1.0, pushed=[entry("last")]).leases
+    heard = kept(world)
+    worker.push(entry("lost"), now=2.0)
+    go_back(world, heard)
+    assert worker.exchange(finished=[lease], now=3.0).refused == 1
+    assert worker.bodies(now=4.0) == ["last"]
+
+
+@pytest.mark.parametrize("others", [0, 1, 3])
 def test_a_harvest_whose_first_requests_were_lost_is_not_taken_for_one_that_has_made_them(
+    world: RedisMap, others: int
+) -> None:
+    """First requests may take many exchanges, of which only one notices that those before it are lost."""
+    worker = world.joined()
+    heard = kept(world)
+    worker.push(entry("first"), now=1.0)
+    go_back(world, heard)
+    for number in range(others):
+        worker.push(entry(f"other {number}"), now=2.0)
+    worker.exchange(is_seeded=True, now=3.0)
+    with pytest.raises(QueueError, match="has lost what it knew"):
+        worker.run(worker.queue.ending(DAY))
+
+
+def test_another_worker_can_make_all_first_requests_of_a_harvest_after_some_were_lost(
     world: RedisMap,
 ) -> None:
     worker = world.joined()
@@ -120,5 +146,6 @@ def test_a_harvest_whose_first_requests_were_lost_is_not_taken_for_one_that_has_
     worker.push(entry("first"), now=1.0)
     go_back(world, heard)
     worker.exchange(is_seeded=True, now=2.0)
-    with pytest.raises(QueueError, match="has lost what it knew"):
-        worker.run(worker.queue.ending(DAY))
+    other = world.joined()
+    other.exchange(is_seeded=True, now=3.0)
+    assert worker.run(worker.queue.ending(DAY)) == "yours"

@@ -85,7 +85,7 @@ end
 local function note_progress(accepted)
     local harvest = call.joined and segment_key(call.joined)
     if harvest and redis.call('HGET', harvest, 'harvest') == call.harvest then
-        if call.is_seeded then
+        if call.is_seeded and redis.call('HGET', CLIENT, 'unseeded') ~= call.harvest then
             redis.call('HSET', harvest, 'is_seeded', 1)
         end
         if accepted > 0 and redis.call('HGET', harvest, 'closer') == call.client then
@@ -197,14 +197,16 @@ end
 if (number or 0) ~= call.number - 1 then
     -- The last calls of this worker are lost: a replica has taken over that had not heard of them. What they have
     -- pushed is lost as well, and found again where what it belongs to is asked again. So this worker ends nothing of
-    -- what it holds, and its first requests are not all here.
+    -- what it holds. Nothing finds lost first requests again: unless all were here before, its are never complete.
     for _, id in ipairs(redis.call('ZRANGE', LEASES, 0, -1)) do
         local holder = redis.call('HGET', HOLDERS, id)
         if holder and string.match(holder, '^%S+') == call.client then
-            take_back(id)
+            take_back(id, true)
         end
     end
-    call.is_seeded = false
+    if call.joined and not redis.call('HGET', segment_key(call.joined), 'is_seeded') then
+        redis.call('HSET', CLIENT, 'unseeded', call.harvest)
+    end
 end
 settle()
 local duplicates, refused = take_in()

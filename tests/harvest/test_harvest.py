@@ -6,6 +6,7 @@ import asyncio
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -376,6 +377,47 @@ def test_a_worker_that_joins_late_expects_as_many_tiles_as_the_first(tmp_path: P
                     await keep_all(late, Outcome.GONE, ALL[4])
 
     asyncio.run(run())
+
+
+def most(folder: Path, **keys: Any) -> list[int]:
+    """How many tiles each layer may have at a harvest, which is left unfinished."""
+
+    async def run() -> list[int]:
+        async with opened(folder, **keys) as harvest:
+            return [extent.most for extent in harvest.extents.values()]
+
+    return asyncio.run(run())
+
+
+def test_a_layer_may_grow_by_what_the_last_complete_harvest_has_found(tmp_path: Path) -> None:
+    assert most(tmp_path) == [2_000_000]
+    known(tmp_path, *ALL)
+    assert most(tmp_path) == [100_000]
+    # The one before was not complete, and what that has found does not matter.
+    assert most(tmp_path, day=LATER + timedelta(days=1)) == [100_000]
+    assert most(tmp_path, day=LATER + timedelta(days=2), max_tiles=7) == [7]
+
+
+def test_a_harvest_that_was_broken_off_lowers_no_limit(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with opened(tmp_path, DAY) as harvest:
+            await keep_all(harvest, Outcome.ADDED)
+
+    asyncio.run(run())
+    assert most(tmp_path) == [2_000_000]
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [{"max_depth": 1}, {"zooms": (0, 0)}, {"zones": (Zone(center=(-3, 3), width=2, height=2, zoom=0),)}],
+)
+def test_a_harvest_of_fewer_tiles_lowers_no_limit(tmp_path: Path, keys: dict[str, Any]) -> None:
+    async def run() -> None:
+        async with opened(tmp_path, DAY, **keys) as harvest:
+            await harvest.finish()
+
+    asyncio.run(run())
+    assert most(tmp_path) == [2_000_000]
 
 
 def test_a_map_is_not_taken_for_moved_because_it_is_harvested_on_with_wider_zones(tmp_path: Path) -> None:

@@ -17,21 +17,29 @@ def square(side: int) -> list[Tile]:
 
 
 @pytest.mark.parametrize(
-    ("known", "wish", "most"),
+    ("found", "wish", "most"),
     [
         (0, None, 2_000_000),
         (1, None, 100_000),
         (5_000, None, 100_000),
         (50_000, None, 1_000_000),
-        (1_398_100, None, 2_000_000),
+        (900_000, None, 2_000_000),
+        (1_398_100, None, 2_796_200),
         (0, 50, 50),
         (1_398_100, 9_000_000, 9_000_000),
+        (2_500_000, None, 5_000_000),
+        (2_500_000, 50, 50),
     ],
 )
-def test_a_layer_may_have_twenty_times_the_known_tiles_within_bounds(
-    known: int, wish: int | None, most: int
+def test_a_layer_may_have_twenty_times_the_found_tiles_within_bounds_and_twice_as_many_always(
+    found: int, wish: int | None, most: int
 ) -> None:
-    assert most_tiles(known, wish) == most
+    assert most_tiles(found, wish) == most
+
+
+@pytest.mark.parametrize(("found", "most"), [(500, 2_000_000), (1_398_100, 2_796_200)])
+def test_what_was_found_in_other_zones_lowers_no_limit(found: int, most: int) -> None:
+    assert most_tiles(found, is_same=False) == most
 
 
 def test_a_layer_is_ended_with_the_first_tile_too_many() -> None:
@@ -44,6 +52,11 @@ def test_the_same_image_at_many_neighbouring_places_ends_a_layer() -> None:
     extent = Extent(2_000_000)
     said = [extent.add(tile, SAME) for tile in square(101)]
     assert said.index(f"has the same image {SAME} at more than 10,000 neighbouring places") == MOST_ALIKE
+
+
+def test_the_same_image_everywhere_is_no_end_where_the_layer_has_one() -> None:
+    extent = Extent(2_000_000, is_alike_an_end=False)
+    assert {extent.add(tile, SAME) for tile in square(101)} == {None}
 
 
 def test_the_same_image_at_places_far_apart_ends_nothing() -> None:

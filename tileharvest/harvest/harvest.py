@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from tileharvest.errors import AlreadyHarvestedError, BudgetError, MovedError
 from tileharvest.harvest.holdings import StoreWriter
-from tileharvest.harvest.walks import MOST_TOPS, LayerWalk, Walks, relies_on_indexes, walk_over
+from tileharvest.harvest.walks import MOST_TOPS, LayerWalk, Walks, kept_in_words, relies_on_indexes, walk_over
 from tileharvest.history.costs import NO_COST, Traffic
 from tileharvest.history.day_costs import spent
 from tileharvest.history.errors import HarvestEndedError
@@ -29,7 +29,7 @@ from tileharvest.politeness.limits import check_room
 from tileharvest.renderers.registry import renderer_named
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.verdict import judge_get, unless_blank
-from tileharvest.walk.extent import MOST_TILES, Extent, most_tiles
+from tileharvest.walk.extent import Extent, most_tiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -120,6 +120,8 @@ class Harvest:
         """Whether an unfinished harvest of this segment goes on."""
         self.ended_here = True
         """False where another process has ended the harvest, or has noted the same end of its run, before."""
+        self.extents: dict[str, Extent] = {}
+        """How far each layer may reach."""
         self.endless: dict[str, str] = {}
         """By layer why its walk was ended: it seems to have no end. The harvest cannot be complete then."""
         self.doubted: dict[str, str] = {}
@@ -253,7 +255,7 @@ class Harvest:
         walks = {name: part.walk for name, part in self.layers.items() if part.walk.goes_sideways}
         endless = {name: [walk.pyramid.range_at(walk.top)] for name, walk in walks.items()}
 
-        def begun() -> tuple[TileStore, HarvestRecord, int, int, dict[str, int]]:
+        def begun() -> tuple[TileStore, HarvestRecord, int, int, dict[str, Extent]]:
             history = self._on_close.enter_context(self._holdings.open_history())
             store = self._holdings.open_store()
             record = begin(history, beginning, self._today)
@@ -262,12 +264,11 @@ class Harvest:
             known = record.known_before(self._areas)
             self._is_first = record.is_first()
             self._tops = record.unasked(endless, MOST_TOPS) if endless else []
-            found = record.found() if record.continued else {}
-            return store, record, known, 0 if record.is_pushed else record.expect(known), found
+            expected = 0 if record.is_pushed else record.expect(known)
+            return store, record, known, expected, self._extents_of(record)
 
-        store, self._record, self._known_before, self.expected, found = await asyncio.to_thread(begun)
-        most = most_tiles(self.expected, self.description.max_tiles)
-        self._extents = {name: Extent(most, found.get(name, 0)) for name in self.layers}
+        begun_now = await asyncio.to_thread(begun)
+        store, self._record, self._known_before, self.expected, self.extents = begun_now
         self._images = StoreWriter(store, self.traffic)
         self.is_pushed = self._record.is_pushed
         self.day, self.continued = self._record.day, self._record.continued
@@ -279,6 +280,22 @@ class Harvest:
         self.is_pruned = self.walks.decisions.is_pruned
         self._commits = GroupCommit(self._record, self.traffic.take, self._linger)
         self.traffic.start()
+
+    def _extents_of(self, record: HarvestRecord) -> dict[str, Extent]:
+        """Returns how far each layer may reach."""
+        wish, last = self.description.max_tiles, record.last_complete()
+        kept = kept_in_words(
+            self.description, {name: part.walk.pyramid.depth for name, part in self.layers.items()}
+        )
+        # One that asks for everything again counts it all again.
+        found = record.found() if record.continued and not self._again else {}
+        extents = {}
+        for name, part in self.layers.items():
+            tiles, its_kept = last.get(name, (0, None))
+            most = most_tiles(tiles, wish, is_same=its_kept == kept)
+            is_alike_an_end = wish is None and not part.layer.pyramid.has_edge
+            extents[name] = Extent(most, found.get(name, 0), is_alike_an_end=is_alike_an_end)
+        return extents
 
     @property
     def fetches_at_once(self) -> bool:
@@ -358,14 +375,19 @@ class Harvest:
         if result.outcome in _NOT_THERE or result.layer in self.doubted:
             return
         sha1 = None if result.image is None else result.image.sha1
-        why = self._extents[result.layer].add(result.tile, sha1)
+        extent = self.extents[result.layer]
+        why = extent.add(result.tile, sha1)
         if why is not None:
-            hint = f"max_tiles = {10 * MOST_TILES} into maps.toml where it is that large"
+            hint = f"max_tiles = {2 * extent.most} into maps.toml where it is that large"
             if sha1 is not None and sha1 in why:
-                hint = f'blank = ["{sha1}"] into maps.toml where that stands for a missing tile'
+                hint = (
+                    f'into maps.toml blank = ["{sha1}"] where that stands for a missing tile, or'
+                    f" max_tiles = {extent.most} where the map is like that"
+                )
             self.doubted[result.layer] = (
                 f"layer {result.layer} of map '{self.description.name}' {why}: its walk was ended, as it may"
-                f" have no end. What was found is kept, and no tile is called gone; write {hint}"
+                f" have no end. What was found is kept, and no tile is called gone; write {hint}."
+                " That holds from the next harvest on, or at once with -a fresh=1"
             )
 
     def endless_error(self) -> BudgetError:

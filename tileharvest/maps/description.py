@@ -244,8 +244,9 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     """How a harvest before which nothing was known asks for the tiles that it is to keep: by GET at once, or
     by HEAD before."""
     max_tiles: int | None = None
-    """The most tiles that a layer may have before its walk is ended. None: 20 times as many as were known,
-    at least 100,000, and at most 2,000,000."""
+    """The most tiles that a layer may have before its walk is ended. None: 2,000,000; after a complete
+    harvest of the same zones and zooms 20 times as many as that has found, at least 100,000 and at most
+    2,000,000; but always twice as many. Where it is set, equal images end no walk."""
     max_depth: int | None = None
     """How many levels the walk may go below the tiles at which it starts; None means all."""
     enabled: bool = True

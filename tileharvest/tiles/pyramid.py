@@ -102,6 +102,11 @@ class Pyramid:
     def is_endless(self) -> bool:
         return bool(self.seeds)
 
+    @property
+    def has_edge(self) -> bool:
+        """Whether the site says how far the layer reaches: by an area, or by a list of its tiles."""
+        return self.there is not None or (self.area is not None and not self.seeds)
+
     def start(self) -> tuple[Tile, ...]:
         """Returns the tiles of the coarsest zoom to ask for first; of an endless layer the seeds."""
         if self.area is None:

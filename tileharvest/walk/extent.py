@@ -12,6 +12,8 @@ MOST_TILES: Final = 2_000_000
 """Of a layer, where nobody says more."""
 _GROWTH: Final = 20
 """How many times as many tiles as before a layer may have at a harvest."""
+_REAL_GROWTH: Final = 2
+"""How many times as many even a layer of more than `MOST_TILES` may have."""
 _LEAST: Final = 100_000
 """Tiles to which any layer may grow."""
 MOST_ALIKE: Final = 10_000
@@ -22,20 +24,26 @@ _REMEMBERED: Final = 256
 """Images that are counted at the same time, so that memory does not grow with the map."""
 
 
-def most_tiles(known: int, wish: int | None = None) -> int:
-    """Returns how many tiles a layer may have. `known` are those of the map that the history has, and `wish`
-    is what a person has said."""
+def most_tiles(found: int, wish: int | None = None, *, is_same: bool = True) -> int:
+    """Returns how many tiles a layer may have.
+
+    `found` are those that its last complete harvest has found: what is real is never cut, nor what it grows
+    by. 0 stands for none. `wish` is what a person has said. `is_same` says whether that harvest was for the
+    same zones and zooms. Else it tells nothing of how large the layer is now.
+    """
     if wish is not None:
         return wish
-    return min(MOST_TILES, max(_LEAST, _GROWTH * known)) if known else MOST_TILES
+    most = min(MOST_TILES, max(_LEAST, _GROWTH * found)) if found and is_same else MOST_TILES
+    return max(most, _REAL_GROWTH * found)
 
 
 class Extent:
     """Counts what is found of one layer in a harvest. What is found twice counts twice."""
 
-    def __init__(self, most: int, found: int = 0) -> None:
-        """`found` are the tiles that other processes of the harvest have found before."""
-        self._most, self._found = most, found
+    def __init__(self, most: int, found: int = 0, *, is_alike_an_end: bool = True) -> None:
+        """`found` are the tiles that other processes of the harvest have found before. `is_alike_an_end` is
+        False for a layer that may well have the same image everywhere, as it is known to have an end."""
+        self.most, self._found, self._is_alike_an_end = most, found, is_alike_an_end
         self._alike: Counter[tuple[str, int, tuple[int, int]]] = Counter()
 
     def add(self, tile: Tile, sha1: str | None) -> str | None:
@@ -45,9 +53,9 @@ class Extent:
         counted too low (Misra and Gries, Finding repeated elements, 1982), never too high.
         """
         self._found += 1
-        if self._found > self._most:
-            return f"has more than {self._most:,} tiles"
-        if sha1 is None:
+        if self._found > self.most:
+            return f"has more than {self.most:,} tiles"
+        if sha1 is None or not self._is_alike_an_end:
             return None
         key = sha1, tile.zoom, tile.block(_SQUARE)
         if key in self._alike or len(self._alike) < _REMEMBERED:

@@ -26,6 +26,10 @@ MOST = 40
 ENDLESS = {"path": "endless", "zoomLevels": 12, "imgextension": "png"}
 
 
+LARGE = 4 + 16 + 64
+"""Tiles of a layer of depth 3 that has all of them."""
+
+
 async def anything(exchange: Exchange) -> web.StreamResponse:
     """Below `/endless/` whatever is asked for is there, each an image of its own."""
     if not exchange.path.startswith("/endless/"):
@@ -33,12 +37,17 @@ async def anything(exchange: Exchange) -> web.StreamResponse:
     return await exchange.send(Answer(200, {"ETag": f'"{exchange.path}"'}, drawn(exchange.path)))
 
 
-def without_an_end(stage: Stage) -> None:
-    text = configuration().replace('"tilesets": [', f'"tilesets": [{json.dumps(ENDLESS)}, ')
+def without_an_end(stage: Stage, depth: int = 12) -> None:
+    tileset = json.dumps(ENDLESS | {"zoomLevels": depth})
+    text = configuration().replace('"tilesets": [', f'"tilesets": [{tileset}, ')
     (stage.files.folder / "overviewerConfig.js").write_text(text, encoding="utf-8")
     stage.site.rule_for_all = anything
+    limit(stage, MOST)
+
+
+def limit(stage: Stage, tiles: int) -> None:
     stage.project.maps_file.unlink()
-    stage.project.add_map("small", f"{stage.site.url}/", max_tiles=MOST)
+    stage.project.add_map("small", f"{stage.site.url}/", max_tiles=tiles)
 
 
 def tiles_of(stage: Stage, layer: str) -> int:
@@ -59,6 +68,7 @@ def test_a_layer_without_an_end_is_ended_and_the_other_one_is_complete(stage: St
     assert MOST < tiles_of(stage, "endless") < 3 * MOST
     asked = len(stage.site.received)
 
+    assert f"max_tiles = {2 * MOST} " in first.said
     again = visit(stage.project, FIRST_DAY)
     assert (again.status, again.said.count(said)) == (4, 1)
     # robots.txt and the configuration.
@@ -70,3 +80,14 @@ def test_a_layer_without_an_end_is_ended_and_the_other_one_is_complete(stage: St
     healthy = visit(stage.project, SECOND_DAY)
     assert (healthy.status, healthy.counts) == (0, {"ign": len(PATHS)})
     assert stage.project.query("SELECT count(*) FROM versions WHERE sha1 IS NULL") == [(0,)]
+
+
+def test_a_large_layer_is_walked_to_its_end_on_the_same_day_where_its_limit_is_raised(stage: Stage) -> None:
+    without_an_end(stage, depth=3)
+    first = visit(stage.project, FIRST_DAY)
+    assert first.status == 4
+    assert "or at once with -a fresh=1" in first.said
+    limit(stage, LARGE)
+    again = visit(stage.project, FIRST_DAY, "-a", "fresh=1")
+    assert (again.status, again.reports[0]["finished"]) == (0, True)
+    assert tiles_of(stage, "endless") == LARGE

@@ -176,3 +176,14 @@ def test_an_image_of_more_bytes_than_allowed_is_refused_unread():
     body = encoded("PNG")
     with pytest.raises(ValueError, match=f"has {len(body):,} bytes, and 1,000 are the most"):
         identify(body, None, 1000)
+
+
+def test_the_size_of_the_shortest_lossless_webp_is_read_before_it_is_decoded() -> None:
+    """Of 28 bytes: one whose sides are written over with 16,384 each."""
+    buffer = io.BytesIO()
+    Pillow.new("RGB", (1, 1)).save(buffer, "WEBP", lossless=True)
+    body = buffer.getvalue()
+    assert body[12:16] == b"VP8L"
+    body = (body[:21] + b"\xff\xff\xff\x0f" + body[25:])[:28]
+    with pytest.raises(ValueError, match="has 16,384 x 16,384 pixels"):
+        identify(body)

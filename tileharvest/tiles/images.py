@@ -26,7 +26,9 @@ Pillow reads images whose last bytes are missing. A WebP states its length at th
 that."""
 
 _WEBP_HEADER: Final = 30
-"""Bytes up to the end of the sides in the longest of a WebP's three headers."""
+"""Bytes up to the end of the sides in the two longer of a WebP's three headers."""
+_VP8L_HEADER: Final = 25
+"""The same in the shortest one. A whole image of that kind can have 28 bytes."""
 _TAIL: Final = 64
 """How many of the last bytes are searched for the end: some programs append a few bytes of their own."""
 
@@ -116,9 +118,11 @@ def _extension(body: bytes, tile_size: Size | None) -> str:
 
 def _webp_size(body: bytes) -> Size | None:
     """Returns the size that a WebP says in its first chunk (RFC 9649, section 2), or None for no WebP."""
-    if body[:4] != b"RIFF" or body[8:12] != b"WEBP" or len(body) < _WEBP_HEADER:
+    if body[:4] != b"RIFF" or body[8:12] != b"WEBP" :
         return None
     kind = body[12:16]
+    if len(body) < (_VP8L_HEADER if kind == b"VP8L" else _WEBP_HEADER):
+        return None
     if kind == b"VP8X":
         return int.from_bytes(body[24:27], "little") + 1, int.from_bytes(body[27:30], "little") + 1
     if kind == b"VP8L":

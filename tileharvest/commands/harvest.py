@@ -62,9 +62,9 @@ _WORST_FIRST: Final = {
 }
 
 _MOST_NAMED: Final = 10
+"""Maps that the last line names."""
 _MOST_REASONS: Final = 3
 """Why tiles have failed, in one line."""
-"""Maps that the last line names."""
 
 _AHEAD: Final = 16
 """Maps whose orders are asked for together. One by one they would hold up the beginnings of many maps."""

@@ -191,7 +191,7 @@ def reach(history: History, layer: int, area: TileRange, day: date) -> Reach | N
 
 def kinds(history: History, layer: int, area: TileRange, day: date) -> dict[str, tuple[int, int]]:
     """Returns, by the extension of their images, how many tiles of the area were there on that day, and their
-    bytes. Costs what `extent` does."""
+    bytes. Costs what `reach` does."""
     with history.reading() as connection:
         rows = _KINDS.rows(connection, layer, area, until=day)
     return {extension: (count, int(size)) for extension, count, size in rows}

@@ -135,9 +135,10 @@ def test_the_table_tells_both_walks_and_which_will_be_made(project: Project, ser
 
 def test_the_table_and_the_budget(project: Project, server: Nginx) -> None:
     project.add_map(ANTWORLD, server.url, budget={"requests": 100})
-    lines = [
-        line.split() for line in project.scrapy("plan", ANTWORLD, "--seed", "1").stdout.splitlines() if line
-    ]
+    title, nothing, *rest = project.scrapy("plan", ANTWORLD, "--seed", "1").stdout.splitlines()
+    assert title.endswith(" requests made now")
+    assert nothing == ""
+    lines = [line.split() for line in rest if line]
     assert ["about", "at", "least", "at", "most"] in lines
     assert {"tiles", "requests", "received", "time"} <= {line[0] for line in lines}
     assert " ".join(lines[-1]) == "with the budget of a run it will be done in 6 runs"

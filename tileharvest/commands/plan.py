@@ -201,7 +201,8 @@ def _by_sample(spider: SiteSampleSpider, seed: int) -> _PlanReport:
 
 
 def _write(report: _PlanReport) -> None:
-    write_line(f"{report.title}\n")
+    write_line(report.title)
+    write_line("")
     columns = {head: expense for head, expense in report.columns.items() if expense is not None}
     expenses, told = columns.values(), report.plan.told
     sizes = [one.received_bytes for one in expenses]

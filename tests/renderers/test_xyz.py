@@ -225,6 +225,27 @@ def test_the_kind_of_image_is_that_of_the_address(end: str, extension: str, size
     assert (found.image_extension, found.tile_size) == (extension, (size, size))
 
 
+@pytest.mark.parametrize(
+    ("url", "answer", "tells"),
+    [
+        (TEMPLATE, None, False),
+        (TEMPLATE.replace("{y}", "{y}@2x"), None, True),
+        (TILE_JSON, tile_json(), False),
+        (TILE_JSON, tile_json(tileSize=512), True),
+    ],
+)
+def test_only_what_says_how_large_the_tiles_are_is_believed(
+    url: str, answer: str | None, tells: bool
+) -> None:
+    keys = {} if answer else {"bounds": SWITZERLAND, "site_zooms": (4, 9)}
+    assert site(url, answer, **keys).tells_sizes is tells
+
+
+def test_tiles_that_would_all_be_refused_as_images_are_refused_by_the_layer() -> None:
+    with pytest.raises(SiteError, match="its tiles have 4,096 x 4,096 pixels, and 8,388,608 are the most"):
+        site(TILE_JSON, tile_json(tileSize=4096))
+
+
 def test_a_page_of_something_else_is_not_recognised() -> None:
     with pytest.raises(UnrecognisedError, match=r"is no TileJSON, and has no \{z\}, \{x\} and \{y\} itself"):
         site("https://h/map/", "<title>My garden</title>", renderer="xyz")

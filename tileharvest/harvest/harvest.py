@@ -94,7 +94,7 @@ class Harvest:
         self.answers_head = True
         """Whether the site's server answers HEAD as it should."""
         self._tells_sizes = True
-        """Whether the site has a configuration. Without one nobody knows how large its tiles are."""
+        """Whether the site says how large its tiles are. Else an image may have any size."""
         self.layers: dict[str, LayerWalk] = {}
         self._holdings = holdings
         self._clock = clock
@@ -222,7 +222,7 @@ class Harvest:
         """
         self.renderer: Renderer = renderer_named(site.renderer)
         self.answers_head = site.answers_head
-        self._tells_sizes = not site.probed
+        self._tells_sizes = site.tells_sizes
         self.layers = {
             layer.name: LayerWalk(layer, walk_over(self.description, layer)) for layer in site.layers
         }

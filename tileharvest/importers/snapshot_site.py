@@ -117,7 +117,8 @@ class SnapshotSite:
             bodies[index] = body
             answer = self._answer(places[index][1], path, body)
             layer = self.layers[places[index][0]].layer
-            verdicts[index] = judge_get(answer, latest[index], day, layer.tile_size)
+            size = layer.tile_size if self.site.tells_sizes else None
+            verdicts[index] = judge_get(answer, latest[index], day, size, self.description.most_tile_bytes)
         return [
             _result(place, verdict, bodies.get(index), is_kept=self._is_kept(place))
             for index, (place, verdict) in enumerate(zip(places, verdicts, strict=True))

@@ -125,7 +125,7 @@ class Overviewer(Renderer):
         if answer is None:
             if description.layers and not description.renderer:
                 raise UnrecognisedError(f"there is no {url}")
-            return Site(self.name, await _probe_layers(description, fetch), probed=True)
+            return Site(self.name, await _probe_layers(description, fetch), probed=True, tells_sizes=False)
         return site_of(self.name, description, parse_config(answer.text, answer.folder), url)
 
 

@@ -12,6 +12,7 @@ import msgspec
 
 from tileharvest.errors import ConfigurationError, SiteError
 from tileharvest.renderers.bounds import MOST_LAYERS, shown
+from tileharvest.tiles.images import MOST_PIXELS
 from tileharvest.tiles.layers import Layer
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ class ReadLayers(list[Layer]):
                 for layer in self[before:]:
                     if layer.name in names:
                         raise ValueError("the site names it twice")
-                    _check_address(layer)
+                    _check_tiles(layer)
                     names.add(layer.name)
         except SiteError as error:
             self.refuse(str(name), str(error))
@@ -116,11 +117,15 @@ class ReadLayers(list[Layer]):
         self.refused.setdefault(name, why)
 
 
-def _check_address(layer: Layer) -> None:
-    """Raises ValueError where the tiles of a layer have no address that can be asked."""
+def _check_tiles(layer: Layer) -> None:
+    """Raises ValueError where the tiles of a layer have no address that can be asked, or would be refused as
+    images for their size."""
     parts = urlsplit(layer.addresses.folder)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
         raise ValueError(f"its tiles lie at '{shown(layer.addresses.folder)}', which is no address of a site")
+    width, height = layer.tile_size
+    if width * height > MOST_PIXELS:
+        raise ValueError(f"its tiles have {width:,} x {height:,} pixels, and {MOST_PIXELS:,} are the most")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +137,8 @@ class Site:
     layers: tuple[Layer, ...]
     probed: bool = False
     """Whether the depths were found by asking for tiles, because the site has no configuration."""
+    tells_sizes: bool = True
+    """Whether the site says how large its tiles are. Else those of its layers are what is usual."""
     answers_head: bool = True
     """Whether its server answers HEAD as it should, without a body. Else all is asked by GET, under
     conditions where that can be."""
@@ -162,7 +169,7 @@ def site_of(renderer: str, description: MapDescription, layers: Iterable[Layer],
         )
     for layer in by_name.values():
         with as_written(f"{source}: layer '{shown(layer.name)}'", renderer):
-            _check_address(layer)
+            _check_tiles(layer)
     if description.layers:
         require_layers(description, [*by_name, *refused])
         chosen = tuple(by_name[name] for name in description.layers if name in by_name)

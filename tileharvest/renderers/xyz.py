@@ -7,6 +7,7 @@ tilenames" of OpenStreetMap's wiki).
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from math import asinh, atan, ceil, degrees, floor, pi, radians, sinh, tan
 from typing import TYPE_CHECKING, Annotated, Final
@@ -52,7 +53,7 @@ class _TileJson(msgspec.Struct):
     """The specification's default is the world, which a site of a region that leaves it out does not have."""
     name: Text | None = None
     format: Text = "png"
-    tile_size: Side = msgspec.field(name="tileSize", default=_TILE_SIDE)
+    tile_size: Side | None = msgspec.field(name="tileSize", default=None)
     """The specification has no such key, but some servers write it."""
 
 
@@ -107,7 +108,8 @@ class Xyz(Renderer):
         except ValueError as error:
             raise SiteError(f"{description.url} has tiles at '{said.tiles[0]}': {error}") from None
         layer = _layer(description, said, template)
-        return site_of(self.name, description, [layer], description.url)
+        site = site_of(self.name, description, [layer], description.url)
+        return dataclasses.replace(site, tells_sizes=said.tile_size is not None or _is_doubled(template))
 
 
 def is_plain(description: MapDescription) -> bool:
@@ -153,6 +155,11 @@ async def _tile_json(url: str, fetch: Fetch) -> _TileJson:
     return replace(said, tiles=[template.replace("{y}", "{-y}") if said.scheme == "tms" else template])
 
 
+def _is_doubled(template: Template) -> bool:
+    """Returns whether the address says that tiles are for screens of twice the density."""
+    return "@2x" in template.form
+
+
 def _layer(description: MapDescription, said: _TileJson, template: Template) -> Layer:
     coarsest, deepest = _zooms(description, said)
     area = _area(description, said, deepest)
@@ -168,7 +175,7 @@ def _layer(description: MapDescription, said: _TileJson, template: Template) -> 
             f"the tiles of map '{description.name}' are of the kind '{ending}': kept are PNG, JPEG and WebP"
         )
     extension = {"jpeg": "jpg"}.get(ending, ending)
-    side = 2 * _TILE_SIDE if "@2x" in template.form else said.tile_size
+    side = 2 * _TILE_SIDE if _is_doubled(template) else said.tile_size or _TILE_SIDE
     try:
         return Layer(
             name=f"zoom{deepest}",

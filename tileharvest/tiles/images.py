@@ -35,7 +35,7 @@ _TAIL: Final = 64
 
 MOST_BYTES: Final = 32 * 1024 * 1024
 """Of an image, where nobody says more."""
-_MOST_PIXELS: Final = 1 << 23
+MOST_PIXELS: Final = 1 << 23
 """Of an image: twice what the largest tiles of Dynmap have. Pillow takes some 17 bytes for each pixel of a
 WebP, which can be written in 36 bytes in all."""
 _LEAST, _MOST = 0.25, 4.0
@@ -66,8 +66,8 @@ def identify(body: bytes, tile_size: Size | None = None, most: int = MOST_BYTES)
 def check_pixels(size: Size, tile_size: Size | None = None) -> None:
     """Raises ValueError for an image that is too large, or too small, for a tile. Nothing else decides it."""
     width, height = size
-    if width < 1 or height < 1 or width * height > _MOST_PIXELS:
-        raise ValueError(f"the image has {width:,} x {height:,} pixels, and {_MOST_PIXELS:,} are the most")
+    if width < 1 or height < 1 or width * height > MOST_PIXELS:
+        raise ValueError(f"the image has {width:,} x {height:,} pixels, and {MOST_PIXELS:,} are the most")
     for side, usual in zip(size, tile_size or size, strict=True):
         if not _LEAST * usual <= side <= _MOST * usual:
             tiles = "the tiles of its layer {:,} x {:,}".format(*(tile_size or size))
@@ -118,7 +118,7 @@ def _extension(body: bytes, tile_size: Size | None) -> str:
 
 def _webp_size(body: bytes) -> Size | None:
     """Returns the size that a WebP says in its first chunk (RFC 9649, section 2), or None for no WebP."""
-    if body[:4] != b"RIFF" or body[8:12] != b"WEBP" :
+    if body[:4] != b"RIFF" or body[8:12] != b"WEBP":
         return None
     kind = body[12:16]
     if len(body) < (_VP8L_HEADER if kind == b"VP8L" else _WEBP_HEADER):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -23,6 +24,11 @@ from tests.viewer.building import (
     picture,
     square,
 )
+from tileharvest.history.database import History
+from tileharvest.store.files import FileStore
+from tileharvest.viewer import films
+from tileharvest.viewer.replies import RefusedError
+from tileharvest.viewer.served_maps import ServedMaps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +51,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 
 @pytest.fixture(scope="module")
 def client(world: World) -> Iterator[Client]:
-    with serving(world, most_filmed=4) as running:
+    with serving(world, most_filmed=300) as running:
         yield running
 
 
@@ -89,7 +95,8 @@ def test_a_film_may_be_of_some_days(client: Client) -> None:
 @pytest.mark.parametrize(
     ("query", "status", "words"),
     [
-        ({"ground": "-4,-4,4,4"}, 400, "this rectangle has 16 tiles, and films here have 4 at most"),
+        ({"ground": "-20,-20,20,20"}, 400, "shows 400 tiles, and films here show 300 at most"),
+        ({"ground": "0,-40,2,40"}, 400, "shows 1,640 tiles, and films here show 300 at most"),
         ({"ground": "900,900,902,902"}, 400, "nothing was there in this area"),
         ({"from": THIRD, "to": FIRST}, 400, "the history begins on"),
         ({"layer": "none"}, 404, "none"),
@@ -101,6 +108,31 @@ def test_what_cannot_be_filmed_is_said(
     reply = film(client, **query)
     assert reply.status == status
     assert words in json.loads(reply.body)["error"]
+
+
+def test_a_film_that_would_be_too_large_is_refused(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(films, "MOST_BYTES", 1000)
+    reply = film(client, **{"from": SECOND})
+    assert reply.status == 400
+    assert "films here have 1.0 kB at most" in json.loads(reply.body)["error"]
+
+
+def test_no_image_is_read_for_a_film_for_which_nobody_waits(world: World) -> None:
+    read: list[str] = []
+
+    class Counted(FileStore):
+        def named(self, name: str) -> bytes:
+            read.append(name)
+            return super().named(name)
+
+    query = [("layer", DAY_LAYER), ("ground", "-2,-2,2,2")]
+    with (
+        History.open_read_only(f"sqlite:///{world.history_file}") as history,
+        closing(ServedMaps(world.maps_file, lambda: history, lambda _: 0)) as served,
+        pytest.raises(RefusedError, match="nobody waits"),
+    ):
+        films.film(served, Counted(world.data / "tiles"), MAP, query, 300, lambda: False)
+    assert read == []
 
 
 def test_a_viewer_makes_no_films_unless_somebody_says_so(world: World) -> None:

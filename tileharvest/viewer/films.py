@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from tileharvest.errors import ConfigurationError
 from tileharvest.export.excerpt import Excerpt
 from tileharvest.export.film import FilmStyle, film_of, write_film
+from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.viewer.parameters import Parameters
 from tileharvest.viewer.rectangles import RECTANGLE, ground_in
 from tileharvest.viewer.replies import RefusedError, unknown, wrong
@@ -18,11 +19,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tileharvest.store.port import TileStore
+    from tileharvest.tiles.grid import TileRange
     from tileharvest.viewer.api import Query
     from tileharvest.viewer.served_maps import ServedMaps
 
 MOST_FRAMES: Final = 366
 """A year of days; a film of them takes about a minute."""
+MOST_BYTES: Final = 128 << 20
+"""Of a film, about: it is held in memory, and so is its reply."""
 _WIDTH: Final = 960
 """Pixels."""
 _HEIGHT: Final = (64, 960)
@@ -39,7 +43,8 @@ def film(
 ) -> bytes:
     """Returns an animated WebP of a rectangle through time. Raises RefusedError.
 
-    The rectangle may have so many tiles of the deepest zoom. It ends, and is refused, once it is not awaited.
+    With the ground that the frame shows around it the rectangle may have so many tiles of the deepest zoom.
+    It ends an image later, and is refused, once it is not awaited.
     """
     parameters = Parameters(query, ("layer",), (*RECTANGLE, "from", "to"))
     history, outline, layer = served.layer(map_name, parameters.text("layer"))
@@ -57,12 +62,9 @@ def film(
     ground = ground_in(parameters, layer.described(last), outline.renderer)
     if ground is None:
         raise wrong("a rectangle is missing: give 'ground' or 'area'")
-    tiles = ground.tiles(max(layer.zooms), layer.factor)
-    # Python's `len` cannot tell of more than 2^63 tiles.
-    if (number := len(tiles.columns) * len(tiles.rows)) > most_tiles:
-        raise wrong(
-            f"this rectangle has {number:,} tiles, and films here have {most_tiles:,} at most: come nearer"
-        )
+    deepest = max(layer.zooms)
+    # Before anything is asked: whoever zooms out far is told so at once.
+    _expect_few(ground.tiles(deepest, layer.factor), most_tiles)
     height = round(_WIDTH * (ground.north - ground.south) / (ground.east - ground.west))
     size = _WIDTH, min(max(_HEIGHT[0], height - height % 2), _HEIGHT[1])
     excerpt = Excerpt(history, outline, layer, ground, first, last)
@@ -70,14 +72,22 @@ def film(
         made = film_of(excerpt, Path("film.webp"), FilmStyle(size))
     except ConfigurationError as error:
         raise wrong(str(error)) from None
+    # The ground around the rectangle is seen, too: of a narrow one that is most of the frame.
+    _expect_few(made.lens.tiles(made.moments[0].corner).at_zoom(deepest, layer.factor), most_tiles)
     if len(made.moments) > MOST_FRAMES:
         raise wrong(
             f"it changed here on {len(made.moments)} days, and films here have {MOST_FRAMES} at most: write"
             " from= and to="
         )
+    if made.expected_bytes > MOST_BYTES:
+        raise wrong(
+            f"this film would have about {bytes_in_words(made.expected_bytes)}, and films here have"
+            f" {bytes_in_words(MOST_BYTES)} at most: write from= and to= for fewer days"
+        )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "film.webp"
-        _, damaged = write_film(made, path, store, _Reader(is_awaited))
+        reader = _Reader(store, is_awaited)
+        _, damaged = write_film(made, path, reader, reader)
         if damaged:
             raise RefusedError(
                 HTTPStatus.INTERNAL_SERVER_ERROR,
@@ -86,11 +96,27 @@ def film(
         return path.read_bytes()
 
 
-class _Reader:
-    """Ends a film for which nobody waits any more."""
+def _expect_few(tiles: TileRange, most: int) -> None:
+    # Python's `len` cannot tell of more than 2^63 tiles.
+    if (number := len(tiles.columns) * len(tiles.rows)) > most:
+        raise wrong(
+            f"a film of this rectangle shows {number:,} tiles, and films here show {most:,} at most: come"
+            " nearer"
+        )
 
-    def __init__(self, is_awaited: Callable[[], bool]) -> None:
+
+class _Reader:
+    """Ends a film for which nobody waits any more, between two frames and between two images of one."""
+
+    def __init__(self, store: TileStore, is_awaited: Callable[[], bool]) -> None:
+        self._store = store
         self._is_awaited = is_awaited
+        self.put = store.put
+        self.held = store.held
+
+    def named(self, name: str) -> bytes:
+        self.passed(0)
+        return self._store.named(name)
 
     def expects(self, parts: int) -> None:
         """A film may have any number of frames."""

@@ -77,7 +77,7 @@ def test_the_period_chosen_in_the_panel_is_what_counts(screen: Screen, published
     expect_heat(screen, MIDDLE, around(COAST), published_days, f"{DAYS[1]}..{DAYS[3]}")
     screen.part("heat-until").fill(DAYS[2])
     expect(screen.part("panel")).to_contain_text(
-        re.compile(r"X -?\d+, Z -?\d+: changed on one day")  # The desert, which is elsewhere.
+        re.compile(r"X -?\d+, Z -?\d+: changed on 1 day")  # The desert, which is elsewhere.
     )
     screen.await_map()
     assert set(colours(screen, MIDDLE, around(COAST)).values()) == {""}

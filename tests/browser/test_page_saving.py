@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import av
@@ -29,6 +31,7 @@ from tests.viewer.building import (
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.projection import Projection
 from tileharvest.tiles.pyramid import Pyramid
+from tileharvest.viewer.page_files import FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -140,6 +143,56 @@ def test_a_film_shows_each_day_on_which_something_in_view_changed(
         assert max(abs(one - other) for one, other in zip(colour, expected, strict=False)) <= APART
 
 
+def test_of_too_many_days_the_servers_film_has_the_last(
+    open_page: Callable[..., Page], changing: Viewer, tmp_path: Path
+) -> None:
+    page = open_page(**DESK)
+    page.add_init_script("delete globalThis.VideoEncoder")
+    module = (FOLDER / "save-panel.js").read_text(encoding="utf-8")
+    assert "SERVED = 366;" in module
+    page.route(
+        "**/save-panel.js",
+        lambda route: route.fulfill(
+            body=module.replace("SERVED = 366;", "SERVED = 2;"), content_type="text/javascript"
+        ),
+    )
+    opened(page, changing, f"&day={THIRD}")
+    path = saved(page, "Save film", tmp_path)
+    assert path.name == f"{MAP}-{SECOND}-{THIRD}.webp"
+    expect(page.get_by_role("status").filter(has_text="Only the last 2 days")).to_be_visible()
+    with Image.open(path) as film:
+        first = film.convert("RGB").getpixel((film.width // 2 + 20, film.height // 2 + 20))
+    assert isinstance(first, tuple)
+    assert max(abs(one - other) for one, other in zip(first, BLUE, strict=False)) <= APART
+
+
+def test_the_place_on_a_picture_is_that_of_which_it_was_asked_for(
+    open_page: Callable[..., Page], changing: Viewer, tmp_path: Path
+) -> None:
+    """The map is moved while an image of the picture is still awaited."""
+    page = open_page(**DESK)
+    opened(page, changing, f"&day={THIRD}&other={SECOND}&mode=swipe")
+    page.evaluate(
+        """() => {
+          globalThis.written = [];
+          const { fillText } = CanvasRenderingContext2D.prototype;
+          CanvasRenderingContext2D.prototype.fillText = function (words, ...more) {
+            globalThis.written.push(words);
+            return fillText.call(this, words, ...more);
+          };
+          const { drawImage } = CanvasRenderingContext2D.prototype;
+          CanvasRenderingContext2D.prototype.drawImage = function (...all) {
+            location.hash = location.hash.replace(/([#&]x=)[^&]*/, "$1100.5");
+            return drawImage.apply(this, all);
+          };
+        }"""
+    )
+    saved(page, "Save before and after", tmp_path)
+    expect(page).to_have_url(re.compile("x=100.5"))
+    places = {words for words in page.evaluate("written") if words.startswith(f"{MAP} ")}
+    assert places == {f"{MAP} · X 0, Z -1"}
+
+
 def test_a_browser_that_cannot_encode_gets_the_servers_film(
     open_page: Callable[..., Page], changing: Viewer, tmp_path: Path
 ) -> None:
@@ -157,3 +210,26 @@ def test_a_browser_that_cannot_encode_gets_the_servers_film(
     pixel = last.getpixel((last.width // 2 + round(32 * scale), last.height // 2 + round(32 * scale)))
     assert isinstance(pixel, tuple)
     assert max(abs(one - other) for one, other in zip(pixel, RED, strict=False)) <= APART
+
+
+def test_no_name_of_a_site_turns_the_words_of_the_page(
+    open_page: Callable[..., Page], tmp_path: Path
+) -> None:
+    """An override of the direction in the name of a layer and of its world."""
+    world = World(tmp_path)
+    for layer in (LAYER, replace(LAYER, name="ni\u202eght\x1b", world="under\u2066world")):
+        tiles = dict.fromkeys(square(0, 2, -1, -1), picture(GREEN, 64))
+        day = FIRST if layer is LAYER else SECOND
+        world.harvest(day, tiles, layer=layer.name, described=layer)
+    with serving(world) as client:
+        page = open_page(**DESK)
+        page.goto(f"http://127.0.0.1:{client.port}/#map={MAP}&layer=ni%E2%80%AEght%1B&heat={FIRST}..{SECOND}")
+        expect(page.locator("#map")).to_have_attribute("aria-busy", "false")
+        shown = page.evaluate(
+            """() => [document.title, ...[...document.querySelectorAll("*")].flatMap((node) => [
+              ...[...node.childNodes].filter(({ nodeType }) => nodeType === 3).map(({ data }) => data),
+              ...["title", "aria-label", "alt"].map((name) => node.getAttribute(name) ?? ""),
+            ])].filter((words) => /ght|under/.test(words))"""
+        )
+    assert shown
+    assert [words for words in shown if not words.isprintable()] == []

@@ -211,11 +211,12 @@ export function groundAddress(map, layer, day, ground) {
 
 /**
  * A film that the server makes, for browsers that cannot.
- * @param {string} map @param {string} layer @param {Ground} ground @param {AbortSignal} signal
+ * @param {string} map @param {string} layer @param {Ground} ground @param {string} from
+ * @param {AbortSignal} signal
  * @returns {Promise<Blob>} an animated WebP
  */
-export async function film(map, layer, ground, signal) {
-  const query = new URLSearchParams({ layer, ...corners(ground) });
+export async function film(map, layer, ground, from, signal) {
+  const query = new URLSearchParams({ layer, ...corners(ground), from });
   const response = await fetch(`${BASE}/maps/${encodeURIComponent(map)}/film.webp?${query}`, { signal });
   if (response.ok) return response.blob();
   const answer = await response.json().catch(() => ({ error: response.statusText }));

@@ -118,7 +118,7 @@ function sentence(view, event) {
   const days = event.first === event.last ? dayInWords(event.first)
     : text("eventsDays", { first: dayInWords(event.first), last: dayInWords(event.last) });
   const key = { changed: "eventChanged", new: "eventNew", gone: "eventGone" }[event.kind];
-  return text(event.tiles === 1 ? `${key}One` : key, {
+  return text(key, {
     n: event.tiles, place: view.spot({ x: (west + east) / 2, y: (south + north) / 2 }).words, days,
   });
 }

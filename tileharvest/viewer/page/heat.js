@@ -124,7 +124,7 @@ async function listPlaces(map, layer, range, locate) {
   if (found.length === 0) return element("p", {}, text("heatNothing"));
   return element("ol", { class: "places" }, ...found.map((place) => {
     const { words, href } = locate(parseTile(place.tile));
-    const told = text(place.days === 1 ? "heatPlaceOne" : "heatPlace", { place: words, days: place.days });
+    const told = text("heatPlace", { place: words, days: place.days });
     return element("li", {}, element("a", { href }, told));
   }));
 }

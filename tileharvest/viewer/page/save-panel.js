@@ -9,7 +9,8 @@ import { text } from "./text.js";
 /**
  * @typedef {import("./layer-view.js").LayerView} LayerView
  * @typedef {import("./api.js").Ground} Ground
- * @typedef {{width: number, height: number, ground: Ground, tiles: import("./api.js").Tile[]}} Part of the map, in view
+ * @typedef {{width: number, height: number, ground: Ground, place: string, tiles: import("./api.js").Tile[]}} Part of
+ *   the map that was in view when it was asked for, and its middle in words
  */
 
 const GAP = 8; // Pixels between two days beside each other.
@@ -20,6 +21,7 @@ const END = 2000; // Milliseconds of the last one.
 const BITS = 6; // Of a pixel and second: as much as a map of the game needs to stay sharp.
 const KEY = 5000; // Milliseconds between two pictures that need none before them.
 const WAITING = 4; // Pictures that the encoder holds at most.
+const SERVED = 366; // Days that a film of the server's has at most.
 /** What a browser may write, with its name in the file: VP9 at level 4.1, as large as a desk, and VP8. */
 const CODECS = /** @type {const} */ ([["vp09.00.41.08", "V_VP9"], ["vp8", "V_VP8"]]);
 
@@ -50,15 +52,14 @@ export function savePanel(view, look, signal) {
       }),
     }, text("saveFilm")),
   ];
-  /** @param {() => Promise<string>} make returns the name of what it has saved */
+  /** @param {() => Promise<string>} make returns what is told when it is saved */
   async function run(make) {
     // They keep the focus, which a button that is disabled loses.
     if (told.ariaBusy === "true") return;
     told.ariaBusy = "true";
     told.textContent = text("saving");
     try {
-      const name = await make();
-      told.textContent = text("saved", { name });
+      told.textContent = await make();
     } catch (error) {
       if (!signal.aborted) {
         told.textContent = text("failed", { message: error instanceof Error ? error.message : String(error) });
@@ -82,7 +83,7 @@ async function savePicture(view, day, other) {
   brush.fillRect(0, 0, canvas.width, canvas.height);
   for (const [number, one] of shown.entries()) {
     const scene = await drawn(view, part, one);
-    letter(scene, view, one);
+    letter(scene, view, part, one);
     brush.drawImage(scene, number * (part.width + GAP), 0);
   }
   const body = await new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
@@ -102,8 +103,10 @@ async function saveFilm(view, days, signal, tell) {
   if (config === null) {
     const { outline, layer } = view;
     if (!api.film) throw new Error(text("saveNoFilm"));
-    const body = await api.film(outline.name, layer.name, part.ground, signal);
-    return download(body, `${outline.name}-${days[0]}-${days[days.length - 1]}.webp`);
+    const last = days.slice(-SERVED);
+    const body = await api.film(outline.name, layer.name, part.ground, last[0], signal);
+    const told = download(body, `${outline.name}-${last[0]}-${last[last.length - 1]}.webp`);
+    return last.length < days.length ? `${told}. ${text("savedLast", { n: SERVED })}` : told;
   }
   const { webmOf } = await import("./webm.js");
   /** @type {import("./webm.js").Chunk[]} */
@@ -148,11 +151,11 @@ async function saveFilm(view, days, signal, tell) {
         brush.globalAlpha = step / (FADE + 1);
         brush.drawImage(scene, 0, 0);
         brush.globalAlpha = 1;
-        letter(sheet, view, day);
+        letter(sheet, view, part, day);
         await add(STEP);
       }
       brush.drawImage(scene, 0, 0);
-      letter(sheet, view, day);
+      letter(sheet, view, part, day);
       const isLast = number === days.length - 1;
       await add(isLast ? END : SHOWN - (before === null ? 0 : FADE * STEP));
       // Where the film ends: what comes last is shown for as long as the file says only with one more.
@@ -180,13 +183,13 @@ async function configOf({ width, height }) {
 }
 
 /** @param {LayerView} view @returns {Part} */
-function partInView({ screen }) {
+function partInView({ screen, coordinates }) {
   const { clientWidth: width, clientHeight: height } = screen.container;
   const { zoom, xFrom, xTo, yFrom, yTo } = screen.area;
   const step = 2 ** (1 - zoom);
   const tiles = [];
   for (let x = xFrom; x <= xTo; x += step) for (let y = yFrom; y <= yTo; y += step) tiles.push({ zoom, x, y });
-  return { width, height, ground: screen.ground, tiles };
+  return { width, height, ground: screen.ground, place: coordinates.inWords(screen.position), tiles };
 }
 
 /**
@@ -221,12 +224,13 @@ async function drawn(view, { width, height, ground, tiles }, day) {
   return canvas;
 }
 
-/** Write the day, the place and the map on a picture. @param {HTMLCanvasElement} canvas @param {LayerView} view @param {string} day */
-function letter(canvas, view, day) {
+/**
+ * Write the day, the place and the map on a picture. The map may have been moved since.
+ * @param {HTMLCanvasElement} canvas @param {LayerView} view @param {Part} part @param {string} day
+ */
+function letter(canvas, { outline }, { place }, day) {
   const brush = brushOf(canvas);
   const line = Math.max(13, Math.round(Math.min(canvas.width, canvas.height) / 40));
-  const { coordinates, screen, outline } = view;
-  const place = coordinates.inWords(screen.position);
   brush.font = `${line}px system-ui, sans-serif`;
   brush.textBaseline = "middle";
   const plate = (/** @type {string} */ words, /** @type {boolean} */ isRight) => {
@@ -254,10 +258,10 @@ function brushOf(canvas) {
   return /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
 }
 
-/** @param {Blob} body @param {string} name @returns {string} the name */
+/** @param {Blob} body @param {string} name @returns {string} what is told */
 function download(body, name) {
   const href = URL.createObjectURL(body);
   element("a", { href, download: name }).click();
   setTimeout(() => URL.revokeObjectURL(href), 60_000);
-  return name;
+  return text("saved", { name });
 }

@@ -41,8 +41,9 @@ async function speak(code) {
  */
 export function text(key, values = {}) {
   const template = texts[key] ?? en[/** @type {keyof typeof en} */ (key)];
-  return template.replace(/\{(\w+)\}/g, (_, name) => {
+  return template.replace(/\{(\w+)(?:\|(.*?)\|(.*?))?\}/g, (_, name, one, more) => {
     const value = values[name];
+    if (more) return value === 1 ? one : more;
     return typeof value === "number" ? number(value) : printable(String(value));
   });
 }

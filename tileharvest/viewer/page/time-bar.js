@@ -197,7 +197,7 @@ export class TimeBar {
     const count = this.changes.get(day) ?? 0;
     if (day === this.days[0] && count > 0) return text("changeFirst");
     if (count === 0) return this.days.includes(day) ? text("changeNone") : text("noHarvestDay");
-    return count === 1 ? text("changeOne") : text("changeMany", { n: count });
+    return text("changeMany", { n: count });
   }
 
   /**

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -242,6 +243,24 @@ def test_zooms_below_a_gap_alone_can_be_shown(tmp_path: Path) -> None:
 )
 def test_days_are_written_in_these_ways(history: History, text: str | None, days: tuple[date, date]) -> None:
     assert period_of(map_outline(history, MAP), text) == days
+
+
+def test_days_begin_and_end_with_a_harvest(history: History) -> None:
+    outline, day = map_outline(history, MAP), timedelta(days=1)
+    assert period_of(outline, f"{FIRST + day}..9999-12-31") == (SECOND, THIRD)
+    assert period_of(outline, f"{FIRST}..{SECOND + day}") == (FIRST, SECOND)
+    for none in (f"{FIRST + day}", f"{FIRST + day}..{SECOND - day}"):
+        with pytest.raises(ConfigurationError, match=f"the nearest harvests are of {FIRST} and {SECOND}$"):
+            period_of(outline, none)
+    with pytest.raises(ConfigurationError, match=f"the nearest harvests are of {THIRD}$"):
+        period_of(outline, f"{THIRD + day}..9999-12-31")
+
+
+def test_a_period_that_begins_without_a_harvest_is_published(small: World, tmp_path: Path) -> None:
+    small.harvest(THIRD, {Tile(0, 5, 1): noise(4)})
+    told = publish(small, tmp_path / "out", days=f"{FIRST + timedelta(days=1)}..{THIRD}")
+    # How the first tile was on the first day is before the period.
+    assert told.images == 3
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "soon", f"{THIRD}..{FIRST}", "2021-02-30", "2001-01-01.."])

@@ -183,10 +183,12 @@ def nothing_there(excerpt: Excerpt) -> ConfigurationError:
 
 
 def period_of(outline: MapOutline, text: str | None) -> tuple[date, date]:
-    """Returns the first and the last of the days that a person has written: `2024-01-01..2024-02-01`, with
-    one of them left out, a single day, or a number, which means so many harvests, the last ones. None: all.
+    """Returns the first and the last day with a harvest of those that a person has written:
+    `2024-01-01..2024-02-01`, with one of them left out, a single day, or a number, which means so many
+    harvests, the last ones. None: all.
 
-    Raises ConfigurationError for what is no such thing, and HistoryError for a map that was never harvested.
+    Raises ConfigurationError for what is no such thing, and for days without a harvest, and HistoryError for
+    a map that was never harvested.
     """
     last = day_of(outline, None)
     if text is None:
@@ -198,7 +200,16 @@ def period_of(outline: MapOutline, text: str | None) -> tuple[date, date]:
     last = day_of(outline, end or None) if dots else first
     if first > last:
         raise ConfigurationError(f"the first day, {first}, is later than the last, {last}")
-    return first, last
+    harvested = [day for day in outline.days if first <= day <= last]
+    if not harvested:
+        before = max(day for day in outline.days if day < first)
+        after = min((day for day in outline.days if day > last), default=None)
+        near = f"{before}" if after is None else f"{before} and {after}"
+        raise ConfigurationError(
+            f"--days {text}: map '{outline.name}' was not harvested then; nothing was made: the nearest"
+            f" harvests are of {near}"
+        )
+    return harvested[0], harvested[-1]
 
 
 def zooms_between(zooms: Sequence[int], text: str | None) -> list[int]:

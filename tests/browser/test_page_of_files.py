@@ -203,7 +203,7 @@ def test_it_answers_as_the_server_does(files: FileScreen, viewer: Viewer) -> Non
             for day in DAYS:
                 asked = answered(viewer, "view", {"day": day}, zoom, edges)
                 names = {
-                    name: image and f"tiles/{image[:2]}/{image}" for name, image in asked["tiles"].items()
+                    name: image and f"images/{image[:2]}/{image}" for name, image in asked["tiles"].items()
                 }
                 assert ask(files, "view", ANTWORLD, LAYER, day, {"zoom": zoom, **edges}) == names
             if zoom == 0:

@@ -280,7 +280,7 @@ def test_programs_are_told_what_was_published(
     names = {one.sha1 for one in project.versions() if -6 <= one.zoom <= -4}
     assert first["images"] == first["new_images"] == len(names)
     assert (again["images"], again["new_images"], again["new_lists"]) == (len(names), 0, 0)
-    found = {file.stem for file in (tmp_path / "out" / "tiles").rglob("*.png")}
+    found = {file.stem for file in (tmp_path / "out" / "images").rglob("*.png")}
     assert found == names
 
 

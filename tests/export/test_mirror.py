@@ -55,7 +55,7 @@ def test_a_bucket_gets_all_files_with_their_kinds(bucket: S3, folder: Path) -> N
     assert told.files == told.sent + 1 == len(files(folder))
     page = bucket.ask("HEAD", "/past/my/map/index.html").headers
     assert (page["Content-Type"], page["Cache-Control"]) == ("text/html; charset=utf-8", "no-cache")
-    image = next(name for name in files(folder) if name.startswith("tiles/"))
+    image = next(name for name in files(folder) if name.startswith("images/"))
     headers = bucket.ask("HEAD", f"/past/my/map/{image}").headers
     assert headers["Content-Type"] == "image/png"
     assert "immutable" in headers["Cache-Control"]
@@ -68,7 +68,7 @@ def test_only_what_is_new_is_sent_again(bucket: S3, folder: Path, tmp_path: Path
     shutil.copytree(tmp_path / "world" / "data", tmp_path / "later" / "data")
     world.harvest(SECOND, {Tile(0, 1, 1): noise(3)})
     publish(world, folder)
-    bucket.ask("PUT", "/past/tiles/mine.png", b"mine")
+    bucket.ask("PUT", "/past/images/mine.png", b"mine")
     told = mirror(folder, "past", "", Count())
     assert held(bucket, folder, "/") == files(folder)
     new = files(folder).keys() - before.keys()
@@ -77,7 +77,7 @@ def test_only_what_is_new_is_sent_again(bucket: S3, folder: Path, tmp_path: Path
     gone = before.keys() - files(folder).keys()
     assert told.removed == len(gone) > 0
     assert {bucket.ask("GET", f"/past/{name}").status for name in gone} == {404}
-    assert bucket.ask("GET", "/past/tiles/mine.png").body == b"mine"
+    assert bucket.ask("GET", "/past/images/mine.png").body == b"mine"
 
 
 def test_files_of_others_are_no_place_for_a_map(bucket: S3, folder: Path) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import re
+import shutil
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -15,7 +17,7 @@ from tests.export.test_mosaic import Count, most_bytes_of_a_file
 from tests.viewer.building import FIRST, MAP, SECOND, THIRD, World, picture, square
 from tileharvest.errors import ConfigurationError, TileHarvestError
 from tileharvest.export.excerpt import Wanted, excerpt_of, period_of, zooms_between
-from tileharvest.export.published_folder import Published, PublishedFolder, Scope
+from tileharvest.export.published_folder import Published, PublishedFolder, Scope, held
 from tileharvest.export.published_lists import published_zooms
 from tileharvest.export.published_page import bundle, published_files
 from tileharvest.history.database import History
@@ -64,7 +66,7 @@ def test_each_image_lies_there_once_with_its_bytes(small: World, tmp_path: Path)
     told = publish(small, tmp_path / "out")
     found = files(tmp_path / "out")
     stored = files(small.data / "tiles")
-    assert {name.removeprefix("tiles/"): found[name] for name in named(found, "tiles")} == stored
+    assert {name.removeprefix("images/"): found[name] for name in named(found, "images")} == stored
     assert (told.images, told.new_images, told.missing) == (3, 3, 0)
 
 
@@ -87,7 +89,7 @@ def test_a_new_day_adds_what_is_new_and_removes_the_lists_that_it_replaces(
     told = publish(small, tmp_path / "out")
     after = files(tmp_path / "out")
     assert told.new_images == 1
-    assert len(named(after, "tiles") - named(before, "tiles")) == 1
+    assert len(named(after, "images") - named(before, "images")) == 1
     # The block of the first two tiles stays.
     assert named(before, "lists") & named(after, "lists")
     assert told.removed == len(named(before, "lists") - named(after, "lists")) > 0
@@ -111,20 +113,73 @@ def test_the_page_names_its_lists_by_their_content_from_the_index_on(small: Worl
 
 def test_files_of_others_stay_and_an_occupied_folder_is_refused(small: World, tmp_path: Path) -> None:
     theirs = tmp_path / "theirs"
-    (theirs / "tiles").mkdir(parents=True)
-    (theirs / "tiles" / "mine.png").write_bytes(b"mine")
+    (theirs / "images").mkdir(parents=True)
+    (theirs / "images" / "mine.png").write_bytes(b"mine")
     with pytest.raises(ConfigurationError, match="holds files that were not published here; nothing was"):
         publish(small, theirs)
-    assert files(theirs) == {"tiles/mine.png": b"mine"}
+    assert files(theirs) == {"images/mine.png": b"mine"}
     ours = tmp_path / "ours"
     publish(small, ours)
-    for name in ("CNAME", "tiles/mine.png", "lists/ab/note.js", "page/own/x.js", "tiles/zz.txt"):
+    for name in ("CNAME", "images/mine.png", "lists/ab/note.js", "page/own/x.js", "images/zz.txt"):
         (ours / name).parent.mkdir(parents=True, exist_ok=True)
         (ours / name).write_bytes(b"mine")
     publish(small, ours, days="1")
     found = files(ours)
     assert [name for name, body in found.items() if body == b"mine"] != []
     assert sum(body == b"mine" for body in found.values()) == 5
+
+
+@pytest.mark.parametrize("link", ["images", "lists", "page", "images/ab", "lists/ab", "page/0123456789abcdef"])
+def test_a_link_to_elsewhere_is_refused(small: World, tmp_path: Path, link: str) -> None:
+    publish(small, tmp_path / "out")
+    before, place = files(small.data), tmp_path / "out" / link
+    if place.is_dir():
+        shutil.rmtree(place)
+    place.symlink_to(small.data / "tiles")
+    with pytest.raises(ConfigurationError, match=f"{link} is a link.*; nothing was written: remove it"):
+        publish(small, tmp_path / "out", days="1")
+    assert files(small.data) == before
+
+
+def test_images_of_the_store_have_other_names_than_ours(small: World, tmp_path: Path) -> None:
+    """Also where somebody has put all into one folder."""
+    publish(small, tmp_path / "out")
+    shutil.copytree(small.data / "tiles", tmp_path / "out" / "tiles")
+    stored = files(small.data / "tiles")
+    publish(small, tmp_path / "out", days="1")
+    assert files(tmp_path / "out" / "tiles") == stored
+
+
+def test_two_cannot_publish_into_one_folder_at_once(small: World, tmp_path: Path) -> None:
+    publish(small, tmp_path / "out")
+    before = files(tmp_path / "out")
+    with (
+        held(tmp_path / "out"),
+        pytest.raises(TileHarvestError, match="another scrapy publish is at work there; this one has written"),
+    ):
+        publish(small, tmp_path / "out", days="1")
+    assert files(tmp_path / "out") == before
+    publish(small, tmp_path / "out", days="1")
+
+
+def test_who_stops_the_removal_is_told_that_all_is_published(
+    small: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(small, tmp_path / "out")
+    before = files(tmp_path / "out")
+    for stop in (TileHarvestError("stopped: nothing was published"), OSError(errno.EACCES, "Permission denied")):
+
+        def unlink(path: Path, stop: Exception = stop) -> None:
+            raise stop
+
+        with monkeypatch.context() as patched:
+            patched.setattr("pathlib.Path.unlink", unlink)
+            words = r"out was published and works, but files .* are left there: (stopped|Permission denied);"
+            with pytest.raises(TileHarvestError, match=words):
+                publish(small, tmp_path / "out", days="1")
+    assert files(tmp_path / "out").keys() > before.keys()
+    assert files(tmp_path / "out")["index.html"] != before["index.html"]
+    assert publish(small, tmp_path / "out", days="1").removed > 0
 
 
 def test_another_map_in_the_folder_is_refused(small: World, tmp_path: Path) -> None:
@@ -142,7 +197,7 @@ def test_another_map_in_the_folder_is_refused(small: World, tmp_path: Path) -> N
 def test_fewer_days_take_the_older_images_away(small: World, tmp_path: Path) -> None:
     publish(small, tmp_path / "out")
     told = publish(small, tmp_path / "out", days="1")
-    stored = {name.rpartition("/")[2] for name in named(files(tmp_path / "out"), "tiles")}
+    stored = {name.rpartition("/")[2] for name in named(files(tmp_path / "out"), "images")}
     shown = {small.shown(tile, SECOND) for tile in (Tile(0, 1, 1), Tile(0, 3, 1))}
     assert stored == {one.image for one in shown if one is not None}
     assert told.images == 2
@@ -186,7 +241,7 @@ def test_who_is_stopped_before_the_index_leaves_the_old_one(small: World, tmp_pa
 
 def test_what_a_kill_has_left_half_written_is_swept_up(small: World, tmp_path: Path) -> None:
     publish(small, tmp_path / "out")
-    half = tmp_path / "out" / "tiles" / "ab" / f".{'ab' * 20}.png.unfinished"
+    half = tmp_path / "out" / "images" / "ab" / f".{'ab' * 20}.png.unfinished"
     half.parent.mkdir(exist_ok=True)
     half.write_bytes(b"half")
     assert publish(small, tmp_path / "out").removed == 1
@@ -197,7 +252,7 @@ def test_images_that_cannot_be_read_are_counted(tmp_path: Path) -> None:
     world = island(tmp_path / "island")
     told = publish(world, tmp_path / "out")
     assert told.missing == 1
-    assert len(named(files(tmp_path / "out"), "tiles")) == told.images - 1
+    assert len(named(files(tmp_path / "out"), "images")) == told.images - 1
 
 
 def test_an_area_is_published_alone(small: World, tmp_path: Path) -> None:
@@ -211,14 +266,14 @@ def test_an_area_is_published_alone(small: World, tmp_path: Path) -> None:
     shown = small.shown(far, THIRD)
     assert shown is not None
     assert told.images == 1
-    assert (tmp_path / "out" / "tiles" / str(shown.image)[:2] / str(shown.image)).exists()
+    assert (tmp_path / "out" / "images" / str(shown.image)[:2] / str(shown.image)).exists()
 
 
 def test_what_bluemap_keeps_below_a_picture_is_left_out(tmp_path: Path) -> None:
     world = World(tmp_path / "world")
     world.harvest(FIRST, {Tile(0, 1, 1): picture(size=9, height=18)})
     publish(world, tmp_path / "out")
-    (name,) = named(files(tmp_path / "out"), "tiles")
+    (name,) = named(files(tmp_path / "out"), "images")
     assert files(tmp_path / "out")[name] != picture(size=9, height=18)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import re
 import shutil
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from concurrent.futures import Future
     from pathlib import Path
+    from typing import BinaryIO
 
     from tileharvest.export.excerpt import Excerpt
     from tileharvest.export.picture_file import Watch
@@ -50,11 +52,14 @@ _MOST_REMEMBERED: Final = 200_000
 _WAITING: Final = 64
 """Images that wait for a thread, so that their names alone are in the memory."""
 _OURS: Final = re.compile(
-    r"tiles/[0-9a-f]{2}/[0-9a-f]{40}\.(?:png|jpg|webp)|lists/[0-9a-f]{2}/[0-9a-f]{16}\.js|page/[0-9a-f]{16}/.*"
-    r"|(?:tiles|lists)/[0-9a-f]{2}/\.[0-9a-f]{16,40}\.[a-z]+\.unfinished"
+    r"images/[0-9a-f]{2}/[0-9a-f]{40}\.(?:png|jpg|webp)|lists/[0-9a-f]{2}/[0-9a-f]{16}\.js|page/[0-9a-f]{16}/.*"
+    r"|(?:images|lists)/[0-9a-f]{2}/\.[0-9a-f]{16,40}\.[a-z]+\.unfinished"
 )
+"""Names that only this program gives, and gives here: the store's are others. Nothing else is ever removed."""
+_FOLDERS: Final = ("images", "lists", "page")
 _PAGE: Final = re.compile(r"[0-9a-f]{16}")
-"""Names that only this program gives. Nothing else is ever removed."""
+_PART: Final = re.compile(r"[0-9a-f]{2}|[0-9a-f]{16}")
+"""The folders in ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,45 +160,71 @@ class PublishedFolder:
 
     def publish(self, scope: Scope, watch: Watch) -> Published:
         """Raises TileHarvestError, whose message says what of it is there."""
-        self._take(scope.first.map.name)
-        files = published_files()
-        watch.expects(sum(leaf_count(excerpt, zooms) for excerpt, zooms in scope.layers))
-        with self._writing(), ThreadPoolExecutor(_AT_ONCE, "publish") as pool:
-            try:
-                name = self._write_data(scope, watch, pool)
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
+        with self._writing(), self._taken(scope.first.map.name):
+            files = published_files()
+            watch.expects(sum(leaf_count(excerpt, zooms) for excerpt, zooms in scope.layers))
+            with ThreadPoolExecutor(_AT_ONCE, "publish") as pool:
+                try:
+                    name = self._write_data(scope, watch, pool)
+                except BaseException:
+                    pool.shutdown(wait=False, cancel_futures=True)
+                    raise
             for path, body in files.items():
                 self._write_new(path, body)
             self._write(_NO_JEKYLL, b"")
-            self._write(INDEX, index_page(files, name))
-            self._sweep(next(iter(files)).split("/")[1])
+            index = index_page(files, name)
+            try:
+                self._write(INDEX, index)
+                self._sweep(next(iter(files)).split("/")[1])
+            except (OSError, TileHarvestError) as error:
+                if (self._folder / INDEX).read_bytes() != index:
+                    raise
+                why = (error.strerror or str(error)) if isinstance(error, OSError) else "stopped"
+                raise TileHarvestError(
+                    f"{self._folder} was published and works, but files that nothing names any more are left"
+                    f" there: {why}; to publish again removes them"
+                ) from error
         return self.published
 
-    def _take(self, map_name: str) -> None:
-        """Makes the folder ours. Raises ConfigurationError for one that holds anything else."""
+    @contextmanager
+    def _taken(self, map_name: str) -> Iterator[None]:
+        """Makes the folder ours, and holds it. Raises ConfigurationError for one that holds anything else."""
         folder, mark = self._folder, self._folder / MARK
-        with self._writing():
-            if folder.exists() and not folder.is_dir():
-                raise ConfigurationError(f"{folder} is no folder; nothing was written")
-            if mark.is_file():
-                there = map_in(mark.read_bytes())
-                if there != map_name:
-                    holds = "something else" if there is None else f"map '{there}'"
-                    raise ConfigurationError(
-                        f"{folder} holds {holds}; nothing was written: publish each map into a folder of"
-                        f" its own"
-                    )
-                return
-            if folder.is_dir() and any(folder.iterdir()):
+        if folder.exists() and not folder.is_dir():
+            raise ConfigurationError(f"{folder} is no folder; nothing was written")
+        if folder.is_dir() and not mark.is_file() and any(folder.iterdir()):
+            raise ConfigurationError(
+                f"{folder} holds files that were not published here; nothing was written: name a folder"
+                f" that is"
+                " not there, or is empty"
+            )
+        folder.mkdir(parents=True, exist_ok=True)
+        with held(folder) as file:
+            told = file.read()
+            there = map_in(told)
+            if told and there != map_name:
+                holds = "something else" if there is None else f"map '{there}'"
                 raise ConfigurationError(
-                    f"{folder} holds files that were not published here; nothing was written: name a folder"
-                    f" that is"
-                    " not there, or is empty"
+                    f"{folder} holds {holds}; nothing was written: publish each map into a folder of its own"
                 )
-            folder.mkdir(parents=True, exist_ok=True)
-            self._write(MARK, msgspec.json.encode({"map": map_name, "form": FORM}))
+            self._expect_no_links()
+            if not told:
+                # New, or stopped before anything else was written.
+                file.write(msgspec.json.encode({"map": map_name, "form": FORM}))
+                file.flush()
+            yield
+
+    def _expect_no_links(self) -> None:
+        """Raises ConfigurationError where a folder of ours is a link: what lies behind it is not ours to
+        remove."""
+        for kind in (self._folder / name for name in _FOLDERS):
+            inner = kind.iterdir() if kind.is_dir() and not kind.is_symlink() else ()
+            for place in (kind, *(one for one in inner if _PART.fullmatch(one.name))):
+                if place.is_symlink():
+                    raise ConfigurationError(
+                        f"{place} is a link, and what it leads to may not be ours; nothing was written:"
+                        f" remove it, or name another folder"
+                    )
 
     def _write_data(self, scope: Scope, watch: Watch, pool: ThreadPoolExecutor) -> str:
         excerpt = scope.first
@@ -214,7 +245,7 @@ class PublishedFolder:
                 known.add(sha1)
             self._images.add(sha1)
             name = f"{sha1}.{extension}"
-            if self._is_there(f"tiles/{sha1[:2]}/{name}") or name in waiting.values():
+            if self._is_there(f"images/{sha1[:2]}/{name}") or name in waiting.values():
                 return
             if len(waiting) >= _WAITING:
                 finish(wait(waiting, return_when=FIRST_COMPLETED).done)
@@ -264,7 +295,7 @@ class PublishedFolder:
         except UNREADABLE:
             self.published.missing += 1
             return
-        self._write(f"tiles/{name[:2]}/{name}", body)
+        self._write(f"images/{name[:2]}/{name}", body)
         self.published.new_images += 1
 
     def _is_there(self, path: str) -> bool:
@@ -294,7 +325,7 @@ class PublishedFolder:
 
     def _sweep(self, page: str) -> None:
         """Removes what is named by nothing, where its name says that it is ours."""
-        for kind, names in (("tiles", self._images), ("lists", self._lists)):
+        for kind, names in (("images", self._images), ("lists", self._lists)):
             for path in (self._folder / kind).glob("??/*"):
                 if _OURS.fullmatch(path.relative_to(self._folder).as_posix()):
                     stem = path.name.partition(".")[0]
@@ -318,6 +349,24 @@ class PublishedFolder:
             raise TileHarvestError(
                 f"{self._folder} was not published, and what was there before works as it did: {why}"
             ) from error
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[BinaryIO]:
+    """Opens the mark of a folder, which nobody else can publish or mirror until the block ends.
+
+    Raises TileHarvestError where somebody else does, and OSError.
+    """
+    with (folder / MARK).open("a+b") as mark:
+        try:
+            fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise TileHarvestError(
+                f"{folder}: another scrapy publish is at work there; this one has written nothing: try again"
+                f" when that has ended"
+            ) from error
+        mark.seek(0)
+        yield mark
 
 
 def is_ours(path: str) -> bool:

@@ -97,7 +97,7 @@ export function isAtHand(layer, day, tiles) {
 
 /** @param {string} image sha1 and extension */
 export function imageAddress(image) {
-  return image === "" ? "tiles/" : `tiles/${image.slice(0, 2)}/${image}`;
+  return image === "" ? "images/" : `images/${image.slice(0, 2)}/${image}`;
 }
 
 /**

@@ -129,7 +129,9 @@ def test_files_of_others_stay_and_an_occupied_folder_is_refused(small: World, tm
     assert sum(body == b"mine" for body in found.values()) == 5
 
 
-@pytest.mark.parametrize("link", ["images", "lists", "page", "images/ab", "lists/ab", "page/0123456789abcdef"])
+@pytest.mark.parametrize(
+    "link", ["images", "lists", "page", "images/ab", "lists/ab", "page/0123456789abcdef"]
+)
 def test_a_link_to_elsewhere_is_refused(small: World, tmp_path: Path, link: str) -> None:
     publish(small, tmp_path / "out")
     before, place = files(small.data), tmp_path / "out" / link
@@ -155,7 +157,9 @@ def test_two_cannot_publish_into_one_folder_at_once(small: World, tmp_path: Path
     before = files(tmp_path / "out")
     with (
         held(tmp_path / "out"),
-        pytest.raises(TileHarvestError, match="another scrapy publish is at work there; this one has written"),
+        pytest.raises(
+            TileHarvestError, match="another scrapy publish is at work there; this one has written"
+        ),
     ):
         publish(small, tmp_path / "out", days="1")
     assert files(tmp_path / "out") == before
@@ -167,7 +171,8 @@ def test_who_stops_the_removal_is_told_that_all_is_published(
 ) -> None:
     publish(small, tmp_path / "out")
     before = files(tmp_path / "out")
-    for stop in (TileHarvestError("stopped: nothing was published"), OSError(errno.EACCES, "Permission denied")):
+    stops = (TileHarvestError("stopped: nothing was published"), OSError(errno.EACCES, "Permission denied"))
+    for stop in stops:
 
         def unlink(path: Path, stop: Exception = stop) -> None:
             raise stop

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.commands import ScrapyCommand
 
-from tileharvest.commands.export_command import ExportCommand, damaged_in_words, picture_of, progress
+from tileharvest.commands.export_command import (
+    ExportCommand,
+    damaged_in_words,
+    picture_of,
+    progress,
+    stopped,
+)
 from tileharvest.commands.terminal import say, write_json, write_line
 from tileharvest.errors import ExitStatus
 from tileharvest.maps.budgets import bytes_in_words
@@ -85,7 +91,7 @@ class Command(ExportCommand, ScrapyCommand):
 
         sheet, background = picture_of(excerpt, path, opts)
         what = f"{', '.join(map(str, made))} was made, {path} was not" if made else "nothing was made"
-        with progress(settings, excerpt.map.name, as_json=opts.json, what=what) as watch:
+        with progress(settings, excerpt.map.name, as_json=opts.json, said=stopped(what)) as watch:
             store = open_store_for_reading(settings)
             written, damaged = write_difference(sheet, path, store, watch, background)
         if damaged:

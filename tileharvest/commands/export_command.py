@@ -92,17 +92,22 @@ def zoom_of(excerpt: Excerpt, zoom: int | None) -> int | None:
     return zoom
 
 
+def stopped(what: str) -> str:
+    """Returns what is said of a command that a signal has ended, of which so much was made."""
+    return f"stopped: {what}, and what was there before is as it was"
+
+
 @contextmanager
 def progress(
-    settings: BaseSettings, name: str, *, as_json: bool, what: str = "nothing was made"
+    settings: BaseSettings, name: str, *, as_json: bool, said: str = stopped("nothing was made")
 ) -> Iterator[ProgressLine]:
     """Shows the progress on stderr until the block ends, or a signal ends it. Call it in the main thread.
 
-    SIGINT and SIGTERM raise TileHarvestError in the block, so that whatever it has begun is removed. It says
-    `what` was made so far.
+    SIGINT and SIGTERM raise TileHarvestError in the block, so that whatever it has begun is removed; its
+    line is what is `said`.
     """
     line = ProgressLine(name, console(sys.stderr), progress_interval(settings), as_json=as_json)
-    with stopped_by_signals(f"stopped: {what}, and what was there before is as it was"), line as shown:
+    with stopped_by_signals(said), line as shown:
         yield shown
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from scrapy.commands import ScrapyCommand
 
-from tileharvest.commands.export_command import ExportCommand, foretell, progress, zones_of
+from tileharvest.commands.export_command import ExportCommand, foretell, progress, stopped, zones_of
 from tileharvest.commands.terminal import write_answer
 from tileharvest.errors import ConfigurationError, ExitStatus
 from tileharvest.export.excerpt import Wanted, excerpt_of, nothing_there, period_of, zooms_between
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tileharvest.export.published_folder import Published, Scope
     from tileharvest.history.database import History
 
-_STOPPED: Final = "nothing was published"
+_STOPPED: Final = stopped("nothing was published")
 
 
 class Command(ExportCommand, ScrapyCommand):
@@ -63,7 +63,7 @@ class Command(ExportCommand, ScrapyCommand):
         with open_history_for_reading(settings) as history:
             scope = _scope(settings, history, name, opts)
             foretell(f"{folder}: {scope.in_words()}", as_json=opts.json)
-            with progress(settings, name, as_json=opts.json, what=_STOPPED) as watch:
+            with progress(settings, name, as_json=opts.json, said=_STOPPED) as watch:
                 made = PublishedFolder(folder, open_store_for_reading(settings))
                 published = made.publish(scope, watch)
         told = {"map": name, "folder": str(folder), **published.as_plain()}
@@ -71,7 +71,9 @@ class Command(ExportCommand, ScrapyCommand):
         if bucket is not None:
             from tileharvest.export.mirror import mirror  # noqa: PLC0415
 
-            with progress(settings, name, as_json=opts.json, what=_STOPPED) as watch:
+            # The folder is whole by now.
+            said = f"stopped; {folder} was published"
+            with progress(settings, name, as_json=opts.json, said=said) as watch:
                 sent = mirror(folder, *bucket, watch)
             told["mirror"] = {"url": opts.mirror, **sent.as_plain()}
             words += f"; {opts.mirror}: {sent.sent:,} files sent, {sent.removed:,} removed"

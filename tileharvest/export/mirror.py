@@ -9,13 +9,12 @@ import obstore
 from obstore.exceptions import BaseError
 
 from tileharvest.errors import ConfigurationError, TileHarvestError
-from tileharvest.export.published_folder import INDEX, MARK, is_ours, map_in
+from tileharvest.export.published_folder import FOLDERS, INDEX, MARK, NO_JEKYLL, held, is_ours, map_in
 from tileharvest.export.threads import each_in_order
 from tileharvest.store.s3 import REQUEST, connected
 from tileharvest.store.s3_errors import Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from tileharvest.export.picture_file import Watch
@@ -54,59 +53,90 @@ class Mirrored:
 
 
 def mirror(folder: Path, bucket: str, prefix: str, watch: Watch) -> Mirrored:
-    """Makes the bucket hold what the folder does: new files first, then the index; then what of ours is
-    there no longer is removed.
+    """Makes the bucket hold what we have published in the folder: new files first, then the index; then what
+    of ours is there no longer is removed. Files of others in the folder stay there.
 
-    Names and sizes of what is there are read first. Raises TileHarvestError; then what was there before
-    works as it did. Raises ConfigurationError where other files lie there.
+    Names and sizes of what is there are read first. Raises TileHarvestError, which says whether the bucket
+    has the new index, or works as before. Raises ConfigurationError where other files lie there.
     """
-    place = f"s3://{bucket}/{prefix}".rstrip("/")
-    above = f"{prefix}/" if prefix else ""
-    objects = connected(bucket, REQUEST, retries=_RETRIES)
+    bringing = _Bringing(folder, bucket, prefix, watch)
     try:
-        there = {
-            one["path"].removeprefix(above): one["size"]
-            for part in obstore.list(objects, above or None, chunk_size=1000)
-            for one in part
-        }
-        if there:
-            mark = bytes(obstore.get(objects, above + MARK).bytes()) if MARK in there else b""
-            if map_in(mark) is None or map_in(mark) != map_in((folder / MARK).read_bytes()):
-                raise ConfigurationError(
-                    f"{place} holds other files than this published map; nothing was sent: name a folder of"
-                    f" its own"
-                )
-        done = Mirrored()
-        new = [path for path in _files(folder) if is_new(path, folder, there)]
-        watch.expects(len(new) + 1)
+        with held(folder) as mark:
+            bringing.all(mark.read())
+    except ConfigurationError:
+        raise
+    except (BaseError, ValueError) as error:
+        why = Refusal.of(error).line()
+    except OSError as error:
+        why = f"{error.filename or folder}: {error.strerror or error}"
+    except TileHarvestError as error:
+        why = str(error)
+    else:
+        return bringing.done
+    if bringing.is_out:
+        raise TileHarvestError(
+            f"{bringing.place} is up to date, but files that nothing names any more are left there: {why};"
+            f" the next --mirror removes them"
+        )
+    raise TileHarvestError(
+        f"{bringing.place} was not brought up to date, and what was there before works as it did: {why}"
+    )
 
-        def send(path: str) -> int:
-            body = (folder / path).read_bytes()
-            how = {"Content-Type": _KINDS.get(path[path.rfind(".") :], "application/octet-stream")}
-            how["Cache-Control"] = _FOR_EVER if is_ours(path) else _AFTER_ASKING
-            obstore.put(objects, above + path, body, attributes=how, use_multipart=False)
-            return len(body)
 
-        send(MARK)
-        for size in each_in_order(send, new, _AT_ONCE):
+class _Bringing:
+    """A folder on its way to a bucket."""
+
+    def __init__(self, folder: Path, bucket: str, prefix: str, watch: Watch) -> None:
+        self.place = f"s3://{bucket}/{prefix}".rstrip("/")
+        self.done = Mirrored()
+        self.is_out = False
+        """Whether the bucket has the new index."""
+        self._folder, self._watch = folder, watch
+        self._above = f"{prefix}/" if prefix else ""
+        self._objects = connected(bucket, REQUEST, retries=_RETRIES)
+
+    def all(self, mark: bytes) -> None:
+        """Brings all. `mark` is the folder's own."""
+        done = self.done
+        there = self._there()
+        theirs = map_in(self._mark(there)) if there else map_in(mark)
+        if theirs is None or theirs != map_in(mark):
+            raise ConfigurationError(
+                f"{self.place} holds other files than this published map; nothing was sent: name a folder of"
+                f" its own"
+            )
+        published = _files(self._folder)
+        new = [path for path in published if is_new(path, self._folder, there)]
+        self._watch.expects(len(new) + 1)
+        self._send(MARK)
+        for size in each_in_order(self._send, new, _AT_ONCE):
             done.sent, done.bytes = done.sent + 1, done.bytes + size
-            watch.passed()
-        done.bytes += send(INDEX)
+            self._watch.passed()
+        done.bytes += self._send(INDEX)
+        self.is_out = True
         done.sent += 1
-        watch.passed()
-        stays = set(_files(folder)) | {INDEX, MARK}
+        self._watch.passed()
+        stays = {*published, INDEX, MARK}
         done.files = len(stays)
         for path in there:
             if path not in stays and is_ours(path):
-                obstore.delete(objects, above + path)
+                obstore.delete(self._objects, self._above + path)
                 done.removed += 1
-    except (BaseError, ValueError, FileNotFoundError) as error:
-        why = Refusal.of(error).line()
-    else:
-        return done
-    raise TileHarvestError(
-        f"{place} was not brought up to date, and what was there before works as it did: {why}"
-    )
+
+    def _there(self) -> dict[str, int]:
+        """Returns what the bucket has, with the sizes."""
+        parts = obstore.list(self._objects, self._above or None, chunk_size=1000)
+        return {one["path"].removeprefix(self._above): one["size"] for part in parts for one in part}
+
+    def _mark(self, there: dict[str, int]) -> bytes:
+        return bytes(obstore.get(self._objects, self._above + MARK).bytes()) if MARK in there else b""
+
+    def _send(self, path: str) -> int:
+        body = (self._folder / path).read_bytes()
+        how = {"Content-Type": _KINDS.get(path[path.rfind(".") :], "application/octet-stream")}
+        how["Cache-Control"] = _FOR_EVER if is_ours(path) else _AFTER_ASKING
+        obstore.put(self._objects, self._above + path, body, attributes=how, use_multipart=False)
+        return len(body)
 
 
 def is_new(path: str, folder: Path, there: dict[str, int]) -> bool:
@@ -114,9 +144,10 @@ def is_new(path: str, folder: Path, there: dict[str, int]) -> bool:
     return not is_ours(path) or there.get(path) != (folder / path).stat().st_size
 
 
-def _files(folder: Path) -> Iterator[str]:
-    """Yields all files but the index, which is sent last, and the mark, which is sent first."""
-    for path in folder.rglob("*"):
-        name = path.relative_to(folder).as_posix()
-        if path.is_file() and name not in (INDEX, MARK):
-            yield name
+def _files(folder: Path) -> list[str]:
+    """Returns what is published in the folder, without the index, which is sent last, and the mark, which is
+    sent first. Nothing else leaves the house, such as a `.git` with a password in it."""
+    every = (path for name in FOLDERS for path in (folder / name).rglob("*"))
+    names = (path.relative_to(folder).as_posix() for path in every if path.is_file())
+    ours = [name for name in names if is_ours(name) and not name.endswith(".unfinished")]
+    return [*ours, *(name for name in (NO_JEKYLL,) if (folder / name).is_file())]

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 MARK: Final = "tileharvest.json"
 """The file that tells a folder of ours from others. It is written first, and says which map lies there."""
 INDEX: Final = "index.html"
-_NO_JEKYLL: Final = ".nojekyll"
+NO_JEKYLL: Final = ".nojekyll"
 """Tells GitHub Pages to send the files as they are."""
 _AT_ONCE: Final = 4
 """Threads that read and write images."""
@@ -55,8 +55,8 @@ _OURS: Final = re.compile(
     r"images/[0-9a-f]{2}/[0-9a-f]{40}\.(?:png|jpg|webp)|lists/[0-9a-f]{2}/[0-9a-f]{16}\.js|page/[0-9a-f]{16}/.*"
     r"|(?:images|lists)/[0-9a-f]{2}/\.[0-9a-f]{16,40}\.[a-z]+\.unfinished"
 )
-"""Names that only this program gives, and gives here: the store's are others. Nothing else is ever removed."""
-_FOLDERS: Final = ("images", "lists", "page")
+"""Names that only this program gives, and only here: the store has others. Nothing else is removed."""
+FOLDERS: Final = ("images", "lists", "page")
 _PAGE: Final = re.compile(r"[0-9a-f]{16}")
 _PART: Final = re.compile(r"[0-9a-f]{2}|[0-9a-f]{16}")
 """The folders in ours."""
@@ -171,7 +171,7 @@ class PublishedFolder:
                     raise
             for path, body in files.items():
                 self._write_new(path, body)
-            self._write(_NO_JEKYLL, b"")
+            self._write(NO_JEKYLL, b"")
             index = index_page(files, name)
             try:
                 self._write(INDEX, index)
@@ -217,7 +217,7 @@ class PublishedFolder:
     def _expect_no_links(self) -> None:
         """Raises ConfigurationError where a folder of ours is a link: what lies behind it is not ours to
         remove."""
-        for kind in (self._folder / name for name in _FOLDERS):
+        for kind in (self._folder / name for name in FOLDERS):
             inner = kind.iterdir() if kind.is_dir() and not kind.is_symlink() else ()
             for place in (kind, *(one for one in inner if _PART.fullmatch(one.name))):
                 if place.is_symlink():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import random
+import shutil
 import sqlite3
 import zipfile
 from contextlib import closing
@@ -22,7 +23,7 @@ from tests.export.test_mosaic import Count, most_bytes_of_a_file
 from tests.export.test_restored_tree import PastMap
 from tests.servers.published import published
 from tests.viewer.building import FIRST, MAP, SECOND, SIZE, THIRD, World, as_png, square
-from tileharvest.errors import ConfigurationError, TileHarvestError
+from tileharvest.errors import ConfigurationError, ExitStatus, TileHarvestError
 from tileharvest.export.archive import Archived, ArchivePlan, PmtilesFile, write_archive
 from tileharvest.export.excerpt import Wanted, excerpt_of
 from tileharvest.history.database import History
@@ -250,6 +251,20 @@ def test_an_area_is_archived_alone(world: World, tmp_path: Path) -> None:
     shown = [world.shown(tile, THIRD) for tile in ground.tiles(0)]
     images = {world.store.named(one.image) for one in shown if one is not None and one.image is not None}
     assert set(tiles_in(tmp_path / "map.zip").values()) == images != set()
+
+
+@pytest.mark.parametrize("ending", FORMS)
+def test_an_archive_without_an_image_that_can_be_read_is_none(tmp_path: Path, ending: str) -> None:
+    world, path = World(tmp_path / "world"), tmp_path / "out" / f"map{ending}"
+    world.harvest(FIRST, {Tile(0, 1, 1): noise(1)})
+    shutil.rmtree(world.data / "tiles")
+    path.parent.mkdir()
+    with pytest.raises(
+        TileHarvestError, match=r"was not made, .* can be read: scrapy verify names"
+    ) as raised:
+        archive(world, path)
+    assert raised.value.exit_status == ExitStatus.FAILED_TILES
+    assert not any(path.parent.iterdir())
 
 
 @pytest.mark.parametrize("ending", FORMS)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.commands import ScrapyCommand
 
-from tileharvest.commands.export_command import ExportCommand, foretell, progress
-from tileharvest.commands.terminal import write_json, write_line
-from tileharvest.errors import ConfigurationError, ExitStatus
-from tileharvest.export.excerpt import period_of
+from tileharvest.commands.export_command import ExportCommand, foretell, progress, stopped
+from tileharvest.commands.terminal import say, write_json, write_line
+from tileharvest.errors import ConfigurationError, ExitStatus, TileHarvestError, counted
+from tileharvest.export.excerpt import nothing_there, period_of
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.store.settings import open_store_for_reading
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
-    from tileharvest.export.archive import Archived
+    from tileharvest.export.archive import Archived, ArchivePlan
     from tileharvest.export.excerpt import Excerpt
 
 
@@ -54,23 +54,40 @@ class Command(ExportCommand, ScrapyCommand):
             raise ConfigurationError("--every takes --days, and not --day")
         if opts.days is not None and opts.every is None:
             raise ConfigurationError("--days needs --every, such as --every 7; of one day say --day")
-        told: list[dict[str, Any]] = []
+        # Scrapy imports all commands whenever it runs one, and Pillow takes 0.1 s.
+        from tileharvest.export.archive import ArchivePlan  # noqa: PLC0415
+
+        made: list[dict[str, Any]] = []
         with self.excerpt(settings, name, opts) as excerpt:
-            for one, target in _of_days(excerpt, path, opts):
-                told.append(self._write(settings, one, target, opts))
+            days, empty = _of_days(excerpt, path, opts)
+            if empty:
+                left = f"which {_have(empty)} no file"
+                say(f"nothing was there in this area on {counted(empty, 'day')}, {left}")
+            # All of them are known to be possible before the first is made.
+            plans = [(ArchivePlan.of(one, target, opts.zooms), target) for one, target in days]
+            try:
+                for plan, target in plans:
+                    made.append(self._write(settings, plan, target, opts, len(made)))
+            except TileHarvestError as error:
+                if not made:
+                    raise
+                if opts.json:
+                    write_json(made)
+                words = f"{error}; {counted(len(made), 'file')} made before {_have(len(made))} stayed"
+                raise TileHarvestError(words, exit_status=error.exit_status) from error
         if opts.json:
-            write_json(told if opts.every is not None else told[0])
+            write_json(made if opts.every is not None else made[0])
 
     def _write(
-        self, settings: BaseSettings, excerpt: Excerpt, path: Path, opts: argparse.Namespace
+        self, settings: BaseSettings, plan: ArchivePlan, path: Path, opts: argparse.Namespace, before: int
     ) -> dict[str, Any]:
-        """Writes an archive. Returns what programs are told of it."""
-        # Scrapy imports all commands whenever it runs one, and Pillow takes 0.1 s.
-        from tileharvest.export.archive import ArchivePlan, write_archive  # noqa: PLC0415
+        """Writes an archive, after so many others. Returns what programs are told of it."""
+        from tileharvest.export.archive import write_archive  # noqa: PLC0415
 
-        plan = ArchivePlan.of(excerpt, path, opts.zooms)
+        excerpt = plan.excerpt
         foretell(f"{path}: {plan.in_words()}", as_json=opts.json)
-        with progress(settings, excerpt.map.name, as_json=opts.json) as watch:
+        said = stopped(f"{path} was not made" if before else "nothing was made")
+        with progress(settings, excerpt.map.name, as_json=opts.json, said=said) as watch:
             done = write_archive(plan, path, open_store_for_reading(settings), watch)
         if done.missing:
             self.exitcode = ExitStatus.FAILED_TILES
@@ -81,20 +98,31 @@ class Command(ExportCommand, ScrapyCommand):
         return {**told, **done.as_plain()}
 
 
-def _of_days(excerpt: Excerpt, path: Path, opts: argparse.Namespace) -> list[tuple[Excerpt, Path]]:
-    """Returns what is archived, each with its file. The last day is always one of them."""
+def _of_days(
+    excerpt: Excerpt, path: Path, opts: argparse.Namespace
+) -> tuple[list[tuple[Excerpt, Path]], int]:
+    """Returns what is archived, each with its file, and on how many days nothing was there yet. The last day
+    is always one of them.
+
+    Raises ConfigurationError where nothing was there on any.
+    """
     if opts.every is None:
-        return [(excerpt, path)]
+        return [(excerpt, path)], 0
     first, last = period_of(excerpt.map, opts.days)
     days = [day for day in excerpt.map.days if first <= day <= last and excerpt.layer.kept_zooms(day)]
     if not days:
         raise ConfigurationError(
             f"--days {opts.days}: the layer had no tile on any of them; nothing was made"
         )
-    return [
-        (dataclasses.replace(excerpt, first=day, last=day), path.with_stem(f"{path.stem}-{day}"))
-        for day in sorted(days[:: -opts.every])
-    ]
+    every = [dataclasses.replace(excerpt, first=day, last=day) for day in sorted(days[:: -opts.every])]
+    found = [one for one in every if one.box(one.zooms()[0]) is not None]
+    if not found:
+        raise nothing_there(every[-1])
+    return [(one, path.with_stem(f"{path.stem}-{one.last}")) for one in found], len(every) - len(found)
+
+
+def _have(number: int) -> str:
+    return "has" if number == 1 else "have"
 
 
 def _in_words(path: Path, done: Archived) -> str:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 from PIL import Image as Pillow
 from pmtiles.tile import Compression, Entry, TileType, serialize_directory, serialize_header, zxy_to_tileid
 
-from tileharvest.errors import ConfigurationError
+from tileharvest.errors import ConfigurationError, ExitStatus, TileHarvestError
 from tileharvest.export.excerpt import nothing_there, zooms_between
 from tileharvest.export.picture_file import background_of, on_ground
 from tileharvest.export.target import made_whole
@@ -236,6 +236,12 @@ def write_archive(plan: ArchivePlan, path: Path, store: TileStore, watch: Watch)
         except BaseException:
             composer.stop()
             raise
+        if not done.tiles:
+            raise TileHarvestError(
+                f"{path} was not made, and what was there before is as it was: none of the images of"
+                f" {excerpt.in_words()} can be read: scrapy verify names them",
+                exit_status=ExitStatus.FAILED_TILES,
+            )
         done.zooms = [numbering.deepest + zoom for zoom in (plan.zooms[0], plan.zooms[-1])]
         archive.end(_about(plan, done, places))
     done.bytes = path.stat().st_size
@@ -322,7 +328,7 @@ def _body(
         kind = part.rpartition(".")[2]
         try:
             body = picture_of(store.named(part))
-            if kind in {plan.kind, None} or plan.kind is None:
+            if plan.kind in {kind, None}:
                 return tile, part, body, True
             return tile, f"anew {part}", _packed(plan, body), True
         except UNREADABLE:
@@ -415,7 +421,7 @@ class PmtilesFile:
         self._numbers, self._offsets, self._lengths = array("Q"), array("Q"), array("L")
         self._runs = array("L")
         self._lies: dict[int, int] = {}
-        self._tiles = 0
+        self._tiles = self._contents = 0
         file.seek(_ROOT)
 
     def put(self, place: Place, name: str, body: bytes) -> None:
@@ -426,6 +432,7 @@ class PmtilesFile:
             offset = self._at
             self._file.write(body)
             self._at += len(body)
+            self._contents += 1
             if len(self._lies) < _MOST_REMEMBERED:
                 self._lies[key] = offset
         elif self._numbers and offset == self._offsets[-1] and number == self._numbers[-1] + self._runs[-1]:
@@ -456,7 +463,7 @@ class PmtilesFile:
             "tile_data_length": self._at,
             "addressed_tiles_count": self._tiles,
             "tile_entries_count": len(self._numbers),
-            "tile_contents_count": len(set(self._offsets)),
+            "tile_contents_count": self._contents,
             "clustered": True,
             "internal_compression": Compression.GZIP,
             "tile_compression": Compression.NONE,

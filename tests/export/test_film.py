@@ -175,6 +175,15 @@ def test_time_may_pass_evenly(history: History, every: str, days: list[date]) ->
     assert [moment.day for moment in film.moments] == days
 
 
+@pytest.mark.parametrize("every", ["change", "day", "week", "month"])
+def test_a_film_ends_with_the_last_harvest(history: History, every: str) -> None:
+    style = FilmStyle((64, 64), every=every)
+    last = film_of(excerpt_of(history, MAP, Wanted(is_period=True)), Path("film.gif"), style)
+    later = film_of(excerpt_of(history, MAP, Wanted(last="9999-12-31")), Path("film.gif"), style)
+    assert later.moments == last.moments
+    assert later.as_plain() == last.as_plain()
+
+
 def test_what_has_not_changed_is_not_drawn_again(world: World, history: History, tmp_path: Path) -> None:
     """89 days, of which two changed: each image is read once."""
     read: list[str] = []

@@ -174,11 +174,15 @@ def size_of(text: str) -> Size:
 
 
 def film_of(excerpt: Excerpt, path: Path, style: FilmStyle) -> Film:
-    """Returns the film that can be made. Asks the history once for each frame.
+    """Returns the film that can be made, which ends with the last harvest at the latest. Asks the history
+    once for each frame.
 
     Raises ConfigurationError where nothing was there, or it does not fit.
     """
     form = film_form_of(path)
+    # Of later days nobody knows anything yet.
+    last = min(excerpt.last, excerpt.map.days[-1])
+    excerpt = replace(excerpt, first=min(excerpt.first, last), last=last)
     width, height = style.size
     if width * height > form.most_pixels:
         raise ConfigurationError(

@@ -218,8 +218,11 @@ def parse_config(body: bytes, tiles: str, url: str) -> ReadLayers:
             world = converted(said, _World)
             for described in world.maps:
                 its = described if isinstance(described, dict) else {}
-                with layers.reading(f"{named}/{its.get('name') or its.get('prefix')}"):
+                name = f"{named}/{its.get('name') or its.get('prefix')}"
+                with layers.reading(name):
                     layers += _layers(world, converted(described, _Map), tiles)
+                if its.get("nightandday") and name in layers.refused:
+                    layers.refuse(f"{name}_day", layers.refused[name])
     return layers
 
 

@@ -131,7 +131,7 @@ class RegionRenderer(Renderer):
         if found is None or listed is None:
             raise not_found(f"there is no {url} that names the worlds of {self.title}")
         worlds = sorted(listed, key=lambda world: (world.order, world.name))
-        require_layers(description, [*layers.refused, *(name for world in worlds for name in world.forms)])
+        require_layers(description, [name for world in worlds for name in world.forms], layers.refused)
         for world in worlds:
             if not description.layers or not world.forms.keys().isdisjoint(description.layers):
                 folder = f"{found.folder}{quote(world.name)}"

@@ -171,25 +171,37 @@ def site_of(renderer: str, description: MapDescription, layers: Iterable[Layer],
         with as_written(f"{source}: layer '{shown(layer.name)}'", renderer):
             _check_tiles(layer)
     if description.layers:
-        require_layers(description, [*by_name, *refused])
+        require_layers(description, by_name, refused)
         chosen = tuple(by_name[name] for name in description.layers if name in by_name)
-        refused = {name: why for name, why in refused.items() if name in description.layers}
+        unread = [name for name in description.layers if name not in by_name or name in refused]
+        refused = {name: why for name, why in refused.items() if any(_is_in(one, name) for one in unread)}
     else:
         chosen = tuple(layer for layer in by_name.values() if not layer.overlay)
     if not chosen:
         if refused:
             raise SiteError(next(iter(refused.values())))
         raise SiteError(f"{source} has no layer but overlays" if by_name else f"{source} has no layer")
-    return Site(renderer, chosen, refused=tuple(refused.values()))
+    return Site(renderer, chosen, refused=tuple(dict.fromkeys(refused.values())))
 
 
-def require_layers(description: MapDescription, names: Collection[str]) -> None:
-    """Raises ConfigurationError for a layer that maps.toml names and the site, which has these, lacks."""
-    missing = [name for name in description.layers if name not in names]
-    if missing:
-        raise ConfigurationError(
-            f"the site of map '{description.name}' has no layer '{missing[0]}'; it has: {', '.join(names)}"
-        )
+def require_layers(
+    description: MapDescription, names: Collection[str], refused: Collection[str] = ()
+) -> None:
+    """Raises ConfigurationError for a layer that maps.toml names and the site, which has these, lacks.
+
+    What was `refused` it has, too. That may be a whole world of whose layers nobody knows.
+    """
+    for wanted in description.layers:
+        if wanted not in names and not any(_is_in(wanted, name) for name in refused):
+            has = ", ".join([*names, *refused])
+            raise ConfigurationError(
+                f"the site of map '{description.name}' has no layer '{wanted}'; it has: {has}"
+            )
+
+
+def _is_in(layer: str, name: str) -> bool:
+    """Returns whether a layer of this name is what is called so, or belongs to a world that is."""
+    return layer == name or layer.startswith(f"{name}/")
 
 
 async def fetch_config(fetch: Fetch, url: str) -> Fetched | None:

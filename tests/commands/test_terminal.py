@@ -4,8 +4,10 @@ import io
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+from contextlib import closing, suppress
 from types import SimpleNamespace
 
 import pytest
@@ -16,6 +18,7 @@ from tileharvest.commands.terminal import (
     console,
     failing_clearly,
     say,
+    stopped_by_signals,
     write_error,
     write_json,
     write_line,
@@ -23,7 +26,7 @@ from tileharvest.commands.terminal import (
     write_rows,
     write_table,
 )
-from tileharvest.errors import ConfigurationError, HistoryError, MovedError, printable
+from tileharvest.errors import ConfigurationError, HistoryError, MovedError, TileHarvestError, printable
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.tiles.outcomes import Outcome, counts_as_plain
 
@@ -202,3 +205,30 @@ def test_json_keeps_each_character_and_shows_none_that_steers_a_terminal(capsys)
     assert json.loads(written) == value
     assert printable(written.replace("\n", "")) == written.replace("\n", "")
     assert "Z\u00fcrich" in written
+
+
+def test_a_signal_ends_also_what_catches_every_error() -> None:
+    with (
+        pytest.raises(TileHarvestError, match="stopped: nothing was made"),
+        stopped_by_signals("stopped: nothing was made"),
+        suppress(Exception),
+    ):
+        signal.raise_signal(signal.SIGTERM)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_second_signal_leaves_the_clean_up_alone_and_a_third_one_ends_it() -> None:
+    reached = []
+
+    def clean_up() -> None:
+        for number in ("second", "third"):
+            signal.raise_signal(signal.SIGTERM)
+            reached.append(number)
+
+    with (
+        pytest.raises(TileHarvestError, match="stopped"),
+        stopped_by_signals("stopped"),
+        closing(SimpleNamespace(close=clean_up)),
+    ):
+        signal.raise_signal(signal.SIGINT)
+    assert reached == ["second"]

@@ -365,17 +365,17 @@ def test_a_hash_that_a_database_keeps_for_each_tile_is_left_and_so_is_one_alone(
 @pytest.mark.parametrize("wanted", ["world/flat", "world/flat_day"])
 def test_why_a_layer_by_day_is_refused_is_told_where_it_alone_is_kept(wanted: str) -> None:
     read = parse_config(configuration(nightandday=True, mapzoomout=99), TILES, URL)
-    with pytest.raises(SiteError, match="layer 'world/flat'.*mapzoomout"):
+    with pytest.raises(SiteError, match=r"layer 'world/flat'.*mapzoomout"):
         site_of("dynmap", MapDescription(name="m", url=PAGE, layers=(wanted,)), read, URL)
 
 
 def test_why_a_world_is_refused_is_told_where_one_of_its_layers_is_kept() -> None:
     read = parse_config(configuration().replace(b"-160.0", b'"far"'), TILES, URL)
-    with pytest.raises(SiteError, match="layer 'world'.*center"):
+    with pytest.raises(SiteError, match=r"layer 'world'.*center"):
         site_of("dynmap", MapDescription(name="m", url=PAGE, layers=("world/flat",)), read, URL)
 
 
 def test_another_world_than_the_refused_one_is_no_layer_of_the_site() -> None:
     read = parse_config(configuration().replace(b"-160.0", b'"far"'), TILES, URL)
-    with pytest.raises(ConfigurationError, match="no layer 'world_nether/flat'; it has: world$"):
+    with pytest.raises(ConfigurationError, match=r"no layer 'world_nether/flat'; it has: world$"):
         site_of("dynmap", MapDescription(name="m", url=PAGE, layers=("world_nether/flat",)), read, URL)

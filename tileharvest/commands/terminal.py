@@ -49,20 +49,29 @@ def failing_clearly(command: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def stopped_by_signals(said: str) -> Iterator[None]:
-    """Raises TileHarvestError, which says this, in the block where SIGINT or SIGTERM comes. So whatever was
-    begun is tidied up. Call it in the main thread."""
+    """Raises TileHarvestError, which says this, where SIGINT or SIGTERM comes while the block runs.
+
+    So whatever was begun is tidied up. Call it in the main thread.
+
+    In the block it is a KeyboardInterrupt: what catches every error and goes on does not catch that. A second
+    signal is ignored, as `timeout` sends each twice and the clean-up is not to be interrupted. From the third
+    on each is raised again, so that whatever holds the block up is ended.
+    """
+    came = 0
 
     def stop(number: int, frame: Any) -> None:
-        for which in before:
-            # The clean-up is short, and is not to be interrupted.
-            signal.signal(which, signal.SIG_IGN)
-        raise TileHarvestError(said)
+        nonlocal came
+        came += 1
+        if came != 2:
+            raise KeyboardInterrupt
 
     before = {which: signal.getsignal(which) for which in (signal.SIGINT, signal.SIGTERM)}
     for which in before:
         signal.signal(which, stop)
     try:
         yield
+    except KeyboardInterrupt:
+        raise TileHarvestError(said) from None
     finally:
         for which, handler in before.items():
             signal.signal(which, handler)

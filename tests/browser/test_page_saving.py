@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -167,7 +166,7 @@ def test_of_too_many_days_the_servers_film_has_the_last(
 
 
 def test_the_place_on_a_picture_is_that_of_which_it_was_asked_for(
-    open_page: Callable[..., Page], changing: Viewer, tmp_path: Path
+    open_page: Callable[..., Page], changing: Viewer
 ) -> None:
     """The map is moved while an image of the picture is still awaited."""
     page = open_page(**DESK)
@@ -180,15 +179,24 @@ def test_the_place_on_a_picture_is_that_of_which_it_was_asked_for(
             globalThis.written.push(words);
             return fillText.call(this, words, ...more);
           };
-          const { drawImage } = CanvasRenderingContext2D.prototype;
-          CanvasRenderingContext2D.prototype.drawImage = function (...all) {
-            location.hash = location.hash.replace(/([#&]x=)[^&]*/, "$1100.5");
-            return drawImage.apply(this, all);
+          const { decode } = HTMLImageElement.prototype;
+          HTMLImageElement.prototype.decode = async function () {
+            await decode.call(this);
+            globalThis.isDrawing = true;
+            while (!globalThis.isMoved) await new Promise((next) => setTimeout(next, 10));
           };
         }"""
     )
-    saved(page, "Save before and after", tmp_path)
-    expect(page).to_have_url(re.compile("x=100.5"))
+    with page.expect_download():
+        page.get_by_role("button", name="Save before and after", exact=True).click()
+        page.wait_for_function("globalThis.isDrawing")
+        before = page.locator(".leaflet-map-pane").first.get_attribute("style")
+        page.evaluate("location.hash = location.hash.replace(/([#&]x=)[^&]*/, '$120.5')")
+        page.wait_for_function(
+            "before => document.querySelector('.leaflet-map-pane').getAttribute('style') !== before",
+            arg=before,
+        )
+        page.evaluate("globalThis.isMoved = true")
     places = {words for words in page.evaluate("written") if words.startswith(f"{MAP} ")}
     assert places == {f"{MAP} · X 0, Z -1"}
 

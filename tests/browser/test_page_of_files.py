@@ -154,6 +154,24 @@ def test_what_is_new_is_what_the_viewer_tells(files: FileScreen, new_screen: Cal
     expect(files.page.locator("#panel .feeds")).to_be_hidden()
 
 
+def test_small_changes_that_are_not_kept_are_told(files: FileScreen) -> None:
+    files.open(MIDDLE, map=ANTWORLD, day=LAST)
+    # As where a month had so many more than are kept.
+    files.page.evaluate(
+        """() => {
+          const whole = globalThis.listNamed;
+          globalThis.listNamed = async (name) => {
+            const list = await whole(name);
+            return list.count === undefined ? list : { ...list, events: [], count: 300 };
+          };
+        }"""
+    )
+    files.part("events-switch").click()
+    panel = files.page.locator("#panel .events-panel")
+    expect(panel).to_contain_text("None of the largest changes was here in this time.")
+    expect(panel).to_contain_text(re.compile(r"of these months [36]00 smaller ones are left out"))
+
+
 def test_a_link_leads_back_to_the_place_and_the_day_in_chinese_too(
     open_page: Callable[..., Page], place: str, shared_maps: Path, common_folder: Path
 ) -> None:

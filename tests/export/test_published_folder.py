@@ -385,6 +385,19 @@ def test_the_days_of_the_index_are_those_of_the_harvests(small: World, tmp_path:
     assert (SECOND - FIRST).days == 3
 
 
+def test_of_a_month_the_largest_events_are_kept_and_all_are_counted(tmp_path: Path) -> None:
+    world = World(tmp_path / "world")
+    alone = [Tile(0, 201 + 20 * (n % 20), 1 + 20 * (n // 20)) for n in range(210)]
+    world.harvest(FIRST, {tile: noise(1) for tile in [*alone, Tile(0, 1, 1), Tile(0, 3, 1)]})
+    # In May.
+    world.harvest(THIRD, {tile: noise(2) for tile in [*alone, Tile(0, 1, 1), Tile(0, 3, 1)]})
+    publish(world, tmp_path / "out")
+    texts = (body.decode() for name, body in files(tmp_path / "out").items() if name.startswith("lists/"))
+    lists = [json.loads(text[text.index(",") + 1 : text.rindex(")")]) for text in texts]
+    (of_may,) = (one for one in lists if "count" in one and one["events"][0]["first"] == THIRD.isoformat())
+    assert (of_may["count"], len(of_may["events"]), of_may["events"][0]["tiles"]) == (211, 200, 2)
+
+
 def test_square_tiles_of_a_dense_block_are_cut_into_eras(tmp_path: Path) -> None:
     """Of 64 tiles that change on each day, the images of the first days lie in a list of their own."""
     world = World(tmp_path / "world")

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import msgspec
 
 from tileharvest.history.changes import block_places
-from tileharvest.history.events import TooManyChangesError, certainty, events
+from tileharvest.history.events import certainty, events
 from tileharvest.history.recorded_versions import version_rows
 from tileharvest.history.schema import BLOCK_LEVELS
 from tileharvest.tiles.grid import Tile, TileRange
@@ -223,10 +223,8 @@ class PublishedLists:
             shown.insert(0, excerpt.first)
         for month, days in groupby(shown, key=lambda day: day.isoformat()[:7]):
             of_month = list(days)
-            try:
-                found = events(excerpt.history, excerpt.layer, of_month[0], of_month[-1], sure.first_asked)
-            except TooManyChangesError:
-                continue
+            # A month never has too many changes.
+            found = events(excerpt.history, excerpt.layer, of_month[0], of_month[-1], sure.first_asked)
             told = [self._event(event, excerpt) for event in found if self._is_within(event, excerpt)]
             if told:
                 told.sort(key=lambda one: (-one["tiles"], one["first"]))

@@ -32,7 +32,8 @@
  * @typedef {{first: string, last: string, before: string, kind: "changed" | "new" | "gone", tiles: number,
  *   changed: number, new: number, gone: number, area: {zoom: number},
  *   ground: [number, number, number, number]}} Event `ground` from west over south and east to north
- * @typedef {{settled: string | null, first_asked: string[], count: number, events: Event[]}} Events
+ * @typedef {{settled: string | null, first_asked: string[], count: number, events: Event[],
+ *   left?: number}} Events `left`: of the months around, those of which nothing else is told
  * @typedef {{day: string, before: string, share: number, empty: boolean, damaged: boolean}} PixelChapter
  * @typedef {{versions: number, changes: number, first: string | null, since: string | null,
  *   same_before: string[]}} PixelSum

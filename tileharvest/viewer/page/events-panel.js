@@ -81,17 +81,18 @@ function spans(day, before) {
  * @param {import("./layer-view.js").LayerView} view @param {api.Events} answer
  * @param {(event: api.Event) => string} addressOf
  */
-function told(view, { events, count, first_asked: firstAsked }, addressOf) {
+function told(view, { events, count, first_asked: firstAsked, left = 0 }, addressOf) {
   const grown = events.filter(({ kind }) => kind === "new");
   const changed = events.filter(({ kind }) => kind !== "new");
   const parts = [];
-  if (events.length === 0) parts.push(element("p", {}, text("eventsNone")));
+  if (events.length === 0) parts.push(element("p", {}, text(left > 0 ? "eventsNoneLarge" : "eventsNone")));
   for (const [heading, some] of /** @type {[string, api.Event[]][]} */ ([["eventsChanged", changed], ["eventsGrown", grown]])) {
     if (some.length === 0) continue;
     parts.push(element("h3", {}, text(heading)),
       element("ol", { class: "events" }, ...some.map((event) => item(view, event, addressOf(event)))));
   }
   if (count > events.length) parts.push(element("p", {}, text("eventsMore", { n: count - events.length })));
+  if (left > 0) parts.push(element("p", { class: "aside" }, text("eventsLeft", { n: left })));
   if (firstAsked.length > 0) {
     parts.push(element("p", { class: "aside" }, text("eventsFirstAsked", { day: dayInWords(firstAsked[0]) })));
   }

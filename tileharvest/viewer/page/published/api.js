@@ -148,10 +148,12 @@ export async function events(map, layer, { from, to }, ground) {
     return event.first <= to && event.last >= from && (ground === null
       || (west < ground.east && east > ground.west && south < ground.north && north > ground.south));
   });
+  // Of a month there are only the largest. Nobody knows where and when exactly the others were.
+  const left = lists.reduce((sum, list) => sum + list.count - list.events.length, 0);
   found.sort((one, other) => other.tiles - one.tiles || (one.first < other.first ? -1 : 1));
   return {
     settled: null, first_asked: firstAsked.filter((/** @type {string} */ day) => day >= from && day <= to),
-    count: found.length, events: found.slice(0, MOST_TOLD),
+    count: found.length, events: found.slice(0, MOST_TOLD), left,
   };
 }
 

@@ -69,6 +69,8 @@ export default {
   eventsChanged: "Changed",
   eventsGrown: "The map has grown",
   eventsMore: "{n} smaller {n|one is|ones are} not shown.",
+  eventsNoneLarge: "None of the largest changes was here in this time.",
+  eventsLeft: "Only the largest changes of each month are kept here: of these months {n} smaller {n|one is|ones are} left out.",
   eventsFirstAsked: "What was asked for the first time on {day} is not told as new.",
   eventsBeforeAfter: "{before} and {after}",
   eventsUnseen: "No picture: no difference can be seen, or the place is too large.",

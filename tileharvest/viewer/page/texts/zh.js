@@ -69,6 +69,8 @@ export default {
   eventsChanged: "有变化",
   eventsGrown: "地图新增",
   eventsMore: "另有 {n} 处较小的变化未列出。",
+  eventsNoneLarge: "这段时间里，较大的变化都不在这里。",
+  eventsLeft: "这里只保存每个月最大的变化；这几个月另有 {n} 处较小的变化未收录。",
   eventsFirstAsked: "{day} 首次访问到的内容不算作新变化。",
   eventsBeforeAfter: "{before} 与 {after}",
   eventsUnseen: "没有图片：看不出差别，或范围太大。",

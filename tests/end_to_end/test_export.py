@@ -192,6 +192,31 @@ def test_a_signal_ends_it_in_one_line_and_leaves_nothing(
         assert not any(folder.iterdir())
 
 
+def test_a_killed_publish_leaves_the_page_from_before(
+    project: Project, harvested_map: Rendering, tmp_path: Path
+) -> None:
+    folder = tmp_path / "map"
+    # Of zooms without the image that the next one waits for.
+    project.scrapy("publish", SMALL, str(folder), "--zooms=-6..-4")
+    before = contents(folder)
+    with held_at_an_image(project, ["publish", SMALL, str(folder)]) as (process, _):
+        assert contents(folder).keys() >= before.keys()
+        process.kill()
+        process.wait(timeout=60)
+    after = contents(folder)
+    assert {name: after[name] for name in before} == before
+    # The next one finds the folder free, and leaves nothing half written.
+    project.scrapy("publish", SMALL, str(folder))
+    whole, alone = contents(folder), tmp_path / "alone"
+    project.scrapy("publish", SMALL, str(alone))
+    assert whole == contents(alone)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    there = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in there}
+
+
 def test_a_harvest_beside_it_changes_nothing_of_what_was_asked_for(
     project: Project, harvested_map: Rendering, tmp_path: Path
 ) -> None:

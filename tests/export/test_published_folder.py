@@ -253,6 +253,16 @@ def test_what_a_kill_has_left_half_written_is_swept_up(small: World, tmp_path: P
     assert not half.exists()
 
 
+def test_what_a_power_cut_has_left_empty_is_written_anew(small: World, tmp_path: Path) -> None:
+    publish(small, tmp_path / "out")
+    whole = files(tmp_path / "out")
+    for name in named(whole, "images") | named(whole, "lists") | named(whole, "page"):
+        (tmp_path / "out" / name).write_bytes(b"")
+    told = publish(small, tmp_path / "out")
+    assert files(tmp_path / "out") == whole
+    assert (told.new_images, told.new_lists) == (told.images, told.lists)
+
+
 def test_images_that_cannot_be_read_are_counted(tmp_path: Path) -> None:
     world = island(tmp_path / "island")
     told = publish(world, tmp_path / "out")

@@ -156,6 +156,7 @@ class PublishedFolder:
         self._folder = folder
         self._store = store
         self._lists, self._images = _Names(), _Names()
+        self._unsynced: list[str] = []
         self.published = Published()
 
     def publish(self, scope: Scope, watch: Watch) -> Published:
@@ -169,8 +170,11 @@ class PublishedFolder:
                 except BaseException:
                     pool.shutdown(wait=False, cancel_futures=True)
                     raise
-            for path, body in files.items():
-                self._write_new(path, body)
+                for path, body in files.items():
+                    self._write_new(path, body)
+                # What the index names is on the disk before the index is.
+                for _ in pool.map(self._sync, self._unsynced):
+                    pass
             self._write(NO_JEKYLL, b"")
             index = index_page(files, name)
             try:
@@ -298,24 +302,39 @@ class PublishedFolder:
         self._write(f"images/{name[:2]}/{name}", body)
         self.published.new_images += 1
 
-    def _is_there(self, path: str) -> bool:
-        return os.path.exists(f"{self._folder}/{path}")  # noqa: PTH110 - a Path takes four times as long
+    def _is_there(self, path: str, size: int | None = None) -> bool:
+        """Returns whether a file of so many bytes is there, or of any: a power cut can leave an empty one."""
+        try:
+            there = os.stat(f"{self._folder}/{path}").st_size  # noqa: PTH116 - a Path takes four times as long
+        except FileNotFoundError:
+            return False
+        return there > 0 if size is None else there == size
 
     def _write_new(self, path: str, body: bytes) -> bool:
-        if self._is_there(path):
+        if self._is_there(path, len(body)):
             return False
-        self._write(path, body)
+        self._write(path, body, is_synced=False)
+        self._unsynced.append(path)
         return True
 
-    def _write(self, path: str, body: bytes) -> None:
+    def _sync(self, path: str) -> None:
+        with (self._folder / path).open("rb") as file:
+            os.fsync(file.fileno())
+
+    def _write(self, path: str, body: bytes, *, is_synced: bool = True) -> None:
         target = self._folder / path
         beside = target.with_name(f".{target.name}.unfinished")
         try:
             try:
-                beside.write_bytes(body)
+                file = beside.open("wb")
             except FileNotFoundError:
                 target.parent.mkdir(parents=True, exist_ok=True)
-                beside.write_bytes(body)
+                file = beside.open("wb")
+            with file:
+                file.write(body)
+                file.flush()
+                if is_synced:
+                    os.fsync(file.fileno())
             beside.replace(target)
         except BaseException:
             with suppress(OSError):

@@ -92,7 +92,7 @@ few, because other workers cannot have what one worker has leased."""
 
 BLOCK_SIZE = 64
 """The tiles of a host that are at most put together into one request of Scrapy's. They are asked one after
-the other, over one connection. With 1 each tile is a request."""
+the other. With 1 each tile is a request."""
 
 LINGER_SHARED = 0.25
 """Seconds that a worker of a shared queue may collect results before it tells the history, and finished

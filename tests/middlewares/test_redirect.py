@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import asyncio
 import logging
-from typing import ClassVar
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import pytest
 from scrapy import Request, Spider
@@ -10,9 +12,12 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
 from scrapy.settings import Settings
 
+from tests.middlewares.making import run_jumping
+from tileharvest.errors import BudgetError
 from tileharvest.maps.description import MapDescription
+from tileharvest.middlewares import redirect as redirects
 from tileharvest.middlewares.redirect import TileRedirectMiddleware
-from tileharvest.queue.requests import STATE, RequestState
+from tileharvest.queue.requests import NEAR, STATE, RequestState, state_of
 from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.spiders.settings import suit_tiles
 from tileharvest.tiles.grid import Tile
@@ -91,3 +96,158 @@ def test_what_the_renderer_takes_for_an_answer_is_not_followed(tested: TileRedir
     assert isinstance(tested.process_response(request, moved), Request)
     aside = Request(URL, meta={STATE: RequestState(is_aside=True)})
     assert isinstance(tested.process_response(aside, missing), Request)
+
+
+OTHER, INSIDE = "http://other.example.net", "http://inside.example.net"
+
+
+class Elsewhere:
+    """Redirects to other sites: what their robots.txt answer in turn, and the addresses of names."""
+
+    def __init__(self, tested: TileRedirectMiddleware, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.tested = tested
+        self.answers: list[int | BaseException] = []
+        self.asked: list[Request] = []
+        self.addresses = {
+            "map.example.net": ["93.184.215.14"],
+            "other.example.net": ["93.184.215.15"],
+            "inside.example.net": ["10.0.0.1"],
+        }
+        self.ends: list[Any] = []
+        crawl = crawl_of(tested.crawler)
+        crawl.harvest = Harvesting()  # type: ignore[assignment]
+        monkeypatch.setattr(crawl, "end", self.ends.append)
+        tested.crawler.engine = SimpleNamespace(download_async=self.download)  # type: ignore[assignment]
+        monkeypatch.setattr(redirects, "_addresses_of", self.look_up)
+
+    async def look_up(self, host: str) -> list[str]:
+        return self.addresses.get(host, [])
+
+    async def download(self, request: Request) -> Response:
+        self.asked.append(request)
+        answer = self.answers.pop(0)
+        if isinstance(answer, BaseException):
+            raise answer
+        return Response(request.url, status=answer)
+
+    def tile(self) -> Request:
+        question = TileQuestion("world/flat", Tile(0, 1, -1))
+        return Request(URL, method="HEAD", meta={**META, STATE: RequestState(question, attempt=1)})
+
+    async def follow(self, request: Request, location: str) -> Any:
+        found: Any = self.tested.process_response(request, redirect(302, location))
+        return await found if hasattr(found, "__await__") else found
+
+    async def reason(self, location: str = f"{OTHER}/0.png") -> str:
+        with pytest.raises(IgnoreRequest) as raised:
+            await self.follow(self.tile(), location)
+        return str(raised.value)
+
+
+@pytest.fixture
+def elsewhere(tested: TileRedirectMiddleware, monkeypatch: pytest.MonkeyPatch) -> Elsewhere:
+    return Elsewhere(tested, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    "cut", [asyncio.CancelledError(), BudgetError("spent", "requests")], ids=["the end", "a spent budget"]
+)
+def test_a_tile_goes_back_where_its_look_at_another_host_is_cut_short(
+    elsewhere: Elsewhere, cut: BaseException
+) -> None:
+    async def test() -> None:
+        tile = elsewhere.tile()
+        elsewhere.answers = [cut, 404]
+        back = await elsewhere.follow(tile, f"{OTHER}/0.png")
+        assert (back.url, back.method, back.dont_filter) == (URL, "HEAD", True)
+        assert elsewhere.ends == ([cut] if isinstance(cut, BudgetError) else [])
+        # Nothing of it is taken for what the host has said.
+        assert (await elsewhere.follow(tile, f"{OTHER}/0.png")).url == f"{OTHER}/0.png"
+
+    asyncio.run(test())
+
+
+def test_a_robots_txt_that_cannot_be_read_is_asked_for_again_after_some_minutes(elsewhere: Elsewhere) -> None:
+    async def test() -> None:
+        elsewhere.answers = [TimeoutError("too long"), 503, 404]
+        for reason in ("cannot be read (too long)", "answers 503"):
+            for _ in range(2):
+                assert (await elsewhere.reason()).endswith(f"its robots.txt {reason}")
+            await asyncio.sleep(301)
+        assert isinstance(await elsewhere.follow(elsewhere.tile(), f"{OTHER}/0.png"), Request)
+
+    run_jumping(test())
+
+
+def test_a_request_that_was_answered_by_a_redirect_was_sent(elsewhere: Elsewhere) -> None:
+    async def test() -> None:
+        tile = elsewhere.tile()
+        with pytest.raises(IgnoreRequest):
+            await elsewhere.follow(tile, f"{INSIDE}/0.png")
+        assert state_of(tile).was_sent
+
+    asyncio.run(test())
+
+
+def test_no_path_leads_a_tile_into_a_network_of_ours(elsewhere: Elsewhere) -> None:
+    async def test() -> None:
+        for path in ("0.png", "robots.txt"):
+            assert "a network that is private" in await elsewhere.reason(f"{INSIDE}/{path}")
+        assert elsewhere.asked == []
+
+    asyncio.run(test())
+
+
+def test_a_robots_txt_may_lie_on_another_host_but_not_in_a_network_of_ours(elsewhere: Elsewhere) -> None:
+    async def test() -> None:
+        first = Request("http://map.example.net/robots.txt", meta={STATE: RequestState(is_aside=True)})
+        second = await elsewhere.follow(first, f"{OTHER}/elsewhere.txt")
+        third = await elsewhere.follow(second, f"{OTHER}/robots.txt")
+        assert (second.url, third.url) == (f"{OTHER}/elsewhere.txt", f"{OTHER}/robots.txt")
+        with pytest.raises(IgnoreRequest, match="private"):
+            await elsewhere.follow(third, f"{INSIDE}/robots.txt")
+        assert elsewhere.asked == []
+
+    asyncio.run(test())
+
+
+def test_a_request_that_another_worker_was_sent_to_a_site_with_waits_for_a_look_of_this_one(
+    elsewhere: Elsewhere,
+) -> None:
+    async def test() -> None:
+        followed = elsewhere.tile().replace(url=f"{OTHER}/0.png")
+        followed.meta[NEAR] = elsewhere.addresses["map.example.net"]
+        elsewhere.answers = [asyncio.CancelledError(), 404]
+        looking = elsewhere.tested.process_request(followed)
+        assert looking is not None
+        assert isinstance(await looking, Request)
+        assert not state_of(followed).was_sent
+        looking = elsewhere.tested.process_request(followed)
+        assert looking is not None
+        assert await looking is None
+        assert state_of(followed).was_sent
+        assert elsewhere.tested.process_request(followed) is None
+
+    asyncio.run(test())
+
+
+def test_what_nobody_knows_of_a_name_is_left_to_who_connects(elsewhere: Elsewhere) -> None:
+    """A name server that fails at first may tell a connection something else."""
+
+    async def test() -> None:
+        elsewhere.addresses["other.example.net"], elsewhere.answers = [], [404]
+        followed = await elsewhere.follow(elsewhere.tile(), f"{OTHER}/0.png")
+        near = elsewhere.addresses["map.example.net"]
+        assert [request.meta[NEAR] for request in (*elsewhere.asked, followed)] == [near, near]
+
+    asyncio.run(test())
+
+
+def test_a_map_of_a_network_is_looked_up_again_where_its_own_name_was_not_found(elsewhere: Elsewhere) -> None:
+    async def test() -> None:
+        del elsewhere.addresses["map.example.net"]
+        assert "the map's own host is not known" in await elsewhere.reason(f"{INSIDE}/0.png")
+        elsewhere.addresses["map.example.net"], elsewhere.answers = ["10.0.0.7"], [404]
+        assert (await elsewhere.follow(elsewhere.tile(), f"{INSIDE}/0.png")).url == f"{INSIDE}/0.png"
+
+    asyncio.run(test())

@@ -12,7 +12,7 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
 from twisted.python.failure import Failure
 
-from tileharvest.queue.requests import STATE, RequestState
+from tileharvest.queue.requests import FAILURE, STATE, RequestState
 from tileharvest.scheduler.blocks import Block, Blocks
 from tileharvest.tiles.questions import TileQuestion
 
@@ -32,6 +32,7 @@ class Engine:
     def __init__(self) -> None:
         self.events: list[tuple[str, str]] = []
         self.running = True
+        self.paused = False
         self._slot = SimpleNamespace(closing=None)
         self.downloader: Any = SimpleNamespace(
             total_concurrency=1,
@@ -51,6 +52,8 @@ class Engine:
         self.events.append(("middlewares", name_of(request)))
         if "again" in request.url:
             return request.replace(url=f"http://{HOST}/repeat")
+        if "cut" in request.url:
+            raise asyncio.CancelledError
         if "kept" in request.url:
             raise IgnoreRequest
         answer = await download(request)
@@ -67,6 +70,8 @@ class Engine:
 
     async def handle(self, _result: Any, request: Request, answer: Any) -> None:
         assert answer.request is request
+        if "unfit" in request.url:
+            raise ValueError("unfit")
         what = "errback" if isinstance(answer, Failure) else "callback"
         self.events.append((what, name_of(request)))
 
@@ -87,6 +92,9 @@ class Tiles:
 
     def through(self, request: Request) -> None:
         self.engine.events.append(("through", name_of(request)))
+
+    def cut_off(self, request: Request) -> None:
+        self.engine.events.append(("cut off", name_of(request)))
 
     async def make(self, first: str) -> Response:
         """What the engine does with a block."""
@@ -144,15 +152,40 @@ def test_a_tile_that_a_middleware_keeps_from_being_asked_holds_up_no_other() -> 
     assert ("callback", "1") in engine.events
 
 
+def test_a_tile_whose_wait_is_cut_short_is_not_through() -> None:
+    engine = Engine()
+    asyncio.run(asyncio.wait_for(Tiles(engine, "1").make("cut"), 10))
+    assert [event for event in engine.events if event[1] == "cut"] == [
+        ("middlewares", "cut"),
+        ("cut off", "cut"),
+    ]
+    assert ("through", "1") in engine.events
+    assert engine.scraper.slot.active_size == 0
+
+
+def test_a_tile_of_which_nothing_was_kept_has_failed() -> None:
+    async def test() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+        tiles = Tiles(engine, "unfit")
+        (unfit,) = tiles.waiting
+        await tiles.make("0")
+        assert unfit.meta[FAILURE] == "unfit"
+
+    engine = Engine()
+    asyncio.run(test())
+    assert ("through", "unfit") in engine.events
+
+
 @pytest.mark.parametrize(
     "change",
     [
         {"running": False},
+        {"paused": True},
         {"is_full": True},
         {"_slot": SimpleNamespace(closing="soon")},
         {"_slot": None},
     ],
-    ids=["stopped", "results wait to be kept", "closing", "closed"],
+    ids=["stopped", "paused", "results wait to be kept", "closing", "closed"],
 )
 def test_a_block_takes_no_other_tile_where_the_engine_would_ask_for_none(change: dict[str, Any]) -> None:
     engine = Engine()

@@ -78,6 +78,23 @@ def test_after_its_end_nothing_is_asked_aside() -> None:
     run_jumping(test())
 
 
+def test_who_waits_for_a_far_turn_ends_with_the_crawl() -> None:
+    async def test() -> None:
+        async with crawling(gap=Gap(3600.0, 3600.0)) as crawl:
+            crawl.offers()
+            await crawl.politeness.aside()
+            before = asyncio.get_running_loop().time()
+            waiting = asyncio.ensure_future(crawl.politeness.aside())
+            resting = asyncio.ensure_future(crawl.politeness.wait(3000.0))
+            asyncio.get_running_loop().call_later(5.0, crawl.politeness.cut_short)
+            await asyncio.wait([waiting, resting])
+            assert waiting.cancelled()
+            assert resting.cancelled()
+            assert asyncio.get_running_loop().time() - before < 10
+
+    run_jumping(test())
+
+
 def test_an_order_to_stop_ends_it() -> None:
     async def test() -> None:
         async with crawling() as crawl:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import ssl
+import tracemalloc
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
@@ -20,6 +22,7 @@ from scrapy.exceptions import (
     DownloadConnectionRefusedError,
     DownloadFailedError,
     DownloadTimeoutError,
+    IgnoreRequest,
     ResponseDataLossError,
 )
 from scrapy.utils.test import get_crawler
@@ -47,13 +50,21 @@ ANSWERS: Final = {
     _BEHIND_PROXY: _MOVED,
     "/cookie": b"HTTP/1.1 200 OK\r\nSet-Cookie: a=1\r\nContent-Length: 0\r\n\r\n",
     "/large": b"HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n" + b"x" * 5000,
+    "/endless-body": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    + b"400\r\n%b\r\n" % (b"x" * 1024) * 8,
     "/endless": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"400\r\n" * 4,
+    "/colon": b"HTTP/1.1 103 Hints: early\r\nETag: early\r\n\r\n"
+    b"HTTP/1.1 200 OK: fine\r\nContent-Length: 4\r\n\r\nbody",
+    "/trailer": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: ETag\r\n\r\n"
+    b'4\r\nbody\r\n0\r\nETag: "late"\r\n\r\n',
     "/silent": b"",
     "/no-http": b"hello\r\n\r\n",
 }
 """What the site sends, whatever the method. It keeps the connection open after each."""
 _CUT: Final = "/cut"
 """The site closes the connection in the middle of this answer."""
+_CUT_LARGE: Final = "/cut-large"
+"""So too, after a megabyte."""
 
 
 class Site:
@@ -75,6 +86,10 @@ class Site:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
                 self.heads.append(head)
                 path = head.split(" ")[1]
+                if path == _CUT_LARGE:
+                    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2000000\r\n\r\n" + b"x" * 1_000_000)
+                    await writer.drain()
+                    return
                 if path == _CUT:
                     writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\ncut")
                     return
@@ -169,6 +184,103 @@ def test_what_is_no_answer_is_told_in_scrapys_own_errors_and_asked_once(
             assert len(crawl.site.heads) == (1 if "://" in path else 2)
             # The handler is none the worse for it.
             assert (await crawl.ask("/moved")).status == 302
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize("path", ["/colon", "/trailer"])
+def test_only_the_last_head_tells_of_an_answer(path: str) -> None:
+    async def test() -> None:
+        async with asking() as crawl:
+            answer = await crawl.ask(path, "GET")
+            assert (answer.status, answer.body, answer.headers.get("ETag")) == (200, b"body", None)
+
+    asyncio.run(test())
+
+
+def test_nothing_is_kept_of_what_was_received() -> None:
+    """Python's collector of cycles looks too seldom for bodies."""
+
+    async def test() -> None:
+        async with asking() as crawl:
+            for _ in range(2):
+                with pytest.raises(ResponseDataLossError):
+                    await crawl.ask(_CUT_LARGE, "GET")
+            before = tracemalloc.get_traced_memory()[0]
+            for _ in range(8):
+                with pytest.raises(ResponseDataLossError):
+                    await crawl.ask(_CUT_LARGE, "GET")
+            assert tracemalloc.get_traced_memory()[0] - before < 1_000_000
+
+    gc.disable()
+    tracemalloc.start()
+    try:
+        asyncio.run(test())
+    finally:
+        tracemalloc.stop()
+        gc.enable()
+
+
+def test_a_request_with_a_body_leaves_nothing_to_the_next_one() -> None:
+    async def test() -> None:
+        async with asking() as crawl:
+            with_body = Request(crawl.site.url + "/moved", body=b"body")
+            await crawl.handler.download_request(with_body)
+            await crawl.ask("/moved", "GET")
+            # What it sent stands before the next request, which the site takes for one text.
+            assert crawl.site.heads[0].startswith("GET /moved ")
+            assert crawl.site.heads[-1].startswith("bodyGET /moved ")
+            assert "Content-Length" not in crawl.site.heads[-1]
+
+    asyncio.run(test())
+
+
+def test_a_redirected_request_is_not_sent_into_a_network_that_its_map_is_not_in() -> None:
+    """Whatever its name meant when it was looked up: this is the address that was connected to."""
+
+    async def test() -> None:
+        async with asking() as crawl:
+            with pytest.raises(IgnoreRequest, match="this computer's own"):
+                await crawl.ask("/moved", near=["93.184.215.14"])
+            assert crawl.site.heads == []
+            assert (await crawl.ask("/moved", near=["127.0.0.1"])).status == 302
+            assert (await crawl.ask(_BEHIND_PROXY, near=["10.0.0.1"], proxy=crawl.site.url)).status == 302
+            assert (await crawl.ask("/moved")).status == 302
+
+    asyncio.run(test())
+
+
+def test_an_answer_of_unknown_length_that_is_too_large_is_told_without_a_length() -> None:
+    async def test() -> None:
+        async with asking() as crawl:
+            with pytest.raises(DownloadCancelledError, match=r"^Received more than"):
+                await crawl.ask("/endless-body", "GET", download_maxsize=4000)
+
+    asyncio.run(test())
+
+
+def test_after_the_end_the_reason_is_told() -> None:
+    async def test() -> None:
+        async with asking() as crawl:
+            await crawl.ask("/moved")
+            await crawl.handler.close()
+            with pytest.raises(DownloadFailedError, match="closed"):
+                await crawl.ask("/moved")
+
+    asyncio.run(test())
+
+
+def test_what_fails_over_http_2_is_asked_again_over_http_1_1(tmp_path: Path) -> None:
+    """The site's TLS agrees on HTTP/2, which it does not speak."""
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(made_certificate(tmp_path))
+    tls.set_alpn_protocols(["h2", "http/1.1"])
+
+    async def test() -> None:
+        async with asking(tls=tls, DOWNLOAD_VERIFY_CERTIFICATES=False) as crawl:
+            with pytest.raises((DownloadFailedError, DownloadTimeoutError, ResponseDataLossError)):
+                await crawl.ask("/moved", download_timeout=1)
+            assert (await crawl.ask("/moved", retry_times=1)).status == 302
 
     asyncio.run(test())
 

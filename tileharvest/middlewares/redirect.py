@@ -13,12 +13,13 @@ from scrapy.downloadermiddlewares.redirect import RedirectMiddleware
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
 
+from tileharvest.errors import TileHarvestError
 from tileharvest.maps.rates import NO_GAP
 from tileharvest.middlewares.diff import answer_of
 from tileharvest.politeness.neighbours import refused_network
 from tileharvest.politeness.outages import no_answer_in_words
 from tileharvest.politeness.robots import Robots, origin_of, too_slow
-from tileharvest.queue.requests import STATE, RequestState, question_of, state_of
+from tileharvest.queue.requests import NEAR, STATE, RequestState, is_offered, question_of, state_of
 from tileharvest.scheduler.crawl import crawl_of
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ _ROBOTS: Final = "/robots.txt"
 _TOO_MANY: Final = 429
 _FAILURES: Final = 500
 """The first status by which a server says that it has failed."""
+_PASSES: Final = 300.0
+"""Seconds after which another site is asked again for a robots.txt that could not be read."""
+_OWN_UNKNOWN: Final = "its network is not the internet, and the address of the map's own host is not known"
 
 
 class TileRedirectMiddleware(RedirectMiddleware):
@@ -41,12 +45,15 @@ class TileRedirectMiddleware(RedirectMiddleware):
     What it sends elsewhere is never filtered: a host may put many tiles onto one address. What the map's
     renderer understands as an answer of its own is not sent elsewhere. Another site is asked for its
     robots.txt first, and is not asked at all where its address is of a network that the map's own host is
-    not in.
+    not in. That is looked up before it is asked, and the download handler sees to it once more: a name may
+    have another address by then.
     """
 
     _crawl: Crawl
     _asked: dict[str, asyncio.Future[str | None]]
     """By site why it must not be asked, or None; only of those that are no part of the map."""
+    _own: list[str]
+    """The IP addresses of the map's own host; empty until they are known."""
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -54,8 +61,23 @@ class TileRedirectMiddleware(RedirectMiddleware):
         middleware = cls(crawler.settings)
         middleware.crawler = crawler
         middleware._crawl = crawl_of(crawler)
-        middleware._asked = {}
+        middleware._asked, middleware._own = {}, []
         return middleware
+
+    def process_request(self, request: Request) -> Awaitable[Request | None] | None:
+        """Look at the site of a request that another worker, or an earlier run, was sent to."""
+        if NEAR not in request.meta or not is_offered(request) or origin_of(request.url) in self._asked:
+            return None
+        return self._looked_at(request)
+
+    async def _looked_at(self, request: Request) -> Request | None:
+        state = state_of(request)
+        state.was_sent = False
+        found = await self._sent_elsewhere(request, request)
+        if found is not request:
+            return found
+        state.was_sent = True
+        return None
 
     def process_response(  # type: ignore[override]
         self, request: Request, response: Response, spider: Spider | None = None
@@ -63,12 +85,12 @@ class TileRedirectMiddleware(RedirectMiddleware):
         if 300 <= response.status < 400 and self._is_answer(request, response):
             return response
         followed = super().process_response(request, response)
-        is_robots = isinstance(followed, Request) and urlsplit(followed.url).path == _ROBOTS
-        if isinstance(followed, Response) or is_robots or self._crawl.harvest is None:
-            # RFC 9309, section 2.3.1.2: a robots.txt may lie on another host.
+        if isinstance(followed, Response) or self._crawl.harvest is None:
             return followed
-        origin = origin_of(followed.url)
-        return followed if origin in self._own_origins() else self._allowed(followed, origin)
+        if origin_of(followed.url) in self._own_origins():
+            followed.meta.pop(NEAR, None)
+            return followed
+        return self._sent_elsewhere(request, followed)
 
     def _own_origins(self) -> frozenset[str]:
         """Returns the sites of the map, whose robots.txt was asked before all else."""
@@ -78,37 +100,79 @@ class TileRedirectMiddleware(RedirectMiddleware):
         folders = (part.layer.addresses.folder for part in harvest.layers.values())
         return frozenset(map(origin_of, (harvest.description.page, *folders)))
 
-    async def _allowed(self, followed: Request, origin: str) -> Request:
-        """Returns the request to another site, once that is found to be one that may be asked. Its robots.txt
-        is asked for once in a crawl. Raises IgnoreRequest with the reason where it may not."""
-        harvest, rules = self._crawl.harvest, self._crawl.rules
-        assert harvest is not None
-        if origin not in self._asked:
-            look = self._look_at(origin, harvest.description.host, obeys=rules is None or rules.robots)
-            self._asked[origin] = asyncio.ensure_future(look)
-        refused = await asyncio.shield(self._asked[origin])
+    async def _sent_elsewhere(self, request: Request, followed: Request) -> Request:
+        """Returns the request to another site, once that is found to be one that may be asked; or the one
+        that was redirected, where the crawl ends before that is known. Raises IgnoreRequest with the reason
+        where it may not be asked."""
+        origin = origin_of(followed.url)
+        try:
+            # RFC 9309, section 2.3.1.2: a robots.txt may lie on another host, which is not asked for its own.
+            look = self._refused_network(origin) if _is_robots(request) else self._refused(origin)
+            refused = await look
+        except asyncio.CancelledError:
+            if not is_offered(request):
+                raise
+            return request.replace(dont_filter=True)
+        except TileHarvestError as error:
+            # Of the turn that the look has waited for.
+            if not is_offered(request):
+                raise
+            self._crawl.end(error)
+            return request.replace(dont_filter=True)
         if refused is not None:
-            state_of(followed).was_sent = False
             raise IgnoreRequest(f"the redirect to {origin} was not followed: {refused}")
+        followed.meta[NEAR] = self._own
         return followed
 
-    async def _look_at(self, origin: str, own: str, *, obeys: bool) -> str | None:
-        """Returns why a site must not be asked, or None. Its robots.txt comes to those that the crawl
-        keeps."""
-        host = urlsplit(origin).hostname or ""
-        network = refused_network(await _addresses_of(host), await _addresses_of(own))
-        if network is not None:
-            return f"its address is of a network that is {network}, and the map's own host is not in it"
-        if not obeys:
+    async def _refused(self, origin: str) -> str | None:
+        """Returns why a site must not be asked, or None. Its robots.txt is asked for once in a crawl; where
+        that brings nothing to rely on, it is asked for again after some minutes."""
+        if origin not in self._asked:
+            look = self._asked[origin] = asyncio.ensure_future(self._look_at(origin))
+            look.add_done_callback(lambda done: self._forget_soon(origin, done))
+        return await asyncio.shield(self._asked[origin])
+
+    def _forget_soon(self, origin: str, look: asyncio.Future[str | None]) -> None:
+        if look.cancelled() or isinstance(look.exception(), TileHarvestError) or not self._own:
+            del self._asked[origin]
+        elif look.exception() is not None:
+            asyncio.get_running_loop().call_later(_PASSES, self._asked.pop, origin, None)
+
+    async def _refused_network(self, origin: str) -> str | None:
+        """Returns why the site's network is none to be sent to, or None. Where nobody knows its address, that
+        is for the download handler to see."""
+        assert self._crawl.harvest is not None
+        if not self._own:
+            self._own = await _addresses_of(self._crawl.harvest.description.host)
+        found = await _addresses_of(urlsplit(origin).hostname or "")
+        network = refused_network(found, self._own)
+        if network is None:
             return None
-        url, crawl = f"{origin}{_ROBOTS}", self._crawl
+        if not self._own:
+            raise IgnoreRequest(f"the redirect to {origin} was not followed: {_OWN_UNKNOWN}")
+        return f"its address is of a network that is {network}, and the map's own host is not in it"
+
+    async def _look_at(self, origin: str) -> str | None:
+        """Returns why a site must not be asked, or None. Its robots.txt comes to those that the crawl keeps.
+        Raises IgnoreRequest where it cannot be read now, and what `Politeness.aside` raises."""
+        crawl = self._crawl
+        network = await self._refused_network(origin)
+        if network is not None:
+            return network
+        if crawl.rules is not None and not crawl.rules.robots:
+            return None
+        refused = f"the redirect to {origin} was not followed: its robots.txt"
+        url = f"{origin}{_ROBOTS}"
         try:
-            aside = Request(url, meta={STATE: RequestState(is_aside=True)})
+            aside = Request(url, meta={STATE: RequestState(is_aside=True), NEAR: self._own})
             answer = await self.crawler.engine.download_async(aside)
-        except Exception as error:  # noqa: BLE001 - whatever handlers and middlewares raise: no answer
-            return f"its robots.txt cannot be read ({no_answer_in_words(error)})"
+        except TileHarvestError:
+            # Of the turn that it has waited for.
+            raise
+        except Exception as error:
+            raise IgnoreRequest(f"{refused} cannot be read ({no_answer_in_words(error)})") from error
         if answer.status >= _FAILURES or answer.status == _TOO_MANY:
-            return f"its robots.txt answers {answer.status}"
+            raise IgnoreRequest(f"{refused} answers {answer.status}")
         found = Robots.of(origin, answer.body if answer.status == HTTPStatus.OK else b"")
         assert crawl.harvest is not None
         slow = too_slow(found.gap, crawl.harvest.description.gap or NO_GAP)
@@ -133,6 +197,13 @@ class TileRedirectMiddleware(RedirectMiddleware):
 
     def handle_referer(self, request: Request, response: Response) -> None:
         """Nothing to do."""
+
+
+def _is_robots(request: Request) -> bool:
+    """Returns whether a site was asked for its robots.txt, also where it has sent us around for it."""
+    first = request.meta.get("redirect_urls", (request.url,))[0]
+    state: RequestState | None = request.meta.get(STATE)
+    return state is not None and state.is_aside and urlsplit(first).path == _ROBOTS
 
 
 async def _addresses_of(host: str) -> list[str]:

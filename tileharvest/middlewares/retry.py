@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Self
 from scrapy.utils.misc import load_object
 
 from tileharvest.maps.settings import setting
-from tileharvest.queue.requests import FAILURE, NOT_BEFORE, is_offered
+from tileharvest.queue.requests import FAILURE, NOT_BEFORE, is_offered, state_of
 from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.tiles.verdict import PASSING, Answer, pause_before, retry_after
 
@@ -106,6 +106,9 @@ class PatientRetryMiddleware:
         again.meta["retry_times"] = attempt - 1
         if is_offered(request):
             again.meta[NOT_BEFORE] = self._now().timestamp() + pause
+        elif self._crawl.politeness is not None and state_of(request).is_aside:
+            # It may be long, where the host asks for it. The end of the crawl does not wait for it.
+            await self._crawl.politeness.wait(pause)
         else:
             await asyncio.sleep(pause)
         return again

@@ -15,6 +15,9 @@ DELAY: Final = "delay"
 """Key of meta, an order: seconds, or from how many to how many, after the start of the request before it."""
 FAILURE: Final = "failure"
 """Key of meta, an order: why the request goes to the failure list when it is through."""
+NEAR: Final = "near"
+"""Key of meta: the IP addresses of the map's own host. A request that was redirected to another site is not
+sent into a network that is not the internet and that none of them is of."""
 STATE: Final = "tileharvest"
 """Key of meta under which the RequestState is."""
 

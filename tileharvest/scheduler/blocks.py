@@ -1,4 +1,4 @@
-"""Blocks: tiles that are one request to Scrapy, asked one after the other over one connection.
+"""Blocks: tiles that are one request to Scrapy, asked one after the other.
 
 Besides `completion.py` this is the place that knows Scrapy's engine from inside.
 """
@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from scrapy import Request
 from scrapy.http import Response
 from twisted.python.failure import Failure
+
+from tileharvest.queue.requests import FAILURE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -25,6 +27,10 @@ class BlockListener(Protocol):
 
     def through(self, tile: Request) -> None:
         """The tile's result is kept, and what it leads to is enqueued; or it has failed."""
+        ...
+
+    def cut_off(self, tile: Request) -> None:
+        """The tile has neither a result nor a failure: it is to be asked again."""
         ...
 
 
@@ -80,7 +86,7 @@ class Blocks:
         """Whether a block that is on the way may take another tile, as the engine sees it."""
         engine = self._engine
         downloader, slot = engine.downloader, engine._slot
-        is_open = slot is not None and slot.closing is None and engine.running
+        is_open = slot is not None and slot.closing is None and engine.running and not engine.paused
         is_within = not 0 < downloader.total_concurrency < len(downloader.active)
         return bool(is_open and is_within and not engine.scraper.slot.needs_backout())
 
@@ -111,6 +117,7 @@ class Blocks:
         # By this the engine asks for no more where results are kept slower than they come.
         size = scraper.slot.MIN_RESPONSE_SIZE
         scraper.slot.active_size += size
+        is_cut_off = False
         try:
             answer = await self._answer(tile, answered)
             if isinstance(answer, Request):
@@ -122,9 +129,16 @@ class Blocks:
             answer.request = tile
             call: Any = tile.errback if isinstance(answer, Failure) else tile.callback
             await scraper.handle_spider_output_async(call(answer), tile, answer)
+        except BaseException as error:
+            if not isinstance(error, Exception):
+                # Such as the end of a wait that the end of the crawl cuts short.
+                is_cut_off = True
+            else:
+                tile.meta.setdefault(FAILURE, str(error) or type(error).__name__)
+            raise
         finally:
             scraper.slot.active_size -= size
-            self._listener.through(tile)
+            (self._listener.cut_off if is_cut_off else self._listener.through)(tile)
 
     async def _answer(self, tile: Request, answered: asyncio.Future[None]) -> Any:
         """Returns what has passed the middlewares: a response, a failure, or a request in its place."""

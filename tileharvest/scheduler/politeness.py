@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from contextlib import suppress
 from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -234,8 +235,19 @@ class Politeness:
             await self.may_go_on()
             left = await self._take_turn(_NEAR)
             if left is not None:
-                await asyncio.sleep(left)
+                await self.wait(left)
         await self.may_go_on()
+
+    async def wait(self, seconds: float) -> None:
+        """Returns after so long. Raises CancelledError as soon as the crawl is over."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        while not self.is_over and (left := until - loop.time()) > 0:
+            self._changed.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), left)
+        if self.is_over:
+            raise asyncio.CancelledError
 
     async def claim_probe(self, host: str, seconds: float) -> bool:
         """Returns whether this crawl may find out, although no request may start, whether a host is back. For

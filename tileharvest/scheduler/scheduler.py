@@ -16,7 +16,7 @@ from tileharvest.queue.codec import CodecError
 from tileharvest.queue.port import Entry
 from tileharvest.queue.requests import FAILURE, NOT_BEFORE, PUSHED, is_offered, question_of
 from tileharvest.scheduler.blocks import Block, Blocks
-from tileharvest.scheduler.completion import EngineHook
+from tileharvest.scheduler.completion import EngineHook, is_closing
 from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.scheduler.failures import Failures
 from tileharvest.scheduler.fleet import Fleet, refuse_company
@@ -337,8 +337,9 @@ class Scheduler(BaseScheduler):
 
     # What becomes of a request
 
-    def _completed(self, request: Request) -> None:
-        """The request is through. Unless what it found is surely kept, it is offered again in a later run."""
+    def _completed(self, request: Request, *, is_cut_off: bool = False) -> None:
+        """The request is through, or was cut off on its way. Unless what it found is surely kept, it is
+        offered again in a later run."""
         if request not in self._under_way:
             return
         lease = self._under_way.pop(request)
@@ -349,7 +350,7 @@ class Scheduler(BaseScheduler):
         if lease is None:
             # No failure list holds it. Scrapy has logged what was raised.
             return
-        if not self._crawl.is_all_kept:
+        if is_cut_off or not self._crawl.is_all_kept:
             self.worker.give_back(lease)
         elif reason is None:
             self.worker.finish(lease)
@@ -369,6 +370,10 @@ class Scheduler(BaseScheduler):
     def through(self, tile: Request) -> None:
         """A tile of a block is through."""
         self._completed(tile)
+
+    def cut_off(self, tile: Request) -> None:
+        """A tile of a block has neither a result nor a failure."""
+        self._completed(tile, is_cut_off=True)
 
     @property
     def in_flight(self) -> int:
@@ -416,7 +421,13 @@ class Scheduler(BaseScheduler):
 
     def check(self) -> None:
         """Tell that this process is alive, which is asked every second. Raises BudgetError where too little
-        room is left on the disk."""
+        room is left on the disk.
+
+        Scrapy tells nobody that it begins to close, and then waits for all that is on the way. So what waits
+        for its turn beside the queue hears of a signal from here.
+        """
+        if self._is_open and is_closing(self._crawler.engine):
+            self._politeness.cut_short()
         if self._start_urls is not None:
             self._start_urls.check()
         if self._crawl.harvest is not None:

@@ -10,7 +10,8 @@ import pycurl
 class Connections:
     """Makes libcurl's transfers in one asyncio event loop. Connections are kept open and used again.
 
-    Nothing is pipelined. How many transfers there are at a time is for the caller to limit.
+    Over HTTP/1.1 nothing is pipelined: a connection takes one transfer at a time. Over HTTP/2, which only TLS
+    agrees on, one connection may take several at once. How many there are is for the caller to limit.
     """
 
     def __init__(self) -> None:
@@ -25,8 +26,8 @@ class Connections:
 
     async def transfer(self, curl: pycurl.Curl) -> None:
         """Returns when the transfer is complete. Raises pycurl.error with libcurl's number and words."""
-        done = self._waiting[curl] = self._loop.create_future()
         self._multi.add_handle(curl)
+        done = self._waiting[curl] = self._loop.create_future()
         try:
             await done
         finally:

@@ -7,6 +7,7 @@ import re
 import ssl
 from secrets import choice
 from typing import TYPE_CHECKING, Any, Final, NoReturn
+from urllib.parse import urlsplit
 
 import pycurl
 from scrapy.core.downloader.handlers._base_http import BaseHttpDownloadHandler
@@ -16,6 +17,7 @@ from scrapy.exceptions import (
     DownloadConnectionRefusedError,
     DownloadFailedError,
     DownloadTimeoutError,
+    IgnoreRequest,
     ResponseDataLossError,
     UnsupportedURLSchemeError,
 )
@@ -24,8 +26,9 @@ from scrapy.utils._download_handlers import get_maxsize_msg, make_response, norm
 from scrapy.utils.url import add_http_if_no_scheme
 
 from tileharvest.maps.settings import setting
+from tileharvest.politeness.neighbours import refused_network
 from tileharvest.politeness.reasons import HeldBackError, Reason
-from tileharvest.queue.requests import is_offered
+from tileharvest.queue.requests import NEAR, is_offered, state_of
 from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.spiders.connections import Connections
 
@@ -52,6 +55,13 @@ _FAILURES: Final[Mapping[int, type[Exception]]] = {
 
 _TOOK: Final = re.compile(r" after \d+ ms")
 """How long it took says nothing, and would make two failures of one kind look different."""
+
+_HTTP_1_1: Final[int] = pycurl.CURL_HTTP_VERSION_1_1
+_HTTP_2: Final[int] = pycurl.CURL_HTTP_VERSION_2TLS
+"""Where TLS agrees on it; else HTTP/1.1."""
+
+_QUICK_EXIT: Final = 322
+"""CURLOPT_QUICK_EXIT, for which PycURL has no name: whoever gives up a transfer waits for no name server."""
 
 _GO_ON: Final[int] = pycurl.PREREQFUNC_OK
 _ABORT: Final[int] = pycurl.PREREQFUNC_ABORT
@@ -108,18 +118,26 @@ class TileDownloadHandler(BaseHttpDownloadHandler):
         if reasons and reasons != {Reason.SPENT} and is_offered(request):
             raise HeldBackError
         request.meta.setdefault("download_timeout", self._timeout)
-        free = self._free.get(request.method)
+        # A body makes a POST of whatever request the handle makes.
+        free = None if request.body else self._free.get(request.method)
         transfer = free.pop() if free else _Transfer(request.method, self._options)
         curl = transfer.prepared(request, self._lines_for(request), self._default_maxsize)
         try:
-            await self._connections.transfer(curl)
-        except pycurl.error as error:
-            self._raise(error, curl, request)
-        request.meta["download_latency"] = curl.getinfo(pycurl.STARTTRANSFER_TIME)
-        status, by_head = curl.getinfo(pycurl.RESPONSE_CODE), request.method == "HEAD"
-        headers, body = _headers(transfer.head, by_head=by_head), b"".join(transfer.body)
-        if free is not None:
-            free.append(transfer)
+            try:
+                await self._connections.transfer(curl)
+            except pycurl.error as error:
+                self._raise(error, transfer, request)
+            request.meta["download_latency"] = curl.getinfo(pycurl.STARTTRANSFER_TIME)
+            status, by_head = curl.getinfo(pycurl.RESPONSE_CODE), request.method == "HEAD"
+            headers, body = _headers(transfer.head, by_head=by_head), b"".join(transfer.body)
+        finally:
+            # Also of a failure: a handle and what it has received know each other, and Python's collector of
+            # such cycles looks seldom.
+            transfer.clear()
+            if free is None:
+                curl.close()
+            else:
+                free.append(transfer)
         if by_head:
             return Response(request.url, status=status, headers=headers, request=request)
         return make_response(url=request.url, status=status, headers=Headers(headers), body=body)
@@ -138,15 +156,27 @@ class TileDownloadHandler(BaseHttpDownloadHandler):
         headers.pop("Proxy-Authorization", None)
         return _lines(headers)
 
-    def _raise(self, error: pycurl.error, curl: pycurl.Curl, request: Request) -> NoReturn:
-        number, words = error.args
+    def _raise(self, error: pycurl.error, transfer: _Transfer, request: Request) -> NoReturn:
+        curl = transfer.curl
+        # PycURL's own errors have no number.
+        number, words = error.args if len(error.args) == 2 else (0, str(error))
         if number == pycurl.E_OPERATION_TIMEDOUT:
             timeout = request.meta["download_timeout"]
             raise DownloadTimeoutError(f"Getting {request.url} took longer than {timeout} seconds.") from None
         if number == pycurl.E_FILESIZE_EXCEEDED:
             limit = _limit(request, self._default_maxsize)
             size = int(curl.getinfo(pycurl.CONTENT_LENGTH_DOWNLOAD_T))
-            raise DownloadCancelledError(get_maxsize_msg(size, limit, request, expected=True)) from error
+            if size < 0:
+                message = f"Received more than the download max size ({limit}) in request {request}."
+            else:
+                message = get_maxsize_msg(size, limit, request, expected=True)
+            raise DownloadCancelledError(message) from error
+        if transfer.refused is not None:
+            state_of(request).was_sent = False
+            raise IgnoreRequest(
+                f"{urlsplit(request.url).hostname} was not asked: its address is of a network that is"
+                f" {transfer.refused}, and the map's own host is not in it"
+            )
         if number == pycurl.E_ABORTED_BY_CALLBACK:
             words = "the connection was closed without an answer"
         code = curl.getinfo(pycurl.OS_ERRNO) if number == pycurl.E_COULDNT_CONNECT else 0
@@ -161,7 +191,10 @@ class _Transfer:
         self.head: list[bytes] = []
         """The lines of all heads: those of a proxy, and of interim answers, come before the last one."""
         self.body: list[bytes] = []
-        self._curl = curl = pycurl.Curl()
+        self.refused: str | None = None
+        """The kind of network into which the request was not sent."""
+        self._own: list[str] | None = None
+        self.curl = curl = pycurl.Curl()
         for option, value in options:
             curl.setopt(option, value)
         if method == "HEAD":
@@ -175,14 +208,18 @@ class _Transfer:
 
     def prepared(self, request: Request, lines: list[bytes], maxsize: int) -> pycurl.Curl:
         """Returns the handle, which is to make this request with these headers."""
-        curl, meta = self._curl, request.meta
-        self.head.clear()
-        self.body.clear()
+        curl, meta = self.curl, request.meta
+        self.refused = None
         self._is_sent = False
         curl.setopt(pycurl.URL, request.url)
         curl.setopt(pycurl.HTTPHEADER, lines)
+        # What HTTP/2 has failed with may need HTTP/1.1. That libcurl would find out by sending it again.
+        version = _HTTP_1_1 if "retry_times" in meta else _HTTP_2
+        curl.setopt(pycurl.HTTP_VERSION, version)
         curl.setopt(pycurl.TIMEOUT_MS, int(meta["download_timeout"] * 1000))
         proxy = meta.get("proxy")
+        # The address of a proxy says nothing of where it asks.
+        self._own = None if proxy else meta.get(NEAR)
         # An empty one also keeps libcurl from looking for a proxy itself.
         curl.setopt(pycurl.PROXY, add_http_if_no_scheme(proxy) if proxy else "")
         if proxy:
@@ -192,11 +229,22 @@ class _Transfer:
             curl.setopt(pycurl.MAXFILESIZE_LARGE, _limit(request, maxsize))
         if request.body:
             curl.setopt(pycurl.POSTFIELDS, request.body)
+            curl.setopt(pycurl.CUSTOMREQUEST, request.method)
         return curl
 
-    def _begins(self, *_addresses: object) -> int:
+    def clear(self) -> None:
+        """Let go of what was received."""
+        self.head.clear()
+        self.body.clear()
+
+    def _begins(self, address: str, *_others: object) -> int:
         """Lets libcurl send the request once. It would repeat at once what breaks on a connection kept open:
-        uncounted, without a pause, and on top of our own attempts."""
+        uncounted, without a pause, and on top of our own attempts. A request that was redirected is not sent
+        to an address that it must not be sent to, whatever its host's name meant when that was looked up."""
+        if self._own is not None:
+            self.refused = refused_network([address], self._own)
+            if self.refused is not None:
+                return _ABORT
         was_sent, self._is_sent = self._is_sent, True
         return _ABORT if was_sent else _GO_ON
 
@@ -207,16 +255,22 @@ def _limit(request: Request, maxsize: int) -> int:
 
 
 def _headers(lines: list[bytes], *, by_head: bool) -> list[tuple[bytes, bytes]]:
-    """Returns the headers of the last head; of one that answers HEAD only those that are read."""
+    """Returns the headers of the last head; of one that answers HEAD only those that are read. What follows
+    the parts of a body is no header."""
     found: list[tuple[bytes, bytes]] = []
+    is_within = False
     for line in lines:
-        name, colon, value = line.partition(b":")
-        if not colon:
-            # The first line of a head, or the empty one that ends it.
-            if name.startswith(b"HTTP/"):
+        if not is_within:
+            if line.startswith(b"HTTP/"):
+                is_within = True
                 found.clear()
-        elif not by_head or name.lower() in _TOLD:
-            found.append((name, value.strip()))
+            continue
+        name, colon, value = line.partition(b":")
+        if colon:
+            if not by_head or name.lower() in _TOLD:
+                found.append((name, value.strip()))
+        elif not line.strip():
+            is_within = False
     return found
 
 
@@ -239,7 +293,7 @@ def _options(settings: BaseSettings) -> list[tuple[int, Any]]:
         (pycurl.PATH_AS_IS, 1),
         (pycurl.NOPROXY, ""),
         (pycurl.HEADEROPT, pycurl.HEADER_SEPARATE),
-        (pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_2TLS),
+        (_QUICK_EXIT, 1),
     ]
     if not settings.getbool("DOWNLOAD_VERIFY_CERTIFICATES"):
         options += [(pycurl.SSL_VERIFYPEER, 0), (pycurl.SSL_VERIFYHOST, 0)]

@@ -27,7 +27,7 @@ from tileharvest.politeness.outages import no_answer_in_words
 from tileharvest.politeness.probe import probe_politely
 from tileharvest.politeness.settings import rules_for
 from tileharvest.queue.cancellation import cancel
-from tileharvest.queue.requests import FAILURE, PUSHED, STATE, RequestState, question_of, state_of
+from tileharvest.queue.requests import FAILURE, NEAR, PUSHED, STATE, RequestState, question_of, state_of
 from tileharvest.renderers.registry import probe, renderer_named, with_indexes
 from tileharvest.scheduler.completion import process_in_turn
 from tileharvest.scheduler.crawl import crawl_of, relax_garbage_collection
@@ -70,6 +70,11 @@ _ENDLESS: Final = "endless:"
 """What the key of a remark begins with which says that a layer's walk was ended, before the layer's name."""
 _ORDERS: Final = {"shutdown": "Ctrl-C or SIGTERM", "stopped": "scrapy stop"}
 """What a person did, by the reasons for which Scrapy and our scheduler close a spider."""
+
+_SENT_ELSEWHERE: Final = frozenset(
+    {"redirect_times", "redirect_ttl", "redirect_urls", "redirect_reasons", NEAR}
+)
+"""Keys of meta of a request that was redirected."""
 
 
 class TileSpider(Spider, HeldSpider):
@@ -424,7 +429,14 @@ class TileSpider(Spider, HeldSpider):
             self.logger.error("%s", error)
             return None
         request.meta["download_slot"] = layers[state.question.layer].layer.host
-        return request if url == request.url else request.replace(url=url)
+        # One that was sent elsewhere is on its way from this address.
+        first = request.meta.get("redirect_urls", (request.url,))[0]
+        return request if url == first else self._unsent(request, url)
+
+    @staticmethod
+    def _unsent(request: Request, url: str) -> Request:
+        meta = {name: value for name, value in request.meta.items() if name not in _SENT_ELSEWHERE}
+        return request.replace(url=url, meta=meta)
 
     # -- layers without an end
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 from contextlib import contextmanager
 from hashlib import sha1
 from typing import TYPE_CHECKING
@@ -23,6 +24,7 @@ from tests.end_to_end.bad_input.small_site import (
     versions,
     visit,
 )
+from tests.end_to_end.project import await_condition, stop
 from tests.servers import rules
 from tests.servers.misbehaving import Misbehaving, misbehaving
 
@@ -145,10 +147,25 @@ def test_another_host_whose_robots_txt_fails_is_asked_for_no_tile(stage: Stage) 
     assert "its robots.txt answers 503" in (found(stage.project)["00"].reason or "")
 
 
+def test_a_harvest_that_is_ended_while_another_host_is_looked_at_loses_no_tile(stage: Stage) -> None:
+    """That host is asked again after some minutes. Nobody waits for that at a signal."""
+    with another_host(stage, "") as other:
+        other.rules["/robots.txt"] = rules.status(503)
+        patient = ("-a", f"day={FIRST_DAY}", "-s", "RETRY_PAUSE=300")
+        with stage.project.running("harvest", "small", *patient) as process:
+            assert await_condition(lambda: bool(other.received), process)
+            stop(process, signal.SIGTERM)
+        other.rules.clear()
+        done = visit(stage.project, FIRST_DAY)
+    assert (done.status, done.counts) == (0, {"add": 20})
+
+
 def test_a_redirect_into_a_network_of_ours_is_not_followed(stage: Stage) -> None:
     stage.site.rules[address("00")] = rules.redirect(302, "http://169.254.169.254/latest/meta-data.png")
     done = visit(stage.project, FIRST_DAY)
     assert (done.status, done.counts) == (3, {"add": 19, "fail": 1})
+    # What was answered by a redirect has cost a request.
+    assert done.reports[0]["requests"] == len(stage.site.received)
     reason = found(stage.project)["00"].reason or ""
     said = "the redirect to http://169.254.169.254 was not followed: its address is of a network"
     assert reason.startswith(said)

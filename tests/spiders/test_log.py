@@ -6,8 +6,11 @@ import logging
 from typing import TYPE_CHECKING
 
 import pytest
+from scrapy import Request, Spider
+from scrapy.http import Response
 
-from tileharvest.spiders.log import PrintableRecord
+from tileharvest.scheduler.blocks import Block
+from tileharvest.spiders.log import PrintableRecord, QuietLogFormatter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,3 +38,10 @@ def test_a_line_of_the_log_stays_one_printable_line(name: str, caplog: pytest.Lo
 def test_scrapys_lists_keep_their_lines(caplog: pytest.LogCaptureFixture) -> None:
     logging.getLogger("scrapy.middleware").error("enabled:\n['a',\n '\x1b[2J']")
     assert caplog.messages == ["enabled:\n['a',\n '\\x1b[2J']"]
+
+
+def test_a_block_is_not_said_to_have_answered_for_its_first_tile() -> None:
+    tile = Request("http://map.example.net/0.png", meta={"download_slot": "map.example.net"})
+    log, spider = QuietLogFormatter(debugging=True), Spider("m")
+    assert log.crawled(Block(tile), Response(tile.url), spider) is None
+    assert log.crawled(tile, Response(tile.url), spider) is not None

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, Self
 from scrapy.logformatter import LogFormatter
 
 from tileharvest.errors import printable
+from tileharvest.scheduler.blocks import Block
 
 if TYPE_CHECKING:
+    from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.logformatter import LogFormatterResult
 
@@ -29,8 +31,10 @@ class QuietLogFormatter(LogFormatter):
         level = logging.getLevelNamesMapping().get(str(crawler.settings["LOG_LEVEL"]), logging.NOTSET)
         return cls(debugging=level <= logging.DEBUG)
 
-    def crawled(self, *what: Any) -> LogFormatterResult | None:  # type: ignore[override]
-        return super().crawled(*what) if self._debugging else None
+    def crawled(self, request: Request, *what: Any) -> LogFormatterResult | None:  # type: ignore[override]
+        """Returns None for a block, too: its answer is none of its tiles'."""
+        is_said = self._debugging and not isinstance(request, Block)
+        return super().crawled(request, *what) if is_said else None
 
     def scraped(self, *what: Any) -> LogFormatterResult | None:  # type: ignore[override]
         return super().scraped(*what) if self._debugging else None
@@ -39,7 +43,8 @@ class QuietLogFormatter(LogFormatter):
 class PrintableRecord(logging.LogRecord):
     """A line of the log that any terminal can show, whatever a site has written into it.
 
-    Scrapy writes some of several lines, such as its settings. Of all others a line stays one.
+    Scrapy writes some of several lines, such as its settings. Of all others a line stays one. Tracebacks
+    stay as they are.
     """
 
     def getMessage(self) -> str:  # noqa: N802 - the library's name

@@ -211,10 +211,10 @@ export function groundAddress(map, layer, day, ground) {
 }
 
 /**
- * A film that the server makes, for browsers that cannot.
+ * A film by the server.
  * @param {string} map @param {string} layer @param {Ground} ground @param {string} from
  * @param {AbortSignal} signal
- * @returns {Promise<Blob>} an animated WebP
+ * @returns {Promise<Blob>} a WebP
  */
 export async function film(map, layer, ground, from, signal) {
   const query = new URLSearchParams({ layer, ...corners(ground), from });

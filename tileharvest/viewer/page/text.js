@@ -10,7 +10,7 @@ let current = "en";
 let texts = en;
 await speak(preferred());
 
-/** @returns {string} the chosen language, or the browser's, or English */
+/** @returns {string} the chosen one, the browser's, or English */
 function preferred() {
   const wanted = [remembered(REMEMBERED), ...navigator.languages.map((tag) => tag.slice(0, 2).toLowerCase())];
   return wanted.find((code) => code !== null && code in LANGUAGES) ?? "en";
@@ -55,8 +55,7 @@ export function printable(words) {
 }
 
 /**
- * Fill in everything below `root` that names a text: `data-text` as content, `data-label` as the name that
- * screen readers say and the pointer shows, `data-hint` as that which the pointer shows, `data-placeholder`.
+ * Fill in what names a text below `root`: `data-label` is read by screen readers and shown by the pointer.
  * @param {ParentNode} root
  */
 export function translate(root) {
@@ -95,7 +94,7 @@ export function bytesInWords(bytes) {
   return `${number(value, unit === 0 ? 0 : 1)} ${units[unit]}`;
 }
 
-/** @param {number} seconds @returns {string} in the largest fitting unit */
+/** @param {number} seconds */
 export function durationInWords(seconds) {
   if (seconds < 100) return text("seconds", { n: Math.round(seconds) });
   if (seconds < 6000) return text("minutes", { n: Math.round(seconds / 60) });
@@ -103,7 +102,7 @@ export function durationInWords(seconds) {
 }
 
 /**
- * A choice of the reader's that outlives the page. A browser may refuse to keep any.
+ * A choice that outlives the page. A browser may refuse to keep any.
  * @param {string} name
  * @returns {string | null}
  */
@@ -120,6 +119,6 @@ export function remember(name, value) {
   try {
     localStorage.setItem(name, value);
   } catch {
-    // The choice then holds as long as the page is open.
+    // It holds until the page is closed.
   }
 }

@@ -369,7 +369,7 @@ export class TimeMachine {
     const harvest = outline.harvested(day);
     const lines = [];
     if (failed > 0) {
-      const words = text(failed === 1 ? "failedPicture" : "failedPictures", { n: failed, day: dayInWords(day) });
+      const words = text("failedPictures", { n: failed, day: dayInWords(day) });
       lines.push(element("p", { class: "failure" }, words, " ",
         element("button", { type: "button", onclick: () => view.retry() }, text("tryAgain"))));
     }

@@ -1,4 +1,4 @@
-/** English. Every language has the same keys; `{name}` is replaced by a value, `{n|day|days}` by a word. */
+/** English. Every language has the same keys; `{name}` becomes a value, `{n|day|days}` a word. */
 export default {
   language: "Language",
   pageTitle: "TileHarvest",
@@ -140,8 +140,7 @@ export default {
   changeFirst: "first harvest",
   noHarvestDay: "no harvest that day",
   loading: "Loading {day} …",
-  failedPicture: "One picture of {day} could not be loaded. Its place is left empty.",
-  failedPictures: "{n} pictures of {day} could not be loaded. Their places are left empty.",
+  failedPictures: "{n} {n|picture|pictures} of {day} could not be loaded. {n|Its place is|Their places are} left empty.",
   newDay: "A new day has been harvested: {day}.",
   newDayShow: "Show it",
   dayUnfinished: "The harvest of {day} has not come to its end: what it has not reached is shown as it was before.",

@@ -140,7 +140,6 @@ export default {
   changeFirst: "首次采集",
   noHarvestDay: "当天没有采集",
   loading: "正在载入 {day}……",
-  failedPicture: "{day} 有一张图片无法载入，其位置留空。",
   failedPictures: "{day} 有 {n} 张图片无法载入，其位置留空。",
   newDay: "已采集新的一天：{day}。",
   newDayShow: "显示",

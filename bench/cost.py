@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -72,14 +72,21 @@ def _ticks(process: int) -> list[int]:
     return [int(ticks) for ticks in stat.rpartition(")")[2].split()[11:15]]
 
 
-def run(command: Sequence[str], output: Path, folder: Path, environment: Mapping[str, str]) -> Cost:
-    """Runs the command on the crawler's core, in `folder`, and writes its output to a file.
+def run(
+    command: Sequence[str],
+    output: Path,
+    folder: Path,
+    environment: Mapping[str, str],
+    *,
+    on_all_cores: bool = False,
+) -> Cost:
+    """Runs the command in `folder`, on the crawler's core or on all, and writes its output to a file.
 
     Until a new process has loaded its program it has the memory of the process that started it, and the
     kernel counts that. So no figure can be below this process's own size, which is why it holds nothing big.
     Raises RunFailedError with the end of the output when the command fails.
     """
-    with output.open("wb") as file, on_core(cores()[0]):
+    with output.open("wb") as file, nullcontext() if on_all_cores else on_core(cores()[0]):
         started = time.monotonic()
         process = subprocess.Popen(
             command, stdout=file, stderr=subprocess.STDOUT, cwd=folder, env=os.environ | dict(environment)

@@ -61,7 +61,7 @@ def test_all_pause_go_on_at_another_rate_and_ask_for_each_tile_once(
     server = nginx(small.folder)
     workers = start(fleet, server)
     # So many are found by then that some wait, and are leased ahead.
-    fleet.await_until(lambda: len(starts(server)) >= 20)
+    fleet.await_until(lambda: len(starts(server)) >= 60)
     assert "requests on the way finish, no further one starts" in tell(fleet, monkeypatch, "pause", MAP)
     fleet.await_until(lambda: all(f"map '{MAP}' is paused since" in one.log for one in workers))
     before = len(starts(server))

@@ -170,8 +170,7 @@ class ArchivePlan:
         """Returns what it will be."""
         return (
             f"{self.excerpt.in_words()}, zooms {self.zooms[0]} to {self.zooms[-1]}: {self.tiles:,} tiles,"
-            f" about"
-            f" {bytes_in_words(self.expected_bytes)} at most"
+            f" about {bytes_in_words(self.expected_bytes)} at most"
         )
 
 

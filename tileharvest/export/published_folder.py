@@ -82,8 +82,7 @@ class Scope:
         excerpt = self.first
         return (
             f"{excerpt.map.name}, layers {names}, {excerpt.first} to {excerpt.last}: {versions:,} versions,"
-            f" images of"
-            f" {bytes_in_words(size)} at most"
+            f" images of {bytes_in_words(size)} at most"
         )
 
 

@@ -10,13 +10,11 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
-import sqlalchemy as sa
 
 from tests.history.making import EVERYWHERE, LATER, LAYER, A, B, began, ended, found
-from tileharvest.errors import HistoryError, TileHarvestError
+from tileharvest.errors import HistoryError
 from tileharvest.history import database, revisions
 from tileharvest.history.database import History
-from tileharvest.history.errors import as_history_errors
 from tileharvest.history.recorded_versions import tile_versions
 from tileharvest.history.schema import REVISION
 from tileharvest.history.summaries import harvest_summaries, map_summaries
@@ -367,22 +365,3 @@ def test_a_dry_copy_of_a_map_leaves_out_the_others(history: History) -> None:
 def test_a_dry_copy_of_an_unknown_map_is_empty(history: History) -> None:
     with history.dry_copy("new") as copy:
         assert map_summaries(copy) == []
-
-
-def test_a_signal_that_comes_while_a_statement_is_prepared_is_told_as_it_is() -> None:
-    class Interrupted(sa.TypeDecorator[str]):
-        impl = sa.Text
-        cache_ok = True
-
-        def process_bind_param(self, value: object, dialect: object) -> str:
-            raise TileHarvestError("stopped: nothing was made")
-
-    engine = sa.create_engine("sqlite://")
-    statement = sa.select(sa.literal("a", Interrupted()))
-    with (
-        engine.connect() as connection,
-        pytest.raises(TileHarvestError, match=r"^stopped: nothing was made$"),
-        as_history_errors("here"),
-    ):
-        connection.execute(statement)
-    engine.dispose()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from tileharvest.errors import HistoryError, TileHarvestError
+from tileharvest.errors import HistoryError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,17 +52,10 @@ def no_history(place: str) -> HistoryError:
 
 @contextmanager
 def as_history_errors(place: str) -> Iterator[None]:
-    """Raises HistoryError, naming the place, for whatever the database or its folder refuses inside.
-
-    A TileHarvestError, such as a signal raises, passes as it is: where it comes while SQLAlchemy prepares a
-    statement, SQLAlchemy wraps it.
-    """
+    """Raises HistoryError, naming the place, for whatever the database or its folder refuses inside."""
     try:
         yield
     except (SQLAlchemyError, sqlite3.Error) as error:
-        cause = getattr(error, "orig", None)
-        if isinstance(cause, TileHarvestError):
-            raise cause from None
         raise history_error(error, place) from error
     except OSError as error:
         raise HistoryError(_NOT_OPENED.format(place=place, said=error.strerror or error)) from error

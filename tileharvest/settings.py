@@ -121,6 +121,13 @@ RETRY_AFTER_LONGEST = 600.0
 alone for this long, the tile has failed, and the next harvest asks for it again: a harvest that sleeps for
 hours helps nobody."""
 
+DOWNLOAD_LOW_SPEED_LIMIT = 1000
+"""Bytes a second that an answer must bring at least. 0 means that it may be as slow as it likes."""
+
+DOWNLOAD_LOW_SPEED_TIME = 30
+"""Seconds for which an answer may be slower than that, or silent, before it is given up; and after which a
+connection that was not made is. Scrapy's DOWNLOAD_TIMEOUT bounds a whole answer, however it comes."""
+
 PROGRESS_INTERVAL = 60.0
 """Seconds between two lines of progress where the output is no terminal."""
 

@@ -94,7 +94,7 @@ class Fleet:
         self.redis_url = redis_url
         self.database_url = database_url or f"sqlite:///{self.project.database}"
         # Longer than any test: a gate holds an answer until the test has seen what it waits for.
-        self.settings: dict[str, object] = {"DOWNLOAD_TIMEOUT": 120}
+        self.settings: dict[str, object] = {"DOWNLOAD_TIMEOUT": 120, "DOWNLOAD_LOW_SPEED_TIME": 120}
         """Of Scrapy, for all workers that start from now on."""
         self.workers: list[Worker] = []
 

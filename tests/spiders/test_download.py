@@ -40,6 +40,8 @@ _SECOND: Final = b'HTTP/1.1 200 OK\r\nETag: "second"\r\nContent-Length: 0\r\n\r\
 _BEHIND_PROXY: Final = "http://nowhere.invalid/moved"
 _MOVED: Final = b"HTTP/1.1 302 Found\r\nLocation: /plain\r\nContent-Length: 0\r\n\r\n"
 
+_EARLY: Final = b"HTTP/1.1 103 Early Hints\r\nLink: </style.css>\r\n\r\n"
+
 ANSWERS: Final = {
     "/plain": _PLAIN,
     "/empty": b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
@@ -57,6 +59,9 @@ ANSWERS: Final = {
     b"HTTP/1.1 200 OK: fine\r\nContent-Length: 4\r\n\r\nbody",
     "/trailer": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: ETag\r\n\r\n"
     b'4\r\nbody\r\n0\r\nETag: "late"\r\n\r\n',
+    "/hints": _EARLY * 20 + _PLAIN,
+    "/endless-hints": _EARLY * 21 + _PLAIN,
+    "/endless-head": b"HTTP/1.1 200 OK\r\n" + b"A: %b\r\n" % (b"x" * 1000) * 70,
     "/silent": b"",
     "/no-http": b"hello\r\n\r\n",
 }
@@ -184,6 +189,37 @@ def test_what_is_no_answer_is_told_in_scrapys_own_errors_and_asked_once(
             assert len(crawl.site.heads) == (1 if "://" in path else 2)
             # The handler is none the worse for it.
             assert (await crawl.ask("/moved")).status == 302
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize("method", ["HEAD", "GET"])
+@pytest.mark.parametrize(
+    ("path", "raised", "said"),
+    [
+        ("/endless-hints", DownloadFailedError, "the server sent more than 20 answers before the answer"),
+        ("/endless-head", DownloadFailedError, "the server sent more than 64 kB of headers"),
+        ("/silent", DownloadTimeoutError, "less than 1,000 bytes a second for 1 s"),
+    ],
+)
+def test_an_answer_without_end_is_given_up_in_words_that_are_the_same_for_all_tiles(
+    path: str, raised: type[Exception], said: str, method: str
+) -> None:
+    async def test() -> None:
+        async with asking(DOWNLOAD_LOW_SPEED_TIME=1) as crawl:
+            with pytest.raises(raised) as told:
+                await crawl.ask(path, method)
+            assert str(told.value) == said
+            assert (await crawl.ask("/hints")).headers["ETag"] == b'"1"'
+
+    asyncio.run(test())
+
+
+def test_an_answer_that_is_slow_but_not_too_slow_is_bounded_as_a_whole() -> None:
+    async def test() -> None:
+        async with asking(DOWNLOAD_LOW_SPEED_LIMIT=0) as crawl:
+            with pytest.raises(DownloadTimeoutError, match=r"^no whole answer within 0\.3 s$"):
+                await crawl.ask("/endless", "GET", download_timeout=0.3)
 
     asyncio.run(test())
 

@@ -53,6 +53,11 @@ _FAILURES: Final[Mapping[int, type[Exception]]] = {
 }
 """What Scrapy raises for an error of libcurl's. All others are a DownloadFailedError."""
 
+MOST_INTERIM: Final = 20
+"""Answers that a server may send before its answer (status 1xx). The usual number is none, or one."""
+MOST_HEAD: Final = 64 * 1024
+"""Bytes of all headers that come with an answer. Web servers send 1 kB, and take 8 kB themselves."""
+
 _TOOK: Final = re.compile(r" after \d+ ms")
 """How long it took says nothing, and would make two failures of one kind look different."""
 
@@ -87,7 +92,9 @@ class TileDownloadHandler(BaseHttpDownloadHandler):
     As with Scrapy's own handlers: `download_timeout` is for the whole answer; one that is larger than
     `download_maxsize` is given up; certificates are checked as the settings say; `meta["proxy"]` names a
     proxy. It follows no redirect and keeps no cookie. A part of an answer is no answer. Scrapy's signals for
-    parts of one are not sent.
+    parts of one are not sent. An answer is also given up that for `DOWNLOAD_LOW_SPEED_TIME` seconds brings
+    less than `DOWNLOAD_LOW_SPEED_LIMIT` bytes a second, or that has more headers, or more interim answers
+    before it, than any server has a use for.
 
     Raises HeldBackError for an offered request while requests are held back, unless that is only
     because a budget is spent.
@@ -107,7 +114,14 @@ class TileDownloadHandler(BaseHttpDownloadHandler):
         self._agents: list[str] = agents if len(agents) > 1 else []
         self._lines = _lines(self._constant)
         self._timeout = settings.getfloat("DOWNLOAD_TIMEOUT")
-        self._options = _options(settings)
+        self._least = int(setting(settings, "DOWNLOAD_LOW_SPEED_LIMIT"))
+        self._silence = int(setting(settings, "DOWNLOAD_LOW_SPEED_TIME"))
+        self._options = [
+            (pycurl.LOW_SPEED_LIMIT, self._least),
+            (pycurl.LOW_SPEED_TIME, self._silence),
+            (pycurl.CONNECTTIMEOUT, self._silence),
+            *_options(settings),
+        ]
         self._free: dict[str, list[_Transfer]] = {"HEAD": [], "GET": []}
 
     async def download_request(self, request: Request) -> Response:
@@ -156,13 +170,24 @@ class TileDownloadHandler(BaseHttpDownloadHandler):
         headers.pop("Proxy-Authorization", None)
         return _lines(headers)
 
+    def _too_slow(self, curl: pycurl.Curl, words: str, request: Request) -> str:
+        """Says which bound a transfer has passed. It names no address: the same words for many tiles are one
+        reason."""
+        if "too slow" in words:
+            return f"less than {self._least:,} bytes a second for {self._silence} s"
+        seconds = request.meta["download_timeout"]
+        if not curl.getinfo(pycurl.PRETRANSFER_TIME):
+            return f"no connection within {min(seconds, self._silence):g} s"
+        return f"no whole answer within {seconds:g} s"
+
     def _raise(self, error: pycurl.error, transfer: _Transfer, request: Request) -> NoReturn:
         curl = transfer.curl
         # PycURL's own errors have no number.
         number, words = error.args if len(error.args) == 2 else (0, str(error))
         if number == pycurl.E_OPERATION_TIMEDOUT:
-            timeout = request.meta["download_timeout"]
-            raise DownloadTimeoutError(f"Getting {request.url} took longer than {timeout} seconds.") from None
+            raise DownloadTimeoutError(self._too_slow(curl, words, request)) from None
+        if transfer.broken is not None:
+            raise DownloadFailedError(transfer.broken) from None
         if number == pycurl.E_FILESIZE_EXCEEDED:
             limit = _limit(request, self._default_maxsize)
             size = int(curl.getinfo(pycurl.CONTENT_LENGTH_DOWNLOAD_T))
@@ -193,6 +218,10 @@ class _Transfer:
         self.body: list[bytes] = []
         self.refused: str | None = None
         """The kind of network into which the request was not sent."""
+        self.broken: str | None = None
+        """Why the answer was given up while its headers came."""
+        self._room = self._heads = 0
+        """The bytes of headers, and the heads, that may still come."""
         self._own: list[str] | None = None
         self.curl = curl = pycurl.Curl()
         for option, value in options:
@@ -201,7 +230,7 @@ class _Transfer:
             curl.setopt(pycurl.NOBODY, 1)
         elif method != "GET":
             curl.setopt(pycurl.CUSTOMREQUEST, method)
-        curl.setopt(pycurl.HEADERFUNCTION, self.head.append)
+        curl.setopt(pycurl.HEADERFUNCTION, self._hears)
         curl.setopt(pycurl.WRITEFUNCTION, self.body.append)
         curl.setopt(pycurl.PREREQFUNCTION, self._begins)
         self._is_sent = False
@@ -209,7 +238,7 @@ class _Transfer:
     def prepared(self, request: Request, lines: list[bytes], maxsize: int) -> pycurl.Curl:
         """Returns the handle, which is to make this request with these headers."""
         curl, meta = self.curl, request.meta
-        self.refused = None
+        self.refused = self.broken = None
         self._is_sent = False
         curl.setopt(pycurl.URL, request.url)
         curl.setopt(pycurl.HTTPHEADER, lines)
@@ -218,6 +247,8 @@ class _Transfer:
         curl.setopt(pycurl.HTTP_VERSION, version)
         curl.setopt(pycurl.TIMEOUT_MS, int(meta["download_timeout"] * 1000))
         proxy = meta.get("proxy")
+        # The answer has a head, and a proxy may have one before it.
+        self._room, self._heads = MOST_HEAD, MOST_INTERIM + (2 if proxy else 1)
         # The address of a proxy says nothing of where it asks.
         self._own = None if proxy else meta.get(NEAR)
         # An empty one also keeps libcurl from looking for a proxy itself.
@@ -236,6 +267,19 @@ class _Transfer:
         """Let go of what was received."""
         self.head.clear()
         self.body.clear()
+
+    def _hears(self, line: bytes) -> int | None:
+        """Keeps a line of a head. libcurl gives up where another number than that of its bytes is returned,
+        and takes None for it."""
+        self.head.append(line)
+        self._room -= len(line)
+        if line.startswith(b"HTTP/"):
+            self._heads -= 1
+        if self._room >= 0 and self._heads >= 0:
+            return None
+        what = "64 kB of headers" if self._room < 0 else f"{MOST_INTERIM} answers before the answer"
+        self.broken = f"the server sent more than {what}"
+        return 0
 
     def _begins(self, address: str, *_others: object) -> int:
         """Lets libcurl send the request once. It would repeat at once what breaks on a connection kept open:

@@ -2,7 +2,6 @@
 import * as api from "./api.js";
 import { announce, element, fill, part, phrase, settled } from "./dom.js";
 import { checkedLook } from "./link-faults.js";
-import { LinkNotice, noSuchMap } from "./link-notice.js";
 import { listenForChoice, offerMaps } from "./map-choice.js";
 import { Outline } from "./outline.js";
 import { AREAS, HARVESTS, readArea, readHash, unreadIn, writeHash } from "./permalink.js";
@@ -22,7 +21,8 @@ if (new URLSearchParams(location.search).has("embed")) document.documentElement.
 
 const state = new State();
 const machine = new TimeMachine(state);
-const notice = new LinkNotice();
+/** @type {import("./link-notice.js").LinkNotice | undefined} once an address named what is not there */
+let notice;
 /** @type {api.MapSummary[]} */
 let maps = [];
 /** How many addresses are on their way to the screen: meanwhile no other is written in their place. */
@@ -70,6 +70,8 @@ async function showMap(hash) {
   const wantedMap = mayBeLink ? shownMap : read.map;
   const known = maps.find(({ name }) => name === wantedMap);
   if (known === undefined && read.map && maps.length > 0) {
+    const { noSuchMap } = await import("./link-notice.js");
+    if (hash !== address) return;
     offerMaps(maps.map(({ name }) => name), "");
     showInstead(noSuchMap(read.map, maps.map(({ name }) => name)));
     return;
@@ -90,11 +92,13 @@ async function showMap(hash) {
     : checkedLook(read, unreadIn(hash), outline);
   const look = { ...NOTHING, ...wanted, map: map.name };
   look.layer = outline.layer(look.layer).name;
+  if (mayBeLink && place === null) faults.push({ key: "linkUnknown", values: { text: hash }, offers: [] });
+  if (faults.length > 0) notice ??= new (await import("./link-notice.js")).LinkNotice();
+  if (hash !== address) return;
   if (open === null) machine.leave();
   state.set(look);
   offerLayers(outline);
-  if (mayBeLink && place === null) faults.push({ key: "linkUnknown", values: { text: hash }, offers: [] });
-  notice.show(faults, look);
+  notice?.show(faults, look);
   // A map that is open already has followed the state.
   if (open === null) machine.open(outline);
   else machine.showTitle();
@@ -282,7 +286,7 @@ function listen() {
     showWords();
     if (document.body.dataset.page === "harvests" || machine.outline === null || part("map-page").hidden) go();
     else {
-      notice.speak();
+      notice?.speak();
       machine.speak();
     }
   });

@@ -33,6 +33,16 @@ def panel(screen: Screen) -> Locator:
     return screen.page.get_by_role("complementary")
 
 
+def write_corners(screen: Screen) -> None:
+    """Ask when the blocks in the middle changed, and wait for the answer."""
+    x, z = (round(float(value)) for value in (screen.look()["x"], screen.look()["z"]))
+    screen.part("pixels-switch").click()
+    screen.part("corner-1").fill(f"{x - 4} {z - 4}")
+    screen.part("corner-2").fill(f"{x + 4} {z + 4}")
+    screen.part("corner-2").press("Enter")
+    expect(panel(screen).locator(".story li")).not_to_have_count(0)
+
+
 def test_events_are_told_with_pictures_and_lead_to_both_days(open_coast: Screen) -> None:
     """As they were published: 15 tiles changed on the last day, and 12 came into being."""
     screen = open_coast
@@ -81,6 +91,27 @@ def test_another_panel_takes_the_place_of_what_is_new(open_coast: Screen) -> Non
     screen.part("map").press("Enter")
     expect(panel(screen)).to_contain_text("Tile 0_")
     screen.page.wait_for_function("() => !location.hash.includes('new=')")
+
+
+@pytest.mark.parametrize("switch", ["events-switch", "save-switch", "heat-switch"])
+def test_another_panel_takes_the_rectangle_off_the_map(switch: str, open_coast: Screen) -> None:
+    screen = open_coast
+    write_corners(screen)
+    expect(screen.page.locator("#map .tile-mark")).to_have_count(1)
+    screen.part(switch).click()
+    expect(panel(screen).locator(".pixels-panel")).to_have_count(0)
+    expect(screen.page.locator("#map .tile-mark")).to_have_count(0)
+
+
+def test_a_day_of_the_rectangles_story_has_its_words_beside_its_picture(open_coast: Screen) -> None:
+    screen = open_coast
+    write_corners(screen)
+    day = panel(screen).locator(".story li").first
+    picture, words = (each.bounding_box() for each in (day.locator("img"), day.locator("div")))
+    assert picture is not None
+    assert words is not None
+    assert words["x"] > picture["x"] + picture["width"]
+    assert words["width"] > 150
 
 
 def test_the_enter_key_ends_the_drawing_of_a_rectangle(open_coast: Screen) -> None:
@@ -136,7 +167,7 @@ def test_a_rectangle_that_is_drawn_tells_when_its_pixels_changed(open_coast: Scr
     screen.page.mouse.move(left + 100, top + 100)
     screen.page.mouse.move(left + 180, top + 300)
     screen.page.mouse.up()
-    days = panel(screen).locator(".strip li")
+    days = panel(screen).locator(".story li")
     expect(panel(screen)).to_contain_text("As it is today since May 12, 2021.")
     assert [day.get_attribute("data-day") for day in days.all()] == [DAYS[3], DAYS[1]]
     expect(days.last).to_contain_text("first appeared")
@@ -155,7 +186,7 @@ def test_two_corners_can_be_written_instead(open_coast: Screen) -> None:
     screen.page.get_by_role("button", name="When did this change?").click()
     panel(screen).get_by_label("One corner").fill("here")
     panel(screen).get_by_role("button", name="Tell").click()
-    expect(panel(screen).locator(".strip")).to_have_count(0)
+    expect(panel(screen).locator(".story")).to_have_count(0)
     panel(screen).get_by_label("One corner").fill(f"{x - 4} {z - 4}")
     panel(screen).get_by_label("The other corner").fill(f"{x + 3}, {z + 3}")
     with screen.page.expect_request("**/pixels?*") as asked:
@@ -165,7 +196,7 @@ def test_two_corners_can_be_written_instead(open_coast: Screen) -> None:
     assert south < HERE.y < north
     # Eight blocks each way, seen aslant: 16 of Overviewer's steps of 12 pixels in a tile of 384.
     assert east - west == pytest.approx(16 * 12 / 192, abs=1e-5)
-    expect(panel(screen).locator(".strip li")).not_to_have_count(0)
+    expect(panel(screen).locator(".story li")).not_to_have_count(0)
 
 
 def test_a_rectangle_that_is_too_large_is_refused_with_words(open_coast: Screen) -> None:

@@ -53,9 +53,10 @@ export class Answers {
     this.#showEvents();
   }
 
-  /** The panel has been closed, or will tell something else. */
+  /** The panel has been closed, or will tell something else: what it was about is marked no longer. */
   closed() {
     this.asking.abort();
+    this.view()?.mark(null);
     this.state.set({ news: null });
   }
 
@@ -70,6 +71,7 @@ export class Answers {
     const { look } = this.state;
     if (view === null || look.news === null) return;
     this.asking.abort();
+    view.mark(null);
     const { inView, before } = this;
     // Who has never seen the map has no last visit.
     const span = look.news === "visit" && before === null ? "month" : look.news;

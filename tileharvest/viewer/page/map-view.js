@@ -277,11 +277,7 @@ export class MapView {
   /** Frame a tile, or none. @param {Tile | null} tile */
   mark(tile) {
     this.frame?.remove();
-    if (tile === null) return;
-    const { west, east, south, north } = groundOf(tile, this.factor);
-    this.frame = L.rectangle([[south, west], [north, east]], {
-      className: "tile-mark", fill: false, interactive: false,
-    }).addTo(this.map);
+    if (tile !== null) this.frameGround(groundOf(tile, this.factor));
   }
 
   /** Frame a rectangle instead of a tile. @param {import("./api.js").Ground} ground */

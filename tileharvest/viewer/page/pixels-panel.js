@@ -49,7 +49,7 @@ export function pixelsQuestion(view, tell) {
 export function pixelsPanel(view, ground, actions, signal) {
   const { outline, layer } = view;
   const sum = element("p", { role: "status" }, text("pixelsLooking"));
-  const strip = element("ol", { class: "strip", reversed: true });
+  const strip = element("ol", { class: "story", reversed: true });
   /** @type {Map<string, HTMLElement>} */
   const marks = new Map();
   api.pixels(outline.name, layer.name, ground, (line) => {

@@ -41,7 +41,6 @@ export class TimeMachine {
       turn: (direction) => this.#turnLens(direction),
     });
     this.panel = new Panel(() => {
-      this.view?.mark(null);
       this.answers.closed();
       this.saving.abort();
     });
@@ -262,6 +261,7 @@ export class TimeMachine {
     const { savePanel } = await import("./save-panel.js");
     const { view } = this;
     if (view === null) return;
+    this.panel.close();
     this.saving = new AbortController();
     this.panel.open("save", text("saveTitle"), savePanel(view, () => {
       const { mode, other } = this.state.look;
@@ -288,7 +288,7 @@ export class TimeMachine {
     }
     const { heatPanel } = await import("./heat.js");
     if (this.view !== view || this.state.look.heat !== heat) return;
-    this.state.set({ news: null });
+    this.answers.closed();
     this.panel.open("heat", text("heatTitle"), heatPanel(
       view.outline, view.layer.name, heat, (range) => this.state.set({ heat: range }),
       (tile) => {

@@ -210,6 +210,41 @@ def reset() -> Rule:
     return answer
 
 
+def raw(*parts: bytes, ending: str = "closed") -> Rule:
+    """Sends these bytes in place of an answer, whatever they are. Then the connection is `closed`, `reset`,
+    left `open`, or the last part is sent `again` until the client leaves, as fast as it takes it."""
+
+    async def answer(exchange: Exchange) -> web.StreamResponse:
+        transport = _transport(exchange)
+        transport.writelines(parts)
+        while ending == "again" and not transport.is_closing():
+            if transport.get_write_buffer_size() < 1 << 20:
+                transport.write(parts[-1])
+            await asyncio.sleep(0)
+        if ending == "open":
+            await asyncio.Event().wait()
+        if ending == "reset":
+            return await reset()(exchange)
+        transport.close()
+        return web.Response()
+
+    return answer
+
+
+def trickle(head: bytes, part: bytes, pause: float = 0.1) -> Rule:
+    """Sends a head, and then a few bytes now and then, for ever."""
+
+    async def answer(exchange: Exchange) -> web.StreamResponse:
+        transport = _transport(exchange)
+        transport.write(head)
+        while not transport.is_closing():
+            transport.write(part)
+            await asyncio.sleep(pause)
+        return web.Response()
+
+    return answer
+
+
 def _transport(exchange: Exchange) -> asyncio.Transport:
     transport = exchange.request.transport
     if transport is None:

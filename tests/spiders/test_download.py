@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import socket
 import ssl
+import struct
 import tracemalloc
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -68,6 +70,8 @@ ANSWERS: Final = {
 """What the site sends, whatever the method. It keeps the connection open after each."""
 _CUT: Final = "/cut"
 """The site closes the connection in the middle of this answer."""
+_RESET: Final = "/reset/"
+"""The site resets the connection behind as many bytes of the plain answer as the path says."""
 _CUT_LARGE: Final = "/cut-large"
 """So too, after a megabyte."""
 
@@ -94,6 +98,11 @@ class Site:
                 if path == _CUT_LARGE:
                     writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2000000\r\n\r\n" + b"x" * 1_000_000)
                     await writer.drain()
+                    return
+                if path.startswith(_RESET):
+                    writer.write((_PLAIN + b"body")[: int(path.removeprefix(_RESET))])
+                    connection = writer.get_extra_info("socket")
+                    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                     return
                 if path == _CUT:
                     writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\ncut")
@@ -230,6 +239,21 @@ def test_only_the_last_head_tells_of_an_answer(path: str) -> None:
         async with asking() as crawl:
             answer = await crawl.ask(path, "GET")
             assert (answer.status, answer.body, answer.headers.get("ETag")) == (200, b"body", None)
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize(("method", "whole"), [("HEAD", _PLAIN), ("GET", _PLAIN + b"body")])
+def test_an_answer_that_is_reset_at_whichever_byte_is_no_answer_until_it_is_whole(
+    method: str, whole: bytes
+) -> None:
+    async def test() -> None:
+        async with asking() as crawl:
+            for sent in range(len(whole)):
+                with pytest.raises((DownloadFailedError, ResponseDataLossError)):
+                    await crawl.ask(f"{_RESET}{sent}", method)
+            answer = await crawl.ask("/body", method)
+            assert (answer.status, answer.body) == (200, b"body" if method == "GET" else b"")
 
     asyncio.run(test())
 

@@ -7,8 +7,10 @@ BIN := $(VENV)/bin
 ARGS ?=
 # Debian packages whose programs the tests start: nginx serves the test sites, Chromium shows the viewer's page,
 # redis-server and postgresql are what several workers share, libfaketime gives one of them a wrong clock, tmux is
-# a terminal whose screen can be read, and fcgiwrap lets nginx serve git repositories.
-DEBIAN_PACKAGES := nginx-light chromium-headless-shell redis-server postgresql libfaketime tmux git fcgiwrap
+# a terminal whose screen can be read, fcgiwrap lets nginx serve git repositories, and gcc compiles what makes calls
+# of the system fail.
+DEBIAN_PACKAGES := nginx-light chromium-headless-shell redis-server postgresql libfaketime tmux git fcgiwrap gcc \
+	libc6-dev
 # In whose form the demo publishes its map: make demo RENDERER=squaremap
 RENDERER ?= overviewer
 # How many pytest processes; the end-to-end tests start servers and crawlers of their own. On two cores the

@@ -63,6 +63,10 @@ hypothesis.settings.register_profile("tests", deadline=None, derandomize=bool(os
 hypothesis.settings.load_profile("tests")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--torture", action="store_true", help="try all faults, not a few: takes hours")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Long files come first, so that the last ones to be handed out are short: no process is left alone with
     a long one at the end."""

@@ -277,6 +277,18 @@ def test_closing_records_what_is_left(harvest: WatchedHarvest) -> None:
     assert harvest.known(EVERYWHERE) == 1
 
 
+def test_after_closing_there_is_nothing_to_flush(harvest: WatchedHarvest) -> None:
+    """An end that could not be written is told with the counts so far, which flush first."""
+
+    async def run() -> None:
+        commits = GroupCommit(harvest, no_cost)
+        await commits.record(found("add"))
+        await commits.close()
+        await commits.flush()
+
+    asyncio.run(run())
+
+
 def test_nothing_can_be_recorded_after_closing(harvest: WatchedHarvest) -> None:
     async def run() -> None:
         commits = GroupCommit(harvest, no_cost)

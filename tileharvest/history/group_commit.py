@@ -110,7 +110,10 @@ class GroupCommit:
         """Returns when everything given so far is durable, the cost included. Raises as `record`.
 
         Where nothing but time was spent there is no transaction: the time waits for results, or for `close`.
+        After `close` there is nothing to do.
         """
+        if self._closed and self._failure is None:
+            return
         batch = self._gathering()
         self._make_due(batch)
         failure = await batch

@@ -1,0 +1,139 @@
+"""Faults of the system in a program: which call fails and how, what came of it, and what a power cut leaves."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import subprocess
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from tests.end_to_end.forking import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.end_to_end.project import Project
+
+KINDS: Final = ("write", "fsync", "rename", "open", "link", "unlink")
+"""Of calls, in the order of `failing_calls.c`. `pwrite`, `fdatasync` and the like are among them."""
+ERRORS: Final = (errno.ENOSPC, errno.EIO, errno.EINTR, errno.EACCES, errno.EDQUOT)
+KILL: Final = 0
+"""Instead of an error: the call is the last thing that the process does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What befalls one call on a project's data."""
+
+    kind: str
+    number: int
+    """Among the calls of the kind, counted from 1; with 0 nothing happens."""
+    error: int = KILL
+    lasting: bool = False
+    """Whether all later calls of the kind fail, too, as on a disk that stays full."""
+
+    def __str__(self) -> str:
+        name = errno.errorcode[self.error] if self.error else "SIGKILL"
+        return f"{name} from {self.kind} {self.number}{' on' if self.lasting else ''}"
+
+
+NONE: Final = Fault("write", 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a program did that had a fault."""
+
+    status: int
+    said: str
+    """On stderr."""
+    calls: dict[str, int]
+    """How many calls of each kind it made on the project's data."""
+
+    def met(self, fault: Fault) -> bool:
+        """Whether it came so far: how often a database is written depends on what waits together."""
+        return self.calls[fault.kind] >= fault.number
+
+
+@dataclass(frozen=True, slots=True)
+class Faulty:
+    """Runs `scrapy` with faults."""
+
+    workplace: Path
+    _server: subprocess.Popen[str]
+
+    def run(self, project: Project, fault: Fault, *arguments: str, disk: Path | None = None) -> Run:
+        """`disk` is a folder in which is kept what a power cut would leave; see `flushed`."""
+        calls = self.workplace / "calls"
+        calls.write_bytes(bytes(4 * len(KINDS)))
+        told = f"{KINDS.index(fault.kind)} {fault.number} {fault.error} {int(fault.lasting)} {project.data}"
+        environment = project.environment | {"FAULT": told, "FAULT_CALLS": str(calls)}
+        if disk is not None:
+            environment["FAULT_DISK"] = str(disk)
+        assert self._server.stdin is not None
+        assert self._server.stdout is not None
+        self._server.stdin.write(json.dumps([arguments, environment]) + "\n")
+        self._server.stdin.flush()
+        status, _, said = json.loads(self._server.stdout.readline())
+        counted = memoryview(calls.read_bytes()).cast("I").tolist()
+        return Run(status, said, dict(zip(KINDS, counted, strict=True)))
+
+
+@contextmanager
+def faulty(workplace: Path) -> Iterator[Faulty]:
+    """Compiles what is preloaded, and starts what runs programs with it."""
+    library, source = workplace / "failing_calls.so", Path(__file__).with_name("failing_calls.c")
+    compiling = ["gcc", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", str(library), str(source)]
+    subprocess.run([*compiling, "-ldl", "-lpthread"], check=True)
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.faults.programs"],
+        cwd=ROOT,
+        env={**os.environ, "LD_PRELOAD": str(library), "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+    ) as server:
+        try:
+            yield Faulty(workplace, server)
+        finally:
+            server.kill()
+
+
+def flushed(data: Path, disk: Path) -> None:
+    """Begins a disk on which all of the data folder is safe."""
+    disk.mkdir()
+    for path in (data, *data.rglob("*")):
+        number = path.stat().st_ino
+        if path.is_file():
+            shutil.copyfile(path, disk / str(number))
+            continue
+        entries = [f"{one.stat().st_ino} {'d' if one.is_dir() else 'f'} {one.name}\n" for one in path.iterdir()]
+        (disk / f"{number}.folder").write_text("".join(entries), encoding="utf-8")
+
+
+def cut_power(data: Path, disk: Path) -> None:
+    """Makes of the data folder what a disk has that keeps nothing but what was flushed, file by file and folder
+    by folder. No disk is as forgetful."""
+    number = data.stat().st_ino
+    shutil.rmtree(data)
+    _restore(number, data, disk)
+
+
+def _restore(number: int, folder: Path, disk: Path) -> None:
+    folder.mkdir()
+    entries = disk / f"{number}.folder"
+    for line in entries.read_text(encoding="utf-8").splitlines() if entries.exists() else ():
+        inode, kind, name = line.split(" ", 2)
+        if kind == "d":
+            _restore(int(inode), folder / name, disk)
+        elif (disk / inode).exists():
+            shutil.copyfile(disk / inode, folder / name)
+        else:
+            (folder / name).touch()

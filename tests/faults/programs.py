@@ -1,0 +1,31 @@
+"""A program that runs others, each with a fault. It is started with `failing_calls.c` preloaded, and so is the
+server that forks them.
+
+It reads lines of JSON: a list of arguments, and the environment. For each it runs `scrapy ARGUMENTS`, and writes
+a list: exit status, stdout, stderr.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Final
+
+from tests.end_to_end.forking import Forked
+
+_PATIENCE: Final = 60.0
+"""Seconds for one program."""
+
+
+def main() -> None:
+    for line in sys.stdin:
+        arguments, environment = json.loads(line)
+        program = Forked("scrapy", arguments, environment)
+        output, errors = program.communicate(_PATIENCE)
+        program.close()
+        sys.stdout.write(json.dumps([program.returncode, output, errors]) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,151 @@
+"""Each call of the system that a harvest makes on its data fails: one line, nothing false, and the next run
+completes it. A few calls, drawn by a seed; with `--torture` the first 500 of each kind."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+import sqlite3
+from contextlib import closing
+from random import Random
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import pytest
+
+from tests.crash.soundness import assert_sound, state
+from tests.end_to_end.project import Project
+from tests.faults.faults import ERRORS, KILL, KINDS, NONE, Fault, cut_power, flushed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from tests.faults.days import Day
+    from tests.faults.faults import Faulty, Run
+
+SEED: Final = 21
+MOST: Final = 500
+"""Calls of a kind that are made to fail. No kind is called as often in these harvests."""
+AT_ONCE: Final = 20
+"""Of them in one test."""
+LASTING: Final = (errno.ENOSPC, errno.EDQUOT)
+"""Errors that stay until somebody does something."""
+MADE: Final = tuple(kind for kind in KINDS if kind != "link")
+"""The kinds of calls that a harvest makes: it links nothing, which a test shows."""
+
+
+class Some(NamedTuple):
+    """Some calls of a kind, which fail in turn."""
+
+    kind: str
+    error: int
+    day: int
+    lasting: bool
+    numbers: range | None
+    """None: one, drawn by the seed."""
+
+    def __str__(self) -> str:
+        name = errno.errorcode[self.error] if self.error else "power cut"
+        which = "" if self.numbers is None else f" {self.numbers.start} to {self.numbers.stop - 1}"
+        return f"{name}{' lasts' if self.lasting else ''}: {self.kind}{which} of day {self.day + 1}"
+
+    def faults(self, calls: dict[str, int]) -> Iterator[Fault]:
+        most = calls[self.kind]
+        numbers = self.numbers
+        if numbers is None:
+            # Not among the last: the number of writes differs a little from run to run.
+            number = Random(f"{SEED} {self}").randint(1, 1 + most * 9 // 10)
+            numbers = range(number, number + 1)
+        for number in numbers:
+            if number <= most:
+                yield Fault(self.kind, number, self.error, self.lasting)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "some" not in metafunc.fixturenames:
+        return
+    is_cut = metafunc.function is test_a_power_cut_loses_no_version
+    cases = [
+        (kind, error, lasting)
+        for error in ((KILL,) if is_cut else ERRORS)
+        for kind in MADE
+        for lasting in ((False, True) if error in LASTING else (False,))
+    ]
+    if metafunc.config.getoption("--torture"):
+        parts = [range(start, start + AT_ONCE) for start in range(1, MOST, AT_ONCE)]
+        some = [
+            Some(kind, error, day, lasting, part)
+            for kind, error, lasting in cases
+            for day in (0, 1)
+            for part in parts
+        ]
+    else:
+        drawn = Random(SEED)
+        some = [Some(kind, error, drawn.randrange(2), lasting, None) for kind, error, lasting in cases]
+        some = [one for one in some if not one.lasting or one.kind == "write"]
+    metafunc.parametrize("some", some, ids=str)
+
+
+def test_a_call_that_fails_is_one_line_and_the_next_run_completes(
+    some: Some, days: Sequence[Day], with_faults: Faulty
+) -> None:
+    day = days[some.day]
+    for fault in some.faults(day.calls):
+        project = day.project()
+        run = day.run(with_faults, project, fault)
+        assert_told(run, fault)
+        assert_sound(as_found(project))
+        assert_completes(day, project, with_faults, fault)
+
+
+def test_a_power_cut_loses_no_version(
+    some: Some, days: Sequence[Day], with_faults: Faulty, tmp_path: Path
+) -> None:
+    day = days[some.day]
+    for fault in some.faults(day.calls):
+        project = day.project()
+        disk = tmp_path / "disk"
+        flushed(project.data, disk)
+        run = day.run(with_faults, project, fault, disk)
+        if run.met(fault):
+            cut_power(project.data, disk)
+        assert_sound(as_found(project))
+        assert_completes(day, project, with_faults, fault)
+        shutil.rmtree(disk)
+
+
+def test_a_harvest_links_nothing(days: Sequence[Day]) -> None:
+    """So there is nothing that could fail."""
+    assert [day.calls["link"] for day in days] == [0, 0]
+    assert all(0 < day.calls[kind] <= MOST for day in days for kind in MADE)
+
+
+def assert_told(run: Run, fault: Fault) -> None:
+    """One line that says what was kept and what to do next; none where the harvest is complete all the same."""
+    lines = run.said.splitlines()
+    if run.status == 0:
+        assert not lines, (str(fault), run)
+        return
+    assert run.status == 1, (str(fault), run)
+    assert run.met(fault), (str(fault), run)
+    assert len(lines) == 1, (str(fault), run)
+    assert lines[0].startswith("ERROR: "), (str(fault), run)
+    assert "nothing" in lines[0] or "no request" in lines[0], (str(fault), run)
+
+
+def assert_completes(day: Day, project: Project, with_faults: Faulty, fault: Fault) -> None:
+    again = day.run(with_faults, project, NONE)
+    assert (again.status, again.said) == (0, ""), str(fault)
+    assert_sound(project)
+    assert state(project) == day.end, str(fault)
+
+
+def as_found(project: Project) -> Project:
+    """A copy, in which the database is as whoever opens it next finds it: tests look at it without writing."""
+    copy = Project(project.folder.with_name("found"))
+    shutil.rmtree(copy.folder, ignore_errors=True)
+    shutil.copytree(project.folder, copy.folder)
+    if copy.database.exists():
+        with closing(sqlite3.connect(copy.database)) as connection:
+            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    return copy

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tests.crash.soundness import State, assert_sound, state
@@ -16,6 +15,7 @@ from tests.servers.misbehaving import misbehaving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from tests.faults.faults import Fault, Faulty, Run
 

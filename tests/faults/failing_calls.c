@@ -141,8 +141,12 @@ int renameat(int from_fd, const char *from, int to_fd, const char *to) {
 }
 int open(const char *path, int flags, ...) { MODE FAILING(OPEN, path, REAL(open)(path, flags, mode)) }
 int open64(const char *path, int flags, ...) { MODE FAILING(OPEN, path, REAL(open64)(path, flags, mode)) }
-int openat(int fd, const char *path, int flags, ...) { MODE FAILING(OPEN, path, REAL(openat)(fd, path, flags, mode)) }
-int openat64(int fd, const char *path, int flags, ...) { MODE FAILING(OPEN, path, REAL(openat64)(fd, path, flags, mode)) }
+int openat(int fd, const char *path, int flags, ...) {
+    MODE FAILING(OPEN, path, REAL(openat)(fd, path, flags, mode))
+}
+int openat64(int fd, const char *path, int flags, ...) {
+    MODE FAILING(OPEN, path, REAL(openat64)(fd, path, flags, mode))
+}
 int link(const char *from, const char *to) { FAILING(LINK, to, REAL(link)(from, to)) }
 int linkat(int from_fd, const char *from, int to_fd, const char *to, int flags) {
     FAILING(LINK, to, REAL(linkat)(from_fd, from, to_fd, to, flags))

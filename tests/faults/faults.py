@@ -1,4 +1,4 @@
-"""Faults of the system in a program: which call fails and how, what came of it, and what a power cut leaves."""
+"""Faults of the system in a program: which call fails, what came of it, and what a power cut leaves."""
 
 from __future__ import annotations
 
@@ -89,7 +89,18 @@ class Faulty:
 def faulty(workplace: Path) -> Iterator[Faulty]:
     """Compiles what is preloaded, and starts what runs programs with it."""
     library, source = workplace / "failing_calls.so", Path(__file__).with_name("failing_calls.c")
-    compiling = ["gcc", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", str(library), str(source)]
+    compiling = [
+        "gcc",
+        "-O1",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-shared",
+        "-fPIC",
+        "-o",
+        str(library),
+        str(source),
+    ]
     subprocess.run([*compiling, "-ldl", "-lpthread"], check=True)
     with subprocess.Popen(
         [sys.executable, "-m", "tests.faults.programs"],
@@ -114,13 +125,15 @@ def flushed(data: Path, disk: Path) -> None:
         if path.is_file():
             shutil.copyfile(path, disk / str(number))
             continue
-        entries = [f"{one.stat().st_ino} {'d' if one.is_dir() else 'f'} {one.name}\n" for one in path.iterdir()]
+        entries = [
+            f"{one.stat().st_ino} {'d' if one.is_dir() else 'f'} {one.name}\n" for one in path.iterdir()
+        ]
         (disk / f"{number}.folder").write_text("".join(entries), encoding="utf-8")
 
 
 def cut_power(data: Path, disk: Path) -> None:
-    """Makes of the data folder what a disk has that keeps nothing but what was flushed, file by file and folder
-    by folder. No disk is as forgetful."""
+    """Makes of the data folder what a disk has that keeps nothing but what was flushed, files and folders
+    alike. No disk is as forgetful."""
     number = data.stat().st_ino
     shutil.rmtree(data)
     _restore(number, data, disk)

@@ -1,8 +1,8 @@
-"""A program that runs others, each with a fault. It is started with `failing_calls.c` preloaded, and so is the
-server that forks them.
+"""A program that runs others, each with a fault. It is started with `failing_calls.c` preloaded, and so is
+the server that forks them.
 
-It reads lines of JSON: a list of arguments, and the environment. For each it runs `scrapy ARGUMENTS`, and writes
-a list: exit status, stdout, stderr.
+It reads lines of JSON: a list of arguments, and the environment. For each it runs `scrapy ARGUMENTS`, and
+writes a list: exit status, stdout, stderr.
 """
 
 from __future__ import annotations

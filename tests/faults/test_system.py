@@ -10,8 +10,6 @@ from contextlib import closing
 from random import Random
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import pytest
-
 from tests.crash.soundness import assert_sound, state
 from tests.end_to_end.project import Project
 from tests.faults.faults import ERRORS, KILL, KINDS, NONE, Fault, cut_power, flushed
@@ -19,6 +17,8 @@ from tests.faults.faults import ERRORS, KILL, KINDS, NONE, Fault, cut_power, flu
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
+
+    import pytest
 
     from tests.faults.days import Day
     from tests.faults.faults import Faulty, Run
@@ -121,7 +121,7 @@ def test_a_harvest_links_nothing(days: Sequence[Day]) -> None:
 
 
 def assert_told(run: Run, fault: Fault) -> None:
-    """One line that says what was kept and what to do next; none where the harvest is complete all the same."""
+    """One line that says what was kept and what to do; none where the harvest is complete all the same."""
     lines = run.said.splitlines()
     if run.status == 0:
         assert not lines, (str(fault), run)
@@ -141,7 +141,7 @@ def assert_completes(day: Day, project: Project, with_faults: Faulty, fault: Fau
 
 
 def as_found(project: Project) -> Project:
-    """A copy, in which the database is as whoever opens it next finds it: tests look at it without writing."""
+    """A copy, whose database is as the next one to open it finds it: what is under test stays as it is."""
     copy = Project(project.folder.with_name("found"))
     shutil.rmtree(copy.folder, ignore_errors=True)
     shutil.copytree(project.folder, copy.folder)

@@ -20,7 +20,7 @@ TEST_PROCESSES ?= 3
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint pythons bench image-check image-constraints clean debian-packages
+.PHONY: help demo test torture lint pythons bench image-check image-constraints clean debian-packages
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,6 +36,9 @@ lint: $(VENV)/development ## style, types and import contracts only
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+
+torture: debian-packages $(VENV)/development ## kill harvests a thousand times, and compare what they leave; options in ARGS
+	nice $(BIN)/python -m tests.torture $(ARGS)
 
 pythons: $(VENV)/development ## prepare the other Pythons of this computer for the tests, or look for wheels for them
 	$(BIN)/python tools/pythons.py

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from tests.end_to_end.forking import ROOT, ForkedProcess
@@ -13,7 +14,6 @@ from tests.end_to_end.forking import ROOT, ForkedProcess
 if TYPE_CHECKING:
     import signal
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
 
 class Process(Protocol):
@@ -50,3 +50,33 @@ def start(
             stdout=file,
             stderr=subprocess.STDOUT,
         )
+
+
+def with_clock(hours: int, told: Path | None = None) -> list[str]:
+    """The words that run a program for which it is so much later. What measures time that passes is left
+    alone, as it knows no hours: a computer's clock that is wrong does not go wrong.
+
+    The file `told` lets the clock step while the program runs: write `step_in_words` into it.
+
+    The program itself must be the first for which it is later: libfaketime removes its files only there.
+    """
+    found = list(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
+    if not found:
+        raise RuntimeError("no clock can be wrong here; on Debian: apt-get install libfaketime")
+    clock = {
+        "LD_PRELOAD": str(found[0]),
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        # For another C library than ours, where it lets Python's threads wait for seconds.
+        "FAKETIME_FORCE_MONOTONIC_FIX": "0",
+    }
+    if told is None:
+        clock["FAKETIME"] = step_in_words(hours)
+    else:
+        told.write_text(step_in_words(hours), encoding="utf-8")
+        clock |= {"FAKETIME_TIMESTAMP_FILE": str(told), "FAKETIME_NO_CACHE": "1"}
+    return ["env", *(f"{name}={value}" for name, value in clock.items())]
+
+
+def step_in_words(hours: int) -> str:
+    """So much later than it is, as libfaketime reads it."""
+    return f"{hours * 3600:+}s"

@@ -5,16 +5,17 @@ from __future__ import annotations
 import re
 from collections import Counter
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tests.end_to_end.gaps import assert_none_too_early, gaps_between, given_starts
 from tests.fleet.gate import Gate, tiles_only
+from tests.fleet.processes import with_clock
 from tests.fleet.records import assert_harvested
 from tests.fleet.workers import MAP
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from tests.end_to_end.rendering import Rendering
     from tests.fleet.workers import Fleet, Worker
@@ -25,25 +26,6 @@ LEASE: Final = 2
 """Seconds."""
 RATE: Final = 60
 """Requests per second."""
-
-
-def with_clock(hours: int) -> list[str]:
-    """The words that run a program for which it is so much later. What measures time that passes is left
-    alone, as it knows no hours: a computer's clock that is wrong does not go wrong.
-
-    The program itself must be the first for which it is later: libfaketime removes its files only there.
-    """
-    found = list(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
-    if not found:
-        raise RuntimeError("no clock can be wrong here; on Debian: apt-get install libfaketime")
-    clock = {
-        "LD_PRELOAD": str(found[0]),
-        "FAKETIME": f"{hours * 3600:+}s",
-        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-        # For another C library than ours, where it lets Python's threads wait for seconds.
-        "FAKETIME_FORCE_MONOTONIC_FIX": "0",
-    }
-    return ["env", *(f"{name}={value}" for name, value in clock.items())]
 
 
 def first_words(worker: Worker) -> datetime:

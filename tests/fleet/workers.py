@@ -87,9 +87,10 @@ class Worker:
 class Fleet:
     """A user's project whose workers share a queue in Redis. To be used as a context."""
 
-    def __init__(self, folder: Path, redis_url: str, database_url: str | None = None) -> None:
-        """Without `database_url` the history is a file, which workers of one machine may share."""
-        folder.mkdir()
+    def __init__(self, folder: Path, redis_url: str | None, database_url: str | None = None) -> None:
+        """Without `redis_url` the queue is a file, which has one worker at a time. Without `database_url` the
+        history is a file, which workers of one machine may share."""
+        folder.mkdir(exist_ok=True)
         self.project = Project(folder)
         self.redis_url = redis_url
         self.database_url = database_url or f"sqlite:///{self.project.database}"
@@ -127,7 +128,7 @@ class Fleet:
         log = self.project.folder / f"worker-{len(self.workers) + 1}.log"
         options = [part for name, value in self.settings.items() for part in ("-s", f"{name}={value}")]
         words = [*command, *([] if day is None else ["-a", f"day={day}"]), *options, *arguments]
-        places = {"REDIS_URL": self.redis_url, "DATABASE_URL": self.database_url}
+        places = {"REDIS_URL": self.redis_url or "", "DATABASE_URL": self.database_url}
         full = self.project.environment | places | dict(environment or {})
         process = start(through, words, full, log) if through is not None else fork(words, full, log)
         worker = Worker(process, log)
@@ -165,9 +166,9 @@ class Fleet:
         """Over the workers that ended by themselves."""
         return sum(worker.stats.get(stat, 0) for worker in self.workers if worker.status == 0)
 
-    def counts(self) -> Counts:
-        """What is in the queue."""
-        return self._look(lambda queue: queue.counts(time.time()))
+    def counts(self, name: str = MAP) -> Counts:
+        """What is in the queue of a map."""
+        return self._look(lambda queue: queue.counts(time.time()), name)
 
     def known(self) -> Sequence[Known]:
         """The workers that the queue knows to be alive, the oldest first."""
@@ -176,11 +177,11 @@ class Fleet:
     def leased_by(self, worker: Worker) -> int:
         return sum(known.leased for known in self.known() if known.pid == worker.process.pid)
 
-    def _look(self, ask: Callable[[RedisQueue], Awaitable[Any]]) -> Any:
+    def _look(self, ask: Callable[[RedisQueue], Awaitable[Any]], name: str = MAP) -> Any:
         async def look() -> Any:
             queue = RedisQueue(
                 {"url": self.redis_url},
-                MAP,
+                name,
                 max_attempts=5,
                 lease_seconds=300.0,
                 minus_share=0,

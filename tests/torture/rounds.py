@@ -1,0 +1,356 @@
+"""One round: a harvest is disturbed as a seed draws it, and what it leaves is compared."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import time
+from collections import Counter
+from contextlib import closing, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tests.crash.soundness import assert_sound
+from tests.end_to_end.project import answered
+from tests.fleet.processes import step_in_words, with_clock
+from tests.fleet.workers import await_until
+from tests.torture.stages import DAY, DAY_AFTER, misnamed
+from tests.torture.whole_history import differences
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+    from random import Random
+
+    from tests.fleet.workers import Worker
+    from tests.torture.stages import Left, Undisturbed, Workplace
+
+LEASE: Final = 3
+"""Seconds: so long is lost what a killed worker of a fleet had."""
+PATIENCE: Final = 240.0
+"""Seconds until a harvest that is not disturbed any more must have ended."""
+WORKERS: Final = 3
+_DISK: Final = 256 << 20
+"""Bytes of the disk that gets full."""
+_HOURS: Final = 30
+"""A clock steps by at most so many hours."""
+
+MAY_DIFFER: Final = frozenset(
+    {
+        "validators.etag",
+        "validators.last_modified",
+        "validators.harvest",
+        "validators.whole",
+        "validators.skipped",
+        "validators: missing",
+        "harvests.requests",
+        "harvests.received_bytes",
+        "harvests.stored_bytes",
+    }
+)
+"""docs/reliability.md says why it harms nothing."""
+MAY_DIFFER_BY_AUDIT: Final = frozenset({"tiles.harvest", "tiles.outcome", "harvest_counts.tiles"})
+"""What an audit asks is drawn for each harvest."""
+
+
+class DifferenceError(AssertionError):
+    """What was found wrong, in some lines."""
+
+
+class Moment(NamedTuple):
+    """When a disturbance comes: so many lines later in the log of the site, or of the worker itself."""
+
+    lines: int
+    is_own: bool
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What was done in a round, and what came of it."""
+
+    done: Counter[str] = field(default_factory=Counter)
+    """Disturbances by their names."""
+    different: Counter[str] = field(default_factory=Counter)
+    """Rows by the column in which they may differ, and do."""
+    asked: int = 0
+    """Requests that the site has answered."""
+    counted: int = 0
+    """Those that the history tells of."""
+    undisturbed: int = 0
+    after: int = 0
+    """Requests of the day after."""
+    undisturbed_after: int = 0
+
+    @property
+    def in_words(self) -> str:
+        done = ", ".join(f"{count} {what}" for what, count in sorted(self.done.items()))
+        return (
+            f"{done or 'nothing came in time'}; asked {self.asked} instead of {self.undisturbed}, counted"
+            f" {self.counted}; the day after {self.after} instead of {self.undisturbed_after};"
+            f" {dict(+self.different) or 'equal'}"
+        )
+
+
+class Round:
+    """Draws everything from `random`, in an order that does not depend on what the processes do."""
+
+    def __init__(self, workplace: Workplace, undisturbed: Undisturbed, random: Random) -> None:
+        self._workplace = workplace
+        self._server = workplace.server
+        self._undisturbed = undisturbed
+        self._random = random
+        self._is_fleet = workplace.redis is not None
+        self.outcome = Outcome()
+        self._clock: Path | None = None
+
+    def run(self) -> Outcome:
+        """Raises DifferenceError."""
+        random, place = self._random, self._workplace
+        has_disk = random.random() < 0.15
+        with self._disk() if has_disk else nullcontext():
+            place.open(self._undisturbed.before)
+            place.fleet.settings |= {"LOG_LEVEL": "INFO", "RETRY_PAUSE": 0.02}
+            if self._is_fleet:
+                place.fleet.settings["LEASE_SECONDS"] = LEASE
+            self._server.clear_log()
+            (self._disturb_fleet if self._is_fleet else self._disturb_one)(has_disk=has_disk)
+            self._compare()
+        return self.outcome
+
+    # One process
+
+    def _disturb_one(self, *, has_disk: bool) -> None:
+        disturbances = ["kill"] * self._random.randint(2, 12)
+        if has_disk:
+            disturbances.insert(self._random.randrange(len(disturbances)), "full disk")
+        if self._random.random() < 0.1:
+            disturbances.insert(self._random.randrange(len(disturbances)), "stepped clock")
+        moments = [self._draw(len(disturbances)) for _ in disturbances]
+        hours = [self._random.randint(-_HOURS, _HOURS) for _ in disturbances]
+        for what, moment, of_clock in zip(disturbances, moments, hours, strict=True):
+            is_stepped = what == "stepped clock"
+            worker = self._start_with_clock(of_clock) if is_stepped else self._workplace.start(DAY)
+            if not self._await(moment, [worker]):
+                break
+            if what == "full disk":
+                self._fill_disk([worker])
+            if is_stepped:
+                self._step_clock(-of_clock)
+                self._await(Moment(moment.lines, is_own=False), [worker])
+            if not worker.has_ended:
+                self._kill(worker)
+            assert_sound(self._workplace.fleet.project)
+        self._end()
+
+    # A fleet
+
+    def _disturb_fleet(self, *, has_disk: bool) -> None:
+        random = self._random
+        kinds = {"kill": 76, "kill of all": 3, "stop": 7, "Redis": 5, "PostgreSQL": 6, "stepped clock": 3}
+        number = random.randint(4, 14)
+        disturbances = random.choices(list(kinds), list(kinds.values()), k=number)
+        if has_disk:
+            disturbances.insert(random.randrange(number), "full disk")
+        moments = [self._draw(len(disturbances)) for _ in disturbances]
+        picks = [(random.randrange(WORKERS), random.randint(-_HOURS, _HOURS)) for _ in disturbances]
+        workers = [self._workplace.start(DAY) for _ in range(WORKERS)]
+        for what, moment, (which, hours) in zip(disturbances, moments, picks, strict=True):
+            if not self._await(moment, workers):
+                break
+            self._disturb_workers(what, workers, which, hours)
+        self._workplace.fleet.await_ends(*workers, patience=PATIENCE)
+        self._end()
+
+    def _disturb_workers(self, what: str, workers: list[Worker], which: int, hours: int) -> None:
+        place = self._workplace
+        assert place.redis is not None
+        assert place.postgresql is not None
+        if what == "stop":
+            workers[which].freeze()
+            # The time of the leases must pass.
+            time.sleep(LEASE + 1)
+            workers[which].wake()
+            self.outcome.done[what] += 1
+        elif what == "Redis":
+            place.redis.kill()
+            self.outcome.done[what] += 1
+            place.redis.start()
+        elif what == "PostgreSQL":
+            place.postgresql.kill()
+            self.outcome.done[what] += 1
+            # One that begins while it is away.
+            self._replace(workers, which)
+            place.postgresql.start()
+        elif what == "full disk":
+            self._fill_disk(workers)
+            workers[:] = [place.start(DAY) for _ in workers]
+        elif what == "stepped clock":
+            self._kill(workers[which])
+            workers[which] = self._start_with_clock(hours)
+            self._await(Moment(20, is_own=False), workers)
+            self._step_clock(-hours)
+        elif what == "kill of all":
+            for worker in workers:
+                self._kill(worker)
+            workers[:] = [place.start(DAY) for _ in workers]
+        else:
+            self._replace(workers, which)
+
+    def _replace(self, workers: list[Worker], which: int) -> None:
+        """Kills one, and lets another one take its place."""
+        self._kill(workers[which])
+        workers[which] = self._workplace.start(DAY)
+
+    # What is done to them
+
+    def _draw(self, disturbances: int) -> Moment:
+        """A moment as likely at the beginning of a run, in few requests, as in the middle of many."""
+        most = max(2, 2 * self._undisturbed.found.requests // (disturbances + 1))
+        kind, few, many = self._random.random(), self._random.randint(1, 12), self._random.randint(1, most)
+        return Moment(few if kind < 0.4 else many, is_own=kind < 0.2)
+
+    def _await(self, moment: Moment, workers: list[Worker]) -> bool:
+        """Returns True at the moment; False where all have ended before."""
+        so_far, last = answered(self._server), workers[-1]
+
+        def comes() -> bool:
+            if moment.is_own:
+                return last.log.count("\n") >= moment.lines or last.has_ended
+            return answered(self._server) >= so_far + moment.lines
+
+        def comes_or_never() -> bool:
+            return comes() or all(worker.has_ended for worker in workers)
+
+        try:
+            await_until(comes_or_never, PATIENCE)
+        except TimeoutError:
+            raise DifferenceError(
+                f"nothing happens any more: {[worker.log[-2000:] for worker in workers]}"
+            ) from None
+        return not all(worker.has_ended for worker in workers)
+
+    def _kill(self, worker: Worker) -> None:
+        worker.wake()
+        worker.kill()
+        self.outcome.done["kill"] += worker.status == -9
+        self._look_at(worker)
+
+    @contextmanager
+    def _disk(self) -> Iterator[None]:
+        """The data lie on a small disk of their own."""
+        data = self._workplace.folder / "data"
+        data.mkdir(parents=True)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={_DISK}", "tmpfs", data], check=True)
+        try:
+            yield
+        finally:
+            self._workplace.fleet.__exit__()
+            subprocess.run(["umount", "--lazy", data], check=True)
+
+    def _fill_disk(self, workers: list[Worker]) -> None:
+        """Nothing is left on it until all of them have ended, and one that finds it full."""
+        ballast = self._workplace.folder / "data" / "ballast"
+        size = _DISK
+        with ballast.open("wb", buffering=0) as file:
+            while size > 512:
+                try:
+                    file.write(bytes(size))
+                except OSError:
+                    size //= 2
+                    continue
+                size = min(size, _free(ballast))
+        self.outcome.done["full disk"] += 1
+        late = self._workplace.start(DAY)
+        self._workplace.fleet.await_ends(*workers, late, patience=PATIENCE)
+        ballast.unlink()
+        for worker in (*workers, late):
+            self._look_at(worker)
+
+    def _start_with_clock(self, hours: int) -> Worker:
+        self._clock = self._workplace.folder / "clock"
+        return self._workplace.start(DAY, through=with_clock(hours, self._clock))
+
+    def _step_clock(self, hours: int) -> None:
+        assert self._clock is not None
+        self._clock.write_text(step_in_words(hours), encoding="utf-8")
+        self.outcome.done["stepped clock"] += 1
+
+    def _end(self) -> None:
+        """Lets the harvest get to its end, where it did not."""
+        for worker in self._workplace.fleet.workers:
+            self._look_at(worker)
+        last = self._workplace.start(DAY)
+        self._workplace.fleet.await_ends(last, patience=PATIENCE)
+        self._look_at(last)
+        if last.status != 0:
+            raise DifferenceError(f"the last run ended with {last.status}: {last.log[-3000:]}")
+
+    def _look_at(self, worker: Worker) -> None:
+        if "Traceback" in worker.log:
+            raise DifferenceError(f"a traceback: {worker.log[worker.log.index('Traceback') - 500 :][:4000]}")
+
+    # What is left
+
+    def _compare(self) -> None:
+        place, expected = self._workplace, self._undisturbed
+        lines = list(self._server.log())
+        found = place.left(lines)
+        wrong = self._wrong(found, expected.found)
+        self._server.clear_log()
+        place.harvest(DAY_AFTER)
+        after = place.left(list(self._server.log()))
+        ours, theirs = ({"versions": left.history["versions"]} for left in (after, expected.after))
+        wrong += [
+            f"on the day after, {one.place}: {one.rows} rows, as {one.example}"
+            for one in differences(ours, theirs)
+        ]
+        outcome = self.outcome
+        outcome.asked, outcome.counted = found.requests, _sum_of(found, "requests")
+        outcome.undisturbed = expected.found.requests
+        outcome.after, outcome.undisturbed_after = after.requests, expected.after.requests
+        if wrong:
+            raise DifferenceError("\n".join(wrong))
+
+    def _wrong(self, found: Left, expected: Left) -> list[str]:
+        is_audited = "audit" in self._workplace.stage.name
+        allowed = MAY_DIFFER | (MAY_DIFFER_BY_AUDIT if is_audited else frozenset())
+        wrong = []
+        for one in differences(found.history, expected.history):
+            if one.place in allowed:
+                self.outcome.different[one.place] += one.rows
+            else:
+                wrong.append(f"{one.place}: {one.rows} rows, as {one.example}")
+        for column, least in (("requests", found.requests), ("received_bytes", found.received_bytes)):
+            self.outcome.different[f"harvests.{column}"] += max(0, least - _sum_of(found, column))
+        less = _sum_of(expected, "stored_bytes") - _sum_of(found, "stored_bytes")
+        self.outcome.different["harvests.stored_bytes"] += less
+        if found.images != expected.images:
+            wrong.append(f"images: {sorted(found.images.items() ^ expected.images.items())[:5]}")
+        wrong += [f"image {name} is not what it says" for name in misnamed(found.images)]
+        wrong += [f"queue of {name}: {left}" for name, left in self._queues() if left != (0, 0)]
+        return wrong
+
+    def _queues(self) -> Iterator[tuple[str, tuple[int, int]]]:
+        """Of each map the requests that are left, and those that were given up."""
+        for name, _ in self._workplace.stage.maps:
+            if self._is_fleet:
+                counts = self._workplace.fleet.counts(name)
+                yield name, (counts.left + counts.dead, counts.failed)
+            else:
+                file = self._workplace.fleet.project.data / "queues" / f"{name}.sqlite"
+                with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as connection:
+                    left, failed = (
+                        connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+                        for table in ("requests", "failures")
+                    )
+                yield name, (left, failed)
+
+
+def _sum_of(left: Left, column: str) -> int:
+    return sum(int(row[column]) for row in left.history["harvests"].values() if row["segment"] == DAY)
+
+
+def _free(file: Path) -> int:
+    found = os.statvfs(file)
+    return found.f_bavail * found.f_bsize

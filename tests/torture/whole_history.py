@@ -1,0 +1,92 @@
+"""All rows of a history, by names instead of numbers, and in what two histories differ."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from sqlalchemy import create_engine, select
+
+from tileharvest.history.schema import TILE, metadata
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sqlalchemy import Table
+
+_NAMED_BY: Final = {
+    "maps": ("name",),
+    "layers": ("map", "name"),
+    "harvests": ("map", "segment"),
+    "versions": (*TILE, "day"),
+}
+"""The columns that name a row of tables with numbers. A stage has one harvest of a map and segment."""
+
+OF_A_RUN: Final = {
+    "harvests": {"started", "ended", "requests", "received_bytes", "stored_bytes", "spared_bytes", "seconds"},
+}
+"""Columns that tell how a harvest went, and not what it found. Of two undisturbed ones they differ, too; what
+of them must hold is looked at by itself."""
+_OF_A_RUN_AS_A_WHOLE: Final = {"spending", "batches"}
+
+Rows = dict[tuple[Any, ...], dict[str, Any]]
+"""By what names them."""
+
+
+class Difference(NamedTuple):
+    """In one column, or in whole rows, which then are more or fewer."""
+
+    place: str
+    """Such as `tiles.outcome`, or `versions: missing`."""
+    rows: int
+    example: str
+
+
+def whole_history(url: str) -> dict[str, Rows]:
+    """Every row, by table. A number that stands for another row is replaced by what names that one."""
+    engine = create_engine(url)
+    try:
+        with engine.connect() as connection:
+            found: dict[str, Rows] = {}
+            names: dict[str, dict[int, tuple[Any, ...]]] = {}
+            for table in metadata.sorted_tables:
+                rows = [dict(row) for row in connection.execute(select(table)).mappings()]
+                keys = _NAMED_BY.get(table.name, tuple(column.name for column in table.primary_key))
+                for row in rows:
+                    _name(table, row, names)
+                if table.name in _NAMED_BY:
+                    names[table.name] = {row.pop("id"): tuple(row[key] for key in keys) for row in rows}
+                found[table.name] = {tuple(row[key] for key in keys): row for row in rows}
+            return found
+    finally:
+        engine.dispose()
+
+
+def differences(found: Mapping[str, Rows], expected: Mapping[str, Rows]) -> list[Difference]:
+    """Between two histories, but for what tells of their runs."""
+    different: dict[str, list[str]] = {}
+
+    def note(place: str, what: object) -> None:
+        different.setdefault(place, []).append(str(what))
+
+    for table in sorted(expected.keys() - _OF_A_RUN_AS_A_WHOLE):
+        ours, theirs = found[table], expected[table]
+        for key in theirs.keys() - ours.keys():
+            note(f"{table}: missing", theirs[key])
+        for key in ours.keys() - theirs.keys():
+            note(f"{table}: too much", ours[key])
+        for key in ours.keys() & theirs.keys():
+            for column in theirs[key].keys() - OF_A_RUN.get(table, set()):
+                if ours[key][column] != theirs[key][column]:
+                    note(
+                        f"{table}.{column}",
+                        f"{key}: {ours[key][column]!r} instead of {theirs[key][column]!r}",
+                    )
+    return [Difference(place, len(rows), min(rows)) for place, rows in sorted(different.items())]
+
+
+def _name(table: Table, row: dict[str, Any], names: Mapping[str, Mapping[int, tuple[Any, ...]]]) -> None:
+    for column in table.c:
+        for key in column.foreign_keys:
+            of = key.column.table.name
+            if of in names and row[column.name] is not None:
+                row[column.name] = names[of][row[column.name]]

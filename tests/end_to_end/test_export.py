@@ -132,6 +132,7 @@ WITH_IMAGES: Final = {
     "restore": ("map", "--day", SMALL_DAY),
     "publish": ("map", "--days", SMALL_DAY),
     "archive": ("map.pmtiles", "--day", SMALL_DAY),
+    "film": ("map.webp", "--size", "1920x1200", "--zoom", "-3", "--to", SMALL_DAY),
 }
 """Commands that read images of zoom -3, with their arguments behind the map's name; the target has a name of
 its own."""
@@ -174,11 +175,36 @@ def held_at_an_image(project: Project, arguments: list[str]) -> Iterator[tuple[F
 def test_a_signal_ends_it_in_one_line_and_leaves_nothing(
     project: Project, harvested_map: Rendering, tmp_path: Path, command: str
 ) -> None:
-    folder = tmp_path / "made"
+    leaves_nothing(project, tmp_path, command, signal.SIGTERM)
+
+
+def test_an_interrupt_from_the_keyboard_ends_a_film_in_one_line(
+    project: Project, harvested_map: Rendering, tmp_path: Path
+) -> None:
+    leaves_nothing(project, tmp_path, "film", signal.SIGINT)
+
+
+def test_a_film_that_is_stopped_leaves_the_one_from_before(
+    project: Project, harvested_map: Rendering, tmp_path: Path
+) -> None:
+    path = tmp_path / "map.mp4"
+    path.write_bytes(b"before")
+    with held_at_an_image(project, ["film", SMALL, str(path), *WITH_IMAGES["film"][1:]]) as (process, go_on):
+        process.send_signal(signal.SIGTERM)
+        go_on()
+        _, told = process.communicate(timeout=60)
+    assert told.splitlines()[-1].startswith("error: stopped: nothing was made")
+    assert path.read_bytes() == b"before"
+    assert [one.name for one in tmp_path.iterdir() if "map.mp4" in one.name] == ["map.mp4"]
+
+
+def leaves_nothing(project: Project, beside: Path, command: str, number: int) -> None:
+    """Stops the command while it waits for an image, by this signal."""
+    folder = beside / "made"
     folder.mkdir()
     with held_at_an_image(project, arguments_of(command, folder)) as (process, go_on):
         assert any(folder.iterdir())
-        process.send_signal(signal.SIGTERM)
+        process.send_signal(number)
         go_on()
         _, told = process.communicate(timeout=60)
         assert process.wait() == 1
@@ -190,6 +216,17 @@ def test_a_signal_ends_it_in_one_line_and_leaves_nothing(
     else:
         assert end == "error: stopped: nothing was made, and what was there before is as it was"
         assert not any(folder.iterdir())
+
+
+def test_no_list_is_made_beside_a_picture_that_cannot_be(
+    project: Project, harvested_map: Rendering, tmp_path: Path
+) -> None:
+    listed, shown = tmp_path / "diff.json", tmp_path / "diff.webp"
+    arguments = ("diff", SMALL, SMALL_DAY, SMALL_DAY, str(listed), str(shown), "--zoom", "0")
+    done = project.scrapy(*arguments, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "WEBP is packed as a whole" in done.stderr.splitlines()[-1]
+    assert not listed.exists()
 
 
 def test_a_killed_publish_leaves_the_page_from_before(

@@ -14,7 +14,7 @@ from tileharvest.commands.export_command import (
     progress,
     stopped,
 )
-from tileharvest.commands.terminal import say, write_json, write_line
+from tileharvest.commands.terminal import say, stopped_by_signals, write_json, write_line
 from tileharvest.errors import ExitStatus
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.store.settings import open_store_for_reading
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from tileharvest.export.excerpt import Excerpt
+    from tileharvest.export.mosaic import Sheet
+    from tileharvest.export.picture_file import Watch
     from tileharvest.pictures.changed_tiles import Change
 
 
@@ -51,10 +53,12 @@ class Command(ExportCommand, ScrapyCommand):
 
         name, opts.first, opts.last, *names = args
         paths = [Path(one) for one in names]
-        for path in paths:
-            if path.suffix.lower() not in LISTS:
-                form_of(path)
+        pictures = [path for path in paths if path.suffix.lower() not in LISTS]
+        for path in pictures:
+            form_of(path)
         with self.excerpt(settings, name, opts) as excerpt:
+            # All pictures are known to be possible before the first file is made.
+            drawn = {path: picture_of(excerpt, path, opts) for path in pictures}
             counts = Differences(excerpt).count()
             told: dict[str, Any] = {
                 "map": name,
@@ -66,10 +70,13 @@ class Command(ExportCommand, ScrapyCommand):
             }
             lines = [_in_words(excerpt, counts)]
             for place, path in enumerate(paths):
-                if path.suffix.lower() in LISTS:
-                    file: dict[str, Any] = {"file": str(path), "bytes": write_list(excerpt, path)}
+                said = _stopped_at(path, paths[:place])
+                if path in drawn:
+                    with progress(settings, name, as_json=opts.json, said=said) as watch:
+                        file = self._picture(settings, path, drawn[path], watch)
                 else:
-                    file = self._picture(settings, excerpt, path, paths[:place], opts)
+                    with stopped_by_signals(said):
+                        file = {"file": str(path), "bytes": write_list(excerpt, path)}
                 told["files"].append(file)
                 lines.append(f"{path}: {bytes_in_words(file['bytes'])}")
         if opts.json:
@@ -81,24 +88,26 @@ class Command(ExportCommand, ScrapyCommand):
     def _picture(
         self,
         settings: BaseSettings,
-        excerpt: Excerpt,
         path: Path,
-        made: Sequence[Path],
-        opts: argparse.Namespace,
+        drawn: tuple[Sheet, tuple[int, int, int] | None],
+        watch: Watch,
     ) -> dict[str, Any]:
-        """Writes a picture, after files that were `made` before. Returns what programs are told of it."""
+        """Writes a picture. Returns what programs are told of it."""
         from tileharvest.export.difference import write_difference  # noqa: PLC0415
 
-        sheet, background = picture_of(excerpt, path, opts)
-        what = f"{', '.join(map(str, made))} was made, {path} was not" if made else "nothing was made"
-        with progress(settings, excerpt.map.name, as_json=opts.json, said=stopped(what)) as watch:
-            store = open_store_for_reading(settings)
-            written, damaged = write_difference(sheet, path, store, watch, background)
+        sheet, background = drawn
+        store = open_store_for_reading(settings)
+        written, damaged = write_difference(sheet, path, store, watch, background)
         if damaged:
             self.exitcode = ExitStatus.FAILED_TILES
             say(damaged_in_words(damaged))
         size = {"width": sheet.box.width, "height": sheet.box.height, "zoom": sheet.zoom}
         return {"file": str(path), "bytes": written, **size, "damaged": damaged}
+
+
+def _stopped_at(path: Path, made: Sequence[Path]) -> str:
+    """Returns what is said where a signal ends it at this file, after others that were `made`."""
+    return stopped(f"{', '.join(map(str, made))} was made, {path} was not" if made else "nothing was made")
 
 
 def _in_words(excerpt: Excerpt, counts: Counter[Change]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 import re
@@ -11,7 +10,7 @@ from array import array
 from bisect import bisect_left
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -25,6 +24,7 @@ from tileharvest.export.published_lists import (
     list_named,
 )
 from tileharvest.export.published_page import index_page, published_files
+from tileharvest.export.target import writing_to
 from tileharvest.history.recorded_versions import versions_weight
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.pictures.pixels import UNREADABLE, picture_of
@@ -45,6 +45,7 @@ MARK: Final = "tileharvest.json"
 INDEX: Final = "index.html"
 NO_JEKYLL: Final = ".nojekyll"
 """Tells GitHub Pages to send the files as they are."""
+_NOT_PUBLISHED: Final = "was not published, and what was there before works as it did"
 _AT_ONCE: Final = 4
 """Threads that read and write images."""
 _MOST_REMEMBERED: Final = 200_000
@@ -105,7 +106,7 @@ class Published:
 
     def as_plain(self) -> dict[str, Any]:
         """Returns what programs are told."""
-        return msgspec.to_builtins(self)  # type: ignore[no-any-return]
+        return asdict(self)
 
 
 def _weight(excerpt: Excerpt, zooms: Sequence[int]) -> tuple[int, int]:
@@ -160,7 +161,7 @@ class PublishedFolder:
 
     def publish(self, scope: Scope, watch: Watch) -> Published:
         """Raises TileHarvestError, whose message says what of it is there."""
-        with self._writing(), self._taken(scope.first.map.name):
+        with writing_to(self._folder, _NOT_PUBLISHED), self._taken(scope.first.map.name):
             files = published_files()
             watch.expects(sum(leaf_count(excerpt, zooms) for excerpt, zooms in scope.layers))
             with ThreadPoolExecutor(_AT_ONCE, "publish") as pool:
@@ -354,19 +355,6 @@ class PublishedFolder:
             if _PAGE.fullmatch(path.name) and path.name != page:
                 shutil.rmtree(path)
                 self.published.removed += 1
-
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
-                why = "the disk is full: free space, and publish again, which goes on from here"
-            else:
-                why = f"{error.strerror or error}: name a folder that can be written"
-            raise TileHarvestError(
-                f"{self._folder} was not published, and what was there before works as it did: {why}"
-            ) from error
 
 
 @contextmanager

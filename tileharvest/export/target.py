@@ -6,7 +6,7 @@ import errno
 import os
 from contextlib import contextmanager, suppress
 from secrets import token_hex
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tileharvest.errors import TileHarvestError
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
     from typing import BinaryIO
+
+_NOT_MADE: Final = "was not made, and nothing of it was left"
 
 
 @contextmanager
@@ -38,8 +40,9 @@ def made_whole(target: Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def writing_to(target: Path) -> Iterator[None]:
-    """Makes TileHarvestError of what the system says of writing there, in one line."""
+def writing_to(target: Path, kept: str = _NOT_MADE) -> Iterator[None]:
+    """Makes TileHarvestError of what the system says of writing there, in one line, which tells what was
+    `kept`."""
     try:
         yield
     except OSError as error:
@@ -47,4 +50,4 @@ def writing_to(target: Path) -> Iterator[None]:
             why = "the disk is full: free space, or write it elsewhere"
         else:
             why = f"{error.strerror or error}: name a folder that is there and can be written"
-        raise TileHarvestError(f"{target} was not made, and nothing of it was left: {why}") from error
+        raise TileHarvestError(f"{target} {kept}: {why}") from error

@@ -90,6 +90,26 @@ def test_an_image_that_was_there_is_not_new(opening: Callable[[], TileStore]) ->
     assert not opening().put(IMAGE, BODY)
 
 
+def test_many_images_are_put_at_once_and_only_the_new_ones_are_told(
+    opening: Callable[[], TileStore],
+) -> None:
+    bodies = [f"image {number}".encode() for number in range(40)]
+    images = {Image(sha1(body).hexdigest(), "png", len(body)): body for body in bodies}
+    opening().put(*next(iter(images.items())))
+    store = opening()
+    assert store.put_all(images) == set(list(images)[1:])
+    assert store.put_all(images) == set()
+    assert {image: opening().named(image.file_name) for image in images} == images
+
+
+def test_a_wrong_one_among_many_images_is_refused(checking: TileStore) -> None:
+    wrong = Image("0" * 40, "png", len(BODY))
+    with pytest.raises(ValueError, match="are not image"):
+        checking.put_all({IMAGE: BODY, wrong: BODY})
+    with pytest.raises(MissingImageError):
+        checking.named(wrong.file_name)
+
+
 @pytest.mark.parametrize("extension", ["jpg", "webp"])
 def test_the_same_bytes_under_another_extension_are_another_image(store: TileStore, extension: str) -> None:
     other = Image(IMAGE.sha1, extension, IMAGE.size)

@@ -6,6 +6,7 @@ the program's own code; only the kill is added, before or after a call.
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from pathlib import Path
@@ -23,9 +24,9 @@ from tileharvest.importers.repository import Repository
 from tileharvest.store.files import FileStore
 
 
-def _in_store(file: Path, *_: Any) -> bool:
+def _in_store(file: str, *_: Any) -> bool:
     """Files are renamed elsewhere too."""
-    return "tiles" in file.parts
+    return "tiles" in Path(file).parts
 
 
 def _in_writer(*_: Any, **__: Any) -> bool:
@@ -35,10 +36,10 @@ def _in_writer(*_: Any, **__: Any) -> bool:
 
 STEPS: Final = {
     "the harvest has begun": Step(harvest, "begin", before=False),
-    "bytes not written": Step(FileStore, "put", before=True),
-    "bytes flushed, without their name": Step(Path, "replace", before=True, is_meant=_in_store),
-    "bytes have their name, folder not flushed": Step(Path, "replace", before=False, is_meant=_in_store),
-    "bytes stored, row not written": Step(FileStore, "put", before=False),
+    "bytes not written": Step(FileStore, "put_all", before=True),
+    "bytes flushed, without their name": Step(os, "replace", before=True, is_meant=_in_store),
+    "bytes have their name, folder not flushed": Step(os, "replace", before=False, is_meant=_in_store),
+    "bytes stored, row not written": Step(FileStore, "put_all", before=False),
     "rows not written": Step(History, "write", before=True, is_meant=_in_writer),
     "rows written, not committed": Step(Recorder, "record", before=False),
     "rows committed, nobody told": Step(History, "write", before=False, is_meant=_in_writer),

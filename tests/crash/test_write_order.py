@@ -25,7 +25,7 @@ HOUR: Final = 3600
 NAMELESS: Final = "bytes flushed, without their name"
 ENDED: Final = "harvest ended, nobody told"
 
-PASSES: Final = {"put": 11, "replace": 11, "record": 1}
+PASSES: Final = {"put_all": 1, "replace": 11, "record": 1}
 """How many calls of a function are let pass, so that the kill comes in the middle; others are made once."""
 
 

@@ -2,17 +2,15 @@ from __future__ import annotations
 
 import os
 from hashlib import sha1
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tileharvest.errors import StoreError
+from tileharvest.store import files
 from tileharvest.store.files import LEFTOVER_AGE, FileStore
 from tileharvest.store.port import MissingImageError
 from tileharvest.tiles.versions import Image
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 BODY = b"\x89PNG sea"
 IMAGE = Image(sha1(BODY).hexdigest(), "png", len(BODY))
@@ -141,3 +139,69 @@ def test_a_rename_that_fails_leaves_no_temporary_file(root: Path) -> None:
     with pytest.raises(StoreError):
         store.put(IMAGE, BODY)
     assert list(store.path(IMAGE).parent.iterdir()) == [store.path(IMAGE)]
+
+
+class Disk:
+    """What a power cut would leave: bytes and names that were synced, and no others."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, is_synced_whole: bool) -> None:
+        self.synced: set[str] = set()
+        self.syncs = 0
+        """Of files and folders, each by itself."""
+        self.whole_syncs = 0
+        self._unsynced: dict[str, str] = {}
+        rename = os.replace
+
+        def renamed(temporary: str, place: str) -> None:
+            assert temporary in self.synced, "a name for bytes that are not on the disk"
+            rename(temporary, place)
+            self.synced.discard(place)
+            self._unsynced[place] = os.path.dirname(place)  # noqa: PTH120 - as text, as the store has it
+
+        def synced(place: str) -> None:
+            self.syncs += 1
+            self.synced |= {place} | {name for name, folder in self._unsynced.items() if folder == place}
+
+        def synced_whole(root: Path) -> None:
+            self.whole_syncs += 1
+            self.synced |= {str(file) for file in root.rglob("*")}
+
+        monkeypatch.setattr(os, "replace", renamed)
+        monkeypatch.setattr(files, "_sync", synced)
+        monkeypatch.setattr(files, "_sync_file_system", synced_whole)
+        monkeypatch.setattr(FileStore, "_is_synced_whole", is_synced_whole)
+
+
+@pytest.mark.parametrize("is_synced_whole", [True, False])
+@pytest.mark.parametrize("number", [1, 3, 40])
+def test_a_power_cut_finds_no_name_without_bytes_and_takes_nothing_that_was_put(
+    root: Path, monkeypatch: pytest.MonkeyPatch, number: int, *, is_synced_whole: bool
+) -> None:
+    disk = Disk(monkeypatch, is_synced_whole=is_synced_whole)
+    bodies = [f"image {each}".encode() for each in range(number)]
+    images = {Image(sha1(body).hexdigest(), "png", len(body)): body for body in bodies}
+    store = FileStore(root)
+    store.put_all(images)
+    assert {str(store.path(image)) for image in images} <= disk.synced
+    # Those that another program has put may have been renamed only.
+    disk.synced.clear()
+    again = FileStore(root)
+    again.put_all(images)
+    assert {str(store.path(image)) for image in images} <= disk.synced
+
+
+def test_many_images_are_synced_twice_together(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bodies = [f"image {each}".encode() for each in range(500)]
+    images = {Image(sha1(body).hexdigest(), "png", len(body)): body for body in bodies}
+    store = FileStore(root)
+    # All folders are there then.
+    store.put_all(images)
+    more = {Image(sha1(body).hexdigest(), "png", len(body)): body for body in (one * 2 for one in bodies)}
+    disk = Disk(monkeypatch, is_synced_whole=True)
+    store.put_all({image: body for image, body in more.items() if store.path(image).parent.exists()})
+    assert (disk.whole_syncs, disk.syncs) == (2, 0)
+
+
+def test_a_file_system_that_promises_nothing_is_not_synced_as_a_whole() -> None:
+    # /proc cannot be written, and is none of those that are known.
+    assert not FileStore(Path("/proc"), read_only=True)._is_synced_whole

@@ -2,6 +2,8 @@
 
 import hashlib
 import io
+import random
+import zlib
 
 import pytest
 from PIL import Image as Pillow
@@ -111,6 +113,44 @@ def test_image_of_absurd_dimensions_is_refused_without_decoding_it():
     body[16:24] = (60000).to_bytes(4, "big") * 2
     with pytest.raises(ValueError, match=r"the answer|the image"):
         identify(bytes(body))
+
+
+def is_whole_for_pillow(body: bytes) -> bool:
+    try:
+        with Pillow.open(io.BytesIO(body)) as image:
+            image.verify()
+    except (OSError, SyntaxError, ValueError):
+        return False
+    return True
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "I;16"])
+def test_a_png_with_changed_bytes_is_one_only_where_pillow_says_so(mode):
+    buffer = io.BytesIO()
+    Pillow.new(mode, (32, 32)).save(buffer, "PNG", **({"transparency": 0} if mode == "P" else {}))
+    body, dice = buffer.getvalue(), random.Random(mode)
+    assert identify(body).size == len(body)
+    for _ in range(200):
+        changed = bytearray(body)
+        changed[dice.randrange(len(body))] ^= 1 << dice.randrange(8)
+        try:
+            identify(bytes(changed))
+        except ValueError:
+            continue
+        assert is_whole_for_pillow(bytes(changed))
+
+
+@pytest.mark.parametrize("kind", [b"IHDR", b"PLTE", b"tRNS", b"tEXt", b"IDAT"])
+@pytest.mark.parametrize("place", [8, 33, -12])
+def test_a_png_with_one_more_chunk_is_an_image_where_pillow_says_so(kind, place):
+    body, inner = encoded("PNG"), kind + bytes(5)
+    chunk = (5).to_bytes(4, "big") + inner + zlib.crc32(inner).to_bytes(4, "big")
+    more = body[:place] + chunk + body[place:]
+    if is_whole_for_pillow(more):
+        assert identify(more).size == len(more)
+    else:
+        with pytest.raises(ValueError):  # noqa: PT011 - in whose words does not matter
+            identify(more)
 
 
 def test_real_tiles_are_images(shared_maps):

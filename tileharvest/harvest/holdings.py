@@ -14,7 +14,7 @@ from tileharvest.history.day_costs import spend
 from tileharvest.store.port import DryStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from contextlib import AbstractContextManager
     from datetime import date
 
@@ -127,29 +127,49 @@ class Holdings:
 class StoreWriter:
     """Puts the images of a harvest into its store, and adds those that were not there to the traffic.
 
-    Used from one event loop; what blocks is moved to threads.
+    What comes while others are stored is stored next, all together: a disk takes about as long for many as
+    for one, and nothing that is asked of the site waits for it. Used from one event loop.
     """
 
     def __init__(self, store: TileStore, traffic: Traffic) -> None:
         self._store = store
         self._traffic = traffic
-        self._under_way: dict[Image, asyncio.Task[None]] = {}
+        self._waiting: dict[Image, bytes] = {}
+        self._under_way: dict[Image, asyncio.Future[None]] = {}
+        """What waits, and what is being stored: an image that comes twice counts once."""
+        self._is_storing = False
 
     async def put(self, image: Image, body: bytes) -> None:
         """Puts the image into the store. When it returns, the image outlives kills and power cuts.
 
         Raises StoreError.
         """
-        task = self._under_way.get(image)
-        if task is None:
-            # One at a time: of two, both would find that the image is not there yet, and both count it.
-            task = self._under_way[image] = asyncio.create_task(self._put_and_count(image, body))
+        stored = self._under_way.get(image)
+        if stored is None:
+            stored = self._under_way[image] = asyncio.get_running_loop().create_future()
+            self._waiting[image] = body
+            if not self._is_storing:
+                self._store_waiting()
         # Whoever is cancelled must not take the image from the others who wait for the same one.
-        await asyncio.shield(task)
+        await asyncio.shield(stored)
 
-    async def _put_and_count(self, image: Image, body: bytes) -> None:
-        try:
-            if await asyncio.to_thread(self._store.put, image, body):
-                self._traffic.stored_bytes += image.size
-        finally:
-            del self._under_way[image]
+    def _store_waiting(self) -> None:
+        images, self._waiting = self._waiting, {}
+        self._is_storing = True
+        # A bare future, no task: at its end asyncio.run cancels tasks, and nobody would hear of the images.
+        job = asyncio.get_running_loop().run_in_executor(None, self._store.put_all, images)
+        job.add_done_callback(lambda job: self._told(images, job))
+
+    def _told(self, images: Mapping[Image, bytes], job: asyncio.Future[set[Image]]) -> None:
+        self._is_storing = False
+        failure = job.exception()
+        if failure is None:
+            self._traffic.stored_bytes += sum(image.size for image in job.result())
+        for image in images:
+            stored = self._under_way.pop(image)
+            if failure is None:
+                stored.set_result(None)
+            else:
+                stored.set_exception(failure)
+        if self._waiting:
+            self._store_waiting()

@@ -9,7 +9,7 @@ from tileharvest.errors import StoreError
 from tileharvest.tiles.versions import is_image_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from tileharvest.tiles.versions import Image
 
@@ -21,15 +21,23 @@ class MissingImageError(StoreError):
 class TileStore(Protocol):
     """Keeps images by their sha1. May be used by several threads and by several programs at once.
 
-    When `put` has returned, the image outlives SIGKILL and power loss. When it raised or never returned, the
-    store holds the whole image or nothing of it under its name, and the image may be put again. So a history
-    that is written after `put` never points at bytes that do not exist. Nothing is ever deleted.
+    When `put` or `put_all` has returned, the images outlive SIGKILL and power loss. When it raised or never
+    returned, the store holds each image whole or nothing of it under its name, and it may be put again. So a
+    history that is written afterwards never points at bytes that do not exist. Nothing is ever deleted.
     """
 
     def put(self, image: Image, body: bytes) -> bool:
         """Keeps the bytes. Returns True if they were not there before.
 
         Raises ValueError when the bytes are not the image's, and StoreError when they cannot be kept.
+        """
+        ...
+
+    def put_all(self, images: Mapping[Image, bytes]) -> set[Image]:
+        """Keeps the bytes of each. Returns those that were not there before. Raises as `put` does.
+
+        Costs less for each than to put them one by one, as what waits for the disk, or for a service, waits
+        for all of them at once.
         """
         ...
 
@@ -83,8 +91,12 @@ class DryStore:
     """
 
     def put(self, image: Image, body: bytes) -> bool:
-        expect_bytes_of(image, body)
-        return True
+        return bool(self.put_all({image: body}))
+
+    def put_all(self, images: Mapping[Image, bytes]) -> set[Image]:
+        for image, body in images.items():
+            expect_bytes_of(image, body)
+        return set(images)
 
     def named(self, name: str) -> NoReturn:
         expect_image_name(name)

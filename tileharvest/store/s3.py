@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -32,7 +33,7 @@ from tileharvest.store.s3_errors import Refusal
 from tileharvest.tiles.versions import is_image_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Literal
 
     from obstore.store import ClientConfig, S3Config
@@ -77,6 +78,9 @@ first one is answered late."""
 PAUSES: Final = (0.25, 1.0, 4.0, 10.0)
 """Seconds before the second attempt, the third, ... Chance makes each of them up to half as long, so that
 many threads which were told to slow down do not come back together."""
+
+_PUTS_AT_ONCE: Final = 8
+"""Images of a batch that are put side by side: each waits for the service's answer."""
 
 _LAST_ATTEMPT: Final = 30.0
 """Seconds after a call's beginning, after which no attempt of it begins."""
@@ -142,6 +146,13 @@ class S3Store:
             self._known.clear()
         self._known.add(name)
         return found is None
+
+    def put_all(self, images: Mapping[Image, bytes]) -> set[Image]:
+        if len(images) == 1:
+            return {image for image, body in images.items() if self.put(image, body)}
+        with ThreadPoolExecutor(_PUTS_AT_ONCE, "store-put") as threads:
+            news = list(threads.map(self.put, images.keys(), images.values()))
+        return {image for image, is_new in zip(images, news, strict=True) if is_new}
 
     def named(self, name: str) -> bytes:
         expect_image_name(name)

@@ -111,7 +111,7 @@ class _Reader:
     def __init__(self, store: TileStore, is_awaited: Callable[[], bool]) -> None:
         self._store = store
         self._is_awaited = is_awaited
-        self.put = store.put
+        self.put, self.put_all = store.put, store.put_all
         self.held = store.held
 
     def named(self, name: str) -> bytes:

@@ -14,6 +14,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
@@ -120,6 +121,19 @@ static int flushed(int fd, const char *path, int answer) {
     return answer;
 }
 
+static int keep_entry(const char *path, const struct stat *state, int type, struct FTW *where) {
+    (void)state, (void)type, (void)where;
+    int fd = REAL(open)(path, O_RDONLY);
+    /* Others may rename or delete it meanwhile. */
+    if (fd >= 0) keep(fd, path), close(fd);
+    return 0;
+}
+
+static int all_flushed(int answer) {
+    if (!answer && disk) nftw(folder, keep_entry, 16, FTW_PHYS);
+    return answer;
+}
+
 ssize_t write(int fd, const void *body, size_t size) {
     FAILING(WRITE, path_of(fd, its_path), REAL(write)(fd, body, size))
 }
@@ -135,6 +149,7 @@ int fsync(int fd) {
 int fdatasync(int fd) {
     FAILING(FSYNC, path_of(fd, its_path), flushed(fd, path_of(fd, its_path), REAL(fdatasync)(fd)))
 }
+int syncfs(int fd) { FAILING(FSYNC, path_of(fd, its_path), all_flushed(REAL(syncfs)(fd))) }
 int rename(const char *from, const char *to) { FAILING(RENAME, to, REAL(rename)(from, to)) }
 int renameat(int from_fd, const char *from, int to_fd, const char *to) {
     FAILING(RENAME, to, REAL(renameat)(from_fd, from, to_fd, to))

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from tests.end_to_end.project import Project
 
 KINDS: Final = ("write", "fsync", "rename", "open", "link", "unlink")
-"""Of calls, in the order of `failing_calls.c`. `pwrite`, `fdatasync` and the like are among them."""
+"""Of calls, in the order of `failing_calls.c`. `pwrite`, `fdatasync`, `syncfs` and the like are among
+them."""
 ERRORS: Final = (errno.ENOSPC, errno.EIO, errno.EINTR, errno.EACCES, errno.EDQUOT)
 KILL: Final = 0
 """Instead of an error: the call is the last thing that the process does."""

@@ -12,16 +12,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from rich.console import Console
+from scrapy import Spider
+from scrapy.crawler import Crawler
 
 from tests.middlewares.making import LATER, NOW, run_jumping, unopened
 from tileharvest.commands.display import Display, chosen, drawn, drawn_together, in_words
 from tileharvest.commands.lookout import Lookout
+from tileharvest.commands.map_command import say_waits
 from tileharvest.commands.terminal import console
 from tileharvest.errors import HistoryError, QueueError
 from tileharvest.history.costs import Cost
 from tileharvest.history.summaries import HarvestSummary
 from tileharvest.monitoring.figures import Activity, Figures, Rate, State, Whole
 from tileharvest.politeness.reasons import Reason
+from tileharvest.politeness.waits import noted
+from tileharvest.scheduler.crawl import Crawl
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
@@ -37,6 +42,7 @@ FOUND: Final = Figures(
     rate=Rate(40.1, 38.25),
 )
 ASKED: Final = "404 50, ign 1,190, upd 10, fail 3; 1,256 requests, 4.1 MB"
+WAIT: Final = "http://map.example.net/robots.txt to answer"
 SINCE: Final = "2026-11-20 12:31:00 UTC"
 RECORDED: Final = HarvestSummary(
     id=1,
@@ -74,6 +80,10 @@ class Running:
     quiet: str | None = None
     held: set[Reason] = field(default_factory=set)
     is_shared: bool = False
+    wait: tuple[str, str | None] | None = None
+
+    def waits(self) -> tuple[str, str | None] | None:
+        return self.wait
 
     def reasons(self) -> set[Reason]:
         return self.held
@@ -141,8 +151,19 @@ def watched(given: Running, *steps: tuple[float, Callable[[], object]]) -> list[
             Figures(0, {}, Cost(), State(Activity.BEGINNING)),
             "asking the site; 0 tiles; none found yet; 0 requests, 0 bytes",
         ),
+        (
+            Figures(0, {}, Cost(), State(Activity.BEGINNING, waits_for=WAIT, waits_until="12:32:01 UTC")),
+            (
+                f"asking the site; waiting for {WAIT}, until 12:32:01 UTC; 0 tiles; none found yet;"
+                " 0 requests, 0 bytes"
+            ),
+        ),
+        (
+            replace(FOUND, rate=None, state=State(Activity.WAITING, waits_for="the history")),
+            f"waiting for the history; 1,203 of about 2,400 tiles, 50 %; {ASKED}",
+        ),
     ],
-    ids=["half", "beyond", "paused", "pruned", "beginning"],
+    ids=["half", "beyond", "paused", "pruned", "beginning", "beginning slowly", "waiting"],
 )
 def test_all_figures_in_one_line(figures: Figures, words: str) -> None:
     assert in_words(figures) == words
@@ -151,7 +172,14 @@ def test_all_figures_in_one_line(figures: Figures, words: str) -> None:
 @pytest.mark.parametrize("width", [60, 80, 200])
 @pytest.mark.parametrize("activity", Activity)
 def test_on_a_terminal_there_are_two_lines_however_narrow_it_is(activity: Activity, width: int) -> None:
-    state = State(activity, paused_since=SINCE, quiet_until=SINCE, stopped="budget: 1,000 requests")
+    state = State(
+        activity,
+        paused_since=SINCE,
+        quiet_until=SINCE,
+        waits_for=WAIT,
+        waits_until="12:32:01 UTC",
+        stopped="budget: 1,000 requests",
+    )
     file = io.StringIO()
     large = replace(FOUND, expected=1_234_567, counts=dict.fromkeys(Outcome, 100_000), state=state)
     Console(file=file, width=width, color_system=None, markup=False).print(
@@ -185,6 +213,38 @@ def test_of_several_maps_each_has_one_line_on_a_terminal_however_narrow_it_is(
     assert len(lines[-1]) <= width - 3 or width < 80
     assert activity is not Activity.QUIET or lines[0].endswith("  quiet hours")
     assert lines[0].startswith("a-map-of-a-long-name-0 ") is (width == 200)
+
+
+def test_what_a_map_waits_for_stands_below_it_and_until_when_beside_those_of_others() -> None:
+    held = State(Activity.WAITING, waits_for=WAIT, waits_until="12:32:01 UTC")
+    file = io.StringIO()
+    shown = Console(file=file, width=100, color_system=None, markup=False)
+    shown.print(drawn("world", replace(FOUND, state=held)))
+    shown.print(drawn_together({"world": replace(FOUND, state=held)}, Whole(under_way=1), 2, 100))
+    _, below, beside, _ = file.getvalue().splitlines()
+    assert below.startswith(f"  fail 3  waiting for {WAIT}, until 12:32:01 UTC")
+    assert beside.endswith("  until 12:32:01 UTC")
+
+
+def test_what_holds_a_harvest_up_is_told_to_programs(tmp_path: Path) -> None:
+    (begun,) = watched(Running(unopened(tmp_path), wait=(WAIT, "12:32:01 UTC")))
+    plain = begun.as_plain()
+    assert (plain["state"], plain["waits_for"], plain["waits_until"]) == ("beginning", WAIT, "12:32:01 UTC")
+
+
+def test_a_person_who_adds_a_map_hears_once_what_it_waits_for(capsys: pytest.CaptureFixture[str]) -> None:
+    crawl = Crawl(Crawler(Spider))
+
+    async def run() -> None:
+        saying = asyncio.ensure_future(say_waits(crawl))
+        with noted(crawl.waits, WAIT):
+            await asyncio.sleep(4)
+            assert capsys.readouterr().err == ""
+            await asyncio.sleep(30)
+        saying.cancel()
+
+    run_jumping(run())
+    assert capsys.readouterr().err == f"waiting for {WAIT}\n"
 
 
 def test_the_busiest_maps_are_shown_and_stay_while_they_are_at_work() -> None:

@@ -172,6 +172,8 @@ def test_nothing_that_is_told_is_less_than_nothing_or_cannot_be_json() -> None:
         "state": "running",
         "paused_since": None,
         "quiet_until": None,
+        "waits_for": None,
+        "waits_until": None,
         "stopped": None,
         "walk": "full",
         "tiles_done": 21,

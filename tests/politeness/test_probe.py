@@ -13,6 +13,7 @@ from tileharvest.errors import ConfigurationError, SiteError
 from tileharvest.maps.description import MapDescription
 from tileharvest.maps.rates import Gap
 from tileharvest.politeness.probe import ForbiddenError, probe_politely, rule_against
+from tileharvest.politeness.waits import Wait
 from tileharvest.renderers.registry import probe
 from tileharvest.renderers.site import Fetched
 
@@ -205,3 +206,18 @@ def test_a_service_whose_rules_forbid_to_keep_its_tiles_is_refused_with_the_rule
 )
 def test_other_hosts_are_not_taken_for_such_a_service(host: str) -> None:
     assert rule_against(host) is None
+
+
+def test_a_pause_that_robots_txt_asks_for_is_noted_while_it_lasts() -> None:
+    server = Server({ROBOTS: forbidding("/nothing", "Request-rate: 1/20s"), CONFIG: configuration()})
+    waits: list[Wait] = []
+
+    async def test() -> Wait:
+        probing = asyncio.ensure_future(probe_politely(probe, MAP, server.fetch, waits=waits))
+        await asyncio.sleep(1)
+        (found,) = waits
+        await probing
+        return found
+
+    assert run_jumping(test()) == Wait(f"the moment at which {CONFIG} may be asked for", 0.0, 20.0)
+    assert waits == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +13,14 @@ from scrapy import Spider
 from scrapy.crawler import Crawler
 from scrapy.exceptions import CloseSpider, NotConfigured
 
+from tests.middlewares.making import run_jumping
 from tileharvest.errors import AlreadyHarvestedError, BudgetError, QueueError, StoreError
+from tileharvest.politeness.reasons import Reason
+from tileharvest.politeness.waits import Wait, noted
 from tileharvest.scheduler.crawl import Crawl, crawl_of, harvest_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 
 class Rig:
@@ -149,3 +153,90 @@ def test_all_parts_of_a_crawler_get_the_same_crawl() -> None:
 def test_who_needs_a_harvest_is_switched_off_without_one() -> None:
     with pytest.raises(NotConfigured):
         harvest_of(Crawler(Spider))
+
+
+class Held:
+    """What politeness says of what it holds back."""
+
+    def __init__(self, *waits: tuple[str, float], reasons: frozenset[Reason] = frozenset()) -> None:
+        self._waits = waits
+        self.reasons = reasons
+
+    def waits(self, since: float) -> Iterator[Wait]:
+        for what, until in self._waits:
+            yield Wait(what, since, until)
+
+
+REST = ("the host, which has asked to be left alone,", 60.0)
+ANSWER = Wait("http://map.example.net/0.png to answer", 2.0, 32.0)
+
+
+def told_after(seconds: float, held: Held, *, noting: str = "", answer: Wait | None = None) -> Wait | None:
+    """What is waited for when nothing has got on for so long, asked every second."""
+    rig = Rig()
+    politeness: Any = held
+    rig.crawl.politeness, rig.crawl.oldest_request = politeness, lambda: answer
+
+    async def test() -> Wait | None:
+        with noted(rig.crawl.waits, noting) if noting else nullcontext():
+            for _ in range(int(seconds)):
+                rig.crawl.wait()
+                await asyncio.sleep(1)
+            return rig.crawl.wait()
+
+    found: Wait | None = run_jumping(test())
+    return found
+
+
+def test_nothing_is_said_before_five_seconds_have_passed() -> None:
+    assert told_after(4, Held(REST)) is None
+    assert told_after(5, Held(REST)) == Wait(REST[0], 0.0, REST[1])
+
+
+def test_a_request_is_waited_for_from_its_beginning() -> None:
+    assert told_after(6, Held(), answer=ANSWER) is None
+    assert told_after(7, Held(), answer=ANSWER) == ANSWER
+
+
+def test_what_is_known_best_is_told_first() -> None:
+    told = told_after(9, Held(REST), answer=ANSWER)
+    assert told is not None
+    assert told.what == REST[0]
+    told = told_after(9, Held(REST), noting="another attempt", answer=ANSWER)
+    assert told is not None
+    assert told.what == "another attempt"
+
+
+@pytest.mark.parametrize("reason", [Reason.PAUSED, Reason.QUIET])
+def test_what_a_person_or_an_hour_holds_up_is_told_elsewhere(reason: Reason) -> None:
+    assert told_after(9, Held(REST, reasons=frozenset({reason}))) is None
+
+
+def test_a_crawl_that_gets_on_waits_for_nothing() -> None:
+    rig = Rig()
+    politeness: Any = Held()
+    rig.crawl.politeness, rig.crawl.oldest_request = politeness, lambda: ANSWER
+
+    async def test() -> None:
+        for _ in range(20):
+            rig.crawl.traffic.requests += 1
+            assert rig.crawl.wait() is None
+            await asyncio.sleep(1)
+
+    run_jumping(test())
+
+
+def test_the_log_tells_each_wait_once_and_until_when(caplog: pytest.LogCaptureFixture) -> None:
+    rig = Rig()
+    politeness: Any = Held(REST)
+    rig.crawl.politeness = politeness
+
+    async def test() -> None:
+        with noted(rig.crawl.waits, "robots.txt to answer"):
+            for _ in range(9):
+                rig.crawl.say_wait()
+                await asyncio.sleep(1)
+
+    with caplog.at_level(logging.INFO):
+        run_jumping(test())
+    assert caplog.messages == ["waiting for robots.txt to answer"]

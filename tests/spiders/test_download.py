@@ -281,6 +281,30 @@ def test_nothing_is_kept_of_what_was_received() -> None:
         gc.enable()
 
 
+def test_the_answer_that_is_waited_for_longest_is_known_and_when_it_is_given_up() -> None:
+    async def test() -> None:
+        async with asking(DOWNLOAD_TIMEOUT=180) as crawl:
+            oldest = crawl.handler._crawl.oldest_request
+            assert oldest() is None
+            silent = asyncio.ensure_future(crawl.ask("/silent"))
+            # Nobody but the site knows when it was asked.
+            while not crawl.site.heads:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+            await crawl.ask("/moved")
+            wait = oldest()
+            assert wait is not None
+            assert wait.what == f"{crawl.site.url}/silent to answer"
+            assert wait.until == wait.since + 30
+            silent.cancel()
+            slow = asyncio.ensure_future(crawl.ask("/endless", "GET"))
+            # Nor does anybody tell when its first bytes have come.
+            while (wait := oldest()) is None or wait.until != wait.since + 180:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+            slow.cancel()
+
+    asyncio.run(test())
+
+
 def test_a_request_with_a_body_leaves_nothing_to_the_next_one() -> None:
     async def test() -> None:
         async with asking() as crawl:

@@ -216,7 +216,7 @@ def drawn_together(
     grid = _grid(max(_NAME_WIDTH, width // 4))
     for name, figures in shown.items():
         colour = _COLOURS.get(figures.state.activity, "")
-        state = _SHORT.get(figures.state.activity)
+        state = _state_in_short(figures.state)
         speed = [state.rjust(_SPEED_WIDTH)] if state else _short_speed(figures)
         numbers = Text("  ").join([Text(_done_of_expected(figures).rjust(_DONE_WIDTH)), *map(Text, speed)])
         numbers.stylize(colour)
@@ -246,7 +246,8 @@ def _grid(name_width: int) -> Table:
 def drawn(name: str, figures: Figures) -> RenderableType:
     """Two lines for a terminal of at least 60 columns: how far it is, and what was found."""
     grid = _grid(_NAME_WIDTH)
-    state = state_in_words(figures.state)
+    # What it waits for may be long, and stands below.
+    state = _activity_in_words(figures.state)
     colour = _COLOURS.get(figures.state.activity, "")
     numbers = Text("  ").join(
         [
@@ -317,6 +318,7 @@ def _short_speed(figures: Figures) -> list[str]:
 def _found(figures: Figures) -> Text:
     """Tells what was found. Failures stand first, as they must not be cut off."""
     words = [Text(f"fail {figures.failures:,}", "bold red")] if figures.failures else []
+    words += [Text(wait, "yellow") for wait in _wait_in_words(figures.state)]
     words += [Text(found, "dim") for found in _outcomes(figures, besides=Outcome.FAILED)]
     words.append(Text(counted(figures.cost.requests, "request"), "dim"))
     return Text("  ", no_wrap=True, overflow="ellipsis").join([Text(""), *words])
@@ -362,6 +364,11 @@ def _left_in_words(figures: Figures) -> str | None:
 
 def state_in_words(state: State) -> list[str]:
     """Says what holds the harvest up. It says nothing while the harvest runs."""
+    words, wait = _activity_in_words(state), _wait_in_words(state)
+    return wait if wait and state.activity is Activity.WAITING else [*words, *wait]
+
+
+def _activity_in_words(state: State) -> list[str]:
     match state.activity:
         case Activity.RUNNING:
             return []
@@ -373,6 +380,19 @@ def state_in_words(state: State) -> list[str]:
             return [f"nobody works on it ({state.stopped})" if state.stopped else "nobody works on it"]
         case activity:
             return [_WORDS[activity]]
+
+
+def _wait_in_words(state: State) -> list[str]:
+    """Says what holds it up beside a person, an hour and a budget, and until when."""
+    if not state.waits_for:
+        return []
+    return [f"waiting for {state.waits_for}" + (f", until {state.waits_until}" if state.waits_until else "")]
+
+
+def _state_in_short(state: State) -> str | None:
+    """Says the same where there is little room: until when, if that fits, or else what."""
+    until = f"until {state.waits_until}"
+    return until if state.waits_until and len(until) <= _SPEED_WIDTH else _SHORT.get(state.activity)
 
 
 _WORDS: Final = {

@@ -56,6 +56,15 @@ class RunningHarvest:
         assert self._crawl.rules is not None
         return moment_in_words(self._crawl.rules.quiet_until(now))
 
+    def waits(self) -> tuple[str, str | None] | None:
+        """Says what holds the harvest up, and until when, in words, where it has for some seconds. This costs
+        nothing."""
+        wait = self._crawl.wait()
+        if wait is None:
+            return None
+        now = datetime.now(self.harvest.description.zone_info)
+        return wait.what, wait.until_in_words(asyncio.get_running_loop().time(), now)
+
     async def paused_since(self) -> str | None:
         """Asks the queue since when a person has paused the map."""
         return (await orders_for(self._settings, self.harvest.description.name)).paused
@@ -108,6 +117,7 @@ class Lookout:
         if is_pruned is None:
             # This run has not decided it yet, but an earlier run of the same harvest may have.
             is_pruned = recorded is not None and recorded.walk == "pruned"
+        waits_for, waits_until = self._running.waits() or (None, None)
         is_counted_by_all = recorded is not None and self._running.is_shared
         figures = Figures(
             harvest.expected or (recorded.expected if recorded else 0),
@@ -119,6 +129,8 @@ class Lookout:
                 is_idle=self._recent.is_idle(now),
                 paused_since=self._paused_since,
                 quiet_until=self._running.quiet_until(),
+                waits_for=waits_for,
+                waits_until=waits_until,
             ),
             is_pruned=is_pruned,
         )

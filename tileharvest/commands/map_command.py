@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import sys
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
+from scrapy import signals
 from scrapy.commands import ScrapyHelpFormatter
 from scrapy.exceptions import UsageError
 
 from tileharvest.commands.settings import quieten
-from tileharvest.commands.terminal import failing_clearly
+from tileharvest.commands.terminal import failing_clearly, say
 from tileharvest.errors import ConfigurationError, nearest
+from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.spiders.log import write_printable_lines
 from tileharvest.spiders.site_probe import SiteProbeSpider
 
@@ -21,10 +25,15 @@ if TYPE_CHECKING:
     from scrapy.crawler import CrawlerProcessBase
     from scrapy.settings import BaseSettings, Settings
 
+    from tileharvest.scheduler.crawl import Crawl
+
 Asking = TypeVar("Asking", bound=SiteProbeSpider)
 
 _OPTION: Final = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
 """An option as a person writes it. A tile such as -3_-440_216 is none."""
+
+_LOOK: Final = 1.0
+"""Seconds between two looks at what a person waits for."""
 
 _UNBROKEN: Final = ":\N{NO-BREAK SPACE}"
 
@@ -139,6 +148,18 @@ class MapCommand(ProjectCommand):
         parser.add_argument("--json", action="store_true", help="write JSON for programs")
 
 
+async def say_waits(crawl: Crawl) -> None:
+    """Says what a person waits for, and until when, until it is cancelled."""
+    said = ""
+    while True:
+        await asyncio.sleep(_LOOK)
+        wait = crawl.wait()
+        if wait is not None and wait.what != said:
+            said = wait.what
+            until = wait.until_in_words(asyncio.get_running_loop().time(), datetime.now().astimezone())
+            say(f"waiting for {said}" + (f", until {until}" if until else ""))
+
+
 def ask_site(process: CrawlerProcessBase | None, spider_class: type[Asking], **arguments: Any) -> Asking:
     """Returns the spider after its crawl. Raises the TileHarvestError with which it has ended.
 
@@ -146,6 +167,16 @@ def ask_site(process: CrawlerProcessBase | None, spider_class: type[Asking], **a
     """
     assert process is not None
     crawler = process.create_crawler(spider_class)
+
+    def opened() -> None:
+        saying = asyncio.ensure_future(say_waits(crawl_of(crawler)))
+
+        def closed() -> None:
+            saying.cancel()
+
+        crawler.signals.connect(closed, signals.spider_closed, weak=False)
+
+    crawler.signals.connect(opened, signals.spider_opened, weak=False)
     process.crawl(crawler, **arguments)
     process.start()
     assert isinstance(crawler.spider, spider_class)

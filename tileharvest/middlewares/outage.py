@@ -15,6 +15,7 @@ from tileharvest.middlewares.retry import kinds_of
 from tileharvest.politeness.outages import HostHealth, no_answer_in_words
 from tileharvest.politeness.reasons import Reason
 from tileharvest.politeness.settings import outage_limits
+from tileharvest.politeness.waits import noted
 from tileharvest.queue.cancellation import cancel
 from tileharvest.queue.requests import is_offered
 from tileharvest.scheduler.completion import is_closing
@@ -137,7 +138,8 @@ class OutageMiddleware:
         """Wait until the next probe is due, and make it. Returns whether it was answered. Raises SiteError
         when patience has ended, and what the scheduler raises."""
         pause = health.next_pause(_now())
-        await asyncio.sleep(pause)
+        with noted(self._crawl.waits, f"the next look whether {host} answers", pause):
+            await asyncio.sleep(pause)
         if politeness.reasons != {Reason.DOWN}:
             # Such as a pause: nobody is to ask for anything.
             health.postponed(pause)

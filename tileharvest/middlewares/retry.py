@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final, Self
 from scrapy.utils.misc import load_object
 
 from tileharvest.maps.settings import setting
+from tileharvest.politeness.outages import no_answer_in_words
+from tileharvest.politeness.waits import noted
 from tileharvest.queue.requests import FAILURE, NOT_BEFORE, is_offered, state_of
 from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.tiles.verdict import PASSING, Answer, pause_before, retry_after
@@ -88,7 +90,7 @@ class PatientRetryMiddleware:
     async def process_exception(self, request: Request, exception: Exception) -> Request | None:
         repeat = None
         if isinstance(exception, kinds_of(self._exceptions)):
-            repeat = await self._repeat(request, type(exception).__name__, None)
+            repeat = await self._repeat(request, no_answer_in_words(exception), None)
         if repeat is None and request.errback is None:
             # Nobody else will hear of it.
             request.meta[FAILURE] = str(exception) or type(exception).__name__
@@ -106,11 +108,13 @@ class PatientRetryMiddleware:
         again.meta["retry_times"] = attempt - 1
         if is_offered(request):
             again.meta[NOT_BEFORE] = self._now().timestamp() + pause
-        elif self._crawl.politeness is not None and state_of(request).is_aside:
-            # It may be long, where the host asks for it. The end of the crawl does not wait for it.
-            await self._crawl.politeness.wait(pause)
         else:
-            await asyncio.sleep(pause)
+            with noted(self._crawl.waits, f"another attempt at {request.url} ({reason})", pause):
+                if self._crawl.politeness is not None and state_of(request).is_aside:
+                    # It may be long, where the host asks for it. The end of the crawl does not wait for it.
+                    await self._crawl.politeness.wait(pause)
+                else:
+                    await asyncio.sleep(pause)
         return again
 
 

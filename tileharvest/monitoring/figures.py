@@ -56,6 +56,10 @@ class State:
     activity: Activity
     paused_since: str | None = None
     quiet_until: str | None = None
+    waits_for: str | None = None
+    """What holds it up otherwise, as it stands behind `waiting for`."""
+    waits_until: str | None = None
+    """When that ends at the latest, where it is known."""
     stopped: str | None = None
     """Why the last run ended, such as `budget: 1,000 requests`; None if it goes on, or if it was killed."""
 
@@ -68,6 +72,8 @@ class State:
         is_idle: bool = False,
         paused_since: str | None = None,
         quiet_until: str | None = None,
+        waits_for: str | None = None,
+        waits_until: str | None = None,
     ) -> State:
         """Returns the state that follows from the reasons for which requests are held back.
 
@@ -77,13 +83,14 @@ class State:
             return cls(Activity.PAUSED, paused_since=paused_since)
         if Reason.QUIET in reasons:
             return cls(Activity.QUIET, quiet_until=quiet_until)
+        waits = {"waits_for": waits_for, "waits_until": waits_until}
         if Reason.DOWN in reasons:
-            return cls(Activity.DOWN)
+            return cls(Activity.DOWN, **waits)
         if Reason.SPENT in reasons:
             return cls(Activity.ENDING)
         if not has_begun:
-            return cls(Activity.BEGINNING)
-        return cls(Activity.WAITING) if is_idle else RUNNING
+            return cls(Activity.BEGINNING, **waits)
+        return cls(Activity.WAITING, **waits) if is_idle or waits_for else RUNNING
 
     @property
     def is_at_work(self) -> bool:
@@ -224,6 +231,8 @@ class Figures:
             "state": self.state.activity.value,
             "paused_since": self.state.paused_since,
             "quiet_until": self.state.quiet_until,
+            "waits_for": self.state.waits_for,
+            "waits_until": self.state.waits_until,
             "stopped": self.state.stopped,
             "walk": "pruned" if self.is_pruned else "full",
             "tiles_done": self.done,

@@ -13,12 +13,14 @@ from tileharvest.errors import ConfigurationError, SiteError
 from tileharvest.maps.rates import NO_GAP, Gap
 from tileharvest.maps.template import is_template
 from tileharvest.politeness.robots import NAME, Robots, origin_of, too_slow
+from tileharvest.politeness.waits import noted
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from re import Pattern
 
     from tileharvest.maps.description import MapDescription
+    from tileharvest.politeness.waits import Wait
     from tileharvest.renderers.site import Fetch, Fetched, Site
 
     Probe = Callable[[MapDescription, Fetch], Awaitable[Site]]
@@ -69,7 +71,13 @@ they serve, and the rule."""
 
 
 async def probe_politely(
-    probe: Probe, description: MapDescription, fetch: Fetch, *, obeys: bool = True, gap: Gap = NO_GAP
+    probe: Probe,
+    description: MapDescription,
+    fetch: Fetch,
+    *,
+    obeys: bool = True,
+    gap: Gap = NO_GAP,
+    waits: list[Wait] | None = None,
 ) -> tuple[Site, Robots]:
     """The probed site, and the rules of all its hosts, each of whose robots.txt is asked for once and first.
 
@@ -77,9 +85,10 @@ async def probe_politely(
     the map's address shows it.
 
     From one request to the next as long passes as `gap` and robots.txt want; of a random gap always the
-    longest. Unless it `obeys`, no robots.txt is asked for. Raises ForbiddenError before anything that is
-    forbidden is asked for: the map's page, its configuration or a whole layer; and SiteError as the probe
-    does, or when it cannot be found out what is allowed.
+    longest. Each such pause is among the `waits` while it lasts. Unless it `obeys`, no robots.txt is asked
+    for. Raises ForbiddenError before anything that is forbidden is asked for: the map's page, its
+    configuration or a whole layer; and SiteError as the probe does, or when it cannot be found out what is
+    allowed.
     """
     _check_rules(description.host)
     if not obeys:
@@ -87,7 +96,8 @@ async def probe_politely(
         for layer in site.layers:
             _check_rules(layer.host)
         return site, Robots()
-    guest = _Guest(fetch, description.name, gap, gap.at_least(description.gap or NO_GAP))
+    own = gap.at_least(description.gap or NO_GAP)
+    guest = _Guest(fetch, description.name, gap, own, [] if waits is None else waits)
     if not is_template(description.url):
         # A template has no page: it is looked at without a request, and may be refused so.
         await guest.check(description.page, "the map's page")
@@ -115,12 +125,13 @@ def _check_rules(host: str) -> None:
 class _Guest:
     """Asks only for what is allowed, and slowly where that is wished."""
 
-    def __init__(self, fetch: Fetch, name: str, gap: Gap, own: Gap) -> None:
+    def __init__(self, fetch: Fetch, name: str, gap: Gap, own: Gap, waits: list[Wait]) -> None:
         """`own` is the gap that a person has set for the map."""
         self.robots = Robots()
         self._fetch = fetch
         self._name = name
         self._gap, self._own = gap, own
+        self._waits = waits
         self._known: set[str] = set()
         self._started = -inf
         """When the last request did, on the event loop's clock."""
@@ -169,11 +180,12 @@ class _Guest:
             site,
         )
 
-    async def _wait(self) -> None:
+    async def _wait(self, url: str) -> None:
         gap = self._gap.at_least(self.robots.gap)
         left = self._started + gap.most - asyncio.get_running_loop().time()
         if left > 0:
-            await asyncio.sleep(left)
+            with noted(self._waits, f"the moment at which {url} may be asked for", left):
+                await asyncio.sleep(left)
 
     async def _rules_of(self, origin: str) -> Robots:
         """An answer that there is none allows everything; no answer, or a server's failure, forbids
@@ -188,6 +200,6 @@ class _Guest:
         return Robots.of(origin, answer.body if answer.status == 200 else b"")
 
     async def _ask(self, method: str, url: str) -> Fetched:
-        await self._wait()
+        await self._wait(url)
         self._started = asyncio.get_running_loop().time()
         return await self._fetch(method, url)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,13 +15,15 @@ from scrapy.exceptions import CloseSpider, NotConfigured
 from tileharvest.errors import BudgetError, ExitStatus, TileHarvestError
 from tileharvest.history.costs import Traffic
 from tileharvest.maps.settings import setting
+from tileharvest.politeness.reasons import Reason
 from tileharvest.politeness.robots import Robots
+from tileharvest.politeness.waits import Wait
 from tileharvest.queue.cancellation import cancel
 from tileharvest.scheduler.completion import is_closing
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
     from tileharvest.harvest.harvest import Harvest
     from tileharvest.politeness.rules import Rules
     from tileharvest.scheduler.politeness import Politeness
+
+_logger = logging.getLogger(__name__)
 
 _LEVELS: Final = {ExitStatus.DONE: logging.INFO, ExitStatus.BUDGET: logging.WARNING}
 """Of the log, for ends that are no errors."""
@@ -52,6 +57,16 @@ class Crawl:
         """What the sites' robots.txt allow: everything, until they were read."""
         self.politeness: Politeness | None = None
         """Decides whether requests may start. None before our scheduler is made, and without it."""
+        self.waits: list[Wait] = []
+        """What waits beside the queue, the innermost last."""
+        self.oldest_request: Callable[[], Wait | None] = lambda: None
+        """Gives what is known of the request that has been on the way for longest, from the download handler
+        of tiles."""
+        self._cost = (-1, -1)
+        self._still_since = 0.0
+        """Since when nothing was asked and nothing came, on the clock of the event loop."""
+        self._told = ""
+        """The wait that the log has told last."""
         self.beginning: asyncio.Task[Any] | None = None
         """What the spider does before requests are offered; it is cancelled when the crawl ends."""
         self.ending: TileHarvestError | None = None
@@ -108,6 +123,39 @@ class Crawl:
         if self.refused:
             return ExitStatus.UNREACHABLE
         return ExitStatus.FAILED_TILES if self.counts.get(Outcome.FAILED) else ExitStatus.DONE
+
+    def wait(self) -> Wait | None:
+        """Returns what holds the crawl up, where it has for some seconds; None while it gets on, and where a
+        person or quiet hours hold it up, which is told elsewhere. To be asked every second."""
+        now, traffic = asyncio.get_running_loop().time(), self.traffic
+        if self._cost != (traffic.requests, traffic.received_bytes):
+            self._cost, self._still_since = (traffic.requests, traffic.received_bytes), now
+        reasons = set() if self.politeness is None else self.politeness.reasons
+        if self.is_ending or reasons & {Reason.PAUSED, Reason.QUIET}:
+            return None
+        return next((wait for wait in self._waits() if wait.is_long(now)), None)
+
+    def say_wait(self) -> None:
+        """Tells the log what holds the crawl up, once for each."""
+        wait = self.wait()
+        if wait is None or wait.what == self._told:
+            return
+        self._told = wait.what
+        zone = UTC if self.harvest is None else self.harvest.description.zone_info
+        until = wait.until_in_words(asyncio.get_running_loop().time(), datetime.now(zone))
+        _logger.info("waiting for %s%s", wait.what, f", until {until}" if until else "")
+
+    def _waits(self) -> Iterator[Wait]:
+        """Yields what the crawl may wait for at this moment, what is known best before the rest."""
+        since = self._still_since
+        yield from reversed(self.waits)
+        if self.politeness is not None:
+            yield from self.politeness.waits(since)
+        oldest = self.oldest_request()
+        if oldest is not None:
+            yield Wait(oldest.what, max(since, oldest.since), oldest.until)
+        elif self.harvest is not None:
+            yield Wait("the history", since)
 
     def end(self, why: TileHarvestError | str) -> None:
         """End the crawl: for a failure, or else for a reason in Scrapy's words, such as `finished`.

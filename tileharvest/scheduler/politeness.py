@@ -16,13 +16,14 @@ from tileharvest.maps.budgets import OF_DAY, PARTS
 from tileharvest.maps.rates import NO_GAP, Gap, rate_in_words
 from tileharvest.politeness.rate_limit import Pace, spent_part
 from tileharvest.politeness.reasons import Reason
+from tileharvest.politeness.waits import WORTH_A_WORD, Wait, noted
 from tileharvest.queue.cancellation import cancel
 from tileharvest.queue.orders import Orders, orders_of, stop
 from tileharvest.queue.requests import DELAY, state_of
 from tileharvest.scheduler.worker import as_queue_error
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Iterator
     from datetime import datetime
 
     from tileharvest.maps.budgets import Budget
@@ -38,10 +39,6 @@ LOOK: Final = 1.0
 _NEAR: Final = 1.0
 """Seconds for which a request beside the queue may take its turn ahead. Until then the other maps of the host
 have to wait, also where this crawl ends before its turn comes."""
-
-_WORTH_A_WORD: Final = 10.0
-"""Seconds of rest from which on a person wonders why nothing happens."""
-
 
 _ANY: Final = 1_000_000
 """Requests on the way at the same time, which are more than there ever are."""
@@ -104,9 +101,13 @@ class Politeness:
         self._last_start = float("-inf")
         self._delayed: tuple[Any, float] | None = None
         """The request that waits for its own delay, which is drawn once, and its seconds."""
+        self._turns: list[Wait] = []
+        """Of requests beside the queue."""
         self._timer: asyncio.TimerHandle | None = None
         self._resting: asyncio.TimerHandle | None = None
         """Ends the rest that the host has asked for."""
+        self._rests = ""
+        """That host."""
         self._looking: asyncio.Task[None] | None = None
         self._telling: set[asyncio.Task[None]] = set()
         self._has_ended = False
@@ -202,6 +203,16 @@ class Politeness:
         if self._worker is not None and spent_part(self._queue.budget, self._queue.spent, ("bytes",)):
             self._worker.lease_anew()
 
+    def waits(self, since: float) -> Iterator[Wait]:
+        """Yields for what, and until when, requests are held back that nothing else holds up. Nothing has
+        got on `since` then."""
+        if self._resting is not None:
+            host = self._rests
+            yield Wait(f"{host}, which has asked to be left alone,", since, self._resting.when())
+        yield from self._turns
+        if self._worker is not None:
+            yield from self._worker.waits(since)
+
     def check(self) -> None:
         """Raises BudgetError where a part of the budget is spent, and CancelledError when the crawl is over:
         for what asks a host for much at once. May be called from another thread."""
@@ -235,7 +246,8 @@ class Politeness:
             await self.may_go_on()
             left = await self._take_turn(_NEAR)
             if left is not None:
-                await self.wait(left)
+                with noted(self._turns, "its next turn at the host", left):
+                    await self.wait(left)
         await self.may_go_on()
 
     async def wait(self, seconds: float) -> None:
@@ -286,8 +298,9 @@ class Politeness:
     def _sit_out(self, host: str, seconds: float) -> None:
         """Hold everything back for so long. Of several rests the one that ends last counts."""
         loop = asyncio.get_running_loop()
+        self._rests = host
         if self._resting is None:
-            if seconds >= _WORTH_A_WORD:
+            if seconds >= WORTH_A_WORD:
                 _logger.warning(
                     "%s has asked to be left alone: nothing is asked of it for %.0f s, then the harvest goes"
                     " on",

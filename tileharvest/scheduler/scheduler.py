@@ -428,6 +428,7 @@ class Scheduler(BaseScheduler):
         """
         if self._is_open and is_closing(self._crawler.engine):
             self._politeness.cut_short()
+        self._crawl.say_wait()
         if self._start_urls is not None:
             self._start_urls.check()
         if self._crawl.harvest is not None:

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from tileharvest.errors import QueueError
 from tileharvest.history.group_commit import at_tick
+from tileharvest.politeness.waits import Wait
 from tileharvest.queue.cancellation import cancel
 from tileharvest.queue.port import Changes, Exchange
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from tileharvest.queue.port import Entry, Lease, RequestQueue
 
@@ -308,6 +309,19 @@ class QueueWorker:
     def holds_some(self) -> bool:
         """Whether leases are here or on the way, or others have some, by the last answer."""
         return bool(self._leases.held) or self.answer.leased_elsewhere > 0
+
+    def waits(self, since: float) -> Iterator[Wait]:
+        """Yields for what, and until when, nothing can start here, by the last answer. Nothing has got on
+        `since` then, on the event loop's clock."""
+        answer, now = self.answer, self._clock()
+        later = {"its next turn at the host": answer.held_until}
+        if not self._leases.held:
+            later["what is to be asked again later"] = answer.next_due
+        for what, moment in later.items():
+            if moment is not None and moment > now:
+                yield Wait(what, since, asyncio.get_running_loop().time() + moment - now)
+        if answer.leased_elsewhere and not self._leases.held:
+            yield Wait("what other workers have under way", since)
 
     # The exchange
 

@@ -35,6 +35,11 @@ class Connections:
                 # The caller was cancelled, and the transfer ends with it.
                 self._multi.remove_handle(curl)
 
+    @property
+    def oldest(self) -> pycurl.Curl | None:
+        """The transfer that began first of those that are under way."""
+        return next(iter(self._waiting), None)
+
     def close(self) -> None:
         """Closes all connections. Nothing may be under way."""
         if self._timer is not None:

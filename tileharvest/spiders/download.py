@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import ssl
@@ -28,6 +29,7 @@ from scrapy.utils.url import add_http_if_no_scheme
 from tileharvest.maps.settings import setting
 from tileharvest.politeness.neighbours import refused_network
 from tileharvest.politeness.reasons import HeldBackError, Reason
+from tileharvest.politeness.waits import Wait
 from tileharvest.queue.requests import NEAR, is_offered, state_of
 from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.spiders.connections import Connections
@@ -123,6 +125,7 @@ class TileDownloadHandler(BaseHttpDownloadHandler):
             *_options(settings),
         ]
         self._free: dict[str, list[_Transfer]] = {"HEAD": [], "GET": []}
+        self._crawl.oldest_request = self._oldest
 
     async def download_request(self, request: Request) -> Response:
         politeness = self._crawl.politeness
@@ -157,7 +160,18 @@ class TileDownloadHandler(BaseHttpDownloadHandler):
         return make_response(url=request.url, status=status, headers=Headers(headers), body=body)
 
     async def close(self) -> None:
+        self._crawl.oldest_request = lambda: None
         self._connections.close()
+
+    def _oldest(self) -> Wait | None:
+        """Returns which answer has been waited for longest, and when it is given up."""
+        curl = self._connections.oldest
+        if curl is None:
+            return None
+        since = asyncio.get_running_loop().time() - curl.getinfo(pycurl.TOTAL_TIME)
+        is_silent = self._least and not curl.getinfo(pycurl.HEADER_SIZE)
+        patience = min(self._silence, self._timeout) if is_silent else self._timeout
+        return Wait(f"{curl.getinfo(pycurl.EFFECTIVE_URL)} to answer", since, since + patience)
 
     def _lines_for(self, request: Request) -> list[bytes]:
         """Returns the lines of the headers that the request is sent with."""

@@ -10,6 +10,7 @@ from tileharvest.errors import TileHarvestError
 from tileharvest.politeness.probe import probe_politely
 from tileharvest.politeness.robots import Robots
 from tileharvest.renderers.registry import probe
+from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.spiders.fetch import fetch_with
 from tileharvest.spiders.settings import suit_tiles
 
@@ -62,6 +63,7 @@ class SiteProbeSpider(Spider):
                 fetch_with(self.crawler),
                 obeys=self.rules.robots,
                 gap=self.rules.gap.at_least(self.rules.host_gap),
+                waits=crawl_of(self.crawler).waits,
             )
             await self.probed(self.site)
         except TileHarvestError as error:

@@ -362,7 +362,9 @@ class TileSpider(Spider, HeldSpider):
                 self.probe, self.with_indexes, description, fetch, known, read, is_relied_on=is_relied_on
             )
 
-        site, self.crawl.robots = await probe_politely(probe, description, fetch, obeys=rules.robots)
+        site, self.crawl.robots = await probe_politely(
+            probe, description, fetch, obeys=rules.robots, waits=self.crawl.waits
+        )
         kept = {url: file for url, file in read.items() if file.is_worth_keeping}
         self._site_files = None if kept == known else kept
         return site

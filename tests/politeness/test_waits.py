@@ -1,0 +1,47 @@
+"""When a person is told that something is waited for, and until when."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+from tests.middlewares.making import run_jumping
+from tileharvest.politeness.waits import Wait, noted
+
+ZONE = timezone(timedelta(hours=1), "CET")
+EVENING = datetime(2024, 5, 1, 23, 59, 30, tzinfo=ZONE)
+
+
+def test_a_wait_is_worth_a_word_after_five_seconds() -> None:
+    wait = Wait("robots.txt", since=100.0, until=1_000.0)
+    assert [wait.is_long(moment) for moment in (100.0, 104.9, 105.0)] == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("until", "words"),
+    [
+        (None, None),
+        (50.0, "23:59:30 CET"),
+        (129.0, "23:59:59 CET"),
+        (131.0, "2024-05-02 00:00:01 CET"),
+    ],
+    ids=["nobody knows", "over already", "today", "tomorrow"],
+)
+def test_until_when_is_told_by_the_clocks_of_who_reads_it(until: float | None, words: str | None) -> None:
+    assert Wait("robots.txt", 0.0, until).until_in_words(100.0, EVENING) == words
+
+
+def test_a_wait_is_noted_while_it_lasts_however_it_ends() -> None:
+    waits: list[Wait] = []
+
+    async def fail() -> None:
+        with noted(waits, "an answer", 30.0):
+            await asyncio.sleep(7.0)
+            assert waits == [Wait("an answer", 0.0, 30.0)]
+            raise ConnectionError
+
+    with pytest.raises(ConnectionError):
+        run_jumping(fail())
+    assert waits == []

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from tileharvest.demo.materials import Colour
     from tileharvest.demo.painter import Box, Drawing, Landscape
     from tileharvest.demo.terrain import Place
-    from tileharvest.tiles.layers import Size
 
 SCALE: Final = 8
 """Pixels along a block's edge. Renderers that look from above draw a block as a pixel. For them the island is
@@ -24,8 +23,7 @@ _STEP: Final = 0.08
 """By which part a block is brighter for each block that it is higher than the one behind it."""
 
 
-def charted(landscape: Landscape, size: Size) -> Drawing:
-    """Returns the chart, with its edges at multiples of `size` from the middle of the map."""
+def charted(landscape: Landscape) -> Drawing:
     tops = {place: (column.height, column.surface) for place, column in landscape.ground.items()}
     for (x, height, z), name in sorted(landscape.blocks.items(), key=lambda block: block[0][1]):
         tops[x, z] = height, name
@@ -35,11 +33,8 @@ def charted(landscape: Landscape, size: Size) -> Drawing:
         behind = tops.get((x, z - 1), (height, name))[0]
         colour = _shaded(MATERIALS[name].top, height - behind)
         small.putpixel((x - left // SCALE, z - upper // SCALE), (*colour, 255))
-    drawing = blank(box, size)
-    drawing.image.paste(
-        small.resize((right - left, lower - upper), Image.Resampling.NEAREST),
-        (left - drawing.left, upper - drawing.upper),
-    )
+    drawing = blank(box)
+    drawing.image.paste(small.resize(drawing.image.size, Image.Resampling.NEAREST))
     return drawing
 
 

@@ -14,7 +14,6 @@ from tileharvest.demo.sprites import SHADES, SIDE, VARIANTS, sprite
 
 if TYPE_CHECKING:
     from tileharvest.demo.terrain import Column, Place
-    from tileharvest.tiles.layers import Size
 
 Blocks = Mapping[tuple[int, int, int], str]
 """The name of each block's material, by x, height and z."""
@@ -60,8 +59,7 @@ class Drawing:
 class Painter:
     """Draws one landscape, from the back to the front."""
 
-    def __init__(self, landscape: Landscape, size: Size) -> None:
-        """Places the image's edges at multiples of `size` from the middle of the map."""
+    def __init__(self, landscape: Landscape) -> None:
         self._ground = landscape.ground
         self._name_of = landscape.blocks
         self._stacks = _stacks(landscape)
@@ -70,7 +68,7 @@ class Painter:
             for place, column in landscape.ground.items()
         }
         self._solid = {where for where, name in landscape.blocks.items() if MATERIALS[name].solid}
-        self._drawing = blank(box_of(self._ground, max(self._skyline.values())), size)
+        self._drawing = blank(box_of(self._ground, max(self._skyline.values())))
 
     def draw(self) -> Drawing:
         for place in sorted(self._ground, key=lambda each: (each[1] - each[0], each[0])):
@@ -129,11 +127,9 @@ class Painter:
         self._drawing.image.paste(picture, (left, upper), picture)
 
 
-def blank(box: Box, size: Size) -> Drawing:
-    """Returns an empty drawing around a box, with its edges at multiples of `size` from the middle."""
-    (left, upper, right, lower), (width, height) = box, size
-    left, upper = left // width * width, upper // height * height
-    right, lower = -(-right // width) * width, -(-lower // height) * height
+def blank(box: Box) -> Drawing:
+    """Returns an empty drawing with these edges."""
+    left, upper, right, lower = box
     return Drawing(Image.new("RGBA", (right - left, lower - upper)), left, upper)
 
 

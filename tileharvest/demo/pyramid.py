@@ -34,12 +34,11 @@ TILE_SIDE: Final = 384
 class View(NamedTuple):
     """From where a landscape is drawn."""
 
-    drawing: Callable[[Landscape, Size], Drawing]
-    """Its edges lie at multiples of this size."""
+    drawing: Callable[[Landscape], Drawing]
     box: Callable[[Collection[Place]], Box]
 
 
-ASLANT: Final = View(lambda landscape, size: Painter(landscape, size).draw(), box_of)
+ASLANT: Final = View(lambda landscape: Painter(landscape).draw(), box_of)
 FROM_ABOVE: Final = View(charted, chart_box)
 FROM_THE_SOUTH: Final = View(seen_from_the_south, side_box)
 
@@ -121,11 +120,12 @@ def whole_map(world: World, day: int, cut: Cut) -> DrawnTile:
 
 def _deepest(world: World, day: int, before: Tiles, cut: Cut) -> dict[Tile, DrawnTile]:
     width, height = cut.size
-    drawing = cut.view.drawing(world.landscape(day), cut.size)
+    drawing = _drawing(world, day, cut.view)
     drawn_again = _showing(world.saved_again(day), cut)
     tiles = {}
-    for left in range(0, drawing.image.width, width):
-        for upper in range(0, drawing.image.height, height):
+    # What is cut out beyond the edges of the drawing is transparent.
+    for left in range(-(drawing.left % width), drawing.image.width, width):
+        for upper in range(-(drawing.upper % height), drawing.image.height, height):
             image = drawing.image.crop((left, upper, left + width, upper + height))
             if image.getbbox() is not None:
                 tile = _tile_at(left + drawing.left, upper + drawing.upper, cut)
@@ -136,6 +136,12 @@ def _deepest(world: World, day: int, before: Tiles, cut: Cut) -> dict[Tile, Draw
             for tile in parent.children(cut.factor):
                 tiles.setdefault(tile, _drawn(blank, day, before.get(tile), again=False))
     return tiles
+
+
+@lru_cache(maxsize=3)
+def _drawing(world: World, day: int, view: View) -> Drawing:
+    """Returns the picture of a day, which several renderers cut into tiles of several sizes."""
+    return view.drawing(world.landscape(day))
 
 
 def _tile_at(left: int, upper: int, cut: Cut) -> Tile:

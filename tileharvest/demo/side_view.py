@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from tileharvest.demo.materials import Colour
     from tileharvest.demo.painter import Box, Drawing, Landscape
     from tileharvest.demo.terrain import Place
-    from tileharvest.tiles.layers import Size
 
 ACROSS: Final = 12
 """Pixels of a block's width."""
@@ -27,11 +26,10 @@ _RAISED: Final = 2
 blocks above the world's floor, and moves its maps by whole tiles only."""
 
 
-def seen_from_the_south(landscape: Landscape, size: Size) -> Drawing:
-    """Returns the picture, with its edges at multiples of `size` from the middle of the map."""
+def seen_from_the_south(landscape: Landscape) -> Drawing:
     things = {(x, column.height, z): column.surface for (x, z), column in landscape.ground.items()}
     things |= landscape.blocks
-    drawing = blank(side_box(landscape.ground, max(height for _, height, _ in things)), size)
+    drawing = blank(side_box(landscape.ground, max(height for _, height, _ in things)))
 
     def fill(x: int, z: int, height: int, colour: Colour) -> None:
         left, upper = x * ACROSS - drawing.left, (z - height - _RAISED) * DOWN - drawing.upper

@@ -20,7 +20,7 @@ TEST_PROCESSES ?= 3
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test torture lint pythons bench image-check image-constraints clean debian-packages
+.PHONY: help demo test test-all torture lint pythons bench image-check image-constraints clean debian-packages
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,6 +30,9 @@ demo: $(VENV)/runtime ## harvest a small made-up world over some days; in anothe
 
 test: debian-packages lint pythons ## everything that must pass: style, types, import contracts, tests
 	$(BIN)/pytest -n $(TEST_PROCESSES)
+
+test-all: debian-packages lint pythons ## the same with every fault, kill and map of which `make test` tries a few
+	$(BIN)/pytest -n $(TEST_PROCESSES) --torture
 
 lint: $(VENV)/development ## style, types and import contracts only
 	$(BIN)/ruff check .

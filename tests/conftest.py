@@ -64,12 +64,18 @@ hypothesis.settings.load_profile("tests")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--torture", action="store_true", help="try all faults, not a few: takes hours")
+    parser.addoption(
+        "--torture", action="store_true", help="try all faults, kills and maps, not a few: takes hours"
+    )
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Long files come first, so that the last ones to be handed out are short: no process is left alone with
-    a long one at the end."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Repetitions are left out, unless they are asked for. Long files come first, so that the last ones to be
+    handed out are short: no process is left alone with a long one at the end."""
+    if not config.getoption("--torture"):
+        repetitions = [item for item in items if item.get_closest_marker("repetition")]
+        config.hook.pytest_deselected(items=repetitions)
+        items[:] = [item for item in items if item not in repetitions]
     tests = Path(__file__).parent
     places = {folder: place for place, folder in enumerate(_FIRST)}
     items.sort(key=lambda item: places.get(item.path.relative_to(tests).parts[0], len(places)))
@@ -114,6 +120,12 @@ def shared_maps() -> Path:
             pytest.fail(missing)
         pytest.skip(missing)
     return folder
+
+
+@pytest.fixture(scope="session")
+def kills(request: pytest.FixtureRequest) -> int:
+    """How often a test kills what it looks at, where each kill is like the one before."""
+    return 20 if request.config.getoption("--torture") else 4
 
 
 @pytest.fixture(scope="session")

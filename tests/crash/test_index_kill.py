@@ -20,7 +20,13 @@ if TYPE_CHECKING:
     from tests.end_to_end.real_maps import Harvested
 
 
-@pytest.mark.parametrize("moments", [(3, 520), (250, 600)], ids=["early and late", "in between"])
+@pytest.mark.parametrize(
+    "moments",
+    [
+        pytest.param((3, 520), id="early and late"),
+        pytest.param((250, 600), id="in between", marks=pytest.mark.repetition),
+    ],
+)
 def test_a_wrong_index_is_found_out_and_repaired_over_kills(
     antworld: list[Harvested], shared_maps: Path, tmp_path: Path, moments: tuple[int, ...]
 ) -> None:

@@ -80,7 +80,9 @@ def assert_as_undisturbed(stage: Stage, project: Project) -> None:
     assert ends == [("finished", "pruned")]
 
 
-@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize(
+    "moment", [MOMENTS[0], *(pytest.param(one, marks=pytest.mark.repetition) for one in MOMENTS[1:])]
+)
 def test_a_killed_pruned_harvest_run_again_ends_with_the_history_of_a_full_one(
     stage: Stage, tmp_path: Path, moment: int
 ) -> None:
@@ -126,7 +128,15 @@ def test_a_change_after_a_harvest_that_was_killed_and_never_continued_is_found(
     }
 
 
-@pytest.mark.parametrize("moment", [25, 45, 60], ids=lambda moment: f"after {moment} requests")
+@pytest.mark.parametrize(
+    "moment",
+    [
+        pytest.param(25, marks=pytest.mark.repetition),
+        45,
+        pytest.param(60, marks=pytest.mark.repetition),
+    ],
+    ids=lambda moment: f"after {moment} requests",
+)
 def test_a_harvest_that_is_killed_while_it_repairs_itself_goes_on_with_it(
     project: Project, tmp_path: Path, nginx: Callable[..., Nginx], moment: int
 ) -> None:

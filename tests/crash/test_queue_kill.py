@@ -17,7 +17,6 @@ from tileharvest.queue.sqlite.queue import SqliteQueue
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-KILLS = 20
 PROJECT = Path(__file__).parents[2]
 
 
@@ -68,12 +67,12 @@ def assert_sound(file: Path) -> None:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 
 
-def test_sigkill_at_any_moment_loses_nothing_and_repeats_nothing_finished(tmp_path: Path) -> None:
+def test_sigkill_at_any_moment_loses_nothing_and_repeats_nothing_finished(tmp_path: Path, kills: int) -> None:
     """The worker runs on while it is being killed, so the moments fall anywhere in its work."""
     random = Random(20)
     file = tmp_path / "world.sqlite"
     lines: list[str] = []
-    for _ in range(KILLS):
+    for _ in range(kills):
         lines += run_until_killed(file, random.randint(1, 40))
         assert_sound(file)
         said = confirmed(lines)
@@ -88,7 +87,7 @@ def test_sigkill_at_any_moment_loses_nothing_and_repeats_nothing_finished(tmp_pa
         assert not queued & failed
         # One step: the children of all that is finished are there, and of nothing else.
         assert seen == {1} | {child for n in finished for child in (2 * n, 2 * n + 1)}
-    assert len(said["finished"]) > 10 * KILLS
+    assert len(said["finished"]) > 10 * kills
 
 
 def test_the_lease_of_a_killed_worker_is_offered_at_once(tmp_path: Path) -> None:

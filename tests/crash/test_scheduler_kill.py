@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from tests.servers.nginx import Nginx
 
 PROGRAM: Final = "tests.crash.killed_crawl"
-KILLS: Final = 20
 FAN: Final = 7
 """Links on each page of the tree."""
 
@@ -83,10 +82,10 @@ def tree(tmp_path: Path, nginx: Callable[..., Nginx]) -> Callable[[int], Tree]:
     return lambda pages: Tree(crawls, pages)
 
 
-def test_a_crawl_killed_again_and_again_processes_every_page(tree: Callable[[int], Tree]) -> None:
-    killed = tree(2000)
+def test_a_crawl_killed_again_and_again_processes_every_page(tree: Callable[[int], Tree], kills: int) -> None:
+    killed = tree(100 * kills)
     random = Random(20261120)
-    leased = sum(killed.kill(random.randint(1, 180)) for _ in range(KILLS))
+    leased = sum(killed.kill(random.randint(1, 90)) for _ in range(kills))
     killed.crawls.crawl(killed.run)
     killed.assert_complete()
     assert 0 < killed.repeated <= leased

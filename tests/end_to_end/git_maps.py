@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import pytest
+
 from tests.end_to_end.project import Project
 from tests.end_to_end.real_maps import ANTWORLD_MAP, MAPCRAFTERS, days, harvested_versions, made_once
 from tests.end_to_end.region_maps import DUCKMAP, DUCKMAP_ANEW, SBATSERVER
@@ -11,7 +13,10 @@ from tests.servers.nginx import nginx
 from tests.servers.published import published
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
+
+    from _pytest.mark import ParameterSet
 
     from tests.end_to_end.project import RecordedVersion
 
@@ -27,6 +32,9 @@ class Drawn(NamedTuple):
     versions: range | None = None
     """None: all."""
 
+    def __str__(self) -> str:
+        return f"{self.name} {self.versions or ''}".strip()
+
 
 MAPS: Final = [
     *(Drawn(one.name, one.renderer) for one in (ANTWORLD_MAP, *MAPCRAFTERS)),
@@ -38,6 +46,19 @@ MAPS: Final = [
 ]
 _HARVESTED: Final = (ANTWORLD_MAP, *MAPCRAFTERS, DUCKMAP, DUCKMAP_ANEW, SBATSERVER)
 _KNOWN: Final = {(one.name, one.versions): one for one in _HARVESTED}
+
+
+_FEW: Final = {"antworld", "jgore43", "alexjj", "duckmap"}
+"""They show all that differs where git is asked: squares, regions, one layer and several, small maps. The
+others differ in what their renderers publish, which has tests of its own."""
+
+
+def as_parameters(maps: Iterable[Drawn]) -> list[ParameterSet]:
+    """The maps, of which most only repeat what the others show."""
+    return [
+        pytest.param(one, marks=[] if one.name in _FEW else pytest.mark.repetition, id=str(one))
+        for one in maps
+    ]
 
 
 def rows(versions: set[RecordedVersion]) -> set[tuple[Any, ...]]:

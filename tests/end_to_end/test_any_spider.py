@@ -45,7 +45,6 @@ SPIDERS: Final = (
 ALWAYS: Final = ("api", "nameless")
 """What these make is made in each run: POST, and what waits in memory, is only known to the process. The
 address that begins a crawl is made once all the same."""
-KILLS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,14 +203,14 @@ def test_over_redis_two_workers_share_the_same_requests_and_find_the_same_items(
         assert len(asked[spider]) == len(set(asked[spider]))
 
 
-def test_after_ten_kills_every_page_was_served_and_every_item_came(
-    compared: Comparison, tmp_path: Path
+def test_after_kills_every_page_was_served_and_every_item_came(
+    compared: Comparison, tmp_path: Path, kills: int
 ) -> None:
     spider = "books"
     killed = Foreign.copy(tmp_path / "project", compared.stock.server, OURS + "CONCURRENT_REQUESTS = 4\n")
     killed.asked()
     random = Random(20261122)
-    for _ in range(KILLS):
+    for _ in range(kills):
         seen, further = answered(killed.server), random.randint(1, 4)
         process = killed.started(spider)
         try:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pytest
 
-from tests.end_to_end.git_maps import MAPS, URL, dated, harvested_rows, rows
+from tests.end_to_end.git_maps import MAPS, URL, as_parameters, dated, harvested_rows, rows
 from tests.end_to_end.real_maps import ANTWORLD_MAP, SMALL, SMALL_DAY, days, harvested_versions
 from tests.end_to_end.region_maps import DUCKMAP_ANEW
 from tests.servers.git_host import git_host
@@ -86,7 +86,7 @@ def test_the_history_is_that_of_harvests_over_http(
     assert project.stored() == harvested[-1].stored
 
 
-@pytest.mark.parametrize("drawn", SEEN_ONCE, ids=lambda drawn: drawn.name)
+@pytest.mark.parametrize("drawn", as_parameters(SEEN_ONCE))
 def test_a_harvest_goes_on_where_an_import_has_ended_as_harvests_over_http_do(
     drawn: Drawn, host: Host, project: Project, shared_maps: Path, common_folder: Path
 ) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from PIL import Image
 
-from tests.end_to_end.git_maps import MAPS, URL, Drawn, dated, harvested_rows, rows
+from tests.end_to_end.git_maps import MAPS, URL, Drawn, as_parameters, dated, harvested_rows, rows
 from tests.end_to_end.project import await_condition
 from tests.servers.repositories import FastImport, files_of, git, map_repository, moment_of
 from tileharvest.errors import ExitStatus
@@ -41,7 +41,7 @@ def imported(
     return dict(json.loads(done.stdout))
 
 
-@pytest.mark.parametrize("drawn", MAPS, ids=lambda drawn: f"{drawn.name} {drawn.versions or ''}")
+@pytest.mark.parametrize("drawn", as_parameters(MAPS))
 def test_the_imported_history_is_the_harvested_one(
     drawn: Drawn, project: Project, shared_maps: Path, common_folder: Path, tmp_path: Path
 ) -> None:

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from tests.servers.nginx import Nginx
 
 MAPS: Final = 20
-KILLS: Final = 12
-"""At each step of a harvest alone it is killed in `tests/crash`."""
 FEW_FILES: Final = 512
 HARVEST: Final = ("harvest", "--all", "-a", f"day={FIRST_DAY}")
 HOSTILE: Final = {
@@ -161,16 +159,16 @@ def test_off_a_terminal_a_line_tells_of_all_maps_together(project: Project, serv
 
 
 @pytest.mark.timeout(300)
-def test_a_process_that_is_killed_a_dozen_times_loses_nothing_of_any_map(
-    project: Project, server: Nginx, undisturbed: Counter[tuple[Any, ...]]
+def test_a_process_that_is_killed_again_and_again_loses_nothing_of_any_map(
+    project: Project, server: Nginx, undisturbed: Counter[tuple[Any, ...]], kills: int
 ) -> None:
     # A request that each killed process had leased is offered once more.
-    harvest = (*HARVEST, "-s", f"MAX_ATTEMPTS={KILLS + 1}")
+    harvest = (*HARVEST, "-s", f"MAX_ATTEMPTS={kills + 1}")
     server.clear_log()
     # So slow that it is not done before the last kill.
     add_maps(project, server, MAPS, requests_per_second=10)
     random = Random(20)
-    for _ in range(KILLS):
+    for _ in range(kills):
         # Two requests of each map find out what there is.
         until = answered(server) + random.randint(MAPS // 2, 4 * MAPS)
         with project.running(*harvest, "--at-once", str(random.randint(2, MAPS))) as process:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from tests.servers.nginx import LogLine, Nginx
     from tests.servers.redis import RedisServer
 
-KILLS: Final = 12
 """At random moments. `tests/crash` kills a single worker at every step of what it writes to SQLite. In Redis
 a script is one step, and in PostgreSQL a transaction."""
 LEASE: Final = 3
@@ -44,21 +43,22 @@ def kill(fleet: Fleet, worker: Worker) -> int:
     return leased
 
 
-def test_one_of_three_workers_is_killed_a_dozen_times(
+def test_one_of_three_workers_is_killed_again_and_again(
     fleet_on: Callable[..., Fleet],
     redis: RedisServer,
     postgresql: str,
     large: Rendering,
     nginx: Callable[..., Nginx],
+    kills: int,
 ) -> None:
     """At random points, each time another one takes its place; those that are left end by themselves."""
     random = Random(5)
     fleet, server = fleet_on(redis.url, postgresql), nginx(large.folder)
     fleet.describe(server.url, concurrency=64, requests_per_second=100)
     # It may be the same request that is lost each time.
-    fleet.settings |= {"LEASE_SECONDS": LEASE, "MAX_ATTEMPTS": KILLS + 1}
+    fleet.settings |= {"LEASE_SECONDS": LEASE, "MAX_ATTEMPTS": kills + 1}
     workers, lost = fleet.start_several(3), 0
-    for moment in sorted(random.sample(range(1, 650), KILLS)):
+    for moment in sorted(random.sample(range(1, 650), kills)):
         fleet.await_until(lambda moment=moment: answered(server) >= moment)  # type: ignore[misc]
         lost += kill(fleet, workers.pop(random.randrange(3)))
         workers.append(fleet.start())

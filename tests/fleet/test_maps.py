@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 MAPS: Final = ("north", "east", "south", "west")
 MANY: Final = tuple(f"map-{number}" for number in range(12))
-KILLS: Final = 12
 """At random moments. `tests/crash` kills a single worker at every step of what it writes to SQLite. In Redis
 a script is one step, and in PostgreSQL a transaction."""
 LEASE: Final = 3
@@ -133,18 +132,18 @@ def test_a_worker_with_nothing_to_do_joins_where_no_rate_is_the_limit(
 
 
 @pytest.mark.timeout(300)
-def test_workers_are_killed_a_dozen_times_and_every_history_is_whole(
-    fleet: Fleet, site: Misbehaving, files: SmallSite
+def test_workers_are_killed_again_and_again_and_every_history_is_whole(
+    fleet: Fleet, site: Misbehaving, files: SmallSite, kills: int
 ) -> None:
     """At random points, each time another one takes its place. A dozen maps at three workers."""
     random = Random(20)
     describe(fleet, MANY, site, requests_per_second=200)
     # A request whose worker is killed each time is given up after MAX_ATTEMPTS, as it may be what kills them.
     # Here any request may be under way in any of the killed workers.
-    fleet.settings |= {"LEASE_SECONDS": LEASE, "MAX_ATTEMPTS": KILLS + 1}
+    fleet.settings |= {"LEASE_SECONDS": LEASE, "MAX_ATTEMPTS": kills + 1}
     workers = [run(fleet, "--at-once", "3") for _ in range(3)]
     requests = len(MANY) * len(PATHS)
-    for moment in sorted(random.sample(range(1, requests), KILLS)):
+    for moment in sorted(random.sample(range(1, requests), kills)):
         fleet.await_until(lambda moment=moment: len(site.received) >= moment)  # type: ignore[misc]
         workers.pop(random.randrange(3)).kill()
         workers.append(run(fleet, "--at-once", "3"))

@@ -18,8 +18,6 @@ from tileharvest.store.files import FileStore
 if TYPE_CHECKING:
     from pathlib import Path
 
-KILLS = 20
-
 
 def run_until_killed(url: str, store: Path, lines: int) -> int:
     """Kills the program some moment after its n-th line; gives the last number that it called durable."""
@@ -32,12 +30,12 @@ def run_until_killed(url: str, store: Path, lines: int) -> int:
     return max((int(line) for line in said if line.endswith("\n")), default=0)
 
 
-def test_sigkill_at_any_moment_loses_nothing(url: str, file: Path, tmp_path: Path) -> None:
+def test_sigkill_at_any_moment_loses_nothing(url: str, file: Path, tmp_path: Path, kills: int) -> None:
     """The writer runs on while it is being killed, so the moments fall anywhere in its work."""
     random = Random(20)
     store = tmp_path / "images"
     durable = 0
-    for _ in range(KILLS):
+    for _ in range(kills):
         durable = max(durable, run_until_killed(url, store, random.randint(1, 6)))
         assert_sound(file)
         assert_every_image_exists(url, store)
@@ -46,7 +44,7 @@ def test_sigkill_at_any_moment_loses_nothing(url: str, file: Path, tmp_path: Pat
             assert known >= durable
             (summary,) = harvest_summaries(history, "world")
             assert summary.cost.requests == 2 * known
-    assert durable > KILLS
+    assert durable > kills
 
 
 def assert_sound(file: Path) -> None:

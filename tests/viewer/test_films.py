@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from contextlib import closing
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,6 +25,7 @@ from tests.viewer.building import (
     picture,
     square,
 )
+from tileharvest.export.picture_file import Awaited
 from tileharvest.history.database import History
 from tileharvest.store.files import FileStore
 from tileharvest.viewer import films
@@ -125,13 +127,16 @@ def test_no_image_is_read_for_a_film_for_which_nobody_waits(world: World) -> Non
             read.append(name)
             return super().named(name)
 
+    def nobody_waits() -> None:
+        raise RefusedError(HTTPStatus.REQUEST_TIMEOUT, "nobody waits")
+
     query = [("layer", DAY_LAYER), ("ground", "-2,-2,2,2")]
     with (
         History.open_read_only(f"sqlite:///{world.history_file}") as history,
         closing(ServedMaps(world.maps_file, lambda: history, lambda _: 0)) as served,
         pytest.raises(RefusedError, match="nobody waits"),
     ):
-        films.film(served, Counted(world.data / "tiles"), MAP, query, 300, lambda: False)
+        films.film(served, Counted(world.data / "tiles"), MAP, query, 300, Awaited(nobody_waits))
     assert read == []
 
 

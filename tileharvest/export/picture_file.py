@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from PIL import Image as Pillow
@@ -17,7 +18,7 @@ from tileharvest.pictures.difference import BACKGROUND
 from tileharvest.pictures.strips import JpegFile, PngFile, StripFile, TiffFile, write_strips
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from concurrent.futures import Executor
     from pathlib import Path
     from typing import BinaryIO
@@ -69,6 +70,20 @@ class Watch(Protocol):
 
     def passed(self, parts: int = 1) -> None:
         """So many more are done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Awaited:
+    """A watch that shows nothing. Before each part it lets `check` raise what ends an export for which nobody
+    waits any more."""
+
+    check: Callable[[], None]
+
+    def expects(self, parts: int) -> None:
+        self.check()
+
+    def passed(self, parts: int = 1) -> None:
+        self.check()
 
 
 def form_of(path: Path) -> Form:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from tileharvest.errors import ConfigurationError, TileHarvestError
 from tileharvest.export.excerpt import Wanted, excerpt_of
 from tileharvest.export.film import FilmStyle, film_of, write_film
+from tileharvest.export.picture_file import Awaited
 from tileharvest.history.area_changes import changed_in, rectangle_of_area
 from tileharvest.history.changes import deepest_changes
 from tileharvest.history.outlines import map_outline
@@ -59,13 +60,17 @@ def film_of_days(
     there are `patience` seconds for it and for sending. Raises nothing.
     """
     limit = _SHARE * patience
-    deadline = _Deadline(time.monotonic() + limit)
+    until = time.monotonic() + limit
     found: list[tuple[str, bytes] | None] = []
+
+    def check() -> None:
+        if time.monotonic() > until:
+            raise TileHarvestError("it takes too long")
 
     def make() -> None:
         try:
             with open_history() as history:
-                found.append(_film(history, open_store(), report, days, layer, areas, deadline))
+                found.append(_film(history, open_store(), report, days, layer, areas, check))
         # Whatever it is: the message goes without a film.
         except Exception as error:  # noqa: BLE001
             is_told = isinstance(error, (TileHarvestError, OSError))
@@ -95,7 +100,7 @@ def _film(
     days: int,
     layer: str,
     areas: Sequence[NamedArea] | None,
-    deadline: _Deadline,
+    check: Callable[[], None],
 ) -> tuple[str, bytes] | None:
     outline = map_outline(history, report.map)
     changed = _changed_days(history, outline, areas, _first_day(report.day, days))
@@ -106,7 +111,7 @@ def _film(
         return None
     if sum(summary.day == report.day for summary in harvest_summaries(history, report.map)) != 1:
         return None
-    deadline.passed()
+    check()
     first = max(report.day - timedelta(days=days), outline.days[0])
     named = {} if shown is None else {shown.name: shown}
     wanted = Wanted(
@@ -121,10 +126,10 @@ def _film(
     film = film_of(excerpt, path, FilmStyle(_SIZE, camera="fixed" if named else "follow", pace=_PACE))
     if film.moments[-1].day != report.day or len(film.moments) == 1:
         return None
-    deadline.passed()
+    check()
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / path
-        size, _ = write_film(film, target, store, deadline)
+        size, _ = write_film(film, target, store, Awaited(check))
         if size > LARGEST_FILM:
             raise TileHarvestError(f"it has {size:,} bytes")
         return f"{report.map}-{report.day}{path.suffix}", target.read_bytes()
@@ -153,17 +158,3 @@ def _changed_days(
 def _first_day(day: date, days: int) -> date:
     """Returns the first day of a day's period. Day 1 of the calendar was a Monday."""
     return day - timedelta(days=(day.toordinal() - 1) % days)
-
-
-class _Deadline:
-    """Ends a film that takes too long: nobody waits for it any more."""
-
-    def __init__(self, until: float) -> None:
-        self._until = until
-
-    def expects(self, parts: int) -> None:
-        """A film may have any number of frames."""
-
-    def passed(self, parts: int = 1) -> None:
-        if time.monotonic() > self._until:
-            raise TileHarvestError("it takes too long")

@@ -14,6 +14,7 @@ import msgspec
 from aiohttp import web
 
 from tileharvest.errors import HistoryError, StoreError
+from tileharvest.export.picture_file import Awaited
 from tileharvest.pictures.pixels import picture_of
 from tileharvest.store.port import MissingImageError
 from tileharvest.tiles.versions import is_image_name
@@ -253,15 +254,12 @@ class Application:
     def _film(self, name: str, request: web.BaseRequest) -> web.Response:
         query = _query(request)
 
+        def check() -> None:
+            if request.transport is None:
+                raise RefusedError(HTTPStatus.REQUEST_TIMEOUT, "nobody waits for this film any more")
+
         def make() -> bytes:
-            return film(
-                self._served,
-                self._store,
-                name,
-                query,
-                self._most_filmed,
-                lambda: request.transport is not None,
-            )
+            return film(self._served, self._store, name, query, self._most_filmed, Awaited(check))
 
         asked = ("film", self._most_filmed, *map(list, sorted(query)))
         body = self.remembered(name, asked, make)

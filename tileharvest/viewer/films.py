@@ -16,8 +16,7 @@ from tileharvest.viewer.rectangles import RECTANGLE, ground_in
 from tileharvest.viewer.replies import RefusedError, unknown, wrong
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from tileharvest.export.picture_file import Watch
     from tileharvest.store.port import TileStore
     from tileharvest.tiles.grid import TileRange
     from tileharvest.viewer.api import Query
@@ -39,12 +38,12 @@ def film(
     map_name: str,
     query: Query,
     most_tiles: int,
-    is_awaited: Callable[[], bool],
+    watch: Watch,
 ) -> bytes:
     """Returns an animated WebP of a rectangle through time. Raises RefusedError.
 
     With the ground that the frame shows around it the rectangle may have so many tiles of the deepest zoom.
-    It ends an image later, and is refused, once it is not awaited.
+    The watch is told of each frame.
     """
     parameters = Parameters(query, ("layer",), (*RECTANGLE, "from", "to"))
     history, outline, layer = served.layer(map_name, parameters.text("layer"))
@@ -86,8 +85,7 @@ def film(
         )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "film.webp"
-        reader = _Reader(store, is_awaited)
-        _, damaged = write_film(made, path, reader, reader)
+        _, damaged = write_film(made, path, store, watch)
         if damaged:
             raise RefusedError(
                 HTTPStatus.INTERNAL_SERVER_ERROR,
@@ -103,24 +101,3 @@ def _expect_few(tiles: TileRange, most: int) -> None:
             f"a film of this rectangle shows {number:,} tiles, and films here show {most:,} at most: come"
             " nearer"
         )
-
-
-class _Reader:
-    """Ends a film for which nobody waits any more, between two frames and between two images of one."""
-
-    def __init__(self, store: TileStore, is_awaited: Callable[[], bool]) -> None:
-        self._store = store
-        self._is_awaited = is_awaited
-        self.put, self.put_all = store.put, store.put_all
-        self.held = store.held
-
-    def named(self, name: str) -> bytes:
-        self.passed(0)
-        return self._store.named(name)
-
-    def expects(self, parts: int) -> None:
-        """A film may have any number of frames."""
-
-    def passed(self, parts: int = 1) -> None:
-        if not self._is_awaited():
-            raise RefusedError(HTTPStatus.REQUEST_TIMEOUT, "nobody waits for this film any more")

@@ -213,6 +213,16 @@ class Screen:
         return as_image(self.page.screenshot())
 
 
+def move_fingers(page: Page, *moments: list[tuple[float, float]]) -> None:
+    """Put fingers on the first points, pull them over the others, and take them away."""
+    touch = page.context.new_cdp_session(page)
+    for number, points in enumerate(moments):
+        events: list[Any] = [{"x": x, "y": y, "id": finger} for finger, (x, y) in enumerate(points)]
+        kind = "touchMove" if number else "touchStart"
+        touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": events})
+    touch.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+
+
 def day_number(day: str) -> str:
     """The slider's value on a day: days since 1970."""
     return str(date.fromisoformat(day).toordinal() - date(1970, 1, 1).toordinal())

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.screen import Screen, Spot, apart, as_shown, in_words
+from tests.browser.screen import Screen, Spot, apart, as_shown, in_words, move_fingers
 from tests.browser.viewed_maps import COAST, DAYS
 from tests.browser.windows import window
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from PIL import Image
     from playwright.sync_api import Browser
@@ -204,6 +204,21 @@ def test_the_day_in_the_lens_can_be_chosen_without_a_mouse(
     expect_days(screen, published_days, inside=DAYS[0], outside=NEW)
 
 
+def test_the_lens_keeps_its_place_on_a_stage_of_another_size(screen: Screen) -> None:
+    open_lens(screen)
+    screen.page.mouse.move(320, 330)
+    size = screen.page.viewport_size
+    assert size is not None
+    try:
+        screen.page.set_viewport_size({"width": size["width"] // 2, "height": size["height"]})
+        stage = screen.part("stage").bounding_box()
+        assert stage is not None
+        screen.page.wait_for_function("() => document.getElementById('lens').offsetLeft <= 200")
+        assert lens_on(screen)[0] == pytest.approx(stage["x"] + stage["width"] / 4, abs=2)
+    finally:
+        screen.page.set_viewport_size(size)
+
+
 def test_near_the_lower_edge_the_day_is_told_above(screen: Screen) -> None:
     open_lens(screen)
     stage = screen.part("stage").bounding_box()
@@ -214,27 +229,10 @@ def test_near_the_lower_edge_the_day_is_told_above(screen: Screen) -> None:
     assert told["y"] + told["height"] < stage["y"] + stage["height"]
 
 
-def test_in_chinese_the_lens_has_a_name_and_a_day(new_screen: Callable[..., Screen]) -> None:
-    screen = new_screen(locale="zh-CN")
-    open_lens(screen)
-    expect(screen.page.get_by_role("button", name="时间透镜")).to_have_attribute("aria-pressed", "true")
-    expect(screen.part("lens-day")).to_have_text("2021年2月16日")
-
-
-def move_fingers(screen: Screen, *moments: list[tuple[float, float]]) -> None:
-    """Put fingers on the first points, pull them over the others, and take them away."""
-    touch = screen.page.context.new_cdp_session(screen.page)
-    for number, points in enumerate(moments):
-        events: list[Any] = [{"x": x, "y": y, "id": finger} for finger, (x, y) in enumerate(points)]
-        kind = "touchMove" if number else "touchStart"
-        touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": events})
-    touch.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
-
-
 def test_a_finger_pulls_the_lens_and_not_the_map(phone: Screen, published_days: PublishedDays) -> None:
     open_lens(phone)
     x, y, _ = lens_on(phone)
-    move_fingers(phone, [(x + 30, y)], [(x + 10, y + 20)], [(x - 40, y + 50)])
+    move_fingers(phone.page, [(x + 30, y)], [(x + 10, y + 20)], [(x - 40, y + 50)])
     assert lens_on(phone)[:2] == pytest.approx((x - 40, y + 50), abs=1)
     expect_days(phone, published_days, inside=OLD, outside=NEW)
     assert phone.look()["x"] == MIDDLE.look["x"]
@@ -247,9 +245,9 @@ def test_two_fingers_on_the_lens_turn_its_time(phone: Screen, published_days: Pu
     def fingers(at: float) -> list[tuple[float, float]]:
         return [(at - 30, y), (at + 30, y)]
 
-    move_fingers(phone, fingers(x), fingers(x - 25), fingers(x - 50))
+    move_fingers(phone.page, fingers(x), fingers(x - 25), fingers(x - 50))
     phone.await_look(**{"with": DAYS[0]})
-    move_fingers(phone, fingers(x), fingers(x + 25), fingers(x + 50))
+    move_fingers(phone.page, fingers(x), fingers(x + 25), fingers(x + 50))
     phone.await_look(**{"with": OLD})
     expect_days(phone, published_days, inside=OLD, outside=NEW)
     assert lens_on(phone)[:2] == pytest.approx((x, y), abs=1)
@@ -262,7 +260,7 @@ def test_a_finger_beside_the_lens_pulls_the_map(phone: Screen) -> None:
     box = phone.part("map").bounding_box()
     assert box is not None
     x, y = box["x"] + 60, box["y"] + 60
-    move_fingers(phone, [(x, y)], [(x + 20, y)], [(x + 60, y)])
+    move_fingers(phone.page, [(x, y)], [(x + 20, y)], [(x + 60, y)])
     phone.await_moved(MIDDLE.look)
     assert lens_on(phone) == where
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+import re
+from typing import TYPE_CHECKING, Final
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.screen import Screen, Spot
+from tests.browser.screen import Screen, Spot, move_fingers
+from tests.browser.test_page_loading import held
 from tests.browser.viewed_maps import COAST, DAYS, NEVER
 from tests.browser.windows import window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser
 
     from tests.browser.viewed_maps import Viewer
     from tests.browser.windows import Window
@@ -41,20 +43,6 @@ def phone(
     """The viewer on a telephone that other tests have used, not opened yet."""
     with phone_window.lent_to(request.node, tmp_path_factory) as page:
         yield Screen(page, viewer)
-
-
-def move_finger(page: Page, *points: tuple[float, float]) -> None:
-    """Put a finger on the first point, pull it over the others, and take it away."""
-    touch = page.context.new_cdp_session(page)
-
-    def send(kind: str, *there: tuple[float, float]) -> None:
-        events: list[Any] = [{"x": x, "y": y} for x, y in there]
-        touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": events})
-
-    send("touchStart", points[0])
-    for point in points[1:]:
-        send("touchMove", point)
-    send("touchEnd")
 
 
 def open_one_day(phone: Screen) -> None:
@@ -170,13 +158,24 @@ def test_the_panel_comes_up_from_below_and_leaves_a_part_of_the_map(
     assert panel["top"] - map_box["top"] > 150
 
 
+@pytest.mark.parametrize("day", [DAYS[0], DAYS[3]])
+def test_what_is_said_of_the_changes_does_not_move_the_map(day: str, phone: Screen) -> None:
+    """A map of another size has other changes in view, which would be counted, and so on."""
+    with held(phone.page, "**/changes?*"):
+        phone.open(MIDDLE, map="antworld", day=day)
+        expect(phone.part("day-change")).to_have_text("counting changes …")
+        before = phone.part("stage").bounding_box()
+    expect(phone.part("day-change")).to_have_text(re.compile("changed in view|first harvest"))
+    assert phone.part("stage").bounding_box() == before
+
+
 def test_a_finger_pulls_the_slider(phone: Screen) -> None:
     open_one_day(phone)
     box = phone.part("slider").bounding_box()
     assert box is not None
     y = box["y"] + box["height"] / 2
     right, left = box["x"] + box["width"] - 8, box["x"] + 8
-    move_finger(phone.page, (right, y), ((right + left) / 2, y), (left, y))
+    move_fingers(phone.page, [(right, y)], [((right + left) / 2, y)], [(left, y)])
     phone.expect_day(DAYS[0])
 
 
@@ -193,7 +192,7 @@ def test_a_finger_pulls_the_border_of_the_swipe(phone: Screen) -> None:
     box = phone.part("map").bounding_box()
     assert box is not None
     y = box["y"] + box["height"] / 2
-    move_finger(phone.page, (WIDTH / 2, y), (150, y), (78, y))
+    move_fingers(phone.page, [(WIDTH / 2, y)], [(150, y)], [(78, y)])
     expect(phone.part("swipe")).to_have_attribute("aria-valuenow", "20")
     assert phone.look()["x"] == MIDDLE.look["x"]
 
@@ -203,18 +202,12 @@ def test_a_finger_pulls_the_map(phone: Screen) -> None:
     box = phone.part("map").bounding_box()
     assert box is not None
     x, y = box["x"] + 100, box["y"] + 100
-    move_finger(phone.page, (x, y), (x + 20, y), (x + 60, y))
+    move_fingers(phone.page, [(x, y)], [(x + 20, y)], [(x + 60, y)])
     phone.await_moved(MIDDLE.look)
     left, up = float(phone.look()["x"]), float(phone.look()["z"])
     # Pulled to the right one comes to the left, which is where x and z are less.
     assert left < float(MIDDLE.look["x"])
     assert up < float(MIDDLE.look["z"])
-
-
-def test_a_touch_on_the_map_tells_the_story(phone: Screen) -> None:
-    open_one_day(phone)
-    phone.page.touchscreen.tap(*phone.point(COAST.x, COAST.y, MIDDLE))
-    expect(phone.part("panel")).to_contain_text(f"Tile 0_{COAST.x}_{COAST.y}")
 
 
 _TOO_WIDE: Final = """() => {

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.browser.screen import Screen
 from tests.browser.serving import BLANK, files_server
-from tests.browser.viewed_maps import PublishedDays, serving, viewed_project
+from tests.browser.viewed_maps import PublishedDays, Viewer, serving, viewed_project, world_with_an_area
 from tests.browser.watching import Watch
 from tests.browser.windows import (
     DESK,
@@ -24,12 +24,12 @@ from tests.browser.windows import (
     take_pictures,
     window,
 )
+from tests.end_to_end.project import Project
 from tests.end_to_end.real_maps import harvested_antworld
+from tests.viewer.asking import serving as serving_world
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
-
-    from tests.browser.viewed_maps import Viewer
 
 CHROMIUM: Final = Path("/usr/bin/chromium-headless-shell")
 """Chromium without the windows of a desktop. It needs two thirds of the processor's time."""
@@ -157,6 +157,14 @@ def viewer(shared_maps: Path, common_folder: Path) -> Iterator[Viewer]:
     """`scrapy serve` over real maps that were harvested on some days."""
     with serving(viewed_project(shared_maps, common_folder)) as viewer:
         yield viewer
+
+
+@pytest.fixture(scope="session")
+def named(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Viewer]:
+    """The viewer of a map with a named area."""
+    world = world_with_an_area(tmp_path_factory.mktemp("named"))
+    with serving_world(world) as client:
+        yield Viewer(f"http://127.0.0.1:{client.port}", Project(world.folder))
 
 
 @pytest.fixture(scope="module")

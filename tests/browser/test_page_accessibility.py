@@ -32,8 +32,8 @@ def wrong(screen: Screen) -> list[str]:
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"color_scheme": "dark", "locale": "zh-CN"}, PHONE],
-    ids=["light", "dark, in Chinese", "on a phone"],
+    [{}, {"color_scheme": "dark", "locale": "zh-CN", **PHONE}],
+    ids=["light, in English", "dark, in Chinese, on a phone"],
 )
 def test_axe_finds_nothing_wrong(options: dict[str, Any], new_screen: Callable[..., Screen]) -> None:
     """On the map alone, with each panel and the calendar, and on the other pages."""

@@ -143,27 +143,6 @@ class TestSideBySide:
         assert screen.square(COAST, Spot(MIDDLE.x, MIDDLE.y, 1), map="map").width == 768
         self.expect_both_at(screen, Spot(MIDDLE.x, MIDDLE.y, 1), published_days)
 
-    def test_both_halves_tell_where_the_pointer_is_and_the_story_of_a_place(self, screen: Screen) -> None:
-        open_compared(screen, "side")
-        said = []
-        for map, (left, top) in ((map, screen.point(COAST.x, COAST.y, MIDDLE, map)) for map in HALVES):  # noqa: A001
-            screen.page.mouse.move(left, top)
-            said.append(
-                [int(number) for number in re.findall(r"-?\d+", screen.part("coordinates").inner_text())]
-            )
-            screen.page.mouse.click(left, top)
-            expect(screen.part("panel-body")).to_contain_text(f"Tile 0_{COAST.x}_{COAST.y}")
-            expect(screen.page.locator(f"#{map} .tile-mark")).to_have_count(1)
-            screen.part("panel-close").click()
-        # The middle of a half can lie between two pixels, and so between two blocks.
-        assert len(said[0]) == 2
-        assert said[0] == pytest.approx(said[1], abs=1)
-
-    def test_both_halves_have_the_heat(self, screen: Screen) -> None:
-        screen.open(MIDDLE, map="antworld", day=NEW, mode="side", heat=f"{DAYS[0]}..{NEW}", **{"with": OLD})
-        for map in HALVES:  # noqa: A001
-            expect(screen.page.locator(f"#{map} .leaflet-heat-pane canvas")).not_to_have_count(0)
-
 
 class TestOnionSkin:
     def test_the_blend_sets_how_much_of_the_older_day_is_seen(
@@ -249,14 +228,6 @@ def test_choosing_a_way_to_compare_takes_the_change_before(screen: Screen) -> No
     expect(screen.page.locator("#ticks .changed")).to_have_count(2)
     screen.choose_mode("Swipe")
     expect(screen.part("other")).to_have_value(OLD)
-
-
-def test_the_first_day_is_what_the_next_change_is_compared_with(screen: Screen) -> None:
-    screen.open(MIDDLE, map="antworld", day=DAYS[0])
-    expect(screen.page.locator("#ticks .changed")).to_have_count(2)
-    screen.choose_mode("Swipe")
-    expect(screen.part("left-day")).to_have_text("Feb 13, 2021")
-    expect(screen.part("right-day")).to_have_text("Feb 16, 2021")
 
 
 def test_stepping_back_never_ends_at_a_day_beside_itself(screen: Screen) -> None:

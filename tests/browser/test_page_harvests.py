@@ -153,13 +153,6 @@ def test_each_row_begins_with_its_day(page_of_harvests: Page) -> None:
     expect(heads).to_have_text(["May 12, 2021", "Apr 12, 2021", "Feb 16, 2021", "Feb 13, 2021"])
 
 
-def test_each_row_leads_to_the_map_at_its_day(screen: Screen) -> None:
-    screen.open_hash("#harvests")
-    section(screen.page, "antworld").get_by_role("link", name="Feb 16, 2021").click()
-    screen.await_look(map="antworld", day=DAYS[1])
-    screen.expect_day(DAYS[1])
-
-
 def test_outcomes_are_told_in_words_with_the_historys_own_as_a_tooltip(page_of_harvests: Page) -> None:
     legend = page_of_harvests.locator(".outcome-legend li")
     words = [words.strip() for words in legend.all_inner_texts()]

@@ -116,17 +116,6 @@ def test_a_copied_link_of_what_no_picture_shows_names_all_of_it(screen: Screen) 
     )
 
 
-def test_in_chinese_the_copied_link_unfolds_in_chinese(new_screen: Callable[..., Screen]) -> None:
-    screen = new_screen(locale="zh-CN")
-    screen.open(MIDDLE, map="antworld", day=DAYS[3])
-    screen.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    screen.part("share").click()
-    expect(screen.part("announcement")).not_to_have_text("")
-    link = str(screen.page.evaluate("navigator.clipboard.readText()"))
-    assert link.endswith("?layer=world-lighting&language=zh")
-    assert f"{DAYS[3]} 的 antworld" in screen.page.request.get(link).text()
-
-
 def said_by(link: str) -> dict[str, str]:
     return dict(parse_qsl(link.partition("#")[2]))
 
@@ -176,15 +165,6 @@ def test_a_link_without_a_day_shows_the_newest(screen: Screen) -> None:
     screen.open(MIDDLE, map="antworld")
     screen.expect_day(DAYS[3])
     assert "day" not in screen.look()
-
-
-def test_a_link_to_an_unknown_map_opens_no_other_one_and_offers_what_there_is(screen: Screen) -> None:
-    screen.open_hash("#map=no-such-map&day=2021-02-16")
-    expect(screen.page.get_by_role("heading", name="There is no map no-such-map here")).to_be_visible()
-    expect(screen.part("map-page")).to_be_hidden()
-    screen.page.get_by_role("link", name="antworld", exact=True).click()
-    screen.await_look(map="antworld")
-    expect(screen.part("map-page")).to_be_visible()
 
 
 def told_by(screen: Screen) -> list[str]:
@@ -296,35 +276,3 @@ def test_an_address_counts_as_followed_when_the_page_shows_what_it_tells(
     held[0].continue_()
     screen.await_look(**there.look)
     assert screen.square(DESERT, there).name != ""
-
-
-def test_back_leads_to_the_day_before_and_the_tab_names_map_and_day(screen: Screen) -> None:
-    screen.open(MIDDLE, map="antworld", day=DAYS[3])
-    expect(screen.page).to_have_title("antworld, May 12, 2021 – TileHarvest")
-    for day in (DAYS[1], DAYS[0]):
-        screen.choose_day(day)
-        screen.await_look(day=day)
-    expect(screen.page).to_have_title("antworld, Feb 13, 2021 – TileHarvest")
-    screen.page.go_back()
-    screen.expect_day(DAYS[1])
-    screen.page.go_back()
-    screen.expect_day(DAYS[3])
-    screen.page.go_forward()
-    screen.expect_day(DAYS[1])
-    screen.page.get_by_role("link", name="Harvests").click()
-    expect(screen.page).to_have_title("Harvests – TileHarvest")
-
-
-def test_a_link_that_unfolds_opens_the_map_there_and_in_a_frame_it_is_the_map_and_the_time_alone(
-    new_screen: Callable[..., Screen],
-) -> None:
-    screen, place = new_screen(), ",".join(MIDDLE.look.values())
-    screen.page.goto(f"{screen.viewer.url}/s/antworld/{DAYS[0]}..{DAYS[1]}/{place}")
-    expect(screen.page.locator("#right-day")).to_be_visible()
-    screen.await_look(day=DAYS[1], mode="swipe", **MIDDLE.look, **{"with": DAYS[0]})
-    expect(screen.part("share")).to_be_visible()
-    screen.page.goto(f"{screen.viewer.url}/s/antworld/{DAYS[1]}/{place}?embed=1")
-    expect(screen.part("slider")).to_be_visible()
-    expect(screen.page.locator("#map .picture img").first).to_be_visible()
-    for hidden in ("brand", "go-to", "modes", "share"):
-        expect(screen.part(hidden)).to_be_hidden()

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page, Route
 
     from tests.browser.viewed_maps import PublishedDays
-    from tests.browser.watching import Watch
 
 MIDDLE: Final = Spot.middle_of(COAST)
 FIRST, SECOND, THIRD, LAST = DAYS
@@ -49,22 +48,6 @@ def shown(screen: Screen) -> set[str]:
     return {square.name for square in screen.squares_in_view()}
 
 
-def test_all_pictures_of_a_day_appear_together_and_until_then_the_page_names_the_day_it_shows(
-    screen: Screen, published_days: PublishedDays
-) -> None:
-    with held(screen.page, f"**/pictures/{published_days.name(COAST, LAST)}"):
-        screen.open(MIDDLE, map="antworld", day=SECOND)
-        before = shown(screen)
-        screen.part("slider").fill(day_number(LAST))
-        expect(screen.part("loading")).to_have_text(f"Loading {in_words(LAST)} …")
-        assert shown(screen) == before
-        expect(screen.part("day")).to_have_text(in_words(SECOND))
-    expect(screen.part("day")).to_have_text(in_words(LAST))
-    expect(screen.part("loading")).to_be_hidden()
-    assert published_days.name(COAST, LAST) in shown(screen)
-    assert published_days.name(COAST, SECOND) not in shown(screen)
-
-
 def test_a_slow_day_is_given_up_for_the_one_that_is_chosen_after_it(
     screen: Screen, published_days: PublishedDays
 ) -> None:
@@ -76,25 +59,6 @@ def test_a_slow_day_is_given_up_for_the_one_that_is_chosen_after_it(
         expect(screen.part("day")).to_have_text(in_words(FIRST))
     expect(screen.part("day")).to_have_text(in_words(FIRST))
     assert published_days.name(COAST, LAST) not in shown(screen)
-
-
-def test_pictures_that_do_not_come_leave_their_places_empty_which_is_said_and_can_be_tried_again(
-    new_screen: Callable[..., Screen], published_days: PublishedDays, watch: Watch
-) -> None:
-    watch.expected += ["status of 500", "the disk is gone"]
-    screen = new_screen()
-    views = f"**/view?*day={LAST}*"
-    screen.page.route(views, lambda route: route.fulfill(status=500, json={"error": "the disk is gone"}))
-    screen.open(MIDDLE, map="antworld", day=SECOND)
-    screen.choose_day(LAST)
-    expect(screen.part("day")).to_have_text(in_words(LAST))
-    expect(screen.part("notice")).to_contain_text("pictures of May 12, 2021 could not be loaded")
-    assert shown(screen) == {""}
-    screen.page.unroute(views)
-    screen.part("notice").get_by_role("button", name="Try again").click()
-    screen.await_map()
-    expect(screen.part("notice")).to_be_hidden()
-    assert published_days.name(COAST, LAST) in shown(screen)
 
 
 def test_a_level_that_is_put_together_for_long_says_so(screen: Screen) -> None:

@@ -89,7 +89,7 @@ def test_the_file_of_the_region_is_named(screen: Screen) -> None:
     expect(screen.part("region")).to_have_text("r.0.-2.mca")
 
 
-@pytest.mark.parametrize("typed", ["528 816", "528, 64, 816", "X 528, Z 816", "/tp @s 528.0 64.0 816.0"])
+@pytest.mark.parametrize("typed", ["528 816", "528, 64, 816"])
 def test_a_place_that_is_typed_is_brought_to_the_middle(
     typed: str, screen: Screen, published_days: PublishedDays
 ) -> None:

@@ -11,13 +11,9 @@ from playwright.sync_api import expect
 from tests.browser.cells import cell_differences
 from tests.browser.screen import Screen, Spot, in_words
 from tests.browser.viewed_maps import (
-    AFTER_GROWTH,
-    BEFORE_GROWTH,
     COAST,
     DAYS,
-    GROWING,
     SHORE,
-    tile,
 )
 
 if TYPE_CHECKING:
@@ -121,22 +117,6 @@ def test_enter_on_the_map_tells_the_story_of_the_tile_in_the_middle(
     screen.part("map").press("Enter")
     expect(screen.part("panel")).to_contain_text(f"Tile 0_{COAST.x}_{COAST.y}")
     expect(screen.part("panel").get_by_role("listitem")).to_have_count(len(published_days.days_of(COAST)))
-
-
-def test_a_story_goes_back_to_before_the_map_grew(screen: Screen) -> None:
-    """The tile came with the growth; what is drawn on it had been there, and the map shows it on that day."""
-    coarsest = tile(-5, 32, 32)
-    middle = Spot.middle_of(coarsest)
-    screen.open(middle, map=GROWING, day=BEFORE_GROWTH)
-    assert "/composed/" in screen.square(coarsest, middle).source
-    screen.part("map").press("Enter")
-    versions = screen.part("panel").get_by_role("listitem")
-    days = [AFTER_GROWTH, BEFORE_GROWTH]
-    expect(versions.locator("strong")).to_have_text([in_words(day) for day in days])
-    expect(versions.locator(".share")).to_have_text([CHANGED, "first version"])
-    first = versions.last.get_by_role("img")
-    first.scroll_into_view_if_needed()
-    expect(first).to_have_js_property("naturalWidth", 384)
 
 
 def test_a_double_click_enlarges_the_map_and_tells_no_story(screen: Screen) -> None:

@@ -15,6 +15,11 @@ from tests.end_to_end.real_maps import ANTWORLD, harvested_antworld
 from tests.end_to_end.rendering import LAYER
 from tests.servers.nginx import nginx
 from tests.servers.published import published
+from tests.viewer.building import BLUE, DAY_LAYER, FIRST, GREEN, MAP, SECOND, World, picture, square
+from tileharvest.maps.named_areas import NamedArea, add_area
+from tileharvest.tiles.layers import Layer
+from tileharvest.tiles.projection import Projection
+from tileharvest.tiles.pyramid import Pyramid
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -111,6 +116,26 @@ def viewed_project(shared_maps: Path, below: Path) -> Project:
         project.crawl(DEEP, DAYS[-1])
     project.add_map(NEVER, "https://never.example.net/")
     return project
+
+
+def world_with_an_area(folder: Path) -> World:
+    """A map with an area whose upper left quarter turns blue, and one without areas. A tile is 16 x 16
+    blocks."""
+    world = World(folder)
+    layer = Layer(
+        DAY_LAYER,
+        Pyramid(5),
+        "png",
+        tile_size=(64, 64),
+        projection=Projection((0.125, 0, 0, 0), (0, 0, -0.125, 0)),
+    )
+    tiles = square(0, 8, bottom=-8)
+    world.harvest(FIRST, dict.fromkeys(tiles, picture(GREEN, 64)), described=layer)
+    world.harvest(SECOND, {tiles[7]: picture(BLUE, 64)}, described=layer)
+    world.harvest(FIRST, dict.fromkeys(tiles, picture(GREEN, 64)), name="plain", described=layer)
+    base = NamedArea(name="my base & 农场", layer=DAY_LAYER, corners=((0, 0), (31, 31)))
+    add_area(world.data / "areas.toml", MAP, base)
+    return world
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import urllib.request
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
+import av
 import pytest
 from PIL import Image
 from playwright.sync_api import expect
@@ -276,6 +277,28 @@ def test_what_is_in_view_is_saved_where_a_server_sends_it(
         assert box is not None
         assert image.size == (round(box["width"]), round(box["height"]))
         assert len(image.convert("RGB").getcolors(1 << 24) or ()) > 100
+
+
+def test_a_film_of_what_is_in_view_is_saved_where_a_server_sends_it(
+    files: FileScreen, place: str, tmp_path: Path
+) -> None:
+    """Opened by a double click there is no button for it, as the test above shows."""
+    if place.startswith("file:"):
+        return
+    files.open(MIDDLE, map=ANTWORLD, day=LAST)
+    files.page.get_by_role("button", name="Save", exact=True).click()
+    with files.page.expect_download() as download:
+        files.page.get_by_role("button", name="Save film", exact=True).click()
+    assert download.value.suggested_filename.endswith(f"-{LAST}.webm")
+    download.value.save_as(tmp_path / "saved.webm")
+    with av.open(tmp_path / "saved.webm") as container:
+        frames = [frame.to_image().convert("RGB") for frame in container.decode(video=0)]
+    box = files.page.locator("#map").bounding_box()
+    assert box is not None
+    assert frames[0].size == (round(box["width"]) & ~1, round(box["height"]) & ~1)
+    # What it shows is no one colour, and another thing at its end than at its beginning.
+    assert all(len(frame.getcolors(1 << 24) or ()) > 100 for frame in (frames[0], frames[-1]))
+    assert frames[0].tobytes() != frames[-1].tobytes()
 
 
 def test_the_lens_shows_another_day(files: FileScreen, published_days: PublishedDays) -> None:

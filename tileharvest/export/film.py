@@ -19,7 +19,16 @@ from tileharvest.history.area_changes import MOST_TILES
 from tileharvest.history.changes import changed_blocks, deepest_changes, heat
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.pictures.composer import Composer
-from tileharvest.pictures.frames import MOST_KEPT, Frames, Lens, lit, outline_between
+from tileharvest.pictures.frames import (
+    MOST_KEPT,
+    Frames,
+    Lens,
+    Outline,
+    Patch,
+    lit,
+    outline_between,
+    regions,
+)
 from tileharvest.pictures.legend import Legend, scale_bar
 from tileharvest.renderers.xyz import is_on_earth
 
@@ -28,10 +37,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tileharvest.export.excerpt import Excerpt
-    from tileharvest.export.film_file import FilmForm
+    from tileharvest.export.film_file import FilmForm, Shot
     from tileharvest.export.picture_file import Watch
     from tileharvest.pictures.bands import PixelBox
-    from tileharvest.pictures.frames import Scene
+    from tileharvest.pictures.frames import Box, Scene
     from tileharvest.store.port import TileStore
     from tileharvest.tiles.grid import TileRange
     from tileharvest.tiles.layers import Size
@@ -214,9 +223,9 @@ def write_film(film: Film, path: Path, store: TileStore, watch: Watch) -> tuple[
     with drawing_threads() as pool:
         kept = MOST_KEPT if style.camera == "follow" else 0
         frames = Frames(composer, lens, ground, pool, kept)
-        shots = _lettered(film, _Shots(film, frames, watch).all())
+        shots = _Shots(film, frames, watch)
         try:
-            size = write_film_file(path, style.size, shots, pool, style.quality)
+            size = write_film_file(path, style.size, shots.all(), pool, style.quality)
         except BaseException:
             composer.stop()
             raise
@@ -224,33 +233,38 @@ def write_film(film: Film, path: Path, store: TileStore, watch: Watch) -> tuple[
 
 
 class _Shots:
-    """The pictures of a film, without lettering."""
+    """The pictures of a film, each as what differs from the one before: most of a map stays as it is."""
 
     def __init__(self, film: Film, frames: Frames, watch: Watch) -> None:
         self._film = film
         self._frames = frames
         self._watch = watch
+        self._legend = _legend(film)
+        self._stamp: tuple[str, Box] | None = None
+        """The day that is written on the last picture, and where."""
+        self._lit: tuple[Box, ...] = ()
+        """Where the last picture has an outline."""
 
-    def all(self) -> Iterator[tuple[Image.Image, date, int]]:
-        """Yields pictures, which are not to be drawn on, each with its day and its ticks."""
+    def all(self) -> Iterator[Shot]:
         moments, scene = self._film.moments, None
-        outline: Image.Image | None = None
+        outline: Outline | None = None
         for number, moment in enumerate(moments):
             ticks = _END if number == len(moments) - 1 else self._film.pace
             if scene is None:
                 scene = self._scene(moment, None)
-                yield scene.image, moment.day, ticks if len(moments) > 1 else _END
+                yield self._shot(scene, moment.day, ticks)
             else:
                 if scene.corner != moment.corner:
                     yield from self._drifting(scene, moments[number - 1].day, moment.corner)
-                    scene = self._scene(replace(moment, day=moments[number - 1].day), None)
+                    scene, outline = self._scene(replace(moment, day=moments[number - 1].day), None), None
                 before, scene = scene, self._scene(moment, scene)
+                last, outline = outline, outline_between(before, scene)
                 if scene.image is before.image:
-                    yield scene.image, moment.day, ticks
+                    yield self._shot(scene, moment.day, ticks)
                 else:
                     # At a fast pace an outline is still seen in the frame after, at half its strength.
-                    outline = _both(outline, outline_between(before.image, scene.image), self._film.pace)
-                    yield from _changing(before.image, scene.image, outline, moment.day, ticks)
+                    both = _both(last, outline, self._film.pace)
+                    yield from self._changing(before, scene, both, moment.day, ticks)
             self._watch.passed()
 
     def _scene(self, moment: Moment, before: Scene | None) -> Scene:
@@ -258,62 +272,82 @@ class _Shots:
         shown = self._frames.shown(past, moment.corner)
         return self._frames.scene(past, shown, moment.corner, before)
 
-    def _drifting(
-        self, scene: Scene, day: date, corner: tuple[int, int]
-    ) -> Iterator[tuple[Image.Image, date, int]]:
+    def _drifting(self, scene: Scene, day: date, corner: tuple[int, int]) -> Iterator[Shot]:
         (left, top), ticks = scene.corner, self._film.drift(scene.corner, corner)
         for tick in range(1, ticks):
             share = tick / ticks
             # Slowly at both ends.
             eased = share * share * (3 - 2 * share)
             at = round(left + (corner[0] - left) * eased), round(top + (corner[1] - top) * eased)
-            yield self._scene(Moment(day, 0, at), None).image, day, 1
-        yield self._scene(Moment(day, 0, corner), None).image, day, 1
+            yield self._shot(self._scene(Moment(day, 0, at), None), day, 1)
+        yield self._shot(self._scene(Moment(day, 0, corner), None), day, 1)
+
+    def _changing(
+        self, before: Scene, after: Scene, outline: Outline | None, day: date, ticks: int
+    ) -> Iterator[Shot]:
+        """Yields a cross-fade, then what is new with its outline, and then without."""
+        fade = min(_FADE, ticks - 1)
+        for tick in range(1, fade + 1):
+            yield self._shot(after, day, 1, before.image, tick / (fade + 1), outline)
+        left = ticks - fade
+        # It is seen weakly for a tick more, where there is one.
+        whole = min(left, _OUTLINED - fade)
+        yield self._shot(after, day, whole, outline=outline)
+        if left > whole:
+            yield self._shot(after, day, 1, outline=outline, strength=0.5)
+        if left > whole + 1:
+            yield self._shot(after, day, left - whole - 1)
+
+    def _shot(
+        self,
+        scene: Scene,
+        day: date,
+        ticks: int,
+        before: Image.Image | None = None,
+        share: float = 1,
+        outline: Outline | None = None,
+        strength: float | None = None,
+    ) -> Shot:
+        """Returns a picture of a scene, faded in to a `share` over the one before. Without a strength the
+        outline is as strong as what is faded in."""
+        stamp = day.isoformat()
+        stamped: list[Box] = []
+        if self._stamp is None or self._stamp[0] != stamp:
+            # The letters of a day are not as wide as those of another.
+            stamped = [] if self._stamp is None else [self._stamp[1]]
+            self._stamp = stamp, self._legend.stamp_box(stamp)
+            stamped.append(self._stamp[1])
+        lined = () if outline is None else outline.boxes
+        boxes = regions((*scene.changed, *self._lit, *lined, *stamped), self._film.lens.size)
+        self._lit = lined
+        patches = []
+        for box in boxes:
+            part = scene.image.crop(box)
+            if before is not None:
+                part = Image.blend(before.crop(box), part, share)
+            if outline is not None:
+                part = lit(part, box, outline, share if strength is None else strength)
+            self._legend.write(part, stamp, box[:2])
+            patches.append(Patch(*box[:2], part))
+        return patches, ticks
 
 
-def _changing(
-    before: Image.Image, after: Image.Image, outline: Image.Image | None, day: date, ticks: int
-) -> Iterator[tuple[Image.Image, date, int]]:
-    """Yields a cross-fade, then what is new with its outline, and then without."""
-
-    def outlined(image: Image.Image, strength: float) -> Image.Image:
-        return image if outline is None else lit(image, outline, strength)
-
-    fade = min(_FADE, ticks - 1)
-    for tick in range(1, fade + 1):
-        share = tick / (fade + 1)
-        yield outlined(Image.blend(before, after, share), share), day, 1
-    left = ticks - fade
-    # It is seen weakly for a tick more, where there is one.
-    whole = min(left, _OUTLINED - fade)
-    yield outlined(after, 1), day, whole
-    if left > whole:
-        yield outlined(after, 0.5), day, 1
-    if left > whole + 1:
-        yield after, day, left - whole - 1
-
-
-def _both(before: Image.Image | None, now: Image.Image | None, pace: int) -> Image.Image | None:
+def _both(before: Outline | None, now: Outline | None, pace: int) -> Outline | None:
     """Returns the outline of now, with that of the frame before where it has not been seen for long."""
     if before is None or now is None or pace >= _OUTLINED:
         return now
-    return ImageChops.lighter(now, before.point([value // 2 for value in range(256)]))
+    weaker = before.mask.point([value // 2 for value in range(256)])
+    return Outline(ImageChops.lighter(now.mask, weaker), (*now.boxes, *before.boxes))
 
 
-def _lettered(
-    film: Film, shots: Iterator[tuple[Image.Image, date, int]]
-) -> Iterator[tuple[Image.Image, int]]:
+def _legend(film: Film) -> Legend:
     lens, excerpt = film.lens, film.excerpt
     (left, top), (width, height) = film.moments[0].corner, lens.size
     pixel = 2 * excerpt.layer.factor**-lens.zoom / (lens.tile_size[0] * lens.scale)
     middle = (left + width / 2) * pixel, -(top + height / 2) * pixel
     on_earth = is_on_earth(excerpt.described, excerpt.map.renderer)
     bar = scale_bar(excerpt.described.projection, middle, pixel, width, on_earth=on_earth)
-    legend = Legend(lens.size, film.style.title, bar, film.style.font)
-    for image, day, ticks in shots:
-        whole = image.copy()
-        legend.write(whole, day.isoformat())
-        yield whole, ticks
+    return Legend(lens.size, film.style.title, bar, film.style.font)
 
 
 class _Fit(NamedTuple):

@@ -13,18 +13,24 @@ from PIL import Image
 from tileharvest.errors import ConfigurationError
 from tileharvest.export.target import made_whole
 from tileharvest.pictures.animations import ApngFile, GifFile, WebpFile, write_frames
+from tileharvest.pictures.frames import EDGE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from concurrent.futures import Executor
     from pathlib import Path
     from typing import BinaryIO
 
+    from av import VideoFrame
+
     from tileharvest.pictures.animations import AnimationFile
+    from tileharvest.pictures.frames import Patch
     from tileharvest.tiles.layers import Size
 
-    Shots = Iterable[tuple[Image.Image, int]]
-    """Pictures of RGB, each with the number of ticks for which it is shown."""
+    Shot = tuple[Sequence[Patch], int]
+    """What a picture has that the one before has not, in RGB, and the number of ticks for which it is shown.
+    The first one has the whole. Along a patch's edges nothing differs."""
+    Shots = Iterable[Shot]
 
 TICKS: Final = 20
 """Of a second. A GIF counts hundredths of a second."""
@@ -89,10 +95,10 @@ def write_film_file(path: Path, size: Size, shots: Shots, pool: Executor, qualit
         if form.is_video:
             _write_video(file, form, size, shots, quality)
         elif form.name == "AVIF":
-            _write_avif(file, shots, quality)
+            _write_avif(file, size, shots, quality)
         else:
-            timed = ((image, ticks * 1000 // TICKS) for image, ticks in shots)
-            write_frames(_animation(file, form, size, quality), timed, pool)
+            timed = ((patches, ticks * 1000 // TICKS) for patches, ticks in shots)
+            write_frames(_animation(file, form, size, quality), size, timed, pool)
         return file.seek(0, os.SEEK_END)
 
 
@@ -112,7 +118,7 @@ def _write_video(file: BinaryIO, form: FilmForm, size: Size, shots: Shots, quali
         spared = {"rc-lookahead": "4", "x264-params": "bframes=0:sync-lookahead=0"}
         codec = "libx264", {"preset": "superfast", "crf": f"{50 - 40 * share:.0f}", **spared}
     else:
-        speed = {"deadline": "realtime", "cpu-used": "7", "row-mt": "1", "lag-in-frames": "0"}
+        speed = {"deadline": "realtime", "cpu-used": "8", "row-mt": "1", "lag-in-frames": "0"}
         codec = "libvpx-vp9", {"crf": f"{60 - 40 * share:.0f}", "b": "0", **speed}
     try:
         # By its name: what is needed first stands first in an .mp4, for which it is read again at the end.
@@ -127,11 +133,16 @@ def _write_video(file: BinaryIO, form: FilmForm, size: Size, shots: Shots, quali
             # As televisions have it: a player that is told nothing guesses, by the size.
             context.colorspace, context.color_range = Colorspace.ITU709, ColorRange.MPEG
             context.color_primaries = context.color_trc = 1
-            for image, at in _repeated(shots):
-                drawn = av.VideoFrame.from_image(image)  # type: ignore[no-untyped-call]
-                frame = drawn.reformat(
-                    format="yuv420p", dst_colorspace=Colorspace.ITU709, dst_color_range=ColorRange.MPEG
-                )
+            frame: VideoFrame | None = None
+            for patches, at in _repeated(shots):
+                for patch in patches:
+                    if frame is None:
+                        frame = _in_video_colours(patch.image)
+                    else:
+                        # What the encoder still has in hand is not drawn on.
+                        frame.make_writable()
+                        _put(frame, patch)
+                assert frame is not None
                 frame.pts, frame.time_base = at, Fraction(1, TICKS)
                 container.mux(stream.encode(frame))
             container.mux(stream.encode(None))
@@ -139,24 +150,55 @@ def _write_video(file: BinaryIO, form: FilmForm, size: Size, shots: Shots, quali
         raise OSError(error.errno, error.strerror) from error
 
 
-def _repeated(shots: Shots) -> Iterator[tuple[Image.Image, int]]:
-    """Yields each picture with the tick at which it begins, and again at least once a second.
+def _in_video_colours(image: Image.Image) -> VideoFrame:
+    from av import VideoFrame  # noqa: PLC0415
+    from av.video.reformatter import ColorRange, Colorspace  # noqa: PLC0415
+
+    drawn = VideoFrame.from_image(image)  # type: ignore[no-untyped-call]
+    turned: VideoFrame = drawn.reformat(
+        format="yuv420p", dst_colorspace=Colorspace.ITU709, dst_color_range=ColorRange.MPEG
+    )
+    return turned
+
+
+def _put(frame: VideoFrame, patch: Patch) -> None:
+    """Draws a patch on a frame, without its edges: their colours are mixed with those beyond."""
+    turned = _in_video_colours(patch.image)
+    width, height = patch.image.size
+    left = EDGE if patch.left else 0
+    top = EDGE if patch.top else 0
+    right = width if patch.left + width == frame.width else width - EDGE
+    bottom = height if patch.top + height == frame.height else height - EDGE
+    for number, (source, target) in enumerate(zip(turned.planes, frame.planes, strict=True)):
+        # One of both colours for two by two pixels.
+        share = 2 if number else 1
+        read, written = memoryview(source), memoryview(target)
+        length = (right - left) // share
+        for row in range(top // share, bottom // share):
+            start = row * source.line_size + left // share
+            place = (patch.top // share + row) * target.line_size + (patch.left + left) // share
+            written[place : place + length] = read[start : start + length]
+
+
+def _repeated(shots: Shots) -> Iterator[tuple[Sequence[Patch], int]]:
+    """Yields what is new in each picture with the tick at which it begins, and nothing new at least once a
+    second.
 
     The last one is there in its last tick, too: that is where the film ends.
     """
-    at = 0
-    last: tuple[Image.Image, int] | None = None
-    for image, ticks in shots:
-        for begin in range(at, at + ticks, _LONGEST_STILL):
-            yield image, begin
-            last = image, begin
+    at = shown = 0
+    for patches, ticks in shots:
+        yield patches, at
+        for shown in range(at, at + ticks, _LONGEST_STILL):
+            if shown > at:
+                yield (), shown
         at += ticks
-    if last is not None and last[1] < at - 1:
-        yield last[0], at - 1
+    if shown < at - 1:
+        yield (), at - 1
 
 
-def _write_avif(file: BinaryIO, shots: Shots, quality: int | None) -> None:
-    sequence = _Sequence(shots)
+def _write_avif(file: BinaryIO, size: Size, shots: Shots, quality: int | None) -> None:
+    sequence = _Sequence(size, shots)
     # Of AVIF's speeds 9 takes a tenth of the time of the usual 6.
     sequence.save(
         file,
@@ -174,8 +216,10 @@ class _Sequence(Image.Image):
 
     is_animated = True
 
-    def __init__(self, shots: Shots) -> None:
+    def __init__(self, size: Size, shots: Shots) -> None:
         super().__init__()
+        self._canvas = Image.new("RGB", size)
+        self.im, self._mode, self._size = self._canvas.im, "RGB", size
         self._shots = iter(shots)
         self._at = -1
         self.milliseconds: list[int] = []
@@ -189,13 +233,14 @@ class _Sequence(Image.Image):
         """Goes to the next picture; backwards it does not go. Raises EOFError behind the last."""
         if frame <= self._at:
             return
-        following: tuple[Image.Image, int] | None = None
+        following: Shot | None = None
         with suppress(StopIteration):
             following = next(self._shots)
         if following is None:
             raise EOFError
-        image, ticks = following
-        self.im, self._mode, self._size = image.im, image.mode, image.size
+        patches, ticks = following
+        for patch in patches:
+            self._canvas.paste(patch.image, (patch.left, patch.top))
         self.milliseconds.append(ticks * 1000 // TICKS)
         self._at = frame
 

@@ -11,12 +11,14 @@ import io
 import struct
 import zlib
 from collections import deque
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from PIL import Image, ImageChops
 
+from tileharvest.pictures.frames import Patch
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from concurrent.futures import Executor, Future
     from typing import BinaryIO
 
@@ -28,20 +30,12 @@ _UNDER_WAY: Final = 4
 """Frames that are packed ahead of the one that is written: 1080p takes 6 MB for each, and as much to pack."""
 
 
-class Patch(NamedTuple):
-    """The part of a frame that differs from the one before."""
-
-    left: int
-    top: int
-    image: Image.Image
-    """RGBA: what is as before is transparent."""
-
-
 class AnimationFile(Protocol):
     """A file that is written frame by frame."""
 
     def packed(self, patch: Patch) -> bytes:
-        """Returns what `add` takes. May be called by several threads."""
+        """Returns what `add` takes of a patch of RGBA, in which what is as before is transparent. May be
+        called by several threads."""
         ...
 
     def add(self, patch: tuple[int, int, int, int], packed: bytes, milliseconds: int) -> None:
@@ -50,19 +44,28 @@ class AnimationFile(Protocol):
     def end(self) -> None: ...
 
 
-def write_frames(file: AnimationFile, frames: Iterable[tuple[Image.Image, int]], pool: Executor) -> None:
-    """Writes frames of RGB, each with the milliseconds for which it is shown. Raises OSError, and what the
-    frames raise."""
+def write_frames(
+    file: AnimationFile, size: Size, frames: Iterable[tuple[Sequence[Patch], int]], pool: Executor
+) -> None:
+    """Writes frames, each with the milliseconds for which it is shown: what is new in it, in RGB. Raises
+    OSError, and what the frames raise."""
 
-    def pack(before: Image.Image | None, image: Image.Image) -> tuple[tuple[int, int, int, int], bytes]:
-        patch = _patch(before, image)
+    def pack(before: Image.Image | None, after: Patch) -> tuple[tuple[int, int, int, int], bytes]:
+        patch = _patch(before, after)
         return (patch.left, patch.top, *patch.image.size), file.packed(patch)
 
     waiting: deque[tuple[Future[tuple[tuple[int, int, int, int], bytes]], int]] = deque()
-    before = None
-    for image, milliseconds in frames:
-        waiting.append((pool.submit(pack, before, image), milliseconds))
-        before = image
+    canvas: Image.Image | None = None
+    for patches, milliseconds in frames:
+        before: Image.Image | None = None
+        box = _box(size, patches)
+        if canvas is None:
+            canvas = Image.new("RGB", size)
+        else:
+            before = canvas.crop(box)
+        for patch in patches:
+            canvas.paste(patch.image, (patch.left, patch.top))
+        waiting.append((pool.submit(pack, before, Patch(*box[:2], canvas.crop(box))), milliseconds))
         if len(waiting) > _UNDER_WAY:
             packed, shown = waiting.popleft()
             file.add(*packed.result(), shown)
@@ -71,9 +74,24 @@ def write_frames(file: AnimationFile, frames: Iterable[tuple[Image.Image, int]],
     file.end()
 
 
-def _patch(before: Image.Image | None, image: Image.Image) -> Patch:
+def _box(size: Size, patches: Sequence[Patch]) -> tuple[int, int, int, int]:
+    """Returns the box of whole cells in which all of them lie; a single cell where there is none."""
+    boxes = [(one.left, one.top, one.left + one.image.width, one.top + one.image.height) for one in patches]
+    lefts, tops, rights, bottoms = zip(*boxes or [(0, 0, 1, 1)], strict=True)
+    right, bottom = (-(-max(edges) // _CELL) * _CELL for edges in (rights, bottoms))
+    return (
+        min(lefts) // _CELL * _CELL,
+        min(tops) // _CELL * _CELL,
+        min(right, size[0]),
+        min(bottom, size[1]),
+    )
+
+
+def _patch(before: Image.Image | None, after: Patch) -> Patch:
+    """Returns what differs of a patch. What was there before is as large."""
+    image = after.image
     if before is None:
-        return Patch(0, 0, image.convert("RGBA"))
+        return after._replace(image=image.convert("RGBA"))
     red, green, blue = ImageChops.difference(before, image).split()
     strongest = ImageChops.lighter(ImageChops.lighter(red, green), blue).point(_ANY)
     # The mean of a cell in which a single pixel differs is 255 / 256, which is rounded to 1.
@@ -86,7 +104,7 @@ def _patch(before: Image.Image | None, image: Image.Image) -> Patch:
     part = image.crop(box)
     if found is not None:
         part.putalpha(mask)
-    return Patch(left, top, part.convert("RGBA"))
+    return Patch(after.left + left, after.top + top, part.convert("RGBA"))
 
 
 _ANY: Final = [0] + [255] * 255

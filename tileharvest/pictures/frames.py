@@ -6,7 +6,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from math import floor
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from PIL import Image, ImageFilter
 
@@ -14,7 +14,7 @@ from tileharvest.pictures.difference import CELL, differing_cells
 from tileharvest.tiles.grid import Tile, TileRange
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from concurrent.futures import Executor
 
     from tileharvest.pictures.composer import Composer, Composition, PastLayer
@@ -22,11 +22,21 @@ if TYPE_CHECKING:
 
     Shown = Mapping[Tile, Composition | str]
     """What each tile shows that was there."""
+    Box = tuple[int, int, int, int]
+    """Left, top, right and bottom, in pixels of a picture."""
 
 MOST_KEPT: Final = 32 << 20
 """Bytes of tiles that are kept as they are drawn: 75 of 384 x 384 pixels. A camera that moves needs those
 that it has shown a moment ago, and one that stays none of them."""
 
+EDGE: Final = 6
+"""Pixels along the edges of a region in which nothing differs. Its own edges are multiples of this, too, so
+that they lie between the cells of an outline, and between the colours of a video, of which two by two pixels
+have one."""
+_REACH: Final = 36
+"""Pixels to which an outline reaches beyond what differs."""
+_MOST_REGIONS: Final = 64
+"""Parts that are looked at one by one. More of them become one: to unite them takes its time, too."""
 _AT_ONCE: Final = 64
 """Tiles that are unpacked before they are drawn."""
 _GLOW: Final = (255, 225, 70)
@@ -42,6 +52,25 @@ class Scene:
     shown: Shown = field(repr=False)
     image: Image.Image
     """RGB, in the film's size. Do not draw on it."""
+    changed: tuple[Box, ...]
+    """The regions in which it may differ from the scene before, or have an outline."""
+
+
+class Patch(NamedTuple):
+    """A part of a picture, which takes the place of what is there."""
+
+    left: int
+    top: int
+    image: Image.Image
+
+
+class Outline(NamedTuple):
+    """A soft line around what has changed."""
+
+    mask: Image.Image
+    """A third as wide and high as the picture."""
+    boxes: tuple[Box, ...]
+    """The regions in which it lies."""
 
 
 @dataclass(frozen=True)
@@ -110,10 +139,12 @@ class Frames:
         self, past: PastLayer | None, shown: Shown, corner: tuple[int, int], before: Scene | None = None
     ) -> Scene:
         """Draws a scene. Of one before, seen from the same corner, only the tiles that differ are drawn."""
-        if before is None or before.corner != corner:
-            before = Scene(corner, {}, Image.new("RGB", self._lens.size, self._ground))
+        size = self._lens.size
+        is_new = before is None or before.corner != corner
+        if before is None or is_new:
+            before = Scene(corner, {}, Image.new("RGB", size, self._ground), ())
         elif before.shown == shown:
-            return Scene(corner, shown, before.image)
+            return Scene(corner, shown, before.image, ())
         image = before.image.copy()
         tiles = self._lens.tiles(corner)
         differing = [
@@ -132,14 +163,17 @@ class Frames:
         for tile in differing:
             if tile not in shown:
                 self._paste(image, tile, None, corner)
-        return Scene(corner, shown, image)
+        boxes = [(0, 0, *size)] if is_new else [self._box(tile, corner) for tile in differing]
+        return Scene(corner, shown, image, regions(boxes, size, _REACH))
 
     def _paste(
         self, image: Image.Image, tile: Tile, picture: Image.Image | None, corner: tuple[int, int]
     ) -> None:
+        image.paste(self._ground if picture is None else picture, self._box(tile, corner))
+
+    def _box(self, tile: Tile, corner: tuple[int, int]) -> Box:
         left, top, right, bottom = self._lens.edges(tile)
-        box = left - corner[0], top - corner[1], right - corner[0], bottom - corner[1]
-        image.paste(self._ground if picture is None else picture, box)
+        return left - corner[0], top - corner[1], right - corner[0], bottom - corner[1]
 
     def _tile(self, past: PastLayer | None, key: tuple[Tile, Composition | str]) -> Image.Image | None:
         """Returns a tile on the ground, in the size in which it is shown; None where there is none."""
@@ -172,30 +206,69 @@ class Frames:
             self._room += 3 * oldest.width * oldest.height
 
 
-def outline_between(before: Image.Image, after: Image.Image) -> Image.Image | None:
-    """Returns a mask of a soft line around what differs noticeably; None where nothing does.
+def regions(boxes: Iterable[Box], size: Size, margin: int = EDGE) -> tuple[Box, ...]:
+    """Returns boxes around all of these with a margin, none of which overlaps another, in a picture of this
+    size."""
+    width, height = size
+    grown = [
+        (
+            max(0, (left - margin) // EDGE * EDGE),
+            max(0, (top - margin) // EDGE * EDGE),
+            min(width, -((-right - margin) // EDGE) * EDGE),
+            min(height, -((-bottom - margin) // EDGE) * EDGE),
+        )
+        for left, top, right, bottom in boxes
+    ]
+    if len(grown) > _MOST_REGIONS:
+        grown = [_around(*grown)]
+    found: list[Box] = []
+    for box in grown:
+        while touching := [one for one in found if _overlap(one, box)]:
+            box = _around(box, *touching)  # noqa: PLW2901 - it grows until it overlaps none
+            found = [one for one in found if one not in touching]
+        found.append(box)
+    return tuple(found)
 
-    It is a third as wide and high as the images. A line goes around what lies close together.
+
+def _around(*boxes: Box) -> Box:
+    lefts, tops, rights, bottoms = zip(*boxes, strict=True)
+    return min(lefts), min(tops), max(rights), max(bottoms)
+
+
+def _overlap(one: Box, other: Box) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+
+
+def outline_between(before: Scene, after: Scene) -> Outline | None:
+    """Returns a soft line around what differs noticeably in the second of two scenes; None where nothing
+    does.
+
+    A line goes around what lies close together.
     """
-    differing = differing_cells(before, after)
-    if differing.getbbox() is None:
-        return None
-    near = differing.filter(ImageFilter.BoxBlur(4)).point(_ANY)
-    return near.filter(ImageFilter.GaussianBlur(2)).point(_HALF)
+    width, height = after.image.size
+    mask = Image.new("L", (-(-width // CELL), -(-height // CELL)))
+    boxes = []
+    for box in after.changed:
+        differing = differing_cells(before.image.crop(box), after.image.crop(box))
+        if differing.getbbox() is not None:
+            near = differing.filter(ImageFilter.BoxBlur(4)).point(_ANY)
+            line = near.filter(ImageFilter.GaussianBlur(2)).point(_HALF)
+            mask.paste(line, (box[0] // CELL, box[1] // CELL))
+            boxes.append(box)
+    return Outline(mask, tuple(boxes)) if boxes else None
 
 
-def lit(image: Image.Image, outline: Image.Image, strength: float) -> Image.Image:
-    """Returns an image with an outline on it, of a strength from 0 to 1."""
-    found = outline.getbbox()
-    if found is None:
+def lit(image: Image.Image, box: Box, outline: Outline, strength: float) -> Image.Image:
+    """Returns an image, which is of this box of a picture, with an outline on it. Its strength is from 0 to
+    1."""
+    left, top, right, bottom = box
+    part = outline.mask.crop((left // CELL, top // CELL, -(-right // CELL), -(-bottom // CELL)))
+    if part.getbbox() is None:
         return image
-    left, top, right, bottom = found
-    box = left * CELL, top * CELL, min(right * CELL, image.width), min(bottom * CELL, image.height)
-    part = outline.crop(found).point([round(value * strength) for value in range(256)])
-    large = part.resize(((right - left) * CELL, (bottom - top) * CELL), Image.Resampling.BILINEAR)
-    whole = image.copy()
-    whole.paste(_GLOW, box, large.crop((0, 0, box[2] - box[0], box[3] - box[1])))
-    return whole
+    weaker = part.point([round(value * strength) for value in range(256)])
+    large = weaker.resize((part.width * CELL, part.height * CELL), Image.Resampling.BILINEAR)
+    image.paste(_GLOW, (0, 0), large.crop((0, 0, *image.size)))
+    return image
 
 
 _ANY: Final = [0] + [255] * 255

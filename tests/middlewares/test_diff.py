@@ -25,7 +25,7 @@ from tests.middlewares.making import (
     remember,
     unopened,
 )
-from tileharvest.middlewares.diff import DiffMiddleware
+from tileharvest.middlewares.diff import DiffMiddleware, answer_of
 from tileharvest.queue.requests import STATE, RequestState, question_of, state_of
 from tileharvest.renderers.overviewer import Overviewer
 from tileharvest.tiles.grid import Tile
@@ -355,3 +355,43 @@ def test_where_head_is_answered_with_a_body_none_is_sent(folder: Path) -> None:
     assert new is not None
     assert known.headers[b"If-None-Match"] == ETAG.encode()
     assert (known.method, new.method, dict(new.headers)) == ("GET", "GET", {})
+
+
+@pytest.mark.parametrize("tile", [ABOVE, TILE, NEW])
+@pytest.mark.parametrize("status", [200, 204, 404, 410, 405, 500])
+@pytest.mark.parametrize("etag", [None, ETAG, f"W/{ETAG}", '"other"'])
+def test_at_once_it_tells_what_is_unchanged_and_nothing_else(
+    folder: Path, tile: Tile, status: int, etag: str | None
+) -> None:
+    """The same as of a request, where that ends with an outcome without news."""
+    headers = {} if etag is None else {"ETag": etag}
+
+    async def run() -> tuple[list[TileResult | None], list[int]]:
+        found, spared = list[TileResult | None](), list[int]()
+        for is_at_once in (True, False):
+            async with opened(folder) as harvest:
+                diff, request = DiffMiddleware(harvest), ask(tile)
+                response = Response(request.url, status=status, headers=headers, request=request)
+                if is_at_once:
+                    for known in (harvest.versions, harvest.walks.marks):
+                        await known.of(LAYER, tile)
+                    found.append(diff.unchanged(TileQuestion(LAYER, tile), answer_of(response)))
+                else:
+                    await diff.process_response(request, response)
+                    found.append(state_of(request).result)
+                spared.append(harvest.traffic.spared_bytes)
+        return found, spared
+
+    (at_once, usual), spared = asyncio.run(run())
+    has_news = usual is None or usual.outcome not in (Outcome.IGNORED, Outcome.NOTHING)
+    assert at_once == (None if has_news else usual)
+    assert spared[0] == spared[1]
+
+
+def test_at_once_it_tells_nothing_where_the_history_is_not_asked_yet(folder: Path) -> None:
+    async def run() -> TileResult | None:
+        async with opened(folder) as harvest:
+            answer = Answer(200, Validator(ETAG))
+            return DiffMiddleware(harvest).unchanged(TileQuestion(LAYER, TILE), answer)
+
+    assert asyncio.run(run()) is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from scrapy import Request
@@ -12,9 +12,14 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
 from twisted.python.failure import Failure
 
+from tileharvest.queue.codec import VERSION, QueuedRequest
+from tileharvest.queue.port import Lease
 from tileharvest.queue.requests import FAILURE, STATE, RequestState
-from tileharvest.scheduler.blocks import Block, Blocks
+from tileharvest.scheduler.blocks import Block, Blocks, QueuedTile
 from tileharvest.tiles.questions import TileQuestion
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 HOST: Final = "map.example.net"
 
@@ -23,6 +28,14 @@ def tile(name: str, host: str = HOST) -> Request:
     meta = {"download_slot": host, STATE: RequestState(TileQuestion("day"))}
     return Request(
         f"http://{host}/{name}", method="HEAD", callback=lambda _: [], errback=lambda _: [], meta=meta
+    )
+
+
+def queued(name: str) -> QueuedTile:
+    lease = Lease(1, 1, b"", "2024-05-01", 0)
+    meta = {"download_slot": HOST}
+    return QueuedTile(
+        lease, QueuedRequest(version=VERSION, url=f"http://{HOST}/{name}", method="HEAD", meta=meta)
     )
 
 
@@ -37,7 +50,11 @@ class Engine:
         self.downloader: Any = SimpleNamespace(
             total_concurrency=1,
             active={"this block"},
-            middleware=SimpleNamespace(download_async=self.through_middlewares),
+            middleware=SimpleNamespace(
+                download_async=self.through_middlewares,
+                _process_response=self.from_answer_on,
+                _process_exception=self.from_failure_on,
+            ),
             handlers=SimpleNamespace(download_request_async=self.download),
         )
         self.scraper = SimpleNamespace(
@@ -60,6 +77,14 @@ class Engine:
         if "redirected" in request.url:
             await self.was_asked_beside.wait()
         return answer
+
+    async def from_answer_on(self, answer: Response, request: Request) -> Response:
+        self.events.append(("from the answer on", name_of(request)))
+        return answer
+
+    async def from_failure_on(self, failure: Exception, request: Request) -> Response:
+        self.events.append(("from the failure on", name_of(request)))
+        raise failure
 
     async def download(self, request: Request) -> Response:
         if "broken" in request.url:
@@ -84,21 +109,32 @@ class Tiles:
 
     def __init__(self, engine: Engine, *names: str) -> None:
         self.engine = engine
-        self.waiting = [tile(name) for name in names]
+        self.waiting: list[Request | QueuedTile] = [tile(name) for name in names]
+        self.all_asked = asyncio.Event()
         self.blocks = Blocks(engine, self, most=4)
 
-    def next_tile(self, before: Request) -> Request | None:
-        return self.waiting.pop(0) if self.waiting else None
+    def next_tile(self, before: Request | QueuedTile) -> Request | QueuedTile | None:
+        if not self.waiting:
+            self.all_asked.set()
+            return None
+        return self.waiting.pop(0)
+
+    def request_of(self, one: QueuedTile) -> Request:
+        return tile(name_of(one))
+
+    def all_through(self, tiles: Sequence[QueuedTile]) -> None:
+        self.engine.events.append(("all through", " ".join(map(name_of, tiles))))
 
     def through(self, request: Request) -> None:
         self.engine.events.append(("through", name_of(request)))
 
-    def cut_off(self, request: Request) -> None:
+    def cut_off(self, request: Request | QueuedTile) -> None:
         self.engine.events.append(("cut off", name_of(request)))
 
-    async def make(self, first: str) -> Response:
+    async def make(self, first: str | QueuedTile) -> Response:
         """What the engine does with a block."""
-        block, downloader = Block(tile(first)), self.engine.downloader
+        block = Block(tile(first) if isinstance(first, str) else first)
+        downloader = self.engine.downloader
         answer: Response = await downloader.middleware.download_async(
             downloader.handlers.download_request_async, block
         )
@@ -107,7 +143,49 @@ class Tiles:
         return answer
 
 
-def name_of(request: Request) -> str:
+class Way:
+    """A short way. The names of tiles say what becomes of them."""
+
+    def __init__(self, failure: Exception | None = None) -> None:
+        self.failure = failure
+        self.transaction: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
+
+    def takes(self, lease: Lease, queued: QueuedRequest) -> bool:
+        return True
+
+    def may_ask(self, tile: QueuedTile) -> bool:
+        return "conditional" not in tile.url
+
+    async def ask(self, tile: QueuedTile) -> Any:
+        if "cut" in tile.url:
+            raise asyncio.CancelledError
+        return ConnectionError() if "broken" in tile.url else 200
+
+    def keep(self, tile: QueuedTile, answer: Any) -> asyncio.Future[BaseException | None] | None:
+        return None if "changed" in tile.url or isinstance(answer, Exception) else self.transaction
+
+    def kept(self, tiles: Sequence[QueuedTile], failure: BaseException | None) -> bool:
+        return failure is None
+
+    def response(self, request: Request, answer: Any) -> Response | Exception:
+        return answer if isinstance(answer, Exception) else Response(request.url, status=answer)
+
+
+async def make_shortly(engine: Engine, *names: str, failure: Exception | None = None) -> None:
+    """A block of these tiles, which may go the short way; their transaction ends when all are asked."""
+    tiles = Tiles(engine)
+    first, *tiles.waiting = map(queued, names)
+    way = tiles.blocks.short_way = Way()
+    making = asyncio.ensure_future(tiles.make(first))
+    await asyncio.wait_for(tiles.all_asked.wait(), 10)
+    assert not making.done()
+    engine.events.append(("kept", ""))
+    way.transaction.set_result(failure)
+    await asyncio.wait_for(making, 10)
+    assert engine.scraper.slot.active_size == 0
+
+
+def name_of(request: Request | QueuedTile) -> str:
     return request.url.rpartition("/")[2]
 
 
@@ -217,3 +295,48 @@ def test_where_a_project_has_a_spider_middleware_blocks_are_not_possible() -> No
     assert Blocks.is_possible(engine)
     engine.scraper.spidermw.middlewares = ("one of the project's",)
     assert not Blocks.is_possible(engine)
+
+
+def test_tiles_of_the_short_way_are_through_together_once_they_are_kept() -> None:
+    engine = Engine()
+    asyncio.run(make_shortly(engine, "0", "1", "2"))
+    assert engine.events == [("kept", ""), ("all through", "0 1 2")]
+
+
+def test_tiles_that_could_not_be_kept_are_not_through() -> None:
+    engine = Engine()
+    asyncio.run(make_shortly(engine, "0", "1", failure=OSError()))
+    assert engine.events == [("kept", ""), ("cut off", "0"), ("cut off", "1")]
+
+
+def test_what_is_new_goes_the_usual_way_from_its_answer_on_and_is_asked_once() -> None:
+    engine = Engine()
+    asyncio.run(make_shortly(engine, "0", "changed", "broken"))
+    ways = {name: [what for what, of in engine.events if of == name] for name in ("changed", "broken")}
+    assert ways == {
+        "changed": ["from the answer on", "callback", "through"],
+        "broken": ["from the failure on", "errback", "through"],
+    }
+    assert ("all through", "0") in engine.events
+
+
+def test_a_tile_that_must_not_go_the_short_way_goes_the_usual_one() -> None:
+    engine = Engine()
+    asyncio.run(make_shortly(engine, "0", "conditional"))
+    assert [what for what, of in engine.events if of == "conditional"] == [
+        "middlewares",
+        "callback",
+        "through",
+    ]
+
+
+def test_a_tile_of_the_short_way_whose_wait_is_cut_short_is_not_through() -> None:
+    async def test() -> None:
+        tiles = Tiles(engine)
+        tiles.blocks.short_way = Way()
+        with pytest.raises(asyncio.CancelledError):
+            await tiles.make(queued("cut"))
+
+    engine = Engine()
+    asyncio.run(test())
+    assert engine.events == [("cut off", "cut")]

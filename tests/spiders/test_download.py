@@ -27,6 +27,7 @@ from scrapy.exceptions import (
     IgnoreRequest,
     ResponseDataLossError,
 )
+from scrapy.http import Headers
 from scrapy.utils.test import get_crawler
 
 from tileharvest.spiders.download import TileDownloadHandler
@@ -229,6 +230,30 @@ def test_an_answer_that_is_slow_but_not_too_slow_is_bounded_as_a_whole() -> None
         async with asking(DOWNLOAD_LOW_SPEED_LIMIT=0) as crawl:
             with pytest.raises(DownloadTimeoutError, match=r"^no whole answer within 0\.3 s$"):
                 await crawl.ask("/endless", "GET", download_timeout=0.3)
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize("path", sorted(ANSWERS.keys() - {_BEHIND_PROXY}))
+def test_the_head_of_an_address_alone_is_that_of_a_request(path: str) -> None:
+    """Its address, what is sent and the failure, too."""
+
+    async def test() -> None:
+        async with asking(DOWNLOAD_TIMEOUT=0.5, USER_AGENTS=["one"]) as crawl:
+            url = path if "://" in path else crawl.site.url + path
+            found: list[Any] = []
+            for ask in (crawl.ask(path), crawl.handler.head(url)):
+                # On a connection that was used before.
+                await crawl.ask("/moved")
+                try:
+                    answer = await ask
+                except (DownloadFailedError, DownloadTimeoutError) as error:
+                    found.append((type(error), str(error)))
+                else:
+                    found.append((answer.status, Headers(answer.headers)))
+            assert found[0] == found[1]
+            heads = [head for head in crawl.site.heads if " /moved " not in head]
+            assert heads[: len(heads) // 2] == heads[len(heads) // 2 :]
 
     asyncio.run(test())
 

@@ -363,12 +363,29 @@ class Harvest:
                 raise
             # The lease was lost, and another worker has had the tile's result since.
             return
-        if not result.is_counted:
-            return
-        self.tally[result.outcome] += 1
-        self._measure(result)
+        self._count(result)
         if self.tally[Outcome.GONE] > self._known_before / 2:
             raise self._moved()
+
+    def keep_unchanged(self, result: TileResult) -> asyncio.Future[BaseException | None]:
+        """Makes the result of a tile durable of which nothing is new, together with others.
+
+        Returns the transaction, which many share, as `GroupCommit.add` does. Raises HistoryError.
+        """
+        return self._commits.add(result)
+
+    def kept(self, results: Iterable[TileResult], failure: BaseException | None) -> None:
+        """What `keep_unchanged` has returned is done. Raises the failure, where these are not durable."""
+        if failure is None:
+            for result in results:
+                self._count(result)
+        elif not isinstance(failure, HarvestEndedError) or failure.reason != FINISHED:
+            raise failure
+
+    def _count(self, result: TileResult) -> None:
+        if result.is_counted:
+            self.tally[result.outcome] += 1
+            self._measure(result)
 
     def _measure(self, result: TileResult) -> None:
         """Notes a layer that seems to have no end."""

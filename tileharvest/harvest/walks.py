@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from tileharvest.walk.audit import Audit
     from tileharvest.walk.change_index import ChangeIndex, StoredIndex
     from tileharvest.walk.proof import StoredProof
+    from tileharvest.walk.trust import Mark
 
 _logger = logging.getLogger(__name__)
 
@@ -69,7 +70,8 @@ class Walks:
         self._record = record
         self._description = description
         self._layers = layers
-        self._marks = Known(record.marks, record.history.reader)
+        self.marks = Known(record.marks, record.history.reader)
+        """What is remembered of each tile for the walk."""
         self.decisions = decisions
         """How each layer is walked, and why."""
         self._pruned = {name for name, decision in decisions.layers.items() if decision.is_pruned}
@@ -124,7 +126,13 @@ class Walks:
 
     async def step(self, layer: str, tile: Tile, outcome: Outcome, answer: Answer, asked: Asked) -> Step:
         """Returns what a tile's answer means for the walk."""
-        mark = await self._marks.of(layer, tile)
+        mark = await self.marks.of(layer, tile)
+        return self.step_with(mark, layer, tile, outcome, answer, asked)
+
+    def step_with(
+        self, mark: Mark | None, layer: str, tile: Tile, outcome: Outcome, answer: Answer, asked: Asked
+    ) -> Step:
+        """Returns the same, given what is remembered of the tile."""
         walk = self._layers[layer].walk
         return walk.step(tile, outcome, answer, mark, asked, is_pruned=layer in self._pruned)
 
@@ -241,7 +249,7 @@ class Walks:
             return list(dict.fromkeys((*left, *tops, *(tile for _, tile in apart))))
 
         tops = await asyncio.to_thread(withdraw)
-        self._marks.forget()
+        self.marks.forget()
         return tops
 
 

@@ -98,13 +98,18 @@ class GroupCommit:
 
         A cancelled call takes effect all the same.
         """
+        failure = await self.add(result)
+        if failure is not None:
+            raise _again(failure)
+
+    def add(self, result: TileResult) -> asyncio.Future[BaseException | None]:
+        """Lets the result be recorded. Returns the transaction, which many share: it becomes None once it is
+        durable, else why it is not. To cancel it does nothing. Raises as `record`."""
         batch = self._gathering()
         batch.results.append(result)
         if len(batch.results) >= self._most:
             self._make_due(batch)
-        failure = await batch
-        if failure is not None:
-            raise _again(failure)
+        return batch
 
     async def flush(self) -> None:
         """Returns when everything given so far is durable, the cost included. Raises as `record`.

@@ -57,26 +57,39 @@ class Known(Generic[_Value]):
         Raises HistoryError when the history cannot be read; a later call asks it again. Raises ValueError for
         a layer that the harvest does not have.
         """
-        column, row = tile.block(LEVELS)
-        key = (layer, tile.zoom, *(_CENTRE if column in _AROUND and row in _AROUND else (column, row)))
-        block = self._blocks.get(key)
+        block = self._block(layer, tile)
         if block is None:
-            block = await self._fetched(key, tile)
-        else:
-            self._blocks.move_to_end(key)
+            # Whoever is cancelled must not take the answer from the others who wait for the same block.
+            block = await asyncio.shield(self._fetching_of(_key_of(layer, tile), tile))
         return block.get(tile)
+
+    def fetch(self, layer: str, tile: Tile) -> asyncio.Task[dict[Tile, _Value]] | None:
+        """Begins to fetch what is known of the tile. Returns what is done when it is at hand, or has failed;
+        None where it is at hand."""
+        return None if self._block(layer, tile) is not None else self._fetching_of(_key_of(layer, tile), tile)
+
+    def at_hand(self, layer: str, tile: Tile) -> tuple[bool, _Value | None]:
+        """Returns whether what is known of the tile is at hand, and what it is. Asks no history."""
+        block = self._block(layer, tile)
+        return (False, None) if block is None else (True, block.get(tile))
+
+    def _block(self, layer: str, tile: Tile) -> dict[Tile, _Value] | None:
+        key = _key_of(layer, tile)
+        block = self._blocks.get(key)
+        if block is not None:
+            self._blocks.move_to_end(key)
+        return block
 
     def forget(self) -> None:
         """Forgets all blocks. Whoever waits for a block still gets what was known before."""
         # New ones, as the queries under way put their blocks into the old ones.
         self._blocks, self._fetching = OrderedDict(), {}
 
-    async def _fetched(self, key: _Key, tile: Tile) -> dict[Tile, _Value]:
+    def _fetching_of(self, key: _Key, tile: Tile) -> asyncio.Task[dict[Tile, _Value]]:
         task = self._fetching.get(key)
         if task is None:
             task = self._fetching[key] = asyncio.create_task(self._fetch(key, tile))
-        # Whoever is cancelled must not take the answer from the others who wait for the same block.
-        return await asyncio.shield(task)
+        return task
 
     async def _fetch(self, key: _Key, tile: Tile) -> dict[Tile, _Value]:
         # Those of now: after `forget` this block belongs into the old ones.
@@ -93,3 +106,8 @@ class Known(Generic[_Value]):
         if len(blocks) > MOST_BLOCKS:
             blocks.popitem(last=False)
         return block
+
+
+def _key_of(layer: str, tile: Tile) -> _Key:
+    column, row = tile.block(LEVELS)
+    return (layer, tile.zoom, *(_CENTRE if column in _AROUND and row in _AROUND else (column, row)))

@@ -37,6 +37,9 @@ GETS: Final = 1
 """Priority of the lane for what changed: plus."""
 
 
+_NOTHING_NEW: Final = (Outcome.IGNORED, Outcome.NOTHING)
+
+
 class DiffMiddleware:
     """Turns a HEAD's answer into an outcome or a GET, and a GET's answer into an outcome.
 
@@ -70,6 +73,33 @@ class DiffMiddleware:
         if is_refused or self._is_conditional or self._harvest.fetches_unknown:
             return self._instead(request, question, is_refused=is_refused)
         return None
+
+    def asks_by_head(self, host: str) -> bool:
+        """Returns whether a HEAD is never replaced by a GET at this host, as far as is known now."""
+        is_refused = not self._harvest.answers_head or host in self._refusing_head
+        return not (is_refused or self._is_conditional or self._harvest.fetches_unknown)
+
+    def unchanged(self, question: TileQuestion, answer: Answer) -> TileResult | None:
+        """Returns the result of a tile about which the answer to HEAD has nothing new: it is unchanged, or
+        was not there before either. Returns None for every other answer, where nothing is to be recorded, and
+        where the history would have to be asked first."""
+        harvest, (layer, tile) = self._harvest, question.place
+        answer = harvest.understood(answer, tile)
+        is_kept = tile.zoom in harvest.layers[layer].walk.kept_zooms
+        is_known, latest = harvest.versions.at_hand(layer, tile) if is_kept else (True, None)
+        is_marked, mark = harvest.walks.marks.at_hand(layer, tile)
+        if not (is_known and is_marked):
+            return None
+        verdict = judge_head(answer, latest) if is_kept else judge_existence(answer, by_head=True)
+        if isinstance(verdict, str) or verdict.outcome not in _NOTHING_NEW:
+            return None
+        step = harvest.walks.step_with(mark, layer, tile, verdict.outcome, answer, question.asked)
+        result = TileResult(layer, tile, verdict.outcome, step=step)
+        if not result.is_recorded:
+            return None
+        if verdict.outcome is Outcome.IGNORED and latest is not None and latest.image is not None:
+            harvest.traffic.spared_bytes += latest.image.size
+        return result
 
     async def _instead(self, request: Request, question: TileQuestion, *, is_refused: bool) -> Request | None:
         """Returns the GET that takes the place of a HEAD, which is then not sent; None where the HEAD stays.

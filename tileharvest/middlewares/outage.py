@@ -90,13 +90,17 @@ class OutageMiddleware:
         if response.status >= _SERVER_FAILURES and _is_failure(response):
             again = self._failed(request)
             return response if again is None else again
-        host = request.meta["download_slot"]
+        # What was sent elsewhere may be answered by another host.
+        is_well = response.status == 200 and "redirect_urls" not in request.meta
+        self.answered(request.meta["download_slot"], request.url if is_well else None)
+        return response
+
+    def answered(self, host: str, well: str | None) -> None:
+        """Notes that a host has answered; and the address that it has answered well, if it has."""
         if host in self._hosts:
             self._hosts[host].answered()
-        # What was sent elsewhere may be answered by another host.
-        if response.status == 200 and "redirect_urls" not in request.meta:
-            self._good[host] = request.url
-        return response
+        if well is not None:
+            self._good[host] = well
 
     def process_exception(self, request: Request, exception: Exception) -> Request | None:
         if not isinstance(exception, kinds_of(self._exceptions)):

@@ -54,10 +54,14 @@ class SegmentFingerprinter:
     def fingerprint(self, request: Request) -> bytes:
         """Returns 20 bytes. Raises ValueError for an address that has no canonical form: such as one with a
         port beyond 65535."""
-        plain = self._is_canonical(request.url)
-        address = plain[1] if plain else self.canonical_address(request.url)
-        head = f"{FORMAT}\n{request.method}\n{address}\n".encode()
-        return sha1(head + request.body, usedforsecurity=False).digest()
+        return self.fingerprint_of(request.method, request.url, request.body)
+
+    def fingerprint_of(self, method: str, url: str, body: bytes = b"") -> bytes:
+        """Returns that of a request with these parts."""
+        plain = self._is_canonical(url)
+        address = plain[1] if plain else self.canonical_address(url)
+        head = f"{FORMAT}\n{method}\n{address}\n".encode()
+        return sha1(head + body, usedforsecurity=False).digest()
 
     def canonical_address(self, url: str) -> str:
         """Returns what of the address counts. Raises ValueError as `fingerprint` does."""

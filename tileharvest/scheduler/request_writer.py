@@ -86,7 +86,10 @@ class RequestWriter:
 
     def read(self, body: bytes, attempt: int) -> Request:
         """Returns the request that an entry's bytes hold, for that attempt."""
-        queued = decode(body)
+        return self.made_of(decode(body), attempt)
+
+    def made_of(self, queued: QueuedRequest, attempt: int) -> Request:
+        """Returns the request that was queued, for that attempt."""
         for field, name in (("callback", queued.callback), ("errback", queued.errback)):
             if name is not None and name not in self._callbacks:
                 raise _unreadable(f"{field} '{name}' is not allowed, only {_listed(self._callbacks)}")

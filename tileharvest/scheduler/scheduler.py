@@ -12,13 +12,14 @@ from scrapy.utils.defer import deferred_from_coro
 
 from tileharvest.errors import QueueError, TileHarvestError, counted
 from tileharvest.monitoring.overview import look
-from tileharvest.queue.codec import CodecError
+from tileharvest.queue.codec import CodecError, decode, encode_own
 from tileharvest.queue.port import Entry
 from tileharvest.queue.requests import FAILURE, NOT_BEFORE, PUSHED, is_offered, question_of
-from tileharvest.scheduler.blocks import Block, Blocks
+from tileharvest.scheduler.blocks import Block, Blocks, QueuedTile
 from tileharvest.scheduler.completion import EngineHook, is_closing
 from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.scheduler.failures import Failures
+from tileharvest.scheduler.fingerprint import SegmentFingerprinter
 from tileharvest.scheduler.fleet import Fleet, refuse_company
 from tileharvest.scheduler.memory import RequestMemory
 from tileharvest.scheduler.politeness import Politeness
@@ -28,14 +29,16 @@ from tileharvest.scheduler.spider import as_held
 from tileharvest.scheduler.worker import QueueWorker
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from scrapy import Request
     from scrapy.crawler import Crawler
     from twisted.internet.defer import Deferred
 
     from tileharvest.monitoring.overview import Overview
+    from tileharvest.queue.codec import QueuedRequest
     from tileharvest.queue.port import Counts, Exchange, Failure, Lease
+    from tileharvest.scheduler.blocks import ShortWay
     from tileharvest.scheduler.settings import Scheduling
 
 _logger = logging.getLogger(__name__)
@@ -93,7 +96,7 @@ class Scheduler(BaseScheduler):
         """None where each request is made by itself."""
         self._under_way: dict[Request, Lease | None] = {}
         """Without a lease is what has waited in memory."""
-        self._waiting: tuple[Request, Lease | None] | None = None
+        self._waiting: tuple[Request | QueuedTile, Lease | None] | None = None
         """The request whose turn has not come."""
         self._share: int | None = None
         """How many requests the other workers leave this one on the way."""
@@ -153,7 +156,24 @@ class Scheduler(BaseScheduler):
             if harvest is not None and not self._engine.on_the_way and self.worker.starts_nothing:
                 harvest.hurry()
             return None
-        return request if self._blocks is None or question_of(request) is None else Block(request)
+        return Block(request) if isinstance(request, QueuedTile) or self._goes_in_block(request) else request
+
+    def _goes_in_block(self, request: Request) -> bool:
+        return self._blocks is not None and question_of(request) is not None
+
+    def enqueue_tiles(self, tiles: Iterable[QueuedRequest]) -> None:
+        """Enqueues what asks for tiles by HEAD, of the normal lane, with nothing that needs a request to
+        write it. Each is asked once in its segment."""
+        if self._fleet is not None:
+            self._fleet.ending = "goes on"
+        segment, entries = self._segment, []
+        for queued in tiles:
+            fingerprint = self._tile_fingerprint(queued.method, queued.url)
+            entries.append(
+                Entry(encode_own(queued), segment, fingerprint if self._scheduling.filters else None)
+            )
+        if entries:
+            self.worker.push(*entries)
 
     def has_pending_requests(self) -> bool:
         """Returns whether the spider must stay."""
@@ -244,6 +264,13 @@ class Scheduler(BaseScheduler):
                 raise
             self._crawl.end(error)
             return None
+
+    def shorten(self, way: ShortWay) -> None:
+        """Lets tiles go a short way, where they go in blocks."""
+        fingerprinter = self._crawler.request_fingerprinter
+        if self._blocks is not None and isinstance(fingerprinter, SegmentFingerprinter):
+            self._tile_fingerprint = fingerprinter.fingerprint_of
+            self._blocks.short_way = way
 
     def ask_spider(self) -> None:
         """Lets the spider see each request that waits before it is sent, as it does those of earlier runs."""
@@ -359,7 +386,7 @@ class Scheduler(BaseScheduler):
 
     # What blocks, the worker and politeness ask and tell
 
-    def next_tile(self, before: Request) -> Request | None:
+    def next_tile(self, before: Request | QueuedTile) -> Request | QueuedTile | None:
         """Returns the tile that starts now after that one, at the same host; None ends the block."""
         if self._fleet is None or self._politeness.reasons:
             return None
@@ -371,9 +398,24 @@ class Scheduler(BaseScheduler):
         """A tile of a block is through."""
         self._completed(tile)
 
-    def cut_off(self, tile: Request) -> None:
+    def request_of(self, tile: QueuedTile) -> Request:
+        """Returns the request that takes a tile's place."""
+        request = self._writer.made_of(tile.queued, tile.lease.attempt)
+        self._under_way[request] = tile.lease
+        return request
+
+    def all_through(self, tiles: Sequence[QueuedTile]) -> None:
+        """Several tiles of blocks are through."""
+        if self._is_open:
+            leases = [tile.lease for tile in tiles]
+            (self.worker.finish if self._crawl.is_all_kept else self.worker.give_back)(*leases)
+
+    def cut_off(self, tile: Request | QueuedTile) -> None:
         """A tile of a block has neither a result nor a failure."""
-        self._completed(tile, is_cut_off=True)
+        if not isinstance(tile, QueuedTile):
+            self._completed(tile, is_cut_off=True)
+        elif self._is_open:
+            self.worker.give_back(tile.lease)
 
     @property
     def in_flight(self) -> int:
@@ -439,7 +481,7 @@ class Scheduler(BaseScheduler):
 
     # From leases to requests
 
-    def _started(self, before: Request | None = None) -> Request | None:
+    def _started(self, before: Request | QueuedTile | None = None) -> Request | QueuedTile | None:
         """Returns the request that starts now. In a block `before` is its tile before this one."""
         waiting, self._waiting = self._waiting or self._next(), None
         if waiting is None:
@@ -449,19 +491,25 @@ class Scheduler(BaseScheduler):
         if is_apart or not self._politeness.comes(request):
             self._waiting = waiting
             return None
+        if isinstance(request, QueuedTile):
+            return request
         self._under_way[request] = lease
         if request.errback is None:
             request.errback = self._failures.errback
         return request
 
-    def _next(self) -> tuple[Request, Lease | None] | None:
+    def _next(self) -> tuple[Request | QueuedTile, Lease | None] | None:
         if self._memory.waiting:
             remembered = self._memory.take(self._scheduling.clock())
             if remembered is not None:
                 return remembered, None
+        way = None if self._blocks is None else self._blocks.short_way
         while (lease := self.worker.next_lease()) is not None:
             try:
-                request = self._writer.read(lease.body, lease.attempt)
+                queued = decode(lease.body)
+                if way is not None and lease.segment == self._begun and way.takes(lease, queued):
+                    return QueuedTile(lease, queued), lease
+                request = self._writer.made_of(queued, lease.attempt)
             except CodecError as error:
                 _logger.error("%s", error)
                 self._count("dropped/unreadable")
@@ -531,10 +579,10 @@ class Scheduler(BaseScheduler):
         return self._scheduling.segment_of(None)
 
 
-def _may_follow(request: Request, before: Request) -> bool:
+def _may_follow(request: Request | QueuedTile, before: Request | QueuedTile) -> bool:
     """Returns whether a request may be in one block with another one: it asks the same host for a tile."""
-    host = before.meta["download_slot"]
-    return question_of(request) is not None and bool(request.meta["download_slot"] == host)
+    is_tile = isinstance(request, QueuedTile) or question_of(request) is not None
+    return is_tile and bool(request.meta["download_slot"] == before.meta["download_slot"])
 
 
 def scheduler_of(crawler: Crawler) -> Scheduler | None:

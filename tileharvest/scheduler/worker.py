@@ -221,8 +221,8 @@ class QueueWorker:
 
     # What the queue is told
 
-    def push(self, entry: Entry) -> None:
-        self._untold.pushed.append(entry)
+    def push(self, *entries: Entry) -> None:
+        self._untold.pushed += entries
         self._may_have_more = True
         self._tell()
 
@@ -236,17 +236,17 @@ class QueueWorker:
         self._untold.is_seeded = True
         self._begin()
 
-    def finish(self, lease: Lease) -> None:
-        self._untold.finished.append(lease)
+    def finish(self, *leases: Lease) -> None:
+        self._untold.finished += leases
         self._tell()
 
     def fail(self, lease: Lease, reason: str) -> None:
         self._untold.failed.append((lease, reason))
         self._tell()
 
-    def give_back(self, lease: Lease) -> None:
-        """The lease was not started, or nobody knows whether it is done. It is offered again."""
-        self._untold.returned.append(lease)
+    def give_back(self, *leases: Lease) -> None:
+        """They were not started, or nobody knows whether they are done. They are offered again."""
+        self._untold.returned += leases
         self._tell()
 
     # What may start, and when
@@ -278,8 +278,8 @@ class QueueWorker:
     def lease_anew(self) -> None:
         """Give back what was leased and not started, and ask for new starts. Those that it had are over, and
         other workers, whose starts are over too, would take theirs at the same time."""
-        for lease in self._leases.withdraw():
-            self.give_back(lease)
+        if withdrawn := self._leases.withdraw():
+            self.give_back(*withdrawn)
         if self._alive is not None:
             self.look_again()
 

@@ -7,10 +7,11 @@ import os
 import re
 import ssl
 from secrets import choice
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 from urllib.parse import urlsplit
 
 import pycurl
+from scrapy import Request
 from scrapy.core.downloader.handlers._base_http import BaseHttpDownloadHandler
 from scrapy.exceptions import (
     CannotResolveHostError,
@@ -37,7 +38,6 @@ from tileharvest.spiders.connections import Connections
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
@@ -82,6 +82,14 @@ _TLS: Final[Mapping[str, tuple[int, int]]] = {
 """As the least version, and as the highest one."""
 
 
+class Head(NamedTuple):
+    """What was answered to HEAD."""
+
+    status: int
+    headers: list[tuple[bytes, bytes]]
+    """Those that are read."""
+
+
 class TileDownloadHandler(BaseHttpDownloadHandler):
     """Asks with libcurl, at a third of what aiohttp takes: `docs/decisions/026` has the figures.
 
@@ -115,6 +123,8 @@ class TileDownloadHandler(BaseHttpDownloadHandler):
         agents = settings.getlist("USER_AGENTS", setting(settings, "USER_AGENTS"))
         self._agents: list[str] = agents if len(agents) > 1 else []
         self._lines = _lines(self._constant)
+        agents_in_turn = [{**self._constant, "User-Agent": agent} for agent in self._agents]
+        self._lines_of_agents = [_lines(Headers(headers)) for headers in agents_in_turn]
         self._timeout = settings.getfloat("DOWNLOAD_TIMEOUT")
         self._least = int(setting(settings, "DOWNLOAD_LOW_SPEED_LIMIT"))
         self._silence = int(setting(settings, "DOWNLOAD_LOW_SPEED_TIME"))
@@ -138,7 +148,8 @@ class TileDownloadHandler(BaseHttpDownloadHandler):
         # A body makes a POST of whatever request the handle makes.
         free = None if request.body else self._free.get(request.method)
         transfer = free.pop() if free else _Transfer(request.method, self._options)
-        curl = transfer.prepared(request, self._lines_for(request), self._default_maxsize)
+        transfer.prepare(request, self._lines_for(request), self._default_maxsize)
+        curl = transfer.curl
         try:
             try:
                 await self._connections.transfer(curl)
@@ -158,6 +169,25 @@ class TileDownloadHandler(BaseHttpDownloadHandler):
         if by_head:
             return Response(request.url, status=status, headers=headers, request=request)
         return make_response(url=request.url, status=status, headers=Headers(headers), body=body)
+
+    async def head(self, url: str) -> Head:
+        """Asks for the head of one address, as `download_request` does for an offered request that has
+        nothing of its own, and raises what that raises. Whether requests are held back is not looked at."""
+        free = self._free["HEAD"]
+        transfer = free.pop() if free else _Transfer("HEAD", self._options)
+        transfer.prepare_head(
+            url, choice(self._lines_of_agents) if self._agents else self._lines, self._timeout
+        )
+        try:
+            try:
+                await self._connections.transfer(transfer.curl)
+            except pycurl.error as error:
+                self._raise(error, transfer, Request(url, meta={"download_timeout": self._timeout}))
+            status = transfer.curl.getinfo(pycurl.RESPONSE_CODE)
+            return Head(status, _headers(transfer.head, by_head=True))
+        finally:
+            transfer.clear()
+            free.append(transfer)
 
     async def close(self) -> None:
         self._crawl.oldest_request = lambda: None
@@ -237,6 +267,8 @@ class _Transfer:
         self._room = self._heads = 0
         """The bytes of headers, and the heads, that may still come."""
         self._own: list[str] | None = None
+        self._set: dict[int, Any] = {}
+        """The options that the last request was made with."""
         self.curl = curl = pycurl.Curl()
         for option, value in options:
             curl.setopt(option, value)
@@ -249,24 +281,50 @@ class _Transfer:
         curl.setopt(pycurl.PREREQFUNCTION, self._begins)
         self._is_sent = False
 
-    def prepared(self, request: Request, lines: list[bytes], maxsize: int) -> pycurl.Curl:
-        """Returns the handle, which is to make this request with these headers."""
-        curl, meta = self.curl, request.meta
-        self.refused = self.broken = None
-        self._is_sent = False
-        curl.setopt(pycurl.URL, request.url)
-        curl.setopt(pycurl.HTTPHEADER, lines)
-        # What HTTP/2 has failed with may need HTTP/1.1. That libcurl would find out by sending it again.
-        version = _HTTP_1_1 if "retry_times" in meta else _HTTP_2
-        curl.setopt(pycurl.HTTP_VERSION, version)
-        curl.setopt(pycurl.TIMEOUT_MS, int(meta["download_timeout"] * 1000))
-        proxy = meta.get("proxy")
+    def prepare_head(
+        self,
+        url: str,
+        lines: list[bytes],
+        timeout: float,
+        version: int = _HTTP_2,
+        proxy: str | None = None,
+        own: list[str] | None = None,
+    ) -> None:
+        """Makes the handle ready to ask an address with these headers."""
+        self.refused, self.broken, self._own, self._is_sent = None, None, own, False
         # The answer has a head, and a proxy may have one before it.
         self._room, self._heads = MOST_HEAD, MOST_INTERIM + (2 if proxy else 1)
-        # The address of a proxy says nothing of where it asks.
-        self._own = None if proxy else meta.get(NEAR)
-        # An empty one also keeps libcurl from looking for a proxy itself.
-        curl.setopt(pycurl.PROXY, add_http_if_no_scheme(proxy) if proxy else "")
+        curl, was_set = self.curl, self._set
+        curl.setopt(pycurl.URL, url)
+        # To set an option takes as long as much else that is done for a tile, and most stay as they are. An
+        # empty proxy also keeps libcurl from looking for one itself.
+        if was_set.get(pycurl.HTTPHEADER) is not lines:
+            curl.setopt(pycurl.HTTPHEADER, lines)
+            was_set[pycurl.HTTPHEADER] = lines
+        others = (
+            (pycurl.HTTP_VERSION, version),
+            (pycurl.TIMEOUT_MS, int(timeout * 1000)),
+            (pycurl.PROXY, proxy or ""),
+        )
+        for option, value in others:
+            if was_set.get(option) != value:
+                curl.setopt(option, value)
+                was_set[option] = value
+
+    def prepare(self, request: Request, lines: list[bytes], maxsize: int) -> None:
+        """Makes the handle ready to make a request with these headers."""
+        curl, meta = self.curl, request.meta
+        proxy = meta.get("proxy")
+        self.prepare_head(
+            request.url,
+            lines,
+            meta["download_timeout"],
+            # What HTTP/2 has failed with may need HTTP/1.1. That libcurl would find out by sending it again.
+            _HTTP_1_1 if "retry_times" in meta else _HTTP_2,
+            add_http_if_no_scheme(proxy) if proxy else None,
+            # The address of a proxy says nothing of where it asks.
+            None if proxy else meta.get(NEAR),
+        )
         if proxy:
             leave = request.headers.get("Proxy-Authorization")
             curl.setopt(pycurl.PROXYHEADER, [b"Proxy-Authorization: " + leave] if leave else [])
@@ -275,7 +333,6 @@ class _Transfer:
         if request.body:
             curl.setopt(pycurl.POSTFIELDS, request.body)
             curl.setopt(pycurl.CUSTOMREQUEST, request.method)
-        return curl
 
     def clear(self) -> None:
         """Let go of what was received."""

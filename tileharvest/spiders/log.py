@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.logformatter import LogFormatterResult
+    from scrapy.settings import BaseSettings
 
 
 class QuietLogFormatter(LogFormatter):
@@ -28,8 +29,7 @@ class QuietLogFormatter(LogFormatter):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        level = logging.getLevelNamesMapping().get(str(crawler.settings["LOG_LEVEL"]), logging.NOTSET)
-        return cls(debugging=level <= logging.DEBUG)
+        return cls(debugging=is_debugging(crawler.settings))
 
     def crawled(self, request: Request, *what: Any) -> LogFormatterResult | None:  # type: ignore[override]
         """Returns None for a block, too: its answer is none of its tiles'."""
@@ -38,6 +38,12 @@ class QuietLogFormatter(LogFormatter):
 
     def scraped(self, *what: Any) -> LogFormatterResult | None:  # type: ignore[override]
         return super().scraped(*what) if self._debugging else None
+
+
+def is_debugging(settings: BaseSettings) -> bool:
+    """Returns whether the log has lines of the level DEBUG."""
+    level = logging.getLevelNamesMapping().get(str(settings["LOG_LEVEL"]), logging.NOTSET)
+    return level <= logging.DEBUG
 
 
 class PrintableRecord(logging.LogRecord):

@@ -36,6 +36,7 @@ from tileharvest.scheduler.spider import HeldSpider
 from tileharvest.spiders.amendments import Amendments
 from tileharvest.spiders.fetch import fetch_with, probe_as_before
 from tileharvest.spiders.settings import suit_tiles
+from tileharvest.spiders.unchanged import unchanged_tiles
 from tileharvest.store.settings import open_store_for_reading
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.questions import LATE, ON_WALK, TileQuestion
@@ -246,24 +247,31 @@ class TileSpider(Spider, HeldSpider):
         result, question = state.result, state.question
         assert result is not None
         assert question is not None
-        layer, walk = self.harvest.layers[result.layer]
-        self._look_for_ends()
         if result.outcome is Outcome.FAILED:
             response.request.meta[FAILURE] = result.reason
-        is_asked_below = self.harvest.is_pushed and result.outcome in _UNCHANGED
         # The tiles below come first: what is yielded after the result waits until that is durable.
+        layer = self.harvest.layers[result.layer].layer
+        for tile, asked in self.after(result, question.asked, known=state.known):
+            yield self.ask(layer, tile, asked)
+        if result.is_recorded:
+            yield result
+
+    def after(self, result: TileResult, asked: Asked, *, known: bool) -> Iterator[tuple[Tile, Asked]]:
+        """Yields the tiles of its layer that are asked after one with this result, and how. That one was
+        `asked` so. `known` is as the request's state has it."""
+        self._look_for_ends()
+        walk, walks = self.harvest.layers[result.layer].walk, self.harvest.walks
+        is_asked_below = self.harvest.is_pushed and result.outcome in _UNCHANGED
         is_ended = result.layer in self.harvest.endless
         if not (result.step.skips or is_asked_below or is_ended):
-            below = walk.below(result.tile, result.outcome, known=state.known)
-            asked = question.asked.below if below else ON_WALK
-            for child in self.harvest.walks.to_ask(result.layer, below, question.asked):
-                yield self.ask(layer, child, asked)
+            below = walk.below(result.tile, result.outcome, known=known)
+            asked_below = asked.below if below else ON_WALK
+            for child in walks.to_ask(result.layer, below, asked):
+                yield child, asked_below
         if walk.goes_sideways and not (self.harvest.is_pushed or is_ended):
-            beside = walk.beside(result.tile, result.outcome, known=state.known)
-            for tile in self.harvest.walks.to_ask(result.layer, beside, question.asked):
-                yield self.ask(layer, tile)
-        if result.is_counted or result.step.is_news:
-            yield result
+            beside = walk.beside(result.tile, result.outcome, known=known)
+            for tile in walks.to_ask(result.layer, beside, asked):
+                yield tile, ON_WALK
 
     async def failed(self, failure: Failure) -> AsyncIterator[TileResult | Request]:
         """Yield a `fail` for a request that got no answer, and go on as after one."""
@@ -415,6 +423,9 @@ class TileSpider(Spider, HeldSpider):
         scheduler, harvest = scheduler_of(self.crawler), self.harvest
         if scheduler is None:
             return True
+        is_as_here = type(self).answered is TileSpider.answered and type(self).ask is TileSpider.ask
+        if is_as_here and (way := unchanged_tiles(self, scheduler)) is not None:
+            scheduler.shorten(way)
         self._work = await scheduler.release(harvest.identity, continued=harvest.continued)
         await self._read_ends()
         return self._work is not None and self._work.is_first

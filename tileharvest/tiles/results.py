@@ -65,6 +65,11 @@ class TileResult:
         """Whether the outcome is one of the harvest. At a zoom that is not kept only a `fail` is."""
         return self.step.is_kept or self.outcome is Outcome.FAILED
 
+    @property
+    def is_recorded(self) -> bool:
+        """Whether the history has anything to note."""
+        return self.is_counted or self.step.is_news
+
     def __post_init__(self) -> None:
         if self.outcome is Outcome.SKIPPED:
             raise ValueError("what was not asked has no result")

@@ -1,0 +1,173 @@
+"""When tiles may go the short way, and what they enqueue."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from protego import Protego
+from scrapy import signals
+from scrapy.crawler import Crawler
+from scrapy.settings import Settings
+
+from tests.middlewares.making import HOST, LAYER, SITE, added, opened, remember
+from tileharvest.middlewares.traffic import TrafficMiddleware
+from tileharvest.pipelines import HistoryPipeline
+from tileharvest.politeness.reasons import Reason
+from tileharvest.politeness.robots import Robots
+from tileharvest.queue.codec import decode, encode_own
+from tileharvest.queue.port import Lease
+from tileharvest.scheduler.blocks import QueuedTile
+from tileharvest.scheduler.crawl import crawl_of, forget
+from tileharvest.scheduler.request_writer import RequestWriter
+from tileharvest.spiders.renderers import spider_of
+from tileharvest.spiders.tiles import TileSpider
+from tileharvest.spiders.unchanged import queued_head, unchanged_tiles
+from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.questions import LATE, ON_WALK, Asked, TileQuestion
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+TILE = Tile(0, -3, 3)
+
+
+class WatchingMiddleware(TrafficMiddleware):
+    """A middleware of a project's own."""
+
+
+class WatchingPipeline(HistoryPipeline):
+    """A pipeline of a project's own."""
+
+
+QUEUE: Any = None
+"""Nothing is enqueued in these tests."""
+CLEAN = {"LOG_LEVEL": "INFO", "TWISTED_REACTOR_ENABLED": False}
+
+
+@asynccontextmanager
+async def crawled(folder: Path, **settings: Any) -> AsyncIterator[tuple[TileSpider, Crawler]]:
+    """A spider with its engine, whose harvest is open. One tile is known of the day before."""
+    of_project = Settings()
+    of_project.setmodule("tileharvest.settings")
+    of_project.update({**CLEAN, **settings}, priority="cmdline")
+    crawler = Crawler(spider_of("overviewer"), of_project)
+    await remember(folder, added(TILE))
+    async with opened(folder) as harvest:
+        crawl_of(crawler).harvest = harvest
+        crawler._apply_settings()
+        spider = TileSpider("overviewer")
+        spider.crawler, spider.crawl, spider.harvest = crawler, crawl_of(crawler), harvest
+        crawler.spider = spider
+        crawler.engine = crawler._create_engine()
+        try:
+            yield spider, crawler
+        finally:
+            forget(crawler)
+
+
+def test_what_is_enqueued_is_what_the_spider_asks_and_is_taken(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with crawled(tmp_path) as (spider, _):
+            way = unchanged_tiles(spider, QUEUE)
+            assert way is not None
+            for asked in (ON_WALK, LATE, Asked(in_full=True)):
+                usual = RequestWriter(spider).write(spider.ask(SITE.layers[0], TILE, asked))
+                queued = queued_head(SITE.layers[0], TileQuestion(LAYER, TILE, asked))
+                assert decode(encode_own(queued)) == decode(usual)
+                assert way.takes(Lease(1, 1, usual, "day", 0), decode(usual))
+                assert not way.takes(Lease(1, 2, usual, "day", 0), decode(usual)), "its second attempt"
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"method": "GET"},
+        {"headers": {"A": "b"}},
+        {"meta": {"proxy": "http://127.0.0.1:1"}},
+        {"url": "ftp://a/"},
+    ],
+    ids=str,
+)
+def test_a_tile_with_anything_of_its_own_is_not_taken(tmp_path: Path, change: dict[str, Any]) -> None:
+    async def run() -> None:
+        async with crawled(tmp_path) as (spider, _):
+            way = unchanged_tiles(spider, QUEUE)
+            assert way is not None
+            request = spider.ask(SITE.layers[0], TILE)
+            change["meta"] = request.meta | change.get("meta", {})
+            body = RequestWriter(spider).write(request.replace(**change))
+            assert not way.takes(Lease(1, 1, body, "day", 0), decode(body))
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"DOWNLOADER_MIDDLEWARES": {f"{__name__}.WatchingMiddleware": 995}},
+        {"DOWNLOADER_MIDDLEWARES": {"tileharvest.middlewares.outage.OutageMiddleware": None}},
+        {"ITEM_PIPELINES": {f"{__name__}.WatchingPipeline": 400}},
+        {"FEEDS": {"tiles.jsonl": {"format": "jsonlines"}}},
+        {"LOG_LEVEL": "DEBUG"},
+    ],
+    ids=["a middleware more", "a middleware less", "a pipeline", "a feed", "the log names each tile"],
+)
+def test_where_a_project_looks_at_each_tile_none_goes_the_short_way(
+    tmp_path: Path, settings: dict[str, Any]
+) -> None:
+    async def run() -> None:
+        async with crawled(tmp_path, **settings) as (spider, _):
+            assert unchanged_tiles(spider, QUEUE) is None
+
+    asyncio.run(run())
+
+
+def test_where_somebody_listens_to_items_no_tile_goes_the_short_way(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with crawled(tmp_path) as (spider, crawler):
+            assert unchanged_tiles(spider, QUEUE) is not None
+            crawler.signals.connect(run, signals.item_scraped)
+            assert unchanged_tiles(spider, QUEUE) is None
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("reasons", "may"),
+    [((), True), ((Reason.SPENT,), True), ((Reason.PAUSED,), False), ((Reason.SPENT, Reason.DOWN), False)],
+)
+def test_it_asks_for_nothing_while_requests_are_held_back(
+    tmp_path: Path, reasons: tuple[Reason, ...], may: bool
+) -> None:
+    async def run() -> None:
+        async with crawled(tmp_path) as (spider, _):
+            spider.crawl.politeness = SimpleNamespace(reasons=set(reasons))  # type: ignore[assignment]
+            assert asked_now(spider) is may
+
+    asyncio.run(run())
+
+
+def test_it_asks_for_nothing_that_robots_txt_forbids(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with crawled(tmp_path) as (spider, _):
+            for path, may in (("/world-night", True), (f"/{LAYER}/0", False)):
+                rules = Protego.parse(f"User-agent: *\nDisallow: {path}")
+                spider.crawl.robots = Robots(rules={f"http://{HOST}": rules})
+                assert asked_now(spider) is may
+
+    asyncio.run(run())
+
+
+def asked_now(spider: TileSpider) -> bool:
+    """Whether the known tile may be asked the short way."""
+    way = unchanged_tiles(spider, QUEUE)
+    assert way is not None
+    queued = queued_head(SITE.layers[0], TileQuestion(LAYER, TILE))
+    return way.may_ask(QueuedTile(Lease(1, 1, b"", "day", 0), queued))

@@ -59,14 +59,20 @@ _BESIDE = {"tests/end_to_end/test_demo_forms.py": "tests/demo/"}
 """Files that need what a whole folder elsewhere needs, too. The demo's world takes seconds to draw."""
 
 # A slow machine is no failure; in CI the same examples are tried every time.
-hypothesis.settings.register_profile("tests", deadline=None, derandomize=bool(os.environ.get("CI")))
-hypothesis.settings.load_profile("tests")
+hypothesis.settings.register_profile(
+    "tests", deadline=None, derandomize=bool(os.environ.get("CI")), max_examples=40
+)
+hypothesis.settings.register_profile("torture", deadline=None, max_examples=1000)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--torture", action="store_true", help="try all faults, kills and maps, not a few: takes hours"
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    hypothesis.settings.load_profile("torture" if config.getoption("--torture") else "tests")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

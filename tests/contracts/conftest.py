@@ -94,8 +94,9 @@ def _stop_servers() -> Iterator[None]:
 LOCAL = [in_memory, in_sqlite, at_a_pace]
 """Have one worker, and take the leases of a former one back when they are opened."""
 
-SHARED = [in_redis, in_cluster]
-"""Have any number of workers, and leave the leases of a former one to their time."""
+SHARED = [in_redis, pytest.param(in_cluster, marks=pytest.mark.repetition)]
+"""Have any number of workers, and leave the leases of a former one to their time. What is different in a
+cluster has tests of its own, in `tests/queue/test_redis_cluster.py`."""
 
 BACKENDS = [*LOCAL, *SHARED]
 
@@ -132,7 +133,10 @@ POLITE = {
 }
 
 
-@pytest.fixture(params=POLITE)
+@pytest.fixture(
+    params=[name for name in POLITE if name != "cluster"]
+    + [pytest.param("cluster", marks=pytest.mark.repetition)]
+)
 def asked(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AskedHost]:
     """A host of the test's own."""
     host = AskedHost(tmp_path, POLITE[request.param]())

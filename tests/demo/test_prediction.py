@@ -79,6 +79,7 @@ def test_the_prediction_is_what_a_walk_over_the_folders_finds(
     assert words(predicted_outcomes(world, day)) == harvested(days)[day - 1]
 
 
+@pytest.mark.repetition
 def test_another_seed_is_predicted_as_well(first_day: date, tmp_path: Path) -> None:
     world, days = World(seed=1234), []
     for day in (1, 2, 3):

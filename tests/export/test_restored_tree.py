@@ -181,20 +181,55 @@ def test_a_day_without_a_configuration_takes_the_next_one_that_has_the_same_form
     expected = files(tmp_path / "site-1")
     tiles = {name: body for name, body in files(tmp_path / "restored").items() if name.endswith(".png")}
     assert tiles.items() <= expected.items()
-    forget(past, second)
-    with pytest.raises(TileHarvestError, match="no configuration of map 'antworld' for 2021-02-13"):
-        past.restored(first, tmp_path / "again")
-    assert not (tmp_path / "again").exists()
 
 
-def test_a_map_that_has_grown_since_needs_its_own_configuration(shared_maps: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("has_grown", [False, True])
+def test_without_a_configuration_the_tiles_lie_where_overviewer_writes_them(
+    shared_maps: Path, tmp_path: Path, has_grown: bool
+) -> None:
+    """Its tilesets are folders beside the page, so that nothing is made up."""
     past = PastMap(tmp_path, "alexjj")
-    for version in (1, 2):
+    for version in (1, 2) if has_grown else (1,):
         site = published(shared_maps, "alexjj", version, tmp_path / f"site-{version}")
         past.add(site, date.fromisoformat(days(shared_maps, "alexjj")[version - 1]))
     first = date.fromisoformat(days(shared_maps, "alexjj")[0])
     forget(past, first)
-    with pytest.raises(TileHarvestError, match="had depth 5 and images of png on 2016-10-06"):
+    told = past.restored(first, tmp_path / "restored")
+    published_tiles = {
+        name: body
+        for name, body in files(tmp_path / "site-1").items()
+        if name.endswith(".png") and not NEVER_ASKED.fullmatch(name)
+    }
+    assert files(tmp_path / "restored") == published_tiles
+    assert any("the configuration of the map is not kept, and not there" in one for one in told.lacking)
+
+
+def test_without_a_configuration_nobody_knows_where_other_renderers_put_tiles(
+    shared_maps: Path, tmp_path: Path
+) -> None:
+    past = PastMap(tmp_path, "duckmap")
+    day = date.fromisoformat(days(shared_maps, "duckmap")[0])
+    past.add(published(shared_maps, "duckmap", 1, tmp_path / "site"), day)
+    forget(past, day)
+    with pytest.raises(TileHarvestError, match=f"no configuration of map 'duckmap' for {day}"):
+        past.restored(day, tmp_path / "again")
+    assert not (tmp_path / "again").exists()
+
+
+def test_a_map_that_has_grown_since_needs_its_own_configuration(shared_maps: Path, tmp_path: Path) -> None:
+    """But for Overviewer's, whose tiles lie where their layer and its depth say."""
+    past = PastMap(tmp_path, "jgore43")
+    for version in (1, 4):
+        site = published(shared_maps, "jgore43", version, tmp_path / f"site-{version}")
+        past.add(site, date.fromisoformat(days(shared_maps, "jgore43")[version - 1]))
+    first = date.fromisoformat(days(shared_maps, "jgore43")[0])
+    forget(past, first)
+    with sqlite3.connect(past.folder / "history.sqlite") as connection:
+        connection.execute(
+            "UPDATE harvest_layers SET depth = depth - 1 WHERE harvest = (SELECT min(id) FROM harvests)"
+        )
+    connection.close()
+    with pytest.raises(TileHarvestError, match=f"had depth 5 and images of .* on {first}"):
         past.restored(first, tmp_path / "restored")
 
 

@@ -24,8 +24,8 @@ from tileharvest.history.areas import MOST_COLUMNS
 from tileharvest.history.recorded_versions import present_versions, reach
 from tileharvest.history.site_files import MISSING, first_day_of_files, site_files_of
 from tileharvest.pictures.composer import Composer, PastLayer
-from tileharvest.renderers.registry import probe
-from tileharvest.renderers.site import INDEX, Fetched, path_of
+from tileharvest.renderers.registry import RENDERERS, probe
+from tileharvest.renderers.site import INDEX, Fetched, Site, path_of
 from tileharvest.tiles.pyramid import EVERYWHERE
 
 if TYPE_CHECKING:
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from tileharvest.history.recorded_versions import Reach
     from tileharvest.history.site_files import SiteFile
     from tileharvest.maps.description import MapDescription
-    from tileharvest.renderers.site import Site
     from tileharvest.store.port import TileStore
     from tileharvest.tiles.grid import Tile
     from tileharvest.tiles.layers import Layer
@@ -112,7 +111,7 @@ class PastSite:
             file = files.get(url)
             return Fetched(404, b"", url) if file is None else Fetched(200, file.body, url)
 
-        why, files_day = "", None
+        why, files_day, unconfigured = "", None, _unconfigured(description, outline, day)
         tried: date | None = day
         # Of a day before the history kept them all, some files may be lacking.
         while tried is not None:
@@ -124,31 +123,41 @@ class PastSite:
                 except SiteError as error:
                     why = why or str(error)
                 else:
-                    return cls(history, there, outline, day, site, files, files_day)
+                    past = cls(history, there, outline, day, site, files, files_day)
+                    misfit = past.misfit()
+                    if misfit is None:
+                        return past
+                    if unconfigured is None:
+                        raise TileHarvestError(misfit)
+                    return cls(history, description, outline, day, unconfigured, {}, None)
             tried = files_day = first_day_of_files(history, description.name, tried)
+        if unconfigured is not None:
+            return cls(history, description, outline, day, unconfigured, {}, None)
         raise TileHarvestError(
             f"the history has no configuration of map '{description.name}' for {day}, and without it nobody"
             f" knows where its tiles lie; nothing was made: the next harvest keeps it ({why})"
         )
 
     def layers(self) -> Iterator[tuple[LayerOutline, Layer]]:
-        """Yields the layers that the history has, each with what the site says of it.
-
-        Raises TileHarvestError where the site's files are of a day on which a layer had another form.
-        """
+        """Yields the layers that the history has, each with what the site says of it."""
         known = {layer.name: layer for layer in self.map.layers if layer.kept_zooms(self.day)}
         for layer in self.site.layers:
             if (outline := known.get(layer.name)) is None:
                 continue
+            yield outline, layer
+
+    def misfit(self) -> str | None:
+        """Returns why the site's files cannot be of this day; None where they can."""
+        for outline, layer in self.layers():
             then = outline.described(self.day)
             if (then.depth, then.image_extension) != (layer.depth, layer.image_extension):
-                raise TileHarvestError(
+                return (
                     f"layer '{layer.name}' had depth {then.depth} and images of {then.image_extension} on"
                     f" {self.day}, and the configuration that is known, of {self.files_day or self.day}, has"
                     f" {layer.depth} and {layer.image_extension}: nobody knows where its tiles lay; nothing"
                     " was made"
                 )
-            yield outline, layer
+        return None
 
     def reach(self, outline: LayerOutline, zoom: int) -> Reach | None:
         """Returns how far a zoom of a layer reaches that has images; None where it had none on the day.
@@ -169,6 +178,18 @@ class PastSite:
                 if (there := self.reach(outline, zoom)) is not None:
                     tiles, size = tiles + there.tiles, size + there.bytes
         return tiles, size
+
+
+def _unconfigured(description: MapDescription, outline: MapOutline, day: date) -> Site | None:
+    """Returns the site of a map whose configuration was never kept, as far as its renderer always puts tiles
+    at the same places; None where it does not."""
+    renderer = RENDERERS.get(outline.renderer or "")
+    if renderer is None:
+        return None
+    there = [layer.described(day) for layer in outline.layers if layer.kept_zooms(day)]
+    layers = [renderer.unconfigured(description.page, said) for said in there]
+    known = tuple(layer for layer in layers if layer is not None)
+    return Site(renderer.name, known, probed=True) if known else None
 
 
 def _files(history: History, map_name: str, day: date) -> dict[str, SiteFile]:
@@ -326,6 +347,11 @@ class _Restoring:
 
     def _tell_lacking(self, restored_layers: set[str]) -> None:
         past, tell = self._past, self.restored.lacking.append
+        if not past.files:
+            tell(
+                "the configuration of the map is not kept, and not there: the tiles lie where its renderer"
+                " writes them"
+            )
         if past.files_day is not None:
             tell(f"the configuration is that of {past.files_day}: no earlier one is kept")
         for layer in past.site.layers:

@@ -6,6 +6,7 @@ The names of its fields, and how a tile's address is made of them, follow Overvi
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Final
 from urllib.parse import quote, urljoin
 
@@ -127,6 +128,11 @@ class Overviewer(Renderer):
                 raise UnrecognisedError(f"there is no {url}")
             return Site(self.name, await _probe_layers(description, fetch), probed=True, tells_sizes=False)
         return site_of(self.name, description, parse_config(answer.text, answer.folder), url)
+
+    def unconfigured(self, page: str, said: Layer) -> Layer:
+        """Overviewer writes each tileset into a folder of its name, beside the page."""
+        addresses = QuadtreeAddresses(_folder_url(page, "", said.name), said.depth, said.image_extension)
+        return replace(said, addresses=addresses)
 
 
 def parse_config(text: str, page: str) -> ReadLayers:

@@ -100,6 +100,14 @@ class Renderer(Protocol):
         """
         return ()
 
+    def unconfigured(self, page: str, said: Layer) -> Layer | None:
+        """Returns a layer that lies below this page with the addresses of its tiles, where nothing is known
+        of the site's configuration but what the site once `said` of the layer.
+
+        None where the configuration alone tells where the tiles lie.
+        """
+        return None
+
     async def change_index(self, layer: Layer, fetch: Fetch) -> ChangeIndex | None:
         """Returns what the site says of the changes of a layer, or None where it says nothing.
 

@@ -16,6 +16,7 @@ from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
 from tests.end_to_end.project import Project
 from tests.end_to_end.real_maps import harvested_antworld, harvested_small
+from tests.fuzz import TIMES
 from tests.servers.misbehaving import misbehaving as misbehaving_server
 from tests.servers.nginx import nginx as nginx_server
 from tests.servers.postgresql import postgresql_server
@@ -72,6 +73,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--torture"):
+        # The tests of what is made up read it when they are loaded.
+        os.environ.setdefault(TIMES, "1000")
     hypothesis.settings.load_profile("torture" if config.getoption("--torture") else "tests")
 
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import struct
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.fuzz import assert_told, damaged, fuzzed
 from tests.renderers.sites import PAGE
 from tests.renderers.test_bounds import WRITTEN, read
 from tileharvest.errors import ConfigurationError, SiteError, printable
 from tileharvest.politeness.robots import Robots
+from tileharvest.renderers import unmined
 from tileharvest.renderers.bluemap import parse_regions
 from tileharvest.renderers.mapcrafter import parse_settings
 
@@ -54,7 +58,7 @@ def assert_probed(renderer: str, files: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("renderer", WRITTEN)
-@settings(max_examples=80, derandomize=True, deadline=None, database=None)
+@fuzzed(80)
 @given(data=st.data())
 def test_any_values_of_a_configuration(renderer: str, data: st.DataObject) -> None:
     keys = data.draw(st.lists(st.sampled_from(sorted(WRITTEN[renderer].keys)), min_size=1, max_size=3))
@@ -65,7 +69,7 @@ def test_any_values_of_a_configuration(renderer: str, data: st.DataObject) -> No
 
 
 @pytest.mark.parametrize("renderer", WRITTEN)
-@settings(max_examples=60, derandomize=True, deadline=None, database=None)
+@fuzzed(60)
 @given(data=st.data())
 def test_any_bytes_lost_or_changed_in_a_configuration(renderer: str, data: st.DataObject) -> None:
     files = files_of(renderer, {})
@@ -79,7 +83,7 @@ def test_any_bytes_lost_or_changed_in_a_configuration(renderer: str, data: st.Da
     assert_probed(renderer, files)
 
 
-@settings(max_examples=200, derandomize=True, deadline=None, database=None)
+@fuzzed(200)
 @given(st.binary(max_size=200))
 def test_any_bytes_of_other_files(body: bytes) -> None:
     Robots.of("http://map.example.net", body).allows(PAGE)
@@ -89,3 +93,31 @@ def test_any_bytes_of_other_files(body: bytes) -> None:
     ):
         with pytest.raises(SiteError):
             parse()
+
+
+TIMES = struct.pack(">4096i", *range(4096))
+REGIONS = b"\n\0\0\x0b\0\x11last-update-times\0\0\x10\0" + TIMES + b"\0"
+BITMAP = "var UnminedRegions = [{ x: -1, z: 0, m: new Uint32Array([1,0,4294967295]) }];"
+
+
+@fuzzed(200)
+@given(damaged([gzip.compress(REGIONS, mtime=0)]) | damaged([REGIONS]).map(gzip.compress))
+def test_any_bytes_lost_or_changed_in_times_of_regions(body: bytes) -> None:
+    try:
+        assert len(parse_regions(body, PAGE)) == 4096
+    except SiteError as error:
+        assert_told(error)
+
+
+@fuzzed(200)
+@given(damaged([BITMAP.encode()]), st.lists(NUMBERS, max_size=3))
+def test_any_values_of_a_bitmap_of_regions(body: bytes, numbers: list[int | float]) -> None:
+    x, z, *words = [*numbers, -1, 0, 1][:4]
+    group = f"{{ x: {x}, z: {z}, m: new Uint32Array({words}) }}"
+    for text in (body.decode(errors="replace"), f"var UnminedRegions = [{group}];"):
+        try:
+            regions = unmined.parse_regions(text, PAGE)
+        except SiteError as error:
+            assert_told(error)
+        else:
+            assert all(isinstance(number, int) for place in regions for number in place)

@@ -359,11 +359,12 @@ def test_a_redirected_request_is_not_sent_into_a_network_that_its_map_is_not_in(
     asyncio.run(test())
 
 
-def test_an_answer_of_unknown_length_that_is_too_large_is_told_without_a_length() -> None:
+@pytest.mark.parametrize("path", ["/endless-body", "/large"])
+def test_an_answer_that_is_too_large_is_told_in_words_that_are_the_same_for_all_tiles(path: str) -> None:
     async def test() -> None:
         async with asking() as crawl:
-            with pytest.raises(DownloadCancelledError, match=r"^Received more than"):
-                await crawl.ask("/endless-body", "GET", download_maxsize=4000)
+            with pytest.raises(DownloadCancelledError, match=r"^the answer has more than 4,000 bytes$"):
+                await crawl.ask(path, "GET", download_maxsize=4000)
 
     asyncio.run(test())
 

@@ -398,7 +398,7 @@ def _write(target: Path, body: bytes, last_modified: str | None) -> datetime | N
     target.write_bytes(body)
     try:
         written = parsedate_to_datetime(last_modified or "")
-    except ValueError:
+    except (ValueError, TypeError, IndexError, OverflowError):
         return None
     written = written if written.tzinfo is not None else written.replace(tzinfo=UTC)
     os.utime(target, (written.timestamp(), written.timestamp()))

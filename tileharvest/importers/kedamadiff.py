@@ -227,7 +227,7 @@ def _readable(files: ArchiveFiles, place: str) -> Iterator[None]:
     """Raises TileHarvestError, which names the place, where records are not as KedamaDiff writes them."""
     try:
         yield
-    except (sqlite3.Error, ValueError, TypeError, KeyError, AttributeError) as error:
+    except (sqlite3.Error, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise TileHarvestError(
             f"the records in {files.place}/{place} cannot be read ({error}); what was imported before is"
             " kept; mend or restore them and import again"

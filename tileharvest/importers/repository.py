@@ -33,6 +33,8 @@ _MOST_WORDS: Final = 1 << 16
 _ENVIRONMENT: Final = {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"}
 """Git asks nobody for a password, speaks English, and writes nothing when it is to read."""
 
+_LATEST: Final = 253_370_764_800
+"""Seconds from 1970 to the year 9999. Git takes commits of later dates, and Python knows no such day."""
 _COMMIT: Final = "\x01"
 """Begins the line of a commit in the log. No path begins with it there, as `:` begins the lines of files."""
 _UNREAD: Final = "fatal: Could not read from remote repository."
@@ -382,7 +384,7 @@ def _parse_log(tokens: Iterator[str]) -> Iterator[Commit]:
             if commit is not None:
                 yield commit
             id_, seconds = line[1:].split(" ")
-            commit = Commit(id_, datetime.fromtimestamp(int(seconds), UTC))
+            commit = Commit(id_, datetime.fromtimestamp(min(max(0, int(seconds)), _LATEST), UTC))
         elif line.startswith(":"):
             assert commit is not None
             _, mode, _, blob, _ = line.split(" ")

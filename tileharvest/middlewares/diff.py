@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import TYPE_CHECKING, Final, Self
 
 from msgspec.structs import replace
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     from tileharvest.queue.requests import RequestState
     from tileharvest.tiles.questions import TileQuestion
     from tileharvest.tiles.versions import Version
+
+_LENGTH: Final = re.compile(rb"[0-9]{1,19}")
+"""A Content-Length of 64 bits. Python refuses to read a number of thousands of digits."""
 
 GETS: Final = 1
 """Priority of the lane for what changed: plus."""
@@ -179,7 +183,7 @@ def answer_of(response: Response) -> Answer:
     return Answer(
         status=response.status,
         validator=validator,
-        length=int(length) if length is not None and length.isdigit() else None,
+        length=int(length) if length is not None and _LENGTH.fullmatch(length) else None,
         body=response.body,
         location=None if location is None else location.decode("latin-1"),
     )

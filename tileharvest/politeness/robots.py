@@ -76,5 +76,9 @@ def _gap(rules: Protego) -> Gap:
     """Returns the longer gap of those that both directives ask for, or the longest that a Gap can be. The
     time of day in a Request-rate is not looked at."""
     rate = rules.request_rate(NAME)
-    seconds = max(rules.crawl_delay(NAME) or 0.0, rate.seconds / rate.requests if rate else 0.0)
-    return Gap.of(min(seconds, LONGEST))
+    try:
+        of_rate = rate.seconds / rate.requests if rate else 0.0
+    except OverflowError:
+        of_rate = LONGEST
+    # The first number is the result where one of them is none.
+    return Gap.of(min(LONGEST, max(0.0, of_rate, rules.crawl_delay(NAME) or 0.0)))

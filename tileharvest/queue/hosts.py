@@ -238,7 +238,7 @@ def decoded(content: bytes, place: object) -> Host:
     if content:
         try:
             return msgspec.json.decode(content, type=Host)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             _say_unreadable(place, error)
     return Host()
 

@@ -185,5 +185,5 @@ def _read(file: int) -> tuple[int, float]:
     """Returns what a lease's file says: how often the map has failed, and until when it is left alone."""
     try:
         return msgspec.json.decode(os.pread(file, _KEPT, 0), type=tuple[int, float])
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return 0, 0.0

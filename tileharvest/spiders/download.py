@@ -24,7 +24,7 @@ from scrapy.exceptions import (
     UnsupportedURLSchemeError,
 )
 from scrapy.http import Headers, Response
-from scrapy.utils._download_handlers import get_maxsize_msg, make_response, normalize_bind_address
+from scrapy.utils._download_handlers import make_response, normalize_bind_address
 from scrapy.utils.url import add_http_if_no_scheme
 
 from tileharvest.maps.settings import setting
@@ -234,12 +234,7 @@ class TileDownloadHandler(BaseHttpDownloadHandler):
             raise DownloadFailedError(transfer.broken) from None
         if number == pycurl.E_FILESIZE_EXCEEDED:
             limit = _limit(request, self._default_maxsize)
-            size = int(curl.getinfo(pycurl.CONTENT_LENGTH_DOWNLOAD_T))
-            if size < 0:
-                message = f"Received more than the download max size ({limit}) in request {request}."
-            else:
-                message = get_maxsize_msg(size, limit, request, expected=True)
-            raise DownloadCancelledError(message) from error
+            raise DownloadCancelledError(f"the answer has more than {limit:,} bytes") from error
         if transfer.refused is not None:
             state_of(request).was_sent = False
             raise IgnoreRequest(

@@ -159,7 +159,7 @@ def retry_after(value: str | None, now: datetime) -> float | None:
         return float(value)
     try:
         return max(0.0, (parsedate_to_datetime(value) - now).total_seconds())
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, IndexError, OverflowError):
         return None
 
 

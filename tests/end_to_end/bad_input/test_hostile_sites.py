@@ -133,6 +133,8 @@ HINT: Final = b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>; rel=preload\r\n\r\n"
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 HEADER: Final = b"X-Much: %b\r\n" % (b"x" * 1000)
 LENGTHS: Final = HTTP + b"Content-Length: 5\r\nContent-Length: 500\r\n\r\n" + b"x" * 500
+LONG_LENGTH: Final = HTTP + b"Content-Length: " + b"9" * 5_000 + b"\r\n\r\n"
+"""Python refuses to read a number of so many digits."""
 SECOND: Final = b'HTTP/1.1 200 OK\r\nETag: "2"\r\nContent-Length: 4\r\n\r\nevil'
 LINKED_LOCALLY: Final = "http://169.254.169.254/latest/meta-data.png"
 """Where clouds keep the keys of a machine."""
@@ -172,7 +174,7 @@ TABLE: Final = {
     ),
     "nested": told_row("nested more than 100 deep", b"var overviewerConfig = " + b"[" * 100_000),
     "packed-bomb": Row(5, "overviewerConfig.js", rules.packed(packed_bomb(1 << 28))),
-    "endless-file": Row(5, "cannot be reached (Received more than", rules.endless()),
+    "endless-file": Row(5, "cannot be reached (the answer has more than 16,777,216", rules.endless()),
     "silent": Row(5, "less than 1,000 bytes a second", rules.hang()),
     "slow": Row(5, "less than 1,000 bytes a second", rules.trickle(CHUNKED, b"1\r\n \r\n")),
     "lengths": Row(5, "cannot be reached", rules.raw(LENGTHS)),
@@ -192,11 +194,17 @@ TABLE: Final = {
         3, "the answer is no PNG, JPEG or WebP image", tile=rules.packed(packed_bomb(1 << 28))
     ),
     "image-bomb": Row(0, None, tile=file(image_bomb(1 << 28))),
-    "endless-tile": Row(3, "Received more than", tile=rules.endless()),
+    "endless-tile": Row(3, "the answer has more than 33,554,432 bytes", tile=rules.endless()),
     "tile-lengths": Row(3, "Invalid Content-Length", tile=rules.raw(LENGTHS)),
     "tile-chunks": Row(3, "chunk hex-length char not a hex digit", tile=rules.raw(CHUNKED + b"-5\r\nx\r\n")),
     "tile-head": Row(3, "more than 64 kB of headers", tile=rules.raw(HTTP, HEADER, ending="again")),
     "tile-hints": Row(3, "more than 20 answers before", tile=rules.raw(HINT, ending="again")),
+    "long-length": Row(
+        3, "the answer has more than", tile=rules.raw(LONG_LENGTH, ending="open"), first="head"
+    ),
+    "long-retry": Row(
+        3, "503", tile=rules.status(503, {"Retry-After": "Mon, 1 Jan 2024 00:00:00 +99999999999"})
+    ),
     "tile-resets": Row(3, "Connection reset by peer", tile=reset_further_on()),
     "tile-loop": Row(3, "max redirections", tile=rules.redirect(302, "?again")),
     "tile-private": Row(3, "its address is of a network", tile=rules.redirect(302, LINKED_LOCALLY)),

@@ -210,5 +210,5 @@ def _decoded(content: bytes) -> MapTable:
     """Returns what is kept: nothing where it cannot be read, as it only spreads the work."""
     try:
         return msgspec.json.decode(content, type=MapTable) if content else MapTable()
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return MapTable()

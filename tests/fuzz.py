@@ -1,0 +1,45 @@
+"""How often what comes from outside is made up: seldom and always alike, unless somebody wants hours of it.
+
+`pytest --torture` tries a thousand times as many examples, other ones each time.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Final
+
+from hypothesis import settings
+from hypothesis import strategies as st
+
+from tileharvest.errors import printable
+
+TIMES: Final = "TILEHARVEST_FUZZ_TIMES"
+"""The environment variable that says how many times as many examples are tried."""
+
+
+def fuzzed(examples: int) -> settings:
+    """So many examples, by a fixed seed, or that many times as many."""
+    times = int(os.environ.get(TIMES, "1"))
+    return settings(max_examples=examples * times, derandomize=times == 1, deadline=None, database=None)
+
+
+@st.composite
+def damaged(draw: st.DrawFn, bodies: list[bytes]) -> bytes:
+    """One of the bodies, with some bytes lost, changed, repeated or put in."""
+    body = draw(st.sampled_from(bodies))
+    for _ in range(draw(st.integers(1, 4))):
+        start = draw(st.integers(0, len(body)))
+        end = draw(st.integers(start, min(len(body), start + 40)))
+        between = draw(st.one_of(st.binary(max_size=8), st.just(body[start:end] * 2), st.just(b"\xff" * 4)))
+        body = body[:start] + between + body[end:]
+    return body
+
+
+def nested(open_: str, close: str, inner: str = "1") -> Any:
+    """Texts with brackets in each other, more than anybody reads."""
+    return st.integers(1, 5_000).map(lambda deep: open_ * deep + inner + close * deep)
+
+
+def assert_told(error: Exception) -> None:
+    """What was wrong is said in one line that steers no terminal."""
+    assert str(error) == printable(str(error))

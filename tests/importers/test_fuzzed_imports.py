@@ -1,0 +1,105 @@
+"""Archives and logs that nobody would think of: they are read, or refused in one line."""
+
+from __future__ import annotations
+
+import io
+import json
+import sqlite3
+from contextlib import closing
+from datetime import date
+from typing import TYPE_CHECKING, Any, Final
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from tests.fuzz import assert_told, damaged, fuzzed
+from tileharvest.errors import TileHarvestError
+from tileharvest.importers.archive_files import ArchiveFiles
+from tileharvest.importers.commits import commit_days
+from tileharvest.importers.kedamadiff import KedamaDiffArchive
+from tileharvest.importers.repository import _parse_log, _tokens
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+VALUES: Any = st.one_of(
+    st.none(),
+    st.integers(-(2**63), 2**63 - 1),
+    st.floats(),
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=12),
+    st.binary(max_size=12),
+    st.sampled_from(["20180202", "-3_8_8.jpg", "_1_2_2.jpg", "99999999", "0"]),
+)
+HISTORY: Final = json.dumps(
+    {
+        "_1_2_2.jpg": [{"Save_in": "images/v1/20180202/", "ETag": '"1"'}],
+        "-3_8_8.jpg": [{"Save_in": "20180203"}],
+    }
+).encode()
+LATEST: Final = json.dumps({"_1_2_2.jpg": {"ETag": '"2"', "path": "x"}}).encode()
+LOG: Final = (
+    b"\x01"
+    + b"a" * 40
+    + b" 1517529600\0\n:100644 100644 "
+    + b"b" * 40
+    + b" "
+    + b"c" * 40
+    + b" M\0world/0.png\0"
+)
+
+
+def assert_read(archive: KedamaDiffArchive) -> None:
+    try:
+        assert archive.count() >= 0
+        for day, tiles in archive.days():
+            assert isinstance(day, date)
+            assert tiles
+    except TileHarvestError as error:
+        assert_told(error)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("archive")
+    (folder / "data" / "v1").mkdir(parents=True)
+    return folder
+
+
+@fuzzed(200)
+@given(damaged([HISTORY]) | st.just(b"[" * 5_000), damaged([LATEST]))
+def test_any_bytes_of_an_older_archive(folder: Path, updates: bytes, latest: bytes) -> None:
+    (folder / "data" / "v1" / "update_history.json").write_bytes(updates)
+    (folder / "data" / "v1" / "latest_ETag.json").write_bytes(latest)
+    assert_read(KedamaDiffArchive(ArchiveFiles(str(folder)), "v1", None))
+
+
+@fuzzed(200)
+@given(st.lists(st.tuples(*[VALUES] * 7), min_size=1, max_size=3))
+@example([("_1.jpg", "20180202", None, 10**9, 1, 1, None)])
+@example([("-1000000000_1_1.jpg", "20180202", None, 0, 1, 1, None)])
+def test_any_rows_of_an_archive(folder: Path, rows: list[tuple[Any, ...]]) -> None:
+    file = folder / "crawl_records.sqlite3"
+    file.unlink(missing_ok=True)
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute(
+            "CREATE TABLE crawl_records (file_name, crawled_at, ETag, zoom_level, coord_x, coord_y, deleted)"
+        )
+        connection.executemany("INSERT INTO crawl_records VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+        connection.commit()
+    assert_read(KedamaDiffArchive(ArchiveFiles(str(folder)), "v1", file))
+
+
+@fuzzed(200)
+@given(
+    st.one_of(
+        st.integers(-(2**63), 2**64).map(lambda seconds: LOG.replace(b"1517529600", str(seconds).encode())),
+        st.binary(max_size=10).map(lambda name: LOG.replace(b"world", name.replace(b"\0", b""))),
+    )
+)
+def test_any_time_and_any_name_of_a_commit(log: bytes) -> None:
+    (commit,) = _parse_log(_tokens(io.BytesIO(log)))
+    (day,) = commit_days([commit], [], ZoneInfo("Asia/Shanghai"), date(2024, 5, 1))
+    assert day.day <= date(2024, 5, 1)
+    assert len(commit.changes) == 1

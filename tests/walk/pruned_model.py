@@ -230,7 +230,7 @@ class Harvest:
             if below not in known and below.zoom in walk.kept_zooms
         }
         plan, candidates = self._plan, sorted((known | empty) - self.results.keys())
-        drawn = audited(candidates, plan.share, plan.least, str(self._number))
+        drawn = audited(lambda: candidates, plan.share, plan.least, str(self._number))
         self._audited = {tile: tile in known for tile in drawn}
         self._queue += [(tile, True) for tile in drawn]
 

@@ -107,7 +107,7 @@ def test_an_index_is_audited_by_three_tiles_at_least_and_is_right_about_bytes_th
     None
 ):
     known = [Tile.at(0, column, 0) for column in range(50)]
-    audit = Walk(Pyramid(7)).audit_index(known, 0.0, "seed")
+    audit = Walk(Pyramid(7)).audit_index(lambda: known, 0.0, "seed")
     assert len(audit.tiles) == 3
     assert audit.broken(dict.fromkeys(audit.tiles, Outcome.NOT_MODIFIED)) == []
     assert audit.broken(dict.fromkeys(audit.tiles, Outcome.UPDATED)) == list(audit.tiles)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
-from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.grid import Tile, packed, unpacked
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.tiles.questions import ON_WALK, Asked
@@ -100,11 +102,28 @@ def test_a_step_says_whether_the_zoom_is_kept() -> None:
 def test_an_audit_draws_from_all_kept_places_below_what_was_skipped() -> None:
     """Also from the empty ones, where a tile may have been added."""
     known = [Tile(-1, 2, 2), Tile(0, 1, 1)]
-    audit = WALK.audit(known, [TOP], 1.0, "seed")
+    audit = WALK.audit(lambda: known, [TOP], 1.0, "seed")
     assert set(audit.tiles) == {*TOP.children(), *Tile(-1, 2, 2).children()}
     assert audit.known == set(known)
 
 
+def test_an_audit_holds_no_more_of_the_deepest_zoom_than_it_draws() -> None:
+    pyramid = Pyramid(6)
+    ranges = [pyramid.range_at(zoom) for zoom in range(-4, 1)]
+    numbers = packed((one.zoom, x, y) for one in ranges for x in one.columns for y in one.rows)
+    walk = Walk(pyramid)
+    tops = [tile.parent() for tile in list(unpacked(numbers))[:16]]
+    tracemalloc.start()
+    audit = walk.audit(lambda: unpacked(numbers), tops, 0.01, "seed")
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    # It would take some 300 bytes for each that was skipped.
+    assert len(audit.tiles) == len(audit.known) == 55
+    assert most < 100 * (16 + 64 + 256 + 1024 + 4096)
+
+
 def test_an_audit_draws_from_the_places_beside_a_tile_whose_parent_is_not_kept() -> None:
     deep = Walk(Pyramid(3), (0, 0))
-    assert set(deep.audit([Tile(0, 1, 1)], [TOP], 1.0, "seed").tiles) == set(Tile(-1, 2, 2).children())
+    assert set(deep.audit(lambda: [Tile(0, 1, 1)], [TOP], 1.0, "seed").tiles) == set(
+        Tile(-1, 2, 2).children()
+    )

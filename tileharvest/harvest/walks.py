@@ -14,6 +14,7 @@ from tileharvest.history.change_indexes import stored_indexes
 from tileharvest.history.known import Known
 from tileharvest.history.proofs import last_full, proofs
 from tileharvest.history.schema import GIT_WALK, PUSHED_WALK
+from tileharvest.tiles.grid import unpacked
 from tileharvest.tiles.questions import IN_FULL, Asked
 from tileharvest.walk.change_index import audited_share
 from tileharvest.walk.decision import Decision, Decisions, decide
@@ -180,18 +181,19 @@ class Walks:
 
         def draw() -> list[Audit]:
             walk, record = self._layers[layer].walk, self._record
-            known, tops = record.skipped(layer, walk.kept()), record.tops(layer)
+            skipped, tops = record.skipped(layer, walk.kept()), record.tops(layer)
             # Another seed for each harvest, the same for all who have a part in it.
             seed = record.identity
             if ground is None:
-                return [walk.audit(known, tops, share, seed)]
+                return [walk.audit(lambda: unpacked(skipped), tops, share, seed)]
             # What an audit of the index has found unchanged is a top, too, but outside of the ground.
-            within, untold = filter(ground.has, known), itertools.filterfalse(ground.has, known)
             index = self.decisions.layers[layer].change_index
             less = audited_share(share, 0 if index is None else index.confirmed)
             audits = (
-                walk.audit(within, filter(ground.has, tops), share, seed),
-                walk.audit_index(untold, less, seed),
+                walk.audit(
+                    lambda: filter(ground.has, unpacked(skipped)), filter(ground.has, tops), share, seed
+                ),
+                walk.audit_index(lambda: itertools.filterfalse(ground.has, unpacked(skipped)), less, seed),
             )
             return [audit for audit in audits if audit.tiles]
 

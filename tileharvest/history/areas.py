@@ -35,6 +35,10 @@ IS_PROVISIONALLY_GONE: Final = and_(
 )
 """Says of a tile whether that harvest found it gone."""
 
+IN_SLICES: Final = {"yield_per": 10_000}
+"""Options of a query that may give as many rows as a map has tiles: so many of them are in memory at a time,
+some 3 MB."""
+
 _PREPARED: Final = 64
 """Queries that are kept. To make one takes longer than the database takes for it."""
 
@@ -114,7 +118,7 @@ def present_cells(
         parameters["most"] = limit
     for rectangles, place in _places(layer, areas):
         query = _naming(rectangles, condition, is_limited=limit is not None)
-        rows = connection.execute(query, {**place, **parameters}).all()
+        rows = connection.execute(query, {**place, **parameters}, execution_options=IN_SLICES)
         yield from ((zoom, x, y) for zoom, x, y in rows)
 
 

@@ -37,11 +37,12 @@ from tileharvest.history.schema import (
     validators,
 )
 from tileharvest.history.trust import distrust, spared_by, tops_of
-from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.grid import Tile, packed
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.walk.trust import Mark
 
 if TYPE_CHECKING:
+    from array import array
     from collections.abc import Callable, Mapping, Sequence
     from datetime import date, datetime
 
@@ -393,8 +394,8 @@ class HarvestRecord:
         tops = self.history.read(lambda connection: tops_of(connection, self.id, layer_id))
         return sorted(Tile(*cell) for cell in tops)
 
-    def skipped(self, layer: str, areas: Sequence[TileRange]) -> list[Tile]:
-        """Returns the known tiles of these areas that are skipped, in order.
+    def skipped(self, layer: str, areas: Sequence[TileRange]) -> array[int]:
+        """Returns the known tiles of these areas that are skipped, packed, in no order.
 
         Those are the tiles below a top, but not the top itself, and those of which a change index does not
         tell.
@@ -404,11 +405,11 @@ class HarvestRecord:
         """
         layer_id = self._layer_ids[layer]
 
-        def read(connection: Connection) -> list[Tile]:
+        def read(connection: Connection) -> array[int]:
             is_spared = spared_by(connection, self.id, layer_id)
             if is_spared is None:
-                return []
-            return sorted(Tile(*one) for one in filter(is_spared, present_cells(connection, layer_id, areas)))
+                return packed(())
+            return packed(filter(is_spared, present_cells(connection, layer_id, areas)))
 
         return self.history.read(read)
 

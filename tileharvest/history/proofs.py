@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import bindparam, case, exists, func, or_, select, true
 
+from tileharvest.history.areas import IN_SLICES
 from tileharvest.history.schema import (
     GIT_WALK,
     harvest_layers,
@@ -150,7 +151,8 @@ def _times(connection: Connection, harvest: int, layer: int) -> Iterable[DatedCe
     state of it, as that was asked again after a kill: `walk.trust.remember` leaves out what came late. Such
     rows were written by another harvest and are not whole, and the tile has changed since.
     """
-    rows = connection.execute(_dated(), {"in_harvest": harvest, "in_layer": layer})
+    its = {"in_harvest": harvest, "in_layer": layer}
+    rows = connection.execute(_dated(), its, execution_options=IN_SLICES)
     return ((zoom, x, y, text) for zoom, x, y, text in rows)
 
 

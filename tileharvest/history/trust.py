@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from sqlalchemy import and_, bindparam, exists, false, func, or_, select, true, update
 
-from tileharvest.history.areas import IS_UNASKED
+from tileharvest.history.areas import IN_SLICES, IS_UNASKED
 from tileharvest.history.change_indexes import ground_of
 from tileharvest.history.schema import (
     FINISHED,
@@ -238,7 +238,8 @@ def _count_spared(connection: Connection, harvest: int, layer: int) -> int:
     if is_spared is None:
         return 0
     its = {"in_harvest": harvest, "in_layer": layer}
-    return sum(is_spared((zoom, x, y)) for zoom, x, y in connection.execute(_UNASKED, its))
+    unasked = connection.execute(_UNASKED, its, execution_options=IN_SLICES)
+    return sum(is_spared((zoom, x, y)) for zoom, x, y in unasked)
 
 
 def _forget_below_missing(connection: Connection, harvest: int) -> None:
@@ -274,7 +275,7 @@ def _doubt(connection: Connection, layer: int, places: Iterable[Cell]) -> None:
 
 def _by_layer(connection: Connection, query: Select[Any], **parameters: int) -> dict[int, list[Cell]]:
     found: defaultdict[int, list[Cell]] = defaultdict(list)
-    for layer, zoom, x, y in connection.execute(query, parameters):
+    for layer, zoom, x, y in connection.execute(query, parameters, execution_options=IN_SLICES):
         found[layer].append((zoom, x, y))
     return dict(found)
 

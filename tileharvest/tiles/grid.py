@@ -17,6 +17,7 @@ places have other coordinates at each zoom.
 from __future__ import annotations
 
 import re
+from array import array
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self, TypeAlias
@@ -369,6 +370,20 @@ class Squares:
             if top < zoom and (column // share, row // share) in places:
                 return True
         return False
+
+
+def packed(cells: Iterable[Cell]) -> array[int]:
+    """Returns the cells in 12 bytes each, where a list of tiles takes 200."""
+    numbers = array("i")
+    for cell in cells:
+        numbers.extend(cell)
+    return numbers
+
+
+def unpacked(numbers: array[int]) -> Iterator[Tile]:
+    """Yields the tiles of `packed`, in its order."""
+    each = iter(numbers)
+    return (Tile(zoom, x, y) for zoom, x, y in zip(each, each, each, strict=True))
 
 
 def ancestors(tiles: Iterable[Cell], coarsest: int, factor: int = 2) -> set[Cell]:

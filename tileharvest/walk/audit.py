@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from hashlib import blake2b
+from heapq import nsmallest
 from math import ceil
 from typing import TYPE_CHECKING, Final
 
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from tileharvest.tiles.grid import Tile
 
@@ -25,7 +26,7 @@ class Audit:
 
     tiles: Sequence[Tile] = ()
     known: frozenset[Tile] = frozenset()
-    """What was skipped and is known. At the other places nothing is expected."""
+    """Those that are known. At the other places nothing is expected."""
     is_of_index: bool = False
     """Whether the tiles were skipped because a change index did not tell of them."""
 
@@ -42,25 +43,23 @@ class Audit:
         ]
 
 
-def audited(skipped: Sequence[Tile], share: float, least: int, seed: str) -> list[Tile]:
-    """Returns which of the skipped tiles are asked all the same, in the order of `skipped`.
+def audited(skipped: Callable[[], Iterable[Tile]], share: float, least: int, seed: str) -> list[Tile]:
+    """Returns which of the skipped tiles are asked all the same, in order.
 
-    Hand in the tiles that are known, and the empty places that a full walk would ask: no known tile shows
-    that one was added where nothing above it was touched.
+    `skipped` yields each of them once, whenever it is called: they may be as many as a map has tiles, and are
+    not held. They are the tiles that are known, and the empty places that a full walk would ask: no known
+    tile shows that one was added where nothing above it was touched.
 
     It is the share of them, rounded up, but at least `least`, and all where there are fewer. Each tile is as
     likely as any other. The same ones are drawn for the same seed, whoever asks and in whatever order they
     come: a harvest that is continued, perhaps by another worker, audits what it did before.
     """
-    wanted = max(least, ceil(share * len(skipped)))
-    if wanted >= len(skipped):
-        return list(skipped)
+    wanted = max(least, ceil(share * sum(1 for _ in skipped())))
 
     def lot(tile: Tile) -> bytes:
         return blake2b(f"{seed} {tile}".encode(), digest_size=16).digest()
 
-    drawn = frozenset(sorted(skipped, key=lot)[:wanted])
-    return [tile for tile in skipped if tile in drawn]
+    return sorted(nsmallest(wanted, skipped(), key=lot))
 
 
 def breaks_law(outcome: Outcome, *, is_known: bool = True) -> bool:

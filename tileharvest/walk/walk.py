@@ -20,7 +20,7 @@ from tileharvest.walk.change_index import LEAST_AUDITED_OF_INDEX
 from tileharvest.walk.trust import remember, vouches
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from tileharvest.tiles.grid import Tile
     from tileharvest.tiles.pyramid import Pyramid
@@ -191,7 +191,7 @@ class Walk:
 
     def audit(
         self,
-        known: Iterable[Tile],
+        known: Callable[[], Iterable[Tile]],
         tops: Iterable[Tile],
         share: float,
         seed: str,
@@ -199,21 +199,31 @@ class Walk:
     ) -> Audit:
         """Returns what is asked of this share of what was skipped; the same for the same seed.
 
-        `known` are the skipped tiles that are known, `tops` those below which they were skipped. A tile that
-        was added below one that did not change shows in neither. So all places below them are drawn from, as
-        far as they are kept. What lies above the coarsest kept tiles is in no list either, but it is there.
+        `known` yields the skipped tiles that are known, each once, whenever it is called; `tops` are those
+        below which they were skipped. A tile that was added below one that did not change shows in neither.
+        So all places below them are drawn from, as far as they are kept. What lies above the coarsest kept
+        tiles is in no list either, but it is there. Tiles are held only of the zooms above the deepest.
         """
-        known = tuple(known)
-        above = dict.fromkeys(
-            self.pyramid.parent(tile) for tile in known if tile.zoom == self.coarsest > self.top
-        )
-        places = dict.fromkeys(known)
-        for tile in (*tops, *above, *known):
-            below = self.below(tile, Outcome.IGNORED, known=True)
-            places.update(dict.fromkeys(one for one in below if one.zoom in self.kept_zooms))
-        return Audit(audited(list(places), share, least, seed), frozenset(known))
+        parents = {tile for tile in tops if self.top <= tile.zoom < self.deepest}
+        for tile in known():
+            if self.top <= tile.zoom < self.deepest:
+                parents.add(tile)
+            if tile.zoom == self.coarsest > self.top:
+                parents.add(self.pyramid.parent(tile))
 
-    def audit_index(self, known: Iterable[Tile], share: float, seed: str) -> Audit:
+        def places() -> Iterator[Tile]:
+            for tile in known():
+                if tile.zoom <= self.top or self.pyramid.parent(tile) not in parents:
+                    yield tile
+            for tile in parents:
+                below = self.below(tile, Outcome.IGNORED, known=True)
+                yield from (one for one in below if one.zoom in self.kept_zooms)
+
+        drawn = audited(places, share, least, seed)
+        chosen = frozenset(drawn)
+        return Audit(drawn, frozenset(tile for tile in known() if tile in chosen))
+
+    def audit_index(self, known: Callable[[], Iterable[Tile]], share: float, seed: str) -> Audit:
         """Returns the same of what was skipped because a change index did not tell of it."""
         audit = self.audit(known, (), share, seed, LEAST_AUDITED_OF_INDEX)
         return replace(audit, is_of_index=True)

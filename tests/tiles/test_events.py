@@ -148,6 +148,22 @@ def _has(event: Event, day: date, tile: Tile) -> bool:
     return event.first <= day <= event.last and tile in event.area
 
 
+@given(st.sets(st.tuples(st.integers(-7, 7), st.integers(-7, 7)), max_size=40))
+def test_the_events_of_a_day_are_what_chains_of_near_tiles_connect(cells: set[tuple[int, int]]) -> None:
+    """As their definition says it, by comparing each tile with each."""
+    groups: list[set[tuple[int, int]]] = []
+    for cell in cells:
+        near = [group for group in groups if any(_is_near(cell, other) for other in group)]
+        groups = [group for group in groups if group not in near] + [{cell}.union(*near)]
+    areas = [TileRange.covering([Tile.at(0, *cell) for cell in group]) for group in groups]
+    found = [event.area for event in events_of(0, [(DAY, changed(*cells))])]
+    assert sorted(map(repr, found)) == sorted(map(repr, areas))
+
+
+def _is_near(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    return max(abs(one[0] - other[0]), abs(one[1] - other[1])) <= REACH
+
+
 @given(st.integers(0, 10**6))
 def test_the_order_in_which_tiles_of_a_day_are_read_does_not_matter(seed: int) -> None:
     days = random_days(seed)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from tileharvest.tiles.grid import Tile, TileRange
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterable
 
 REACH: Final = 2
 """Tiles belong together where their columns and their rows differ by no more than this: they touch, or one
@@ -70,10 +70,15 @@ class _Growing:
     """The lowest column and row, and the highest ones."""
     was_there: dict[int, bool] = field(default_factory=dict)
     is_there: dict[int, bool] = field(default_factory=dict)
+    patches: set[int] = field(default_factory=set)
+    """Where its cells are."""
 
     def with_room_for(self, bounds: tuple[int, int, int, int]) -> bool:
         left, low, right, high = union = _union(self.bounds, bounds)
         return union == self.bounds or max(right - left, high - low) < WIDEST
+
+    def is_near(self, cells: Iterable[int]) -> bool:
+        return any(cell + by in self.was_there for cell in cells for by in _AROUND)
 
 
 def events_of(zoom: int, days: Iterable[tuple[date, Iterable[Changed]]]) -> list[Event]:
@@ -90,17 +95,18 @@ def events_of(zoom: int, days: Iterable[tuple[date, Iterable[Changed]]]) -> list
     bits = 1 - zoom
     for day, changed in days:
         cells = {_cell(x >> bits, y >> bits): (was, is_) for x, y, was, is_ in changed}
-        for group in _groups(cells):
+        for group, patches in _groups(cells):
             bounds = _bounds(group)
-            event = _continued(group, bounds, near, day - REST)
+            event = _continued(group, patches, bounds, near, day - REST)
             if event is None:
                 event = _Growing(day, day, min(group), bounds)
                 every.append(event)
             event.last, event.bounds = day, _union(event.bounds, bounds)
+            for patch in patches - event.patches:
+                near.setdefault(patch, []).append(event)
+            event.patches |= patches
             for cell in group:
                 was_there, is_there = cells[cell]
-                if cell not in event.was_there:
-                    near.setdefault(cell, []).append(event)
                 event.was_there.setdefault(cell, was_there)
                 event.is_there[cell] = is_there
     return [_finished(zoom, event) for event in every]
@@ -113,6 +119,12 @@ _AROUND: Final = tuple(
     (column << _ROWS) + row for column in range(-REACH, REACH + 1) for row in range(-REACH, REACH + 1)
 )
 """What is added to a cell's number for it, and for each cell near it."""
+_NEAR: Final = frozenset(_AROUND)
+_PATCH: Final = REACH + 1
+"""Cells along the edge of a patch: those of one belong together, and what is near them lies in it or in one
+that touches it. To look at the 25 cells around each would take most of the time."""
+_BESIDE: Final = tuple((column << _ROWS) + row for column in (-1, 0, 1) for row in (-1, 0, 1))
+"""What is added to a patch's number for it, and for each patch that touches it."""
 
 
 def _cell(column: int, row: int) -> int:
@@ -126,36 +138,47 @@ def _place(cell: int) -> tuple[int, int]:
     return cell >> _ROWS, (cell & ((1 << _ROWS) - 1)) + _LOWEST
 
 
-def _groups(cells: Collection[int]) -> Iterator[list[int]]:
-    """Yields the cells that lie together, in the order of the lowest of each group."""
-    left = set(cells)
-    for start in sorted(cells):
-        if start not in left:
-            continue
-        left.discard(start)
-        group = [start]
-        for cell in group:
-            found = [one for by in _AROUND if (one := cell + by) in left]
-            left.difference_update(found)
-            group += found
-        yield group
+def _patch(cell: int) -> int:
+    return ((cell >> _ROWS) // _PATCH << _ROWS) + (cell & ((1 << _ROWS) - 1)) // _PATCH
+
+
+def _groups(cells: Iterable[int]) -> list[tuple[list[int], set[int]]]:
+    """Returns the cells that lie together, each time with the patches they are in, in the order of the lowest
+    cell of each group."""
+    left: dict[int, list[int]] = {}
+    for cell in cells:
+        left.setdefault(_patch(cell), []).append(cell)
+    groups = []
+    while left:
+        group: list[int] = []
+        patches = set()
+        waiting = [left.popitem()]
+        while waiting:
+            patch, inside = waiting.pop()
+            group += inside
+            patches.add(patch)
+            for by in _BESIDE:
+                others = left.get(patch + by)
+                if others and any(one - other in _NEAR for one in inside for other in others):
+                    waiting.append((patch + by, left.pop(patch + by)))
+        groups.append((group, patches))
+    return sorted(groups, key=lambda each: min(each[0]))
 
 
 def _continued(
     group: Iterable[int],
+    patches: Iterable[int],
     bounds: tuple[int, int, int, int],
     near: dict[int, list[_Growing]],
     since: date,
 ) -> _Growing | None:
     """Returns the oldest event that a group of a day belongs to."""
-    around = {cell + by for cell in group for by in _AROUND}
+    around = {patch + by for patch in patches for by in _BESIDE}
     # Of equal keys the last one stays: each event is looked at once.
-    beside = {id(event): event for cell in near.keys() & around for event in near[cell]}
-    return min(
-        (event for event in beside.values() if event.last >= since and event.with_room_for(bounds)),
-        key=lambda event: (event.first, event.seed),
-        default=None,
-    )
+    beside = {id(event): event for patch in near.keys() & around for event in near[patch]}
+    open_ones = [event for event in beside.values() if event.last >= since and event.with_room_for(bounds)]
+    oldest_first = sorted(open_ones, key=lambda event: (event.first, event.seed))
+    return next((event for event in oldest_first if event.is_near(group)), None)
 
 
 def _bounds(cells: Collection[int]) -> tuple[int, int, int, int]:

@@ -136,10 +136,10 @@ def test_a_corner_outside_of_every_map_is_refused(value: float) -> None:
     [
         ("[[world]", "is not valid TOML"),
         ("world = 3", "map 'world': Expected `array`, got `int`"),
-        ('[[world]]\nname = "x"', "map 'world': Object missing required field `layer`"),
+        ('[[world]]\nname = "x"', "map 'world', area 'x': Object missing required field `layer`"),
         (
             '[[world]]\nname = "x"\nlayer = "d"\ncorners = [[0, 0]]',
-            "map 'world': Expected `array` of length 2",
+            "map 'world', area 'x': Expected `array` of length 2",
         ),
         (
             '[[world]]\nname = "x"\nlayer = "d"\ncorners = [[0, 0], [1, 1]]\ncolour = 1',
@@ -157,3 +157,19 @@ def test_a_file_that_is_wrong_is_one_clear_line(file: Path, text: str, said: str
         load_areas(file)
     assert str(refused.value).startswith(str(file))
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "which"),
+    [
+        ('name = "barn"\nlayer = "day"\ncorners = [[0, 0], [1]]', "area 'barn': "),
+        ('name = "barn"\nlayer = "day"\ncorners = [[0, 0], [1, 99999999]]', "area 'barn': "),
+        ('layer = "day"\ncorners = [[0, 0], [1, 1]]', "area number 2: "),
+    ],
+)
+def test_of_several_areas_the_wrong_one_is_named(file: Path, wrong: str, which: str) -> None:
+    file.parent.mkdir()
+    good = 'name = "base"\nlayer = "day"\ncorners = [[0, 0], [1, 1]]'
+    file.write_text(f"[[world]]\n{good}\n[[world]]\n{wrong}\n")
+    with pytest.raises(ConfigurationError, match=f"map 'world', {which}"):
+        load_areas(file)

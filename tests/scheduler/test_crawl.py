@@ -175,7 +175,8 @@ def told_after(seconds: float, held: Held, *, noting: str = "", answer: Wait | N
     """What is waited for when nothing has got on for so long, asked every second."""
     rig = Rig()
     politeness: Any = held
-    rig.crawl.politeness, rig.crawl.oldest_request = politeness, lambda: answer
+    rig.crawl.politeness = politeness
+    rig.crawl.oldest_requests = [lambda: None, lambda: answer]
 
     async def test() -> Wait | None:
         with noted(rig.crawl.waits, noting) if noting else nullcontext():
@@ -215,7 +216,8 @@ def test_what_a_person_or_an_hour_holds_up_is_told_elsewhere(reason: Reason) -> 
 def test_a_crawl_that_gets_on_waits_for_nothing() -> None:
     rig = Rig()
     politeness: Any = Held()
-    rig.crawl.politeness, rig.crawl.oldest_request = politeness, lambda: ANSWER
+    rig.crawl.politeness = politeness
+    rig.crawl.oldest_requests = [lambda: ANSWER]
 
     async def test() -> None:
         for _ in range(20):

@@ -309,7 +309,7 @@ def test_nothing_is_kept_of_what_was_received() -> None:
 def test_the_answer_that_is_waited_for_longest_is_known_and_when_it_is_given_up() -> None:
     async def test() -> None:
         async with asking(DOWNLOAD_TIMEOUT=180) as crawl:
-            oldest = crawl.handler._crawl.oldest_request
+            (oldest,) = crawl.handler._crawl.oldest_requests
             assert oldest() is None
             silent = asyncio.ensure_future(crawl.ask("/silent"))
             # Nobody but the site knows when it was asked.

@@ -10,7 +10,8 @@ from scrapy.http import Headers, Response
 
 from tests.fuzz import fuzzed
 from tileharvest.middlewares.diff import answer_of
-from tileharvest.spiders.download import _headers
+from tileharvest.spiders.download import Head, _headers
+from tileharvest.spiders.unchanged import _answer_of
 
 NAMES: Final = [b"ETag", b"Last-Modified", b"Content-Length", b"Location", b"Retry-After", b"X", b"", b" "]
 LINES = st.one_of(
@@ -32,8 +33,9 @@ LINES = st.one_of(
 @given(st.lists(LINES, max_size=12), st.booleans())
 @example([b"HTTP/1.1 200 OK\r\n", b"Content-Length: " + b"9" * 5_000 + b"\r\n"], True)
 def test_any_head_makes_an_answer(lines: list[bytes], by_head: bool) -> None:
-    headers = Headers(_headers(lines, by_head=by_head))
-    answer = answer_of(Response("http://map.example.net/0.png", headers=headers))
+    headers = _headers(lines, by_head=by_head)
+    _answer_of(Head(200, headers))
+    answer = answer_of(Response("http://map.example.net/0.png", headers=Headers(headers)))
     assert answer.length is None or answer.length >= 0
     for text in (answer.validator.etag, answer.validator.last_modified, answer.location):
         assert text is None or text.encode("latin-1") is not None

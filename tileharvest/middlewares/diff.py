@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from typing import TYPE_CHECKING, Final, Self
 
 from msgspec.structs import replace
@@ -18,6 +17,7 @@ from tileharvest.tiles.verdict import (
     conditional_headers,
     judge_existence,
     judge_head,
+    length_of,
     with_attempts,
 )
 from tileharvest.tiles.versions import Validator
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from tileharvest.queue.requests import RequestState
     from tileharvest.tiles.questions import TileQuestion
     from tileharvest.tiles.versions import Version
-
-_LENGTH: Final = re.compile(rb"[0-9]{1,19}")
-"""A Content-Length of 64 bits. Python refuses to read a number of thousands of digits."""
 
 GETS: Final = 1
 """Priority of the lane for what changed: plus."""
@@ -183,7 +180,7 @@ def answer_of(response: Response) -> Answer:
     return Answer(
         status=response.status,
         validator=validator,
-        length=int(length) if length is not None and _LENGTH.fullmatch(length) else None,
+        length=length_of(length),
         body=response.body,
         location=None if location is None else location.decode("latin-1"),
     )

@@ -59,9 +59,9 @@ class Crawl:
         """Decides whether requests may start. None before our scheduler is made, and without it."""
         self.waits: list[Wait] = []
         """What waits beside the queue, the innermost last."""
-        self.oldest_request: Callable[[], Wait | None] = lambda: None
-        """Gives what is known of the request that has been on the way for longest, from the download handler
-        of tiles."""
+        self.oldest_requests: list[Callable[[], Wait | None]] = []
+        """Each gives what is known of the request that has been on the way for longest, at one of the
+        download handlers of tiles."""
         self._cost = (-1, -1)
         self._still_since = 0.0
         """Since when nothing was asked and nothing came, on the clock of the event loop."""
@@ -151,8 +151,9 @@ class Crawl:
         yield from reversed(self.waits)
         if self.politeness is not None:
             yield from self.politeness.waits(since)
-        oldest = self.oldest_request()
-        if oldest is not None:
+        under_way = [wait for oldest in self.oldest_requests if (wait := oldest()) is not None]
+        if under_way:
+            oldest = min(under_way, key=lambda wait: wait.since)
             yield Wait(oldest.what, max(since, oldest.since), oldest.until)
         elif self.harvest is not None:
             yield Wait("the history", since)

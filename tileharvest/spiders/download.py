@@ -135,7 +135,7 @@ class TileDownloadHandler(BaseHttpDownloadHandler):
             *_options(settings),
         ]
         self._free: dict[str, list[_Transfer]] = {"HEAD": [], "GET": []}
-        self._crawl.oldest_request = self._oldest
+        self._crawl.oldest_requests.append(self._oldest)
 
     async def download_request(self, request: Request) -> Response:
         politeness = self._crawl.politeness
@@ -190,7 +190,8 @@ class TileDownloadHandler(BaseHttpDownloadHandler):
             free.append(transfer)
 
     async def close(self) -> None:
-        self._crawl.oldest_request = lambda: None
+        if self._oldest in self._crawl.oldest_requests:
+            self._crawl.oldest_requests.remove(self._oldest)
         self._connections.close()
 
     def _oldest(self) -> Wait | None:

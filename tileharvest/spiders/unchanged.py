@@ -21,7 +21,7 @@ from tileharvest.queue.codec import VERSION, QueuedRequest
 from tileharvest.spiders.download import Head, TileDownloadHandler
 from tileharvest.spiders.log import is_debugging
 from tileharvest.tiles.questions import TileQuestion
-from tileharvest.tiles.verdict import Answer
+from tileharvest.tiles.verdict import Answer, length_of
 from tileharvest.tiles.versions import Validator
 
 if TYPE_CHECKING:
@@ -198,4 +198,4 @@ def _answer_of(head: Head) -> Answer:
         None if etag is None else etag.decode("latin-1"),
         None if modified is None else modified.decode("latin-1"),
     )
-    return Answer(head.status, validator, int(length) if length is not None and length.isdigit() else None)
+    return Answer(head.status, validator, length_of(length))

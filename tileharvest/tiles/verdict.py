@@ -6,6 +6,7 @@ The rules are those of the table in docs/outcomes.md. No other place decides the
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
@@ -26,6 +27,8 @@ GONE_STATUSES: Final = frozenset({404, 410})
 HEAD_REFUSED: Final = frozenset({405, 501})
 PASSING: Final = frozenset({408, 429}) | (frozenset(range(500, 600)) - HEAD_REFUSED)
 """Where asking again later may give another answer: these two, and a server's own failures."""
+
+_LENGTH: Final = re.compile(rb"[0-9]{1,19}")
 
 NextStep: TypeAlias = Literal["GET", "conditional GET"]
 """What a HEAD calls for when it does not settle the outcome. Where HEAD is refused, a conditional GET asks
@@ -161,6 +164,12 @@ def retry_after(value: str | None, now: datetime) -> float | None:
         return max(0.0, (parsedate_to_datetime(value) - now).total_seconds())
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
+
+
+def length_of(value: bytes | None) -> int | None:
+    """Returns the bytes that a Content-Length tells of. Returns None for none, and for one that is no number
+    of 64 bits: Python refuses to read thousands of digits."""
+    return int(value) if value is not None and _LENGTH.fullmatch(value) else None
 
 
 def with_attempts(reason: str, attempts: int) -> str:

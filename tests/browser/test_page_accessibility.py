@@ -10,9 +10,12 @@ from playwright.sync_api import expect
 
 from tests.browser.screen import Screen, Spot
 from tests.browser.viewed_maps import COAST, DAYS, NEVER
+from tests.viewer.building import MAP
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from tests.browser.viewed_maps import Viewer
 
 MIDDLE: Final = Spot.middle_of(COAST)
 PHONE: Final[dict[str, Any]] = {
@@ -35,7 +38,9 @@ def wrong(screen: Screen) -> list[str]:
     [{}, {"color_scheme": "dark", "locale": "zh-CN", **PHONE}],
     ids=["light, in English", "dark, in Chinese, on a phone"],
 )
-def test_axe_finds_nothing_wrong(options: dict[str, Any], new_screen: Callable[..., Screen]) -> None:
+def test_axe_finds_nothing_wrong(
+    options: dict[str, Any], new_screen: Callable[..., Screen], named: Viewer
+) -> None:
     """On the map alone, with each panel and the calendar, and on the other pages."""
     screen = new_screen(**options)
     screen.open(MIDDLE, map="antworld")
@@ -60,10 +65,15 @@ def test_axe_finds_nothing_wrong(options: dict[str, Any], new_screen: Callable[.
     found += wrong(screen)
     for address, ready in (
         ("#harvests", "#harvests-page table"),
-        ("#areas", "#areas-page h1"),
         (f"#map={NEVER}", "#empty pre"),
+        ("#map=nowhere", "#empty a"),
+        ("#map=antworld&layer=moon&day=1999-01-01&mode=none", "#link-notice a"),
+        ("?embed=1#map=antworld", "#map .picture img"),
+        (f"{named.url}/#areas", "#areas-page li a"),
+        (f"{named.url}/#area=my+base+%26+%E5%86%9C%E5%9C%BA&map={MAP}", ".chapters img"),
     ):
-        screen.open_hash(address)
+        screen.page.goto("about:blank")
+        screen.page.goto(address if address.startswith("http") else f"{screen.viewer.url}/{address}")
         expect(screen.page.locator(ready).first).to_be_visible()
         found += wrong(screen)
     assert not found, "\n".join(found)

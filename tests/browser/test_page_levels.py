@@ -8,11 +8,12 @@ import pytest
 from PIL import ImageStat
 
 from tests.browser.screen import Screen, Spot, apart, as_image, as_shown
-from tests.browser.viewed_maps import AFTER_GROWTH, BEFORE_GROWTH, DAYS, DEEP, GROWING, tile
+from tests.browser.viewed_maps import AFTER_GROWTH, BEFORE_GROWTH, COAST, DAYS, DEEP, GROWING, tile
 from tests.end_to_end.rendering import Rendering
 from tests.servers.published import published
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from tests.browser.viewed_maps import PublishedDays
@@ -48,6 +49,15 @@ def test_a_level_that_is_not_kept_looks_like_the_one_that_was_published(
     small = [image.reduce(16) for image in (seen, expected)]
     assert apart(*small) < 30
     assert len(seen.getcolors(384 * 384) or []) > 1000
+
+
+def test_a_screen_with_finer_pixels_shows_the_images_of_one_level_deeper(
+    new_screen: Callable[..., Screen], published_days: PublishedDays
+) -> None:
+    screen, middle = new_screen(device_scale_factor=2), Spot(COAST.x, COAST.y, -1)
+    screen.open(middle, map="antworld", day=DAYS[3])
+    square = screen.square(COAST, middle)
+    assert (square.width, square.name) == (192, published_days.name(COAST, DAYS[3]))
 
 
 def test_a_map_without_coarse_levels_can_be_seen_as_a_whole(screen: Screen) -> None:

@@ -87,3 +87,26 @@ def test_whatever_else_was_counted_is_more_than_time(cost: Cost) -> None:
 def test_time_alone_is_no_other_cost() -> None:
     assert Cost(seconds=3).is_time_alone
     assert NO_COST.is_time_alone
+
+
+def test_what_may_come_before_the_next_call_is_counted_ahead_until_nothing_comes(traffic: Traffic) -> None:
+    """At each moment, were the process killed, no less was handed on than there was."""
+    handed_on = NO_COST
+    traffic.count_ahead()
+    for requests in (60, 100, 250, 3, 0, 80, 1, 15):
+        handed_on += traffic.take()
+        traffic.requests += requests
+        traffic.received_bytes += 1000 * requests
+        assert handed_on.requests >= traffic.requests
+        assert handed_on.received_bytes >= traffic.received_bytes
+    traffic.settle()
+    assert handed_on + traffic.take() == traffic.total
+
+
+def test_little_is_counted_ahead_where_little_is_asked(traffic: Traffic) -> None:
+    handed_on = NO_COST
+    traffic.count_ahead()
+    for requests in (0, 100, 10, 2, 2, 2, 2, 2):
+        traffic.requests += requests
+        handed_on += traffic.take()
+    assert handed_on.requests == traffic.requests + 16

@@ -280,6 +280,9 @@ class Harvest:
         self.is_pruned = self.walks.decisions.is_pruned
         self._commits = GroupCommit(self._record, self.traffic.take, self._linger)
         self.traffic.start()
+        self.traffic.count_ahead()
+        # What the probe has cost, and what comes, is kept before anything further is asked.
+        await self._commits.flush()
 
     def _extents_of(self, record: HarvestRecord) -> dict[str, Extent]:
         """Returns how far each layer may reach."""
@@ -496,6 +499,7 @@ class Harvest:
         """Lets go of history and store. What was kept stays, and an unfinished harvest can be continued."""
         if self.is_open:
             self.is_open = False
+            self.traffic.settle()
             try:
                 await self._commits.close()
                 if self._has_daily_budget:
@@ -504,6 +508,7 @@ class Harvest:
                 await asyncio.to_thread(self._on_close.close)
 
     async def _end(self, reason: str, *, settle_gone: bool) -> dict[Outcome, int]:
+        self.traffic.settle()
         await self._commits.close()
         ended = self._clock()
 

@@ -44,9 +44,21 @@ _PARTS: Final = attrgetter(*(part.name for part in fields(Cost)))
 NO_COST: Final = Cost()
 
 
+_FIRST_AHEAD: Final = Cost(64, 1 << 20)
+"""What is counted ahead while nobody knows how fast the site is asked, and how large its images are."""
+_FEWEST_AHEAD: Final = 16
+"""Requests that are counted ahead at least, with as many bytes as the dearest had."""
+_TIMES_AHEAD: Final = 3
+"""So many times as much is counted ahead as there was between the last two calls of `take`."""
+
+
 @dataclass(slots=True)
 class Traffic:
     """Counts what one process costs. Whoever causes a cost adds it to its field; `take` hands it on.
+
+    From `count_ahead` until `settle` more requests and bytes are handed on than there were: those that may
+    come before the next call. So a process that is killed in between has counted too much rather than too
+    little, and budgets, which rest on what was recorded, hold.
 
     Used from one thread. It counts time from `start` on. `pause` and `resume` may be called twice. After a
     `pause` before `start` the time stands still until `resume`.
@@ -66,6 +78,12 @@ class Traffic:
     """The clock's time since which it works; None while the time stands still."""
     _taken: Cost = field(default=NO_COST, init=False, repr=False)
     """All that `take` has returned so far."""
+    _seen: Cost = field(default=NO_COST, init=False, repr=False)
+    """The total when it was last called."""
+    _ahead: Cost = field(default=NO_COST, init=False, repr=False)
+    """What is counted ahead."""
+    _dearest: int = field(default=0, init=False, repr=False)
+    """Bytes of a request, in the dearest time between two calls."""
 
     @property
     def worked(self) -> float:
@@ -92,9 +110,28 @@ class Traffic:
         self._paused = False
         self._go_on()
 
+    def count_ahead(self) -> None:
+        """Lets `take` count ahead from now on."""
+        self._seen, self._ahead = self.total, _FIRST_AHEAD
+
+    def settle(self) -> None:
+        """Lets `take` count what there was and nothing more, as nothing further is asked."""
+        self._ahead = NO_COST
+
     def take(self) -> Cost:
-        """Returns the cost since this was last called."""
-        before, self._taken = self._taken, self.total
+        """Returns the cost since this was last called. Parts of it are less than nothing where more had been
+        counted ahead than there was."""
+        total, before = self.total, self._taken
+        new = total - self._seen
+        if self._ahead != NO_COST and new.requests:
+            self._dearest = max(self._dearest, new.received_bytes // new.requests)
+            # Half as much as before at least, as a site may be asked by fits and starts.
+            half = self._ahead.requests // 2, self._ahead.received_bytes // 2
+            self._ahead = Cost(
+                max(_FEWEST_AHEAD, half[0], _TIMES_AHEAD * new.requests),
+                max(_FEWEST_AHEAD * self._dearest, half[1], _TIMES_AHEAD * new.received_bytes),
+            )
+        self._seen, self._taken = total, total + self._ahead
         return self._taken - before
 
     def _go_on(self) -> None:

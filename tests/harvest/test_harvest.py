@@ -38,6 +38,7 @@ from tileharvest.errors import (
 )
 from tileharvest.politeness.rules import Rules
 from tileharvest.renderers.site import Site
+from tileharvest.store.files import FileStore
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import Pyramid
@@ -543,6 +544,47 @@ def test_an_image_of_many_tiles_at_once_counts_as_stored_once(tmp_path: Path) ->
 
     asyncio.run(run())
     assert stored_bytes(tmp_path) == [len(sea)]
+
+
+def test_an_image_that_a_killed_process_has_stored_counts_when_its_tile_is_asked_again(
+    tmp_path: Path,
+) -> None:
+    """Unless a version names it: then it was counted, or was there before."""
+    sea, island = drawn("sea"), drawn("island")
+    FileStore(tmp_path / "tiles").put_all({image_of(body): body for body in (sea, island)})
+
+    async def run() -> None:
+        async with opened(tmp_path) as harvest:
+            await harvest.keep(replace(added(FIRST_LEVEL[0], sea), again=True))
+            await harvest.keep(replace(added(FIRST_LEVEL[1], sea), again=True))
+            await harvest.keep(added(FIRST_LEVEL[2], island))
+            await harvest.finish()
+
+    asyncio.run(run())
+    assert stored_bytes(tmp_path) == [len(sea)]
+
+
+def test_something_was_asked_below_a_tile_where_this_harvest_has_a_result_there(tmp_path: Path) -> None:
+    asyncio.run(remember(tmp_path, *(added(tile) for tile in ALL), day=DAY))
+
+    async def run() -> list[bool]:
+        async with opened(tmp_path, LATER) as harvest:
+            await harvest.keep(found(Outcome.IGNORED, DEEPEST[0]))
+            await harvest.keep(found(Outcome.IGNORED, FIRST_LEVEL[3]))
+            return [await harvest.has_gone_below(LAYER, tile) for tile in (*FIRST_LEVEL, *DEEPEST[:2])]
+
+    assert asyncio.run(run()) == [True, False, False, True, True, False]
+
+
+def test_nobody_knows_what_was_asked_below_where_the_zoom_is_not_kept(tmp_path: Path) -> None:
+    """The walk passes the first level, and nothing is recorded of what is unchanged there."""
+
+    async def run() -> list[bool]:
+        layers = (replace(SITE.layers[0], pyramid=Pyramid(3)),)
+        async with opened(tmp_path, site=replace(SITE, layers=layers), zooms=(0, 0)) as harvest:
+            return [await harvest.has_gone_below(LAYER, tile) for tile in (Tile(-2, 4, 4), Tile(-1, 2, 2))]
+
+    assert asyncio.run(run()) == [True, False]
 
 
 def test_who_is_cancelled_does_not_take_the_image_from_another_tile(tmp_path: Path) -> None:

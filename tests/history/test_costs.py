@@ -92,7 +92,7 @@ def test_time_alone_is_no_other_cost() -> None:
 def test_what_may_come_before_the_next_call_is_counted_ahead_until_nothing_comes(traffic: Traffic) -> None:
     """At each moment, were the process killed, no less was handed on than there was."""
     handed_on = NO_COST
-    traffic.count_ahead()
+    traffic.count_ahead(list)
     for requests in (60, 100, 250, 3, 0, 80, 1, 15):
         handed_on += traffic.take()
         traffic.requests += requests
@@ -105,8 +105,21 @@ def test_what_may_come_before_the_next_call_is_counted_ahead_until_nothing_comes
 
 def test_little_is_counted_ahead_where_little_is_asked(traffic: Traffic) -> None:
     handed_on = NO_COST
-    traffic.count_ahead()
+    traffic.count_ahead(list)
     for requests in (0, 100, 10, 2, 2, 2, 2, 2):
         traffic.requests += requests
         handed_on += traffic.take()
     assert handed_on.requests == traffic.requests + 16
+
+
+def test_it_is_told_once_when_half_of_what_was_counted_ahead_is_asked(traffic: Traffic) -> None:
+    told: list[int] = []
+    traffic.count_ahead(lambda: told.append(traffic.requests))
+    traffic.take()
+    for _ in range(64):
+        traffic.ask()
+    assert told == [32]
+    traffic.take()
+    for _ in range(200):
+        traffic.ask()
+    assert told == [32, 64 + 96]

@@ -144,6 +144,16 @@ def test_what_was_begun_pruned_is_not_noted_as_full(history: History, first: Har
     assert (summary.walk, summary.walk_reason) == ("pruned", "no proof any more")
 
 
+def test_a_worker_that_comes_after_the_end_does_not_note_how_it_would_walk(
+    history: History, first: HarvestRecord
+) -> None:
+    first.note_walk("full", "no full harvest is finished so far")
+    ended(first)
+    first.note_walk("pruned", "proved by itself", "zone")
+    (summary,) = harvest_summaries(history, "world")
+    assert (summary.walk, summary.walk_reason) == ("full", "no full harvest is finished so far")
+
+
 @pytest.mark.parametrize("kept", [["all"], ["all", "all"], ["zone"], ["all", "zone"], [None]])
 def test_with_a_full_harvest_comes_what_all_since_have_kept(history: History, kept: list[str | None]) -> None:
     began(history, DAY - timedelta(1)).note_walk("full", "why", "what the first of all has kept")

@@ -79,11 +79,13 @@ def unopened(folder: Path, day: date = LATER, *, again: bool = False, **keys: An
 
 
 @asynccontextmanager
-async def opened(folder: Path, day: date = LATER, **keys: Any) -> AsyncIterator[Harvest]:
+async def opened(
+    folder: Path, day: date = LATER, *, site: Site = SITE, **keys: Any
+) -> AsyncIterator[Harvest]:
     """An open harvest, left unfinished unless the block finishes it."""
     put_empty_history(folder / "history.sqlite")
     harvest = unopened(folder, day, **keys)
-    await harvest.open(SITE)
+    await harvest.open(site)
     try:
         yield harvest
     finally:

@@ -395,3 +395,30 @@ def test_at_once_it_tells_nothing_where_the_history_is_not_asked_yet(folder: Pat
             return DiffMiddleware(harvest).unchanged(TileQuestion(LAYER, TILE), answer)
 
     assert asyncio.run(run()) is None
+
+
+@pytest.mark.parametrize("below", [(), (TILE,)], ids=["nothing", "a tile"])
+def test_a_tile_that_is_asked_again_is_late_where_something_below_it_was_found(
+    folder: Path, below: tuple[Tile, ...]
+) -> None:
+    """Then what its answer says is not remembered: it may be younger than what lies below. Most tiles whose
+    lease was lost were never asked, and are as good as others."""
+    request = ask(ABOVE, "GET")
+    state_of(request).attempt = 2
+    response = Response(
+        request.url, status=200, body=drawn("above"), headers={"ETag": '"new"'}, request=request
+    )
+
+    async def run() -> None:
+        async with opened(folder) as harvest:
+            for tile in below:
+                await harvest.keep(TileResult(LAYER, tile, Outcome.IGNORED))
+            middleware = DiffMiddleware(harvest)
+            assert middleware.process_request(request) is None
+            await middleware.process_response(request, response)
+
+    asyncio.run(run())
+    result = state_of(request).result
+    assert result is not None
+    assert result.again
+    assert (result.step.seen is None) == bool(below)

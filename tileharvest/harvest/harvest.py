@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from tileharvest.tiles.questions import Asked
     from tileharvest.tiles.results import TileResult
     from tileharvest.tiles.verdict import Answer, Verdict
-    from tileharvest.tiles.versions import Version
+    from tileharvest.tiles.versions import Image, Version
 
 _Answer = TypeVar("_Answer")
 
@@ -269,7 +269,7 @@ class Harvest:
 
         begun_now = await asyncio.to_thread(begun)
         store, self._record, self._known_before, self.expected, self.extents = begun_now
-        self._images = StoreWriter(store, self.traffic)
+        self._images = StoreWriter(store)
         self.is_pushed = self._record.is_pushed
         self.day, self.continued = self._record.day, self._record.continued
         self.versions = Known(self._record.latest, self._record.history.reader)
@@ -280,7 +280,7 @@ class Harvest:
         self.is_pruned = self.walks.decisions.is_pruned
         self._commits = GroupCommit(self._record, self.traffic.take, self._linger)
         self.traffic.start()
-        self.traffic.count_ahead()
+        self.traffic.count_ahead(self._commits.record_cost)
         # What the probe has cost, and what comes, is kept before anything further is asked.
         await self._commits.flush()
 
@@ -358,7 +358,10 @@ class Harvest:
             if result.body is None:
                 raise ValueError(f"the bytes of {result} are missing")
             self.check_room(result.image.size)
-            await self._images.put(result.image, result.body)
+            is_new = await self._images.put(result.image, result.body)
+            if is_new or (result.again and not await self._is_named(result.image)):
+                # In the same transaction as its row: neither twice nor never, whatever is killed.
+                self.traffic.stored_bytes += result.image.size
         try:
             await self._commits.record(result)
         except HarvestEndedError as error:
@@ -389,6 +392,24 @@ class Harvest:
         if result.is_counted:
             self.tally[result.outcome] += 1
             self._measure(result)
+
+    async def has_gone_below(self, layer: str, tile: Tile) -> bool:
+        """Returns whether anything below a tile may have been asked in this harvest, or whether nobody knows.
+
+        Costs a query, and a transaction where results wait: ask only of what is asked again. What is on the
+        way at this moment, or waits for its transaction at another worker, is not seen.
+        """
+        walk = self.layers[layer].walk
+        below = walk.pyramid.children(tile) if tile.zoom < walk.deepest else ()
+        # Of what is not kept there is no result.
+        if any(child.zoom not in walk.kept_zooms for child in below):
+            return True
+        return bool(await self._outcomes((layer, one) for one in (tile, *below)))
+
+    async def _is_named(self, image: Image) -> bool:
+        """Returns whether a version names an image that is in the store. Else a process has stored it and was
+        killed before its row was written. Reads all versions."""
+        return await asyncio.to_thread(self._record.names_image, image.sha1)
 
     def _measure(self, result: TileResult) -> None:
         """Notes a layer that seems to have no end."""

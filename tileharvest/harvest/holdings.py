@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from datetime import date
 
-    from tileharvest.history.costs import Cost, Traffic
+    from tileharvest.history.costs import Cost
     from tileharvest.store.port import TileStore
     from tileharvest.tiles.versions import Image
 
@@ -125,24 +125,26 @@ class Holdings:
 
 
 class StoreWriter:
-    """Puts the images of a harvest into its store, and adds those that were not there to the traffic.
+    """Puts the images of a harvest into its store.
 
     What comes while others are stored is stored next, all together: a disk takes about as long for many as
     for one, and nothing that is asked of the site waits for it. Used from one event loop.
     """
 
-    def __init__(self, store: TileStore, traffic: Traffic) -> None:
+    def __init__(self, store: TileStore) -> None:
         self._store = store
-        self._traffic = traffic
         self._waiting: dict[Image, bytes] = {}
+        self._untold: set[Image] = set()
+        """New ones of which nobody was told so."""
         self._under_way: dict[Image, asyncio.Future[None]] = {}
-        """What waits, and what is being stored: an image that comes twice counts once."""
+        """What waits, and what is being stored: an image that comes twice is stored once."""
         self._is_storing = False
 
-    async def put(self, image: Image, body: bytes) -> None:
+    async def put(self, image: Image, body: bytes) -> bool:
         """Puts the image into the store. When it returns, the image outlives kills and power cuts.
 
-        Raises StoreError.
+        Returns whether it was not there before; of those who put the same one, to one alone. Raises
+        StoreError.
         """
         stored = self._under_way.get(image)
         if stored is None:
@@ -152,6 +154,9 @@ class StoreWriter:
                 self._store_waiting()
         # Whoever is cancelled must not take the image from the others who wait for the same one.
         await asyncio.shield(stored)
+        is_new = image in self._untold
+        self._untold.discard(image)
+        return is_new
 
     def _store_waiting(self) -> None:
         images, self._waiting = self._waiting, {}
@@ -164,7 +169,7 @@ class StoreWriter:
         self._is_storing = False
         failure = job.exception()
         if failure is None:
-            self._traffic.stored_bytes += sum(image.size for image in job.result())
+            self._untold |= job.result()
         for image in images:
             stored = self._under_way.pop(image)
             if failure is None:

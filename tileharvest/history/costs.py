@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, fields
+from math import inf
 from operator import add, attrgetter, sub
 from typing import TYPE_CHECKING, Final
 
@@ -84,6 +85,9 @@ class Traffic:
     """What is counted ahead."""
     _dearest: int = field(default=0, init=False, repr=False)
     """Bytes of a request, in the dearest time between two calls."""
+    _low_from: float = field(default=inf, init=False, repr=False)
+    """The number of requests at which half of what was counted ahead is asked."""
+    _when_low: Callable[[], None] = field(default=lambda: None, init=False, repr=False)
 
     @property
     def worked(self) -> float:
@@ -110,13 +114,21 @@ class Traffic:
         self._paused = False
         self._go_on()
 
-    def count_ahead(self) -> None:
-        """Lets `take` count ahead from now on."""
-        self._seen, self._ahead = self.total, _FIRST_AHEAD
+    def ask(self) -> None:
+        """Counts a request that starts now."""
+        self.requests += 1
+        if self.requests >= self._low_from:
+            self._low_from = inf
+            self._when_low()
+
+    def count_ahead(self, when_low: Callable[[], None]) -> None:
+        """Lets `take` count ahead from now on. Calls `when_low` when half of the requests that it has counted
+        ahead have been asked, so that it is called soon."""
+        self._seen, self._ahead, self._when_low = self.total, _FIRST_AHEAD, when_low
 
     def settle(self) -> None:
         """Lets `take` count what there was and nothing more, as nothing further is asked."""
-        self._ahead = NO_COST
+        self._ahead, self._low_from = NO_COST, inf
 
     def take(self) -> Cost:
         """Returns the cost since this was last called. Parts of it are less than nothing where more had been
@@ -132,6 +144,8 @@ class Traffic:
                 max(_FEWEST_AHEAD * self._dearest, half[1], _TIMES_AHEAD * new.received_bytes),
             )
         self._seen, self._taken = total, total + self._ahead
+        if self._ahead != NO_COST:
+            self._low_from = total.requests + self._ahead.requests // 2
         return self._taken - before
 
     def _go_on(self) -> None:

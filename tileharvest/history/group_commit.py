@@ -125,6 +125,11 @@ class GroupCommit:
         if failure is not None:
             raise _again(failure)
 
+    def record_cost(self) -> None:
+        """Begins to record what was spent, with the results that wait."""
+        if self._failure is None and not self._closed:
+            self._make_due(self._gathering())
+
     def hurry(self) -> None:
         """Lets what has come wait for no more of it, as nothing else is on the way."""
         if self._batches:

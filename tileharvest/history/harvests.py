@@ -35,6 +35,7 @@ from tileharvest.history.schema import (
     proofs,
     tiles,
     validators,
+    versions,
 )
 from tileharvest.history.trust import distrust, spared_by, tops_of
 from tileharvest.tiles.grid import Tile, packed
@@ -83,7 +84,7 @@ _EXPECT: Final = (
 _WAS_PRUNED: Final = harvests.c.walk.in_(("pruned", "repaired"))
 _NOTE_WALK: Final = (
     update(harvests)
-    .where(harvests.c.id == bindparam("in_harvest"))
+    .where(harvests.c.id == bindparam("in_harvest"), harvests.c.ended.is_(None))
     .values(
         walk=case((_WAS_PRUNED, harvests.c.walk), else_=bindparam("way", type_=Text)),
         walk_reason=bindparam("why", type_=Text),
@@ -212,6 +213,11 @@ class HarvestRecord:
     def known_before(self, areas: Mapping[str, Sequence[TileRange]]) -> int:
         """Returns how many tiles were known when it began: as `known`, without those that it has added."""
         return self._count(areas, _WAS_KNOWN, in_harvest=self.id)
+
+    def names_image(self, sha1: str) -> bool:
+        """Returns whether a version of any map has this image. Reads all versions."""
+        having = select(versions.c.id).where(versions.c.sha1 == sha1).limit(1)
+        return self.history.read(lambda connection: connection.execute(having).first() is not None)
 
     def is_first(self) -> bool:
         """Returns whether no harvest of the map is finished so far. An imported day is one."""
@@ -368,7 +374,8 @@ class HarvestRecord:
 
         What was begun pruned is never noted as full, as some of it was skipped. Once trust was withdrawn it
         is `repaired`. `kept` tells which zones and zooms the harvest is for, in a form that is equal where
-        they are. None leaves what was noted.
+        they are. None leaves what was noted. So does the end: a worker that has come too late for it would
+        decide by what the harvest itself has proved.
         """
         noted: dict[str, Any] = {"in_harvest": self.id, "way": way, "why": reason}
         if kept is not None:

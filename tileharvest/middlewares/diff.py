@@ -66,8 +66,7 @@ class DiffMiddleware:
             return None
         question = state.question
         if state.attempt > 1:
-            # What lies below may have been asked after the attempt before this one.
-            question = state.question = replace(question, asked=replace(question.asked, late=True))
+            question = state.question = replace(question, asked=replace(question.asked, again=True))
         if request.method != "HEAD":
             return None
         is_refused = not self._harvest.answers_head or request.meta["download_slot"] in self._refusing_head
@@ -112,7 +111,7 @@ class DiffMiddleware:
         is_kept = tile.zoom in self._harvest.layers[layer].walk.kept_zooms
         latest = await self._harvest.versions.of(layer, tile) if is_kept else None
         headers = conditional_headers(latest)
-        is_unknown = is_kept and latest is None and not question.asked.late
+        is_unknown = is_kept and latest is None and not (question.asked.late or question.asked.again)
         is_fetched = is_unknown and self._harvest.fetches_unknown
         if not (is_refused or is_fetched or (self._is_conditional and "If-None-Match" in headers)):
             return None
@@ -151,6 +150,8 @@ class DiffMiddleware:
         if verdict.outcome is Outcome.FAILED:
             state.known = await self._harvest.knows_below(layer, tile)
             reason = with_attempts(reason or "", request.meta.get("retry_times", 0) + 1)
+        if asked.again and not asked.late:
+            asked = replace(asked, late=await self._harvest.has_gone_below(layer, tile))
         state.result = TileResult(
             layer,
             tile,
@@ -160,6 +161,7 @@ class DiffMiddleware:
             validator=verdict.validator,
             reason=reason,
             step=await self._harvest.walks.step(layer, tile, verdict.outcome, answer, asked),
+            again=asked.again,
         )
         return response
 

@@ -190,7 +190,7 @@ class Politeness:
                 self._timer = asyncio.get_running_loop().call_later(left, self._waited)
             return False
         self._last_start, self._delayed = asyncio.get_running_loop().time(), None
-        self._traffic.requests += 1
+        self._traffic.ask()
         return True
 
     def over(self, request: Any) -> None:

@@ -82,6 +82,7 @@ class UnchangedTiles:
             and question is not None
             and question.tile is not None
             and question.layer in self._harvest.layers
+            and not question.asked.again
             and queued.method == "HEAD"
             and queued.kind == "Request"
             and queued.callback == _CALLBACK

@@ -13,12 +13,14 @@ class Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     """How a tile is asked for."""
 
     late: bool = False
-    """What lies below it may have been asked before: it is asked again after a lost lease, or the walk did
-    not reach it, or it is audited. So its answer may be younger than what was found below it."""
+    """What lies below it may have been asked before: the walk did not reach it, or it is audited, or it is
+    asked again. So its answer may be younger than what was found below it."""
     in_full: bool = False
     """Nothing below it is to be skipped, although its layer's walk is pruned: trust was withdrawn."""
     audited: bool = False
     """It was skipped. Unchanged it skips again, so that what lies below it is asked if the proof breaks."""
+    again: bool = False
+    """A lease on it was lost. So it may be late, and its image may be in the store already."""
 
     @property
     def below(self) -> Asked:

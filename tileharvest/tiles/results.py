@@ -59,6 +59,8 @@ class TileResult:
     reason: str | None = None
     """Why a `fail` is one, for a person: a line such as `500 Internal Server Error, 5 attempts`."""
     step: Step = Step()
+    again: bool = False
+    """Whether a lease on it was lost, so that its image may be in the store already."""
 
     @property
     def is_counted(self) -> bool:

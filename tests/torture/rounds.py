@@ -321,10 +321,14 @@ class Round:
                 self.outcome.different[one.place] += one.rows
             else:
                 wrong.append(f"{one.place}: {one.rows} rows, as {one.example}")
-        for column, least in (("requests", found.requests), ("received_bytes", found.received_bytes)):
-            self.outcome.different[f"harvests.{column}"] += max(0, least - _sum_of(found, column))
-        less = _sum_of(expected, "stored_bytes") - _sum_of(found, "stored_bytes")
-        self.outcome.different["harvests.stored_bytes"] += less
+        told = _sum_of(found, "requests")
+        if told < found.of_tiles:
+            wrong.append(f"harvests.requests: {told}, and the site has counted {found.of_tiles} for tiles")
+        self.outcome.different["harvests.received_bytes"] += found.received_bytes - _sum_of(
+            found, "received_bytes"
+        )
+        stored, expected_bytes = (_sum_of(left, "stored_bytes") for left in (found, expected))
+        self.outcome.different["harvests.stored_bytes"] += abs(stored - expected_bytes)
         if found.images != expected.images:
             wrong.append(f"images: {sorted(found.images.items() ^ expected.images.items())[:5]}")
         wrong += [f"image {name} is not what it says" for name in misnamed(found.images)]

@@ -42,6 +42,7 @@ class Stage:
 
 
 ANTWORLD: Final = "antworld"
+_IMAGES: Final = (".png", ".jpg", ".jpeg", ".webp")
 _PRUNED: Final = (("walk", "pruned"), ("full_every", RARELY))
 _UNAUDITED: Final = (("audit", 0),)
 """What an audit asks is drawn anew for each harvest, so without one all that is found can be compared."""
@@ -73,6 +74,8 @@ class Left(NamedTuple):
     """Path in the store, and the SHA1 of what is there. What a killed writer has not named is left out."""
     requests: int
     """That the site has answered."""
+    of_tiles: int
+    """Those of them that came after the harvest had begun: others find out what the site has."""
     received_bytes: int
     """Bodies that it has sent."""
 
@@ -129,6 +132,7 @@ class Workplace:
             whole_history(self.fleet.database_url),
             {name: sha1(body).hexdigest() for name, body in stored.items() if not is_leftover(name)},
             len(lines),
+            sum(line.path.endswith(_IMAGES) for line in lines),
             sum(line.size for line in lines),
         )
 

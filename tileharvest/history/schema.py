@@ -160,7 +160,8 @@ harvests: Final = Table(
 `stored_bytes` counts the images that the harvest put into the store and that were not there before.
 `spared_bytes` counts known images that it did not fetch, because their ETag was unchanged. `seconds` is the
 time worked by all processes together, without their pauses. `expected` is how many tiles were known when it
-began. These are 0 for harvests of releases that did not note them.
+began. These are 0 for harvests of releases that did not note them. While a harvest runs, `requests` and
+`received_bytes` are a little higher than what was asked: see `costs.Traffic`.
 
 `stopped` says why the last run ended before the harvest did, such as `budget: 1,000 requests`. It is null
 while a run goes on, after a kill, and once the harvest has ended.

@@ -144,7 +144,7 @@ def copied(archived: KedamaDiff, folder: Path, form: str) -> KedamaDiff:
 
 def told(versions: set[RecordedVersion], *, with_etags: bool) -> set[RecordedVersion]:
     """KedamaDiff keeps no Last-Modified; its older form has newer ETags for the latest version alone."""
-    latest = {one.tile: max(other.day for other in versions if other.tile == one.tile) for one in versions}
+    latest = {one.tile: one.day for one in sorted(versions, key=lambda one: one.day)}
     return {
         one._replace(last_modified=None, etag=one.etag if with_etags or one.day == latest[one.tile] else None)
         for one in versions

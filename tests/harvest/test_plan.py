@@ -10,6 +10,7 @@ from tileharvest.harvest.plan import (
     duration_in_words,
     plan_by_last,
     two_digits,
+    why_not_pruned,
 )
 from tileharvest.history.costs import Cost
 from tileharvest.history.summaries import HarvestSummary, Precedent
@@ -191,3 +192,39 @@ def test_what_is_not_known_exactly_is_told_in_two_digits(number: float, told: in
 )
 def test_a_time_in_words(seconds: float, told: str) -> None:
     assert duration_in_words(seconds) == told
+
+
+REPAIRED, SPARING = "repaired", "pruned"
+
+
+@pytest.mark.parametrize(
+    ("walks", "days", "is_told"),
+    [
+        ((REPAIRED, REPAIRED), 6, True),
+        ((REPAIRED, REPAIRED), 7, False),
+        ((REPAIRED, SPARING), 0, False),
+        ((SPARING, REPAIRED), 0, False),
+        ((REPAIRED,), 0, False),
+        ((), 0, False),
+    ],
+    ids=["both", "both, long ago", "the later one", "the earlier one", "the first one", "none"],
+)
+def test_pruned_walks_that_spared_nothing_twice_speak_against_the_next_one(
+    walks: tuple[str, ...], days: int, is_told: bool
+) -> None:
+    """The latest comes first."""
+    summary = last_harvest().summary
+    last = [
+        replace(summary, walk=walk, day=summary.day - timedelta(days=age)) for age, walk in enumerate(walks)
+    ]
+    why = why_not_pruned(last, summary.day + timedelta(days=days), 7)
+    told = "the pruned walks of 2026-11-19 and 2026-11-20 had to ask for everything after all"
+    assert why == (told if is_told else None)
+
+
+def test_a_harvest_tells_which_part_of_the_tiles_it_asked() -> None:
+    summary = last_harvest().summary
+    assert (summary.present, summary.asked_share) == (100, 1)
+    skipping = replace(summary, counts={**summary.counts, Outcome.IGNORED: 69, Outcome.SKIPPED: 21})
+    assert skipping.asked_share == pytest.approx(0.79)
+    assert replace(summary, counts={}).asked_share == 1

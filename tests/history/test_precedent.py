@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tests.history.making import DAY, LATER, LAYER, A, B, began, ended, found
 from tests.history.pyramid import THIRD
-from tileharvest.history.summaries import precedent
+from tileharvest.history.summaries import last_pruned, precedent
 from tileharvest.tiles.grid import Tile
 
 if TYPE_CHECKING:
@@ -79,3 +79,16 @@ def test_the_first_level_is_what_was_asked_of_the_coarsest_zoom_whether_it_was_t
     last = precedent(history, "world")
     assert last is not None
     assert last.first_level == 2
+
+
+def test_of_the_walks_that_began_pruned_the_last_two_are_told(history: History) -> None:
+    harvested(history, DAY, "full", "add")
+    harvested(history, LATER, "pruned")
+    assert [one.day for one in last_pruned(history, "world")] == [LATER]
+    repaired = began(history, THIRD)
+    repaired.note_walk("pruned", "for a test")
+    repaired.distrust(LAYER, "a change")
+    repaired.record([found("ign", A), found("upd", B)])
+    ended(repaired)
+    assert [one.walk for one in last_pruned(history, "world")] == ["repaired", "pruned"]
+    assert last_pruned(history, "another") == []

@@ -6,7 +6,7 @@ from datetime import date, timedelta
 
 import pytest
 
-from tileharvest.walk.decision import decide
+from tileharvest.walk.decision import Decision, Decisions, decide
 from tileharvest.walk.proof import Proof, StoredProof
 
 PROVED = Proof(pairs=400, broken=0, undated=0, span=86400.0)
@@ -43,3 +43,13 @@ def test_decision_tells_what_was_found_wrong():
     stored = StoredProof(PROVED, TODAY, "tile 0_1_1 had changed", TODAY)
     decision = decide("auto", stored, TODAY, TODAY, 7)
     assert "tile 0_1_1 had changed" in decision.reason
+
+
+def test_a_pruned_walk_that_spares_nothing_gives_way_to_a_full_one_and_others_stay():
+    full, pruned = decide("full", None, TODAY, TODAY, 7), decide("pruned", None, TODAY, TODAY, 7)
+    decisions = Decisions({"day": full, "night": pruned})
+    assert decisions.unless(None) == decisions
+    assert decisions.unless("it spares nothing").layers == {
+        "day": full,
+        "night": Decision(False, "it spares nothing"),
+    }

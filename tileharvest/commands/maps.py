@@ -14,11 +14,11 @@ from tileharvest.commands.map_command import MapCommand
 from tileharvest.commands.terminal import write_error, write_json, write_line, write_table
 from tileharvest.errors import ConfigurationError
 from tileharvest.harvest.settings import times_for
-from tileharvest.harvest.walks import decisions_for
+from tileharvest.harvest.walks import cheaper, decisions_for
 from tileharvest.history.change_indexes import stored_indexes
 from tileharvest.history.proofs import last_full, proofs
 from tileharvest.history.settings import open_history_if_any
-from tileharvest.history.summaries import MapSummary, map_summaries
+from tileharvest.history.summaries import MapSummary, last_pruned, map_summaries
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.maps.settings import all_maps
 from tileharvest.queue.orders import Orders
@@ -55,6 +55,7 @@ class Command(MapCommand, ScrapyCommand):
             if history is not None:
                 summaries |= {one.name: one for one in map_summaries(history)}
             walks = _next_walks(history, descriptions.values(), summaries, now)
+            shares = _pruned_shares(history, walks)
             due = _due(settings, history, descriptions.values(), now)
         orders, faults = asyncio.run(orders_for_all(settings, list(descriptions)))
         for fault in faults:
@@ -65,10 +66,10 @@ class Command(MapCommand, ScrapyCommand):
             for name, one in descriptions.items()
         ]
         if opts.json:
-            write_json([_row(*one) for one in known])
+            write_json([{**_row(*one), "pruned_asks": shares.get(one[0].name)} for one in known])
             return
         _write([_in_words(*one) for one in known])
-        for line in reasons(walks):
+        for line in reasons(walks, shares):
             write_line(line)
 
 
@@ -82,18 +83,21 @@ def _next_walks(
     if history is None:
         return {one.name: Decisions({}) for one in descriptions}
     proved, full, indexes = proofs(history), last_full(history), stored_indexes(history)
-    return {
-        one.name: decisions_for(
-            one,
-            summaries[one.name].depth,
-            now.astimezone(one.zone_info).date(),
-            proved,
-            full,
-            doubt_of(one.renderer),
-            indexes,
-        )
-        for one in descriptions
-    }
+    walks = {}
+    for one in descriptions:
+        depths, today = summaries[one.name].depth, now.astimezone(one.zone_info).date()
+        decided = decisions_for(one, depths, today, proved, full, doubt_of(one.renderer), indexes)
+        walks[one.name] = cheaper(history, one, decided, today)
+    return walks
+
+
+def _pruned_shares(history: History | None, walks: Mapping[str, Decisions]) -> dict[str, float]:
+    """Tells which part of the tiles the last pruned walk asked, of the maps whose next one is pruned."""
+    shares = {}
+    for name, walk in walks.items():
+        if history is not None and walk.is_pruned and (last := last_pruned(history, name)):
+            shares[name] = round(last[0].asked_share, 4)
+    return shares
 
 
 def _due(
@@ -169,9 +173,10 @@ def _write(rows: Sequence[Sequence[str]]) -> None:
         write_line("no map yet: scrapy add NAME URL")
 
 
-def reasons(walks: Mapping[str, Decisions]) -> list[str]:
+def reasons(walks: Mapping[str, Decisions], shares: Mapping[str, float] | None = None) -> list[str]:
     """Returns why each map that was harvested will be walked so: a line, or one for each layer where they
-    differ. Of many maps a single line tells who says it."""
+    differ. `shares` are those of the tiles that the last pruned walks asked. Of many maps a single line tells
+    who says it."""
     lines = []
     for name, walk in walks.items():
         said = {layer: decision.in_words for layer, decision in walk.layers.items()}
@@ -179,6 +184,11 @@ def reasons(walks: Mapping[str, Decisions]) -> list[str]:
             lines.append(f"{name}: the next walk is {next(iter(said.values()))}")
         else:
             lines += [f"{name}, layer {layer}: the next walk is {words}" for layer, words in said.items()]
+        share = (shares or {}).get(name)
+        if share is not None:
+            broken = any(one.stored is not None and one.stored.proof.broken for one in walk.layers.values())
+            why = ": the host does not keep the times of renders" if broken else ""
+            lines.append(f"{name}: the last pruned walk asked {100 * share:.0f} % of the tiles{why}")
     return lines if len(lines) <= _MOST_REASONS else ["scrapy plan NAME tells why a map is walked so"]
 
 

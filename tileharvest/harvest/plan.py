@@ -9,6 +9,9 @@ from tileharvest.tiles.outcomes import Outcome
 from tileharvest.walk.audit import LEAST_AUDITED
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import date
+
     from tileharvest.history.summaries import HarvestSummary, Precedent
     from tileharvest.maps.budgets import Budget
     from tileharvest.politeness.rules import Rules
@@ -81,7 +84,7 @@ def plan_by_last(last: Precedent, rules: Rules, *, audit: float, at_once: bool =
     last full walk, or longer if the pace has become slower since.
     """
     full, counts, gap = last.full or last.summary, last.summary.counts, _mean_gap(rules)
-    tiles = _present(last.summary)
+    tiles = last.summary.present
     fetched = sum(counts.get(outcome, 0) for outcome in _FETCHED)
     # What was fetched by one request takes two from now on, as what was not fetched does.
     cheap = max(0, tiles if at_once and not last.summary.expected else tiles - fetched)
@@ -95,7 +98,7 @@ def plan_by_last(last: Precedent, rules: Rules, *, audit: float, at_once: bool =
     brought = max(received + last.summary.cost.spared_bytes, last.present_bytes)
     if (pruned := last.pruned) is not None:
         seconds = max(pruned.cost.requests * gap, pruned.took or 0.0)
-        next_pruned = Expense(_present(pruned), pruned.cost.requests, pruned.cost.received_bytes, seconds)
+        next_pruned = Expense(pruned.present, pruned.cost.requests, pruned.cost.received_bytes, seconds)
     else:
         # Of a day without a change. Zones let a walk begin deeper, with fewer tiles or with more.
         layers = len(full.depth)
@@ -110,10 +113,18 @@ def plan_by_last(last: Precedent, rules: Rules, *, audit: float, at_once: bool =
     )
 
 
-def _present(harvest: HarvestSummary) -> int:
-    """Returns how many tiles it knew to be there when it ended."""
-    counts = harvest.counts
-    return sum(counts.values()) - counts.get(Outcome.NOTHING, 0) - counts.get(Outcome.GONE, 0)
+def why_not_pruned(last: Sequence[HarvestSummary], today: date, days: int) -> str | None:
+    """Returns in words that the last two walks that began pruned cost no less than full ones: both had to ask
+    for all that they had skipped.
+
+    `last` is of `last_pruned`. Returns None where one of them has spared something, and where the latest was
+    so many days ago: then it is tried again.
+    """
+    if len(last) < 2 or not all(one.walk == "repaired" for one in last):
+        return None
+    if not 0 <= (today - last[0].day).days < days:
+        return None
+    return f"the pruned walks of {last[1].day} and {last[0].day} had to ask for everything after all"
 
 
 def _mean_gap(rules: Rules) -> float:

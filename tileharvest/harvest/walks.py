@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from msgspec.structs import replace
 
 from tileharvest.errors import ConfigurationError
+from tileharvest.harvest.plan import why_not_pruned
 from tileharvest.history.change_indexes import stored_indexes
 from tileharvest.history.known import Known
 from tileharvest.history.proofs import last_full, proofs
 from tileharvest.history.schema import GIT_WALK, PUSHED_WALK
+from tileharvest.history.summaries import last_pruned
 from tileharvest.tiles.grid import unpacked
 from tileharvest.tiles.questions import IN_FULL, Asked
 from tileharvest.walk.change_index import audited_share
@@ -282,7 +284,18 @@ def next_walks(
     """
     name = description.name
     proved, full = proofs(history, name), last_full(history, name)
-    return decisions_for(description, depths, today, proved, full, doubt, stored_indexes(history, name))
+    indexes = stored_indexes(history, name)
+    decisions = decisions_for(description, depths, today, proved, full, doubt, indexes)
+    return cheaper(history, description, decisions, today)
+
+
+def cheaper(history: History, description: MapDescription, decisions: Decisions, today: date) -> Decisions:
+    """Returns the decisions, but full walks where a person leaves it to us, and pruned ones have spared
+    nothing lately. Raises HistoryError."""
+    if description.walk != "auto" or not any(one.is_pruned for one in decisions.layers.values()):
+        return decisions
+    last = last_pruned(history, description.name)
+    return decisions.unless(why_not_pruned(last, today, description.full_every))
 
 
 def relies_on_indexes(history: History, description: MapDescription, today: date) -> bool:

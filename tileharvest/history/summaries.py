@@ -91,6 +91,18 @@ class HarvestSummary:
         }
 
     @property
+    def present(self) -> int:
+        """Tiles that it knew to be there when it ended."""
+        return sum(self.counts.values()) - sum(
+            self.counts.get(one, 0) for one in (Outcome.NOTHING, Outcome.GONE)
+        )
+
+    @property
+    def asked_share(self) -> float:
+        """Which part of the tiles that were there it has asked; 1 where there were none."""
+        return 1 - self.counts.get(Outcome.SKIPPED, 0) / max(1, self.present)
+
+    @property
     def took(self) -> float | None:
         """Seconds that it worked, or, where those are unknown, from its beginning to its end.
 
@@ -301,6 +313,21 @@ def precedent(history: History, map_name: str) -> Precedent | None:
     last = finished[-1]
     first_level = sum(asked.get((name, 1 - depth), 0) for name, depth in last.depth.items())
     return Precedent(last, present, pruned[-1] if pruned else None, full[-1] if full else None, first_level)
+
+
+def last_pruned(history: History, map_name: str) -> list[HarvestSummary]:
+    """Returns the last two finished harvests of a map that began pruned, the latest first; those included
+    that had to ask for what they had skipped. Reads so many rows."""
+    query = (
+        select(harvests)
+        .join_from(harvests, maps, maps.c.id == harvests.c.map)
+        .where(maps.c.name == map_name, harvests.c.reason == FINISHED)
+        .where(harvests.c.walk.in_(("pruned", "repaired")))
+        .order_by(harvests.c.id.desc())
+        .limit(2)
+    )
+    with history.reading() as connection:
+        return [_harvest_summary(connection, row) for row in connection.execute(query).all()]
 
 
 def failing(history: History, map_name: str) -> Mapping[tuple[str, Tile], int]:

@@ -84,6 +84,17 @@ class Decisions(NamedTuple):
         }
         return Decisions({name: one.with_ground(grounds.get(name)) for name, one in read_now.items()})
 
+    def unless(self, dearer: str | None) -> Decisions:
+        """Returns them with full walks in place of the pruned ones, where a reason speaks against these."""
+        if dearer is None:
+            return self
+        return Decisions(
+            {
+                name: one._replace(is_pruned=False, reason=dearer) if one.is_pruned else one
+                for name, one in self.layers.items()
+            }
+        )
+
     @property
     def in_short(self) -> str:
         """`full`, `pruned`, `index`, or such as `pruned 1 of 2`, where layers differ."""

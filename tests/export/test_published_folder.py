@@ -18,7 +18,7 @@ from tests.viewer.building import FIRST, MAP, SECOND, THIRD, World, picture, squ
 from tileharvest.errors import ConfigurationError, TileHarvestError
 from tileharvest.export.excerpt import Wanted, excerpt_of, period_of, zooms_between
 from tileharvest.export.published_folder import Published, PublishedFolder, Scope, held
-from tileharvest.export.published_lists import published_zooms
+from tileharvest.export.published_lists import PublishedLists, list_named, published_zooms
 from tileharvest.export.published_page import bundle, published_files
 from tileharvest.history.database import History
 from tileharvest.history.outlines import map_outline
@@ -416,3 +416,27 @@ def test_square_tiles_of_a_dense_block_are_cut_into_eras(tmp_path: Path) -> None
     told = publish(world, tmp_path / "out")
     # The index, two months of events, the block, the images of its first two days and those of the third.
     assert (told.images, told.lists) == (192, 6)
+
+
+def test_many_days_cost_a_place_that_seldom_changes_next_to_nothing(tmp_path: Path) -> None:
+    """Of ten years with a harvest each day, all tiles of four leaves, as many as are in view, have changed on
+    the first day and on the last."""
+    world, written = World(tmp_path / "world"), dict[str, bytes]()
+    last = FIRST + timedelta(days=3650)
+    for day in (FIRST, last):
+        world.harvest(day, {tile: noise(day.year * 1000 + tile.x * 64 + tile.y) for tile in square(0, 16)})
+
+    def write(value: object) -> str:
+        name, script = list_named(value)
+        written[name] = script
+        return name
+
+    every = [FIRST + timedelta(days=number) for number in range(3651)]
+    with History.open_read_only(f"sqlite:///{world.history_file}") as history:
+        (layer,) = scope(history).layers
+        made = PublishedLists(every, write, lambda *_: None).layer(*layer, Count())
+    events = set(made.months.values())
+    lists = [script for name, script in written.items() if name not in events]
+    # 64 x 4 tiles with two images of 28 signs each are 14 kB.
+    assert len(made.zooms) == 1
+    assert 14_000 < sum(map(len, lists)) < 20_000

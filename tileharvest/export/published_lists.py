@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tileharvest.export.picture_file import Watch
     from tileharvest.tiles.events import Event
 
-FORM: Final = 1
+FORM: Final = 2
 """Another number for each other form of the lists."""
 
 _LEAVES: Final = 3
@@ -174,8 +174,13 @@ class PublishedLists:
                 reach.add(column, row)
         if not stories:
             return None
-        days = [_bits([day for day, _ in stories[tile]]) if tile in stories else "" for tile in _TILES]
-        return {"t": days, "e": self._eras(stories)}
+        # Of years few days belong to a leaf, and each of its tiles tells which of these.
+        days = sorted({day for story in stories.values() for day, _ in story})
+        numbers = {day: number for number, day in enumerate(days)}
+        tiles = [
+            _bits([numbers[day] for day, _ in stories[tile]]) if tile in stories else "" for tile in _TILES
+        ]
+        return {"d": _bits(days), "t": tiles, "e": self._eras(stories)}
 
     def _code(self, name: str | None, extension: str | None) -> str:
         if name is None:

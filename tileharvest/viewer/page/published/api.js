@@ -254,10 +254,12 @@ async function leafAt(layer, zoom, column, row) {
   const block = await globalThis.listNamed(name);
   const found = block[modulo(row, SIDE) * SIDE + modulo(column, SIDE)];
   if (found === 0) return null;
-  const { t, e } = typeof found === "string" ? await globalThis.listNamed(found) : found;
+  const { d, t, e } = typeof found === "string" ? await globalThis.listNamed(found) : found;
   const [begun, names, last] = e;
   const eras = numbersIn(begun).map((first, era) => ({ first, list: names.slice(NAMED * era, NAMED * (era + 1)) || null }));
-  const leaf = { tiles: t.map(numbersIn), eras, last };
+  const days = numbersIn(d);
+  const tiles = t.map((/** @type {string} */ written) => numbersIn(written).map((number) => days[number]));
+  const leaf = { tiles, eras, last };
   leaves.set(key, leaf);
   return leaf;
 }

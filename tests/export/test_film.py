@@ -377,6 +377,23 @@ def test_what_cannot_be_made_is_said(
     assert words in str(caught.value)
 
 
+def test_of_an_avif_that_is_too_long_it_is_said_how_many_frames_fit(tmp_path: Path) -> None:
+    """A frame of 1920 x 1080 in which all changes has 2,073,600 x 0.8 bytes, and the first 0.1."""
+    world = World(tmp_path / "world")
+    tiles = [Tile.at(0, column, row) for column in range(30) for row in range(17)]
+    for number in range(12):
+        image = coloured((number, 0, 0, 255))
+        world.harvest(FIRST + timedelta(days=number), dict.fromkeys(tiles, image))
+    with History.open_read_only(f"sqlite:///{world.history_file}") as history:
+        excerpt = excerpt_of(history, MAP, Wanted(is_period=True))
+        with pytest.raises(
+            ConfigurationError, match=r"12\.0 MB are the most here: of its 12 frames about \d+ fit"
+        ):
+            film_of(excerpt, Path("film.avif"), FilmStyle())
+        assert len(film_of(excerpt, Path("film.webp"), FilmStyle()).moments) == 12
+        assert len(film_of(excerpt, Path("film.avif"), FilmStyle((640, 360))).moments) == 12
+
+
 def test_a_zoom_that_does_not_fit_is_refused(road: World) -> None:
     with (
         History.open_read_only(f"sqlite:///{road.history_file}") as history,

@@ -207,7 +207,16 @@ def film_of(excerpt: Excerpt, path: Path, style: FilmStyle) -> Film:
     film = Film(excerpt, style, form, lens, _moments(excerpt, style.every, area, corner))
     # What one cannot write, with the fonts that are there, is said before anything is drawn.
     Legend(style.size, style.title, None, style.font)
-    return _followed(film, box) if style.camera == "follow" else film
+    film = _followed(film, box) if style.camera == "follow" else film
+    most, size = form.most_bytes, film.expected_bytes
+    if most is not None and size > most:
+        fitting = len(film.moments) * most // size
+        raise ConfigurationError(
+            f"{path.suffix} is packed as a whole, in 300 MB of memory, for which {bytes_in_words(most)} are"
+            f" the most here: of its {len(film.moments):,} frames about {fitting:,} fit; choose .webp, .mp4,"
+            " a smaller --size, --every month, or fewer days; nothing was made"
+        )
+    return film
 
 
 def write_film(film: Film, path: Path, store: TileStore, watch: Watch) -> tuple[int, int]:

@@ -200,9 +200,7 @@ def test_hostile_maps_hold_up_no_other_one(
 
 
 @pytest.mark.timeout(300)
-def test_more_maps_are_harvested_than_a_process_may_open_files_for(
-    project: Project, server: Nginx
-) -> None:
+def test_more_maps_are_harvested_than_a_process_may_open_files_for(project: Project, server: Nginx) -> None:
     add_maps(project, server, 40, zooms=[-1, -1])
     command = [sys.executable, "-m", "scrapy", *HARVEST, "--at-once", "40", "--json"]
     done = subprocess.run(

@@ -40,6 +40,16 @@ def test_scrapys_lists_keep_their_lines(caplog: pytest.LogCaptureFixture) -> Non
     assert caplog.messages == ["enabled:\n['a',\n '\\x1b[2J']"]
 
 
+@pytest.mark.usefixtures("_printable")
+def test_a_traceback_is_printable_in_each_of_its_lines(caplog: pytest.LogCaptureFixture) -> None:
+    try:
+        raise ValueError(NASTY)
+    except ValueError:
+        logging.getLogger("overviewer").exception("a mistake")
+    assert caplog.text.splitlines()[1].startswith("Traceback")
+    assert caplog.text.endswith("\nValueError: \\x1b[2Jgnp.\\u202e\nERROR: forged\n")
+
+
 def test_a_block_is_not_said_to_have_answered_for_its_first_tile() -> None:
     tile = Request("http://map.example.net/0.png", meta={"download_slot": "map.example.net"})
     log, spider = QuietLogFormatter(debugging=True), Spider("m")

@@ -50,15 +50,28 @@ class PrintableRecord(logging.LogRecord):
     """A line of the log that any terminal can show, whatever a site has written into it.
 
     Scrapy writes some of several lines, such as its settings. Of all others a line stays one. Tracebacks
-    stay as they are.
+    keep their lines, too.
     """
+
+    @property
+    def exc_text(self) -> str | None:
+        """The traceback, as a formatter has written it."""
+        return self._traceback
+
+    @exc_text.setter
+    def exc_text(self, text: str | None) -> None:
+        self._traceback = None if text is None else _printable_lines(text)
 
     def getMessage(self) -> str:  # noqa: N802 - the library's name
         """Called for lines only that are written."""
         message = super().getMessage()
         if self.name.startswith("scrapy."):
-            return "\n".join(map(printable, message.split("\n")))
+            return _printable_lines(message)
         return printable(message)
+
+
+def _printable_lines(text: str) -> str:
+    return "\n".join(map(printable, text.split("\n")))
 
 
 def write_printable_lines() -> None:

@@ -180,8 +180,10 @@ class Project:
         return {name: body for name, body in contents(self.data).items() if not name.startswith(passing)}
 
     def stored(self) -> dict[str, bytes]:
-        """Every file of the store, hidden ones included: its path below the store, and its bytes."""
-        return contents(self.data / "tiles")
+        """Every file of the store, hidden ones included: its path below the store, and its bytes. The notes
+        of the histories that use it are no images."""
+        files = contents(self.data / "tiles")
+        return {name: body for name, body in files.items() if not name.startswith(".history-")}
 
 
 def contents(folder: Path) -> dict[str, bytes]:

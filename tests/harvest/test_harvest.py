@@ -127,12 +127,15 @@ def test_what_is_kept_is_in_the_store_and_in_the_history_when_keep_returns(tmp_p
 
 def test_bytes_that_cannot_be_stored_make_no_version(tmp_path: Path) -> None:
     """A row never points at bytes that do not exist."""
-    (tmp_path / "tiles").write_text("in the way", encoding="utf-8")
+    result = added(FIRST_LEVEL[0])
+    assert result.image is not None
+    in_the_way = tmp_path / "tiles" / result.image.sha1[:2]
 
     async def run() -> None:
         async with opened(tmp_path) as harvest:
+            in_the_way.write_text("in the way", encoding="utf-8")
             with pytest.raises(StoreError):
-                await harvest.keep(added(FIRST_LEVEL[0]))
+                await harvest.keep(result)
             assert harvest.tally == {}
 
     asyncio.run(run())

@@ -118,7 +118,8 @@ def test_strangers_are_denied_access(s3: S3, monkeypatch: pytest.MonkeyPatch) ->
     line = failure(CALLS["named"], S3Store("tiles"))
     assert line.startswith("the store s3://tiles: access is denied (403")
     assert line.endswith(
-        "allow s3:GetObject, s3:PutObject and s3:ListBucket to these credentials, and run again"
+        "allow s3:GetObject, s3:PutObject, s3:DeleteObject and s3:ListBucket to these credentials,"
+        " and run again"
     )
 
 

@@ -131,6 +131,6 @@ def _in_words(path: Path, done: Archived) -> str:
     counted = {
         "composed of deeper ones": done.composed,
         f"packed anew as {done.kind}, as there are other kinds of images": done.packed_anew,
-        "missing or not whole, as images cannot be read: scrapy verify names them": done.missing,
+        "missing or not whole, as images cannot be read: scrapy check-store names them": done.missing,
     }
     return "; ".join([words, *(f"{number:,} {what}" for what, number in counted.items() if number)])

@@ -134,7 +134,7 @@ def picture_of(
 
 def damaged_in_words(tiles: int) -> str:
     """Returns what is said of tiles that are not shown whole."""
-    return f"images of {counted(tiles, 'tile')} cannot be read: scrapy verify names them"
+    return f"images of {counted(tiles, 'tile')} cannot be read: scrapy check-store names them"
 
 
 def foretell(what: str, *, as_json: bool) -> None:

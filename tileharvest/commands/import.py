@@ -24,6 +24,7 @@ from tileharvest.commands.terminal import (
 from tileharvest.errors import ConfigurationError, ExitStatus, counted, nearest
 from tileharvest.history.database import History
 from tileharvest.history.settings import database_url
+from tileharvest.history.unnamed_images import identity_of
 from tileharvest.importers.folder_import import SOURCE, import_folder
 from tileharvest.importers.git_import import GitSource, page_of
 from tileharvest.importers.images import ImportedImages
@@ -113,6 +114,7 @@ class Command(MapCommand, ScrapyCommand):
                 History.open(database_url(settings)) as history,
                 ImportedImages(store_opener(settings)()) as images,
             ):
+                images.join(identity_of(history))
                 work(history, images, display)
         _tell(name, display, as_json=opts.json)
         if entry is not None:

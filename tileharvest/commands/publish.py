@@ -124,5 +124,5 @@ def _in_words(folder: Path, published: Published) -> str:
     if published.removed:
         words += f"; {published.removed:,} files removed that nothing names any more"
     if published.missing:
-        words += f"; {published.missing:,} images cannot be read: scrapy verify names them"
+        words += f"; {published.missing:,} images cannot be read: scrapy check-store names them"
     return words

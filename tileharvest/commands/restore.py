@@ -74,7 +74,7 @@ def _in_words(folder: Path, day: date, restored: Restored) -> list[str]:
         for zoom, number in sorted(restored.composed.items())
     ]
     of_files = {
-        "images cannot be read, and their tiles are left out: scrapy verify names them": restored.missing,
+        "images cannot be read, their tiles are left out: scrapy check-store names them": restored.missing,
         "files do not lie below the map's page, and are left out": restored.elsewhere,
         "files have no time of their own: the site did not tell it": restored.undated,
         "files were written anew since, with the same bytes, and have that later time": restored.later,

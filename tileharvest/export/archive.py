@@ -238,7 +238,7 @@ def write_archive(plan: ArchivePlan, path: Path, store: TileStore, watch: Watch)
         if not done.tiles:
             raise TileHarvestError(
                 f"{path} was not made, and what was there before is as it was: none of the images of"
-                f" {excerpt.in_words()} can be read: scrapy verify names them",
+                f" {excerpt.in_words()} can be read: scrapy check-store names them",
                 exit_status=ExitStatus.FAILED_TILES,
             )
         done.zooms = [numbering.deepest + zoom for zoom in (plan.zooms[0], plan.zooms[-1])]

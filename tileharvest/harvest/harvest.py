@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections import Counter
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from tileharvest.errors import AlreadyHarvestedError, BudgetError, MovedError
+from tileharvest.errors import AlreadyHarvestedError, BudgetError, MovedError, TileHarvestError, counted
+from tileharvest.harvest.clean_up import clean_up
 from tileharvest.harvest.holdings import StoreWriter
 from tileharvest.harvest.walks import MOST_TOPS, LayerWalk, Walks, kept_in_words, relies_on_indexes, walk_over
 from tileharvest.history.costs import NO_COST, Traffic
@@ -25,6 +27,7 @@ from tileharvest.history.known import Known
 from tileharvest.history.schema import FINISHED
 from tileharvest.history.site_files import MISSING, keep_site_files, site_files_of
 from tileharvest.history.summaries import finished_at, is_unfinished, progress_of
+from tileharvest.history.unnamed_images import LeavingImageError, identity_of, let_stay, take_back
 from tileharvest.politeness.limits import check_room
 from tileharvest.renderers.registry import renderer_named
 from tileharvest.tiles.outcomes import Outcome
@@ -55,9 +58,12 @@ if TYPE_CHECKING:
     from tileharvest.tiles.verdict import Answer, Verdict
     from tileharvest.tiles.versions import Image, Version
 
+_log = logging.getLogger(__name__)
 _Answer = TypeVar("_Answer")
 
 _NOT_THERE: Final = (Outcome.NOTHING, Outcome.GONE, Outcome.FAILED, Outcome.SKIPPED)
+_TAKEN_BACK: Final = 10
+"""How often a result is recorded again because an image of its batch is being removed."""
 _UNASKED_AT_ONCE: Final = 1000
 """Tiles per look for those that the walk did not reach: a bound on memory, far above a usual day's."""
 
@@ -261,6 +267,7 @@ class Harvest:
             record = begin(history, beginning, self._today)
             if files is not None:
                 keep_site_files(history, self.description.name, record.day, files)
+            store.join(identity_of(history))
             known = record.known_before(self._areas)
             self._is_first = record.is_first()
             self._tops = record.unasked(endless, MOST_TOPS) if endless else []
@@ -363,7 +370,7 @@ class Harvest:
                 # In the same transaction as its row: neither twice nor never, whatever is killed.
                 self.traffic.stored_bytes += result.image.size
         try:
-            await self._commits.record(result)
+            await self._record_result(result)
         except HarvestEndedError as error:
             if error.reason != FINISHED:
                 raise
@@ -538,7 +545,19 @@ class Harvest:
             return ended_here, self._record.counts()
 
         self.ended_here, counts = await asyncio.to_thread(end)
+        if reason == FINISHED and self.ended_here:
+            await asyncio.to_thread(self._clean_up)
         return counts
+
+    def _clean_up(self) -> None:
+        """Removes what earlier harvests have replaced. The harvest is complete, whatever becomes of it."""
+        try:
+            removed = clean_up(self._record.history, self._images.store, self._clock())
+        except TileHarvestError as error:
+            _log.info("images that no version names stay in the store: %s", error)
+        else:
+            if removed:
+                _log.info("%s that no version names left the store", counted(removed, "image"))
 
     def _moved(self) -> MovedError:
         return MovedError(

@@ -132,7 +132,7 @@ class StoreWriter:
     """
 
     def __init__(self, store: TileStore) -> None:
-        self._store = store
+        self.store = store
         self._waiting: dict[Image, bytes] = {}
         self._untold: set[Image] = set()
         """New ones of which nobody was told so."""
@@ -162,7 +162,7 @@ class StoreWriter:
         images, self._waiting = self._waiting, {}
         self._is_storing = True
         # A bare future, no task: at its end asyncio.run cancels tasks, and nobody would hear of the images.
-        job = asyncio.get_running_loop().run_in_executor(None, self._store.put_all, images)
+        job = asyncio.get_running_loop().run_in_executor(None, self.store.put_all, images)
         job.add_done_callback(lambda job: self._told(images, job))
 
     def _told(self, images: Mapping[Image, bytes], job: asyncio.Future[set[Image]]) -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from tileharvest.history.database import History
     from tileharvest.history.recorded_versions import NamedImage
-    from tileharvest.store.port import TileStore
+    from tileharvest.store.port import HeldImage, TileStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +25,8 @@ class Inventory:
     missing: Sequence[tuple[NamedImage, str]]
     """The images that versions name and the store does not hold as it should, each once, with a line such as
     `it is not there`. In the order of map, layer, tile and day."""
-    unnamed: Sequence[str] | None
-    """The names of the store's images that no version names, as a kill between an image and its row leaves
+    unnamed: Sequence[HeldImage] | None
+    """The store's images that no version names, as a kill between an image and its row leaves
     them. None where only one map was looked at."""
 
     @classmethod
@@ -40,7 +40,7 @@ class Inventory:
         and StoreError where the store cannot be listed.
         """
         # First, so that whatever is in it and is named by nobody was so when the history was read.
-        held = dict(store.held())
+        held = {one.name: one for one in store.held()}
         named = named_images(history, map_name)
         missing = [
             (one, why)
@@ -48,14 +48,14 @@ class Inventory:
             if (why := _fault(store, one, held.get(one.image.file_name), reads_bytes=reads_bytes)) is not None
         ]
         names = {one.image.file_name for one in named}
-        unnamed = None if map_name is not None else sorted(name for name in held if name not in names)
+        unnamed = None if map_name else sorted(one for name, one in held.items() if name not in names)
         return cls(len(named), missing, unnamed)
 
 
-def _fault(store: TileStore, named: NamedImage, size: int | None, *, reads_bytes: bool) -> str | None:
-    """Returns what is wrong with an image, or None. `size` is that in the store's list."""
+def _fault(store: TileStore, named: NamedImage, held: HeldImage | None, *, reads_bytes: bool) -> str | None:
+    """Returns what is wrong with an image, or None. `held` is what the store's list has of it."""
     image = named.image
-    if size == image.size and not reads_bytes:
+    if held is not None and held.size == image.size and not reads_bytes:
         return None
     # What is not in the list may have been stored since.
     try:

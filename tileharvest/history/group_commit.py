@@ -12,6 +12,7 @@ from tileharvest.errors import HistoryError
 from tileharvest.history.costs import NO_COST, Cost
 from tileharvest.history.errors import HarvestEndedError
 from tileharvest.history.schema import FINISHED
+from tileharvest.history.unnamed_images import LeavingImageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,7 +69,8 @@ class GroupCommit:
     or on `flush`. Where few come, as a site is asked slowly, it waits twice as long each time, up to LONGEST.
     While it runs the next batch gathers. After a failure nothing more is recorded, and every
     later call raises the same error: a harvest whose results are missing in the history must stop. Only
-    results that come after other workers have finished the harvest stop nothing.
+    results that come after other workers have finished the harvest stop nothing, and those of a batch with
+    a LeavingImageError: they may be given again.
     """
 
     def __init__(
@@ -185,14 +187,17 @@ class GroupCommit:
         cost, self._unrecorded = self._unrecorded, NO_COST
         # A bare future, no task: at its end asyncio.run cancels tasks, and a commit must run through.
         job = asyncio.wrap_future(self._writer.submit(self._recording(batch.results, cost)))
-        job.add_done_callback(lambda job: self._committed(batch, job.exception()))
+        job.add_done_callback(lambda job: self._committed(batch, job.exception(), cost))
 
     def _is_worth_recording(self) -> bool:
         return self._unrecorded != NO_COST if self._closing else not self._unrecorded.is_time_alone
 
-    def _committed(self, batch: _Batch, failure: BaseException | None) -> None:
+    def _committed(self, batch: _Batch, failure: BaseException | None, cost: Cost = NO_COST) -> None:
         self._committing = None
-        if failure is not None and not _is_late(failure):
+        if isinstance(failure, LeavingImageError):
+            # Who waits takes the image back, and gives the result again.
+            self._unrecorded += cost
+        elif failure is not None and not _is_late(failure):
             self._failure = failure
         batch.set_result(failure)
         if self._failure is None:

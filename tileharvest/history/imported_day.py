@@ -33,6 +33,7 @@ from tileharvest.history.schema import (
     versions,
 )
 from tileharvest.history.site_files import write_site_files
+from tileharvest.history.unnamed_images import hold_images
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.versions import Image, Validator, Version
 
@@ -154,10 +155,13 @@ def record_day(history: History, day: ImportedDay) -> DayRecord:
     must be in the store. Takes about 100 microseconds per named tile; with `areas` it also goes to each tile
     that is known there. Raises
     HistoryError, having changed nothing, while the map has an unfinished harvest, which compares with what
-    it has read before.
+    it has read before, and LeavingImageError.
     """
 
+    names = {one.image.file_name for one in day.tiles if one.image is not None}
+
     def write(connection: Connection) -> DayRecord:
+        hold_images(connection, names)
         record = _Recording.begin(connection, day).run()
         others = (
             select(harvests.c.id)

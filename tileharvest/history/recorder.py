@@ -25,6 +25,7 @@ from tileharvest.history.schema import (
     versions,
 )
 from tileharvest.history.trust import remember
+from tileharvest.history.unnamed_images import hold_images, note_replaced
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.versions import Validator, Version
@@ -72,11 +73,16 @@ class Recorder:
     """The ids of the harvest's layers, by name."""
 
     def record(self, connection: Connection, results: Sequence[TileResult]) -> None:
-        """Records them in their order. Raises KeyError for a layer that the harvest does not have."""
+        """Records them in their order. Raises KeyError for a layer that the harvest does not have, and
+        LeavingImageError."""
         counted = [result for result in results if result.is_counted]
         if counted:
             connection.execute(_upsert_tiles(connection.dialect.name), list(map(self._tile_row, counted)))
         for wave in _waves(counted):
+            hold_images(connection, [one.image.file_name for one in wave if one.image])
+            replaced = [one for one in wave if one.outcome is Outcome.REPLACED]
+            if replaced:
+                note_replaced(connection, [place_and_day(self._version_row(one)) for one in replaced])
             record_versions(connection, [self._version_row(one) for one in wave if one.image])
             renewed = [self._validator_row(one) for one in wave if not one.image]
             if renewed:
@@ -146,6 +152,11 @@ def version_row(place: tuple[int, int, int, int], version: Version, harvest: int
     }
 
 
+def place_and_day(row: Row) -> Row:
+    """Returns the parameters that a version is looked up by."""
+    return {f"its_{name}": row[name] for name in (*TILE, "day")}
+
+
 def record_versions(connection: Connection, rows: Sequence[Row]) -> None:
     """Writes rows of `version_row`, each of another tile, in place of those of the same tile and day.
 
@@ -153,7 +164,7 @@ def record_versions(connection: Connection, rows: Sequence[Row]) -> None:
     """
     if not rows:
         return
-    places = [{f"its_{name}": row[name] for name in (*TILE, "day")} for row in rows]
+    places = [place_and_day(row) for row in rows]
     changed = []
     for its in places:
         block = Tile(its["its_zoom"], its["its_x"], its["its_y"]).ancestor(BLOCK_LEVELS)

@@ -38,7 +38,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Dialect, FromClause
 
-REVISION: Final = "0011"
+REVISION: Final = "0012"
 """The revision that this program reads and writes: the newest file in `migrations/versions`."""
 
 
@@ -401,6 +401,20 @@ site_files: Final = Table(
 )
 """The small files that say what a map's site has, from the day on which the site sent them so. A row without
 a sha1 says that the file was not read any more from that day on."""
+
+unnamed_images: Final = Table(
+    "unnamed_images",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("noted", UtcDateTime, nullable=True),
+    Column("state", Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+"""Images that no version names any more, by the names that the store has for them. How they are removed is
+told in `unnamed_images.py`. `noted` is null until the next clean-up."""
+
+identity: Final = Table("identity", metadata, Column("name", Text, primary_key=True), sqlite_with_rowid=False)
+"""At most one row: what names this history in the stores that it uses."""
 
 BLOCK_LEVELS: Final = 3
 """A block of `changes` holds the 8 x 8 tiles that lie this many levels below one tile. So there are up to 64

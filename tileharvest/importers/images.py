@@ -6,10 +6,16 @@ from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final, Self
 
+from tileharvest.errors import StoreError
+from tileharvest.history.imported_day import record_day
+from tileharvest.history.unnamed_images import LeavingImageError, let_stay, take_back
+
 if TYPE_CHECKING:
     from concurrent.futures import Future
     from types import TracebackType
 
+    from tileharvest.history.database import History
+    from tileharvest.history.imported_day import DayRecord, ImportedDay
     from tileharvest.store.port import TileStore
     from tileharvest.tiles.versions import Image
 
@@ -37,6 +43,10 @@ class ImportedImages:
     ) -> None:
         self._threads.shutdown(cancel_futures=True)
 
+    def join(self, history: str) -> None:
+        """Notes that the history of this identity uses the store. Raises StoreError."""
+        self._store.join(history)
+
     def put(self, image: Image, body: bytes) -> None:
         """Returns before the image is stored. Raises StoreError for this image or an earlier one."""
         self._waiting.append(self._threads.submit(self._put, image, body))
@@ -50,6 +60,24 @@ class ImportedImages:
             self._bytes += self._waiting.popleft().result()
         new, self._bytes = self._bytes, 0
         return new
+
+    def record(self, history: History, day: ImportedDay) -> DayRecord:
+        """Records a day whose images are stored. Raises HistoryError.
+
+        That is LeavingImageError where a clean-up has just removed one of them: the next import puts it
+        again.
+        """
+        try:
+            return record_day(history, day)
+        except LeavingImageError as error:
+            let_stay(history, error.names)
+            for name in error.names:
+                try:
+                    self._store.named(name)
+                except StoreError:
+                    raise error from None
+            take_back(history, error.names)
+        return record_day(history, day)
 
     def _put(self, image: Image, body: bytes) -> int:
         return image.size if self._store.put(image, body) else 0

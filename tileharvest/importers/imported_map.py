@@ -10,7 +10,6 @@ from tileharvest.history.imported_day import (
     ImportedTile,
     imported_days,
     last_day_before,
-    record_day,
 )
 from tileharvest.history.recorded_versions import versions_until
 from tileharvest.importers.replay import Replay
@@ -74,7 +73,7 @@ class ImportedMap:
         new_bytes = self._images.durable()
         layers = [part.layer for part in found.site.layers.values()]
         tiles = self._changed(found) if is_next else self._all(found)
-        record = record_day(
+        record = self._images.record(
             self._history,
             ImportedDay(
                 map_name=self._description.name,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from tileharvest.errors import ConfigurationError, HistoryError
 from tileharvest.harvest.walks import kept_in_words, walk_over
-from tileharvest.history.imported_day import ImportedDay, ImportedTile, imported_days, record_day
+from tileharvest.history.imported_day import ImportedDay, ImportedTile, imported_days
 from tileharvest.history.outlines import map_outline
 from tileharvest.renderers.registry import USUAL
 from tileharvest.tiles.images import identify, opened
@@ -107,7 +107,7 @@ class KedamaDiffImport:
                     tiles.append(ImportedTile(name, one.tile, None, missing=why))
             else:
                 tiles.append(ImportedTile(name, one.tile, image, Validator(one.etag)))
-        return record_day(
+        return self.images.record(
             self.history,
             ImportedDay(
                 map_name=self.description.name,

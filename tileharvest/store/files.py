@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Final
 
 from tileharvest.errors import StoreError
 from tileharvest.store.port import (
+    UNKNOWN,
+    HeldImage,
     MissingImageError,
     expect_bytes_of,
     expect_image_name,
@@ -24,11 +26,13 @@ from tileharvest.store.port import (
 from tileharvest.tiles.versions import is_image_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from tileharvest.tiles.versions import Image
 
 _UNFINISHED: Final = ".unfinished"
+_HISTORY: Final = ".history-"
+"""Begins the names of the empty files that say which histories use the store."""
 LEFTOVER_AGE: Final = 3600.0
 """Seconds after which an unfinished file must be a killed writer's. Writing one takes a second at most; an
 hour allows for clocks that differ between the computers that share a folder."""
@@ -78,8 +82,7 @@ class FileStore:
         return bool(self.put_all({image: body}))
 
     def put_all(self, images: Mapping[Image, bytes]) -> set[Image]:
-        if self._read_only:
-            raise StoreError(f"the store {self._root} was opened to be read only; nothing was written")
+        self._expect_writable()
         for image, body in images.items():
             expect_bytes_of(image, body)
         with _store_errors(self._root):
@@ -104,11 +107,36 @@ class FileStore:
         expect_intact(target, name, body)
         return body
 
-    def held(self) -> Iterator[tuple[str, int]]:
+    def held(self) -> Iterator[HeldImage]:
         with _store_errors(self._root):
             for file in self._root.glob("??/*"):
                 if is_image_name(file.name) and file.parent.name == file.name[:2]:
-                    yield file.name, file.stat().st_size
+                    # A clean-up may remove some meanwhile.
+                    with suppress(FileNotFoundError):
+                        state = file.stat()
+                        yield HeldImage(file.name, state.st_size, state.st_mtime)
+
+    def remove(self, names: Sequence[str]) -> None:
+        self._expect_writable()
+        for name in names:
+            expect_image_name(name)
+            with _store_errors(self._root):
+                Path(self._path(name)).unlink(missing_ok=True)
+
+    def join(self, history: str) -> None:
+        with _store_errors(self._root):
+            noted = self.histories()
+            if history in noted:
+                return
+            self._create_folder(str(self._root))
+            is_used = any(self._root.glob("??"))
+            for one in [history] if noted or not is_used else [UNKNOWN, history]:
+                (self._root / f"{_HISTORY}{one}").touch()
+                _sync(str(self._root))
+
+    def histories(self) -> set[str]:
+        with _store_errors(self._root):
+            return {file.name.removeprefix(_HISTORY) for file in self._root.glob(f"{_HISTORY}*")}
 
     def path(self, image: Image) -> Path:
         """Returns where the image is, or would be."""
@@ -117,6 +145,10 @@ class FileStore:
     def _path(self, name: str) -> str:
         # As text: to put a Path together takes as long as to read a small image.
         return f"{self._root}/{name[:2]}/{name}"
+
+    def _expect_writable(self) -> None:
+        if self._read_only:
+            raise StoreError(f"the store {self._root} was opened to be read only; nothing was written")
 
     def _create_folder(self, folder: str) -> None:
         if os.path.isdir(folder):

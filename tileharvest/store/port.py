@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from hashlib import sha1
-from typing import TYPE_CHECKING, NoReturn, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, Protocol
 
 from tileharvest.errors import StoreError
 from tileharvest.tiles.versions import is_image_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from tileharvest.tiles.versions import Image
 
@@ -18,12 +18,28 @@ class MissingImageError(StoreError):
     """The store has no image of that name."""
 
 
+class HeldImage(NamedTuple):
+    """An image of a store."""
+
+    name: str
+    """Its file name, such as `<sha1>.png`."""
+    size: int
+    """Its bytes' number."""
+    stored: float
+    """When, in seconds since 1970, by the clock of the store."""
+
+
+UNKNOWN: Final = "unknown"
+"""Among the histories of a store: others may use it that have not noted it."""
+
+
 class TileStore(Protocol):
     """Keeps images by their sha1. May be used by several threads and by several programs at once.
 
     When `put` or `put_all` has returned, the images outlive SIGKILL and power loss. When it raised or never
     returned, the store holds each image whole or nothing of it under its name, and it may be put again. So a
-    history that is written afterwards never points at bytes that do not exist. Nothing is ever deleted.
+    history that is written afterwards never points at bytes that do not exist. Nothing is deleted but by
+    `remove`.
     """
 
     def put(self, image: Image, body: bytes) -> bool:
@@ -49,11 +65,28 @@ class TileStore(Protocol):
         """
         ...
 
-    def held(self) -> Iterator[tuple[str, int]]:
-        """Yields the name of each image, such as `<sha1>.png`, and its bytes' number; in no order.
+    def held(self) -> Iterator[HeldImage]:
+        """Yields each image in no order. Nothing is read but what is yielded.
 
-        Nothing is read but names and sizes. Raises StoreError where that cannot be had.
+        Raises StoreError where that cannot be had.
         """
+        ...
+
+    def remove(self, names: Sequence[str]) -> None:
+        """Removes the images of these file names, as far as they are there. Raises StoreError.
+
+        Only who knows that no history names them may do this.
+        """
+        ...
+
+    def join(self, history: str) -> None:
+        """Notes that the history of this identity uses the store. In one that has images and no such notes it
+        also notes UNKNOWN: who has put them cannot be told. Raises StoreError.
+        """
+        ...
+
+    def histories(self) -> set[str]:
+        """Returns the identities of the histories that use the store. Raises StoreError."""
         ...
 
 
@@ -102,5 +135,14 @@ class DryStore:
         expect_image_name(name)
         raise MissingImageError(f"image {name} was not kept: this is a dry run")
 
-    def held(self) -> Iterator[tuple[str, int]]:
+    def held(self) -> Iterator[HeldImage]:
         return iter(())
+
+    def remove(self, names: Sequence[str]) -> None:
+        """Does nothing, as there is nothing."""
+
+    def join(self, history: str) -> None:
+        """Does nothing: it is not to last."""
+
+    def histories(self) -> set[str]:
+        return set()

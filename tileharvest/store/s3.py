@@ -24,6 +24,8 @@ from tenacity import (
 
 from tileharvest.errors import ConfigurationError, StoreError
 from tileharvest.store.port import (
+    UNKNOWN,
+    HeldImage,
     MissingImageError,
     expect_bytes_of,
     expect_image_name,
@@ -49,6 +51,8 @@ _CONTENT_TYPES: Final = {"png": "image/png", "jpg": "image/jpeg", "webp": "image
 _CACHE_CONTROL: Final = "max-age=31536000, immutable"
 """An object of this name never changes. A year is the longest time that caches take seriously."""
 
+_HISTORY: Final = "histories/"
+"""Begins the names of the objects that say which histories use the store."""
 _MOST_REMEMBERED: Final = 65_536
 """How many images are remembered that are there; about 8 MB of names."""
 
@@ -132,8 +136,7 @@ class S3Store:
         self._known: set[str] = set()
 
     def put(self, image: Image, body: bytes) -> bool:
-        if self._read_only:
-            raise StoreError(f"the store {self._place} was opened to be read only; nothing was written")
+        self._expect_writable()
         expect_bytes_of(image, body)
         name = _key(image.file_name)
         found = self._ask(name, lambda: self._put(name, image, body))
@@ -161,13 +164,47 @@ class S3Store:
         expect_intact(f"{self._place}/{key}", name, body)
         return body
 
-    def held(self) -> Iterator[tuple[str, int]]:
+    def held(self) -> Iterator[HeldImage]:
         # One part after the other, so that one that fails can be asked for again.
         for number in range(256):
             folder = f"{number:02x}"
             yield from self._ask(f"{folder}/", lambda: self._held_in(folder))  # noqa: B023 - at once
 
+    def remove(self, names: Sequence[str]) -> None:
+        self._expect_writable()
+        for name in names:
+            expect_image_name(name)
+        keys = [self._prefix + _key(name) for name in names]
+        if keys:
+            self._ask(_key(names[0]), lambda: obstore.delete(self._objects, keys))
+
+    def join(self, history: str) -> None:
+        noted = self.histories()
+        if history in noted:
+            return
+        is_used = self._ask("", self._has_images) if not noted else False
+        for one in [UNKNOWN, history] if is_used else [history]:
+            note = self._prefix + _HISTORY + one
+            self._ask(note, lambda: obstore.put(self._objects, note, one.encode()))  # noqa: B023 - at once
+
+    def histories(self) -> set[str]:
+        place = self._prefix + _HISTORY
+
+        def noted() -> set[str]:
+            found = obstore.list(self._objects, place).collect()
+            return {one["path"].removeprefix(place) for one in found}
+
+        return self._ask(_HISTORY, noted)
+
     # ------------------------------------------------------------------ one attempt, errors as they come
+
+    def _expect_writable(self) -> None:
+        if self._read_only:
+            raise StoreError(f"the store {self._place} was opened to be read only; nothing was written")
+
+    def _has_images(self) -> bool:
+        found = obstore.list(self._objects, self._prefix or None, chunk_size=10)
+        return any(is_image_name(one["path"].rpartition("/")[2]) for one in next(iter(found), ()))
 
     def _put(self, name: str, image: Image, body: bytes) -> int | None:
         """Returns the size of the object that was there; None if there was none."""
@@ -214,10 +251,13 @@ class S3Store:
         except FileNotFoundError:
             return None
 
-    def _held_in(self, folder: str) -> list[tuple[str, int]]:
+    def _held_in(self, folder: str) -> list[HeldImage]:
         found = obstore.list(self._objects, f"{self._prefix}{folder}").collect()
-        names = ((one["path"].rpartition("/")[2], one["size"]) for one in found)
-        return [(name, size) for name, size in names if is_image_name(name) and name.startswith(folder)]
+        held = (
+            HeldImage(one["path"].rpartition("/")[2], one["size"], one["last_modified"].timestamp())
+            for one in found
+        )
+        return [one for one in held if is_image_name(one.name) and one.name.startswith(folder)]
 
     def _ask(self, name: str, attempt: Callable[[], _Answer]) -> _Answer:
         """Repeats the attempt while it may succeed. Raises MissingImageError and StoreError.

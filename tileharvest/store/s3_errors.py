@@ -37,7 +37,7 @@ _EXPIRED: Final = (
 )
 _DENIED: Final = (
     "access is denied",
-    "allow s3:GetObject, s3:PutObject and s3:ListBucket to these credentials, and run again",
+    "allow s3:GetObject, s3:PutObject, s3:DeleteObject and s3:ListBucket to these credentials, and run again",
 )
 _CLOCK: Final = ("this computer's clock is wrong", "set it, and run again")
 _REGION: Final = ("the bucket is in another region", "set AWS_REGION, and run again")

@@ -89,7 +89,7 @@ def film(
         if damaged:
             raise RefusedError(
                 HTTPStatus.INTERNAL_SERVER_ERROR,
-                "an image of this rectangle is missing or damaged: `scrapy verify` names it",
+                "an image of this rectangle is missing or damaged: `scrapy check-store` names it",
             )
         return path.read_bytes()
 

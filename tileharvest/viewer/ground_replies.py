@@ -65,7 +65,7 @@ def ground_picture(
     except UNREADABLE:
         raise RefusedError(
             HTTPStatus.INTERNAL_SERVER_ERROR,
-            "an image of this rectangle is missing or damaged: `scrapy verify` names it",
+            "an image of this rectangle is missing or damaged: `scrapy check-store` names it",
         ) from None
     except ComposerStoppedError:
         raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, "the viewer is being stopped") from None

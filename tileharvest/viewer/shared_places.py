@@ -238,7 +238,7 @@ def place_picture(served: ServedMaps, store: TileStore, composer: Composer, plac
     except UNREADABLE:
         raise RefusedError(
             HTTPStatus.INTERNAL_SERVER_ERROR,
-            "an image of this place is missing or damaged: `scrapy verify` names it",
+            "an image of this place is missing or damaged: `scrapy check-store` names it",
         ) from None
     except ComposerStoppedError:
         raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, "the viewer is being stopped") from None

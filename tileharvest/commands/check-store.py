@@ -1,17 +1,20 @@
-"""`scrapy verify [NAME]`: whether the store holds every image that the history names, and no other."""
+"""`scrapy check-store [NAME]`: whether the store holds every image that the history names."""  # noqa: N999
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from scrapy.commands import ScrapyCommand
 
 from tileharvest.commands.map_command import MapCommand
 from tileharvest.commands.terminal import write_json, write_line, write_table
-from tileharvest.errors import ExitStatus, counted
+from tileharvest.errors import ConfigurationError, ExitStatus, counted
+from tileharvest.harvest.clean_up import clean_up, note
 from tileharvest.harvest.inventory import Inventory
-from tileharvest.history.settings import open_history_for_reading
-from tileharvest.store.settings import open_store_for_reading
+from tileharvest.history.database import History
+from tileharvest.history.settings import database_url, open_history_for_reading
+from tileharvest.store.settings import open_store_for_reading, store_opener
 
 if TYPE_CHECKING:
     import argparse
@@ -29,28 +32,54 @@ class Command(MapCommand, ScrapyCommand):
     form = "[options] [NAME]"
     summary = "Compare history and store, both ways, and list the images that are missing"
     details = (
-        "It only reads, also beside a running harvest. Exit status: 0 if nothing"
+        "It only reads, but for --clean, also beside a running harvest. Exit status: 0 if nothing"
         " is missing, else 1. Images that no version names do no harm."
     )
     arguments = range(2)
-    usage = "scrapy verify, or for one map: scrapy verify NAME"
+    usage = "scrapy check-store, or for one map: scrapy check-store NAME"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
         parser.add_argument("--bytes", action="store_true", help="also read every image and check its sha1")
+        parser.add_argument(
+            "--clean",
+            action="store_true",
+            help="remove the images that no version of any map names and that are older than a day",
+        )
+
+    def check(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
+        super().check(settings, args, opts)
+        if opts.clean and args:
+            raise ConfigurationError(
+                "--clean looks at the images of all maps, which share them: leave the name out; nothing was"
+                " done"
+            )
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         name = args[0] if args else None
         with open_history_for_reading(settings) as history:
             store = open_store_for_reading(settings)
             found = Inventory.take(history, store, name, reads_bytes=opts.bytes)
+        removed = _cleaned(settings, found) if opts.clean else None
         rows = [_plain(named, why) for named, why in found.missing]
+        unnamed = None if found.unnamed is None else [one.name for one in found.unnamed]
         if opts.json:
-            write_json({"images": found.images, "missing": rows, "unnamed": found.unnamed})
+            cleaned = {} if removed is None else {"removed": removed}
+            write_json({"images": found.images, "missing": rows, "unnamed": unnamed, **cleaned})
         else:
             _write(found, rows)
+            if removed is not None:
+                write_line(f"{counted(removed, 'image')} older than a day that no version names: removed")
         if found.missing:
             self.exitcode = ExitStatus.ERROR
+
+
+def _cleaned(settings: BaseSettings, found: Inventory) -> int:
+    """Removes what was found unnamed, as far as it is old enough. Returns how many images."""
+    store = store_opener(settings)()
+    with History.open(database_url(settings)) as history:
+        note(history, store, found.unnamed or ())
+        return clean_up(history, store, datetime.now(UTC))
 
 
 def _plain(named: NamedImage, why: str) -> dict[str, Any]:
@@ -76,6 +105,6 @@ def _write(found: Inventory, rows: Sequence[dict[str, Any]]) -> None:
     if found.unnamed:
         write_line(
             f"the store holds {counted(len(found.unnamed), 'image')} that no version names, such as"
-            f" {found.unnamed[0]}: a kill leaves such images, and a running harvest has some for a"
-            " moment; they do no harm"
+            f" {found.unnamed[0].name}: a kill leaves such images, and a running harvest has some for a"
+            " moment; they do no harm, and --clean removes those that are older than a day"
         )

@@ -1,8 +1,9 @@
-"""`scrapy verify`: history and store are compared, both ways."""
+"""`scrapy check-store`: history and store are compared, both ways."""
 
 from __future__ import annotations
 
 import json
+import os
 from hashlib import sha1
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """A harvest; then an image is lost, another has lost its end, one is damaged, and one is too many."""
     with staged(tmp_path_factory.mktemp("verified")) as stage:
         visit(stage.project, FIRST_DAY)
-        stage.project.scrapy("verify")
+        stage.project.scrapy("check-store")
         stored(stage, "00").unlink()
         stored(stage, "01").write_bytes(stored(stage, "01").read_bytes()[:-1])
         stored(stage, "02").write_bytes(bytes(stored(stage, "02").stat().st_size))
@@ -42,7 +43,7 @@ def stored(stage: Stage, path: str) -> Path:
 
 
 def told(stage: Stage, *words: str) -> dict[str, Any]:
-    done = stage.project.scrapy("verify", *words, "--json", check=False)
+    done = stage.project.scrapy("check-store", *words, "--json", check=False)
     assert done.returncode == 1
     return dict(json.loads(done.stdout))
 
@@ -73,13 +74,33 @@ def test_damaged_bytes_are_found_by_reading_them(stage: Stage) -> None:
 
 
 def test_a_person_reads_what_to_do(stage: Stage) -> None:
-    done = stage.project.scrapy("verify", check=False)
+    done = stage.project.scrapy("check-store", check=False)
     assert f"the history names {len(PATHS)} images: 2 of them are missing or damaged" in done.stdout
     assert "restore them from a backup" in done.stdout
     assert "1 image that no version names" in done.stdout
 
 
+def test_what_no_version_names_is_removed_once_it_is_older_than_a_day(tmp_path: Path) -> None:
+    with staged(tmp_path) as stage:
+        visit(stage.project, FIRST_DAY)
+        too_many = image_file(stage, sha1(UNNAMED).hexdigest())
+        too_many.parent.mkdir(exist_ok=True)
+        too_many.write_bytes(UNNAMED)
+        before = stage.project.stored()
+        assert "0 images older than a day" in stage.project.scrapy("check-store", "--clean").stdout
+        assert stage.project.stored() == before
+        os.utime(too_many, (0, 0))
+        assert "1 image older than a day" in stage.project.scrapy("check-store", "--clean").stdout
+        assert before.keys() - stage.project.stored().keys() == {f"{too_many.name[:2]}/{too_many.name}"}
+
+
+def test_only_all_maps_together_are_cleaned(stage: Stage) -> None:
+    done = stage.project.scrapy("check-store", "--clean", "small", check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "leave the name out; nothing was done" in done.stderr
+
+
 def test_an_unknown_map_is_one_line(stage: Stage) -> None:
-    done = stage.project.scrapy("verify", "smal", check=False)
+    done = stage.project.scrapy("check-store", "smal", check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert "has no map 'smal'" in done.stderr

@@ -1,0 +1,160 @@
+"""Images that no version names any more leave the store, and never one that a version names."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from tests.history.making import END, LATER, A, B, began, ended, found, image_of
+from tileharvest.history.unnamed_images import (
+    LeavingImageError,
+    hold_images,
+    identity_of,
+    is_any_unnamed,
+    let_leave,
+    let_stay,
+    note_unnamed,
+    remove_leaving,
+    take_back,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tileharvest.history.database import History
+
+FIRST: Final = image_of(b"first").file_name
+SECOND: Final = image_of(b"second").file_name
+A_DAY: Final = timedelta(days=1)
+
+
+class Store:
+    """What was removed from it."""
+
+    def __init__(self) -> None:
+        self.removed: list[str] = []
+
+    def remove(self, names: Sequence[str]) -> None:
+        self.removed += names
+
+
+@pytest.fixture
+def store() -> Store:
+    return Store()
+
+
+def replaced(history: History) -> None:
+    """A harvest finds a tile twice on its day: it replaces the first image by the second."""
+    harvest = began(history)
+    harvest.record([found("add", body=b"first")])
+    harvest.record([found("rep", body=b"second")])
+    ended(harvest)
+
+
+def test_an_image_that_was_replaced_on_its_day_leaves_a_day_later(history: History, store: Store) -> None:
+    replaced(history)
+    let_leave(history, END)
+    let_leave(history, END + A_DAY / 2)
+    assert remove_leaving(history, store.remove) == 0
+    let_leave(history, END + A_DAY)
+    assert remove_leaving(history, store.remove) == 1
+    assert store.removed == [FIRST]
+    assert not is_any_unnamed(history)
+
+
+def test_an_image_that_another_version_names_stays(history: History, store: Store) -> None:
+    harvest = began(history)
+    harvest.record([found("add", B, body=b"first")])
+    ended(harvest)
+    later = began(history, LATER)
+    later.record([found("add", body=b"first")])
+    later.record([found("rep", body=b"second")])
+    let_leave(history, END)
+    let_leave(history, END + A_DAY)
+    assert remove_leaving(history, store.remove) == 0
+    assert not is_any_unnamed(history)
+
+
+def test_the_same_image_again_is_not_replaced_by_itself(history: History) -> None:
+    harvest = began(history)
+    harvest.record([found("add", body=b"first")])
+    harvest.record([found("rep", body=b"first")])
+    let_leave(history, END)
+    let_leave(history, END + A_DAY)
+    assert not is_any_unnamed(history)
+
+
+def test_an_image_that_a_version_names_before_it_leaves_stays(history: History, store: Store) -> None:
+    replaced(history)
+    let_leave(history, END)
+    began(history, LATER).record([found("add", B, body=b"first")])
+    let_leave(history, END + A_DAY)
+    assert remove_leaving(history, store.remove) == 0
+
+
+@pytest.mark.parametrize("is_removed", [False, True], ids=["it leaves", "it was removed"])
+def test_a_version_cannot_name_an_image_that_leaves(
+    history: History, store: Store, *, is_removed: bool
+) -> None:
+    """Its program had found the image in the store before, and must put it again."""
+    note_unnamed(history, {FIRST: END - A_DAY})
+    let_leave(history, END)
+    if is_removed:
+        remove_leaving(history, store.remove)
+    harvest = began(history)
+    with pytest.raises(LeavingImageError) as caught:
+        harvest.record([found("add", body=b"first"), found("add", B, body=b"second")])
+    assert set(caught.value.names) == {FIRST}
+    assert harvest.counts() == {}
+
+
+def test_an_image_that_was_taken_back_is_named_and_stays(history: History, store: Store) -> None:
+    note_unnamed(history, {FIRST: END - A_DAY})
+    let_leave(history, END)
+    let_stay(history, [FIRST])
+    assert remove_leaving(history, store.remove) == 0
+    take_back(history, [FIRST])
+    harvest = began(history)
+    harvest.record([found("add", body=b"first")])
+    let_leave(history, END + 3 * A_DAY)
+    assert remove_leaving(history, store.remove) == 0
+
+
+def test_until_the_store_has_it_again_no_other_program_names_it_either(history: History) -> None:
+    note_unnamed(history, {FIRST: END - A_DAY})
+    let_leave(history, END)
+    let_stay(history, [FIRST])
+    with pytest.raises(LeavingImageError):
+        began(history).record([found("add", body=b"first")])
+
+
+def test_a_clean_up_that_was_killed_is_completed_by_the_next(history: History, store: Store) -> None:
+    def kill(names: Sequence[str]) -> None:
+        store.remove(names)
+        raise KeyboardInterrupt
+
+    note_unnamed(history, {FIRST: END - A_DAY, SECOND: END - A_DAY})
+    let_leave(history, END)
+    with pytest.raises(KeyboardInterrupt):
+        remove_leaving(history, kill)
+    with pytest.raises(LeavingImageError):
+        began(history).record([found("add", A, body=b"first")])
+    assert remove_leaving(history, store.remove) == 2
+    assert sorted(store.removed) == sorted(2 * [FIRST, SECOND])
+
+
+def test_that_an_image_was_removed_is_forgotten_after_months(history: History, store: Store) -> None:
+    note_unnamed(history, {FIRST: END - A_DAY})
+    let_leave(history, END)
+    remove_leaving(history, store.remove)
+    note_unnamed(history, {SECOND: END + 98 * A_DAY})
+    let_leave(history, END + 99 * A_DAY)
+    with history.writing() as connection:
+        hold_images(connection, [FIRST])
+
+
+def test_a_history_keeps_its_identity(history: History) -> None:
+    assert identity_of(history) == identity_of(history)
+    assert len(identity_of(history)) == 32

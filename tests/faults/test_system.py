@@ -23,10 +23,13 @@ if TYPE_CHECKING:
     from tests.faults.days import Day
     from tests.faults.faults import Faulty, Run
 
+pytestmark = pytest.mark.timeout(1800)
+"""With `--torture` a test is dozens of harvests, beside whatever else the machine does."""
+
 SEED: Final = 21
 MOST: Final = 500
 """Calls of a kind that are made to fail. No kind is called as often in these harvests."""
-AT_ONCE: Final = 20
+AT_ONCE: Final = 10
 """Of them in one test."""
 LASTING: Final = (errno.ENOSPC, errno.EDQUOT)
 """Errors that stay until somebody does something."""

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.end_to_end.bad_input.small_site import FIRST_DAY, LAYER, PATHS, Stage, staged, visit
+from tests.end_to_end.bad_input.small_site import (
+    FIRST_DAY,
+    LAYER,
+    PATHS,
+    Stage,
+    address,
+    drawn,
+    staged,
+    versions,
+    visit,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,6 +88,32 @@ def test_a_person_reads_what_to_do(stage: Stage) -> None:
     assert f"the history names {len(PATHS)} images: 2 of them are missing or damaged" in done.stdout
     assert "restore them from a backup" in done.stdout
     assert "1 image that no version names" in done.stdout
+
+
+def test_a_damaged_image_is_fetched_anew_where_the_site_still_has_it(tmp_path: Path) -> None:
+    """One that has been damaged and one that is missing; and one of which the site has other bytes by now."""
+    with staged(tmp_path) as stage:
+        visit(stage.project, FIRST_DAY)
+        before = stage.project.stored()
+        flipped, missing, changed = (stored(stage, path) for path in ("00", "01", "02"))
+        for file in (flipped, changed):
+            file.write_bytes(file.read_bytes()[:-1] + b"!")
+        missing.unlink()
+        stage.files.write("02", drawn("another"))
+        done = stage.project.scrapy("check-store", "--bytes", "--mend", check=False)
+        assert done.returncode == 1
+        assert "run scrapy harvest small to fetch them" in done.stdout
+        stage.site.received.clear()
+        assert visit(stage.project, FIRST_DAY).counts == {"nMod": 2, "rep": 1}
+        assert {one.path for one in stage.site.received if one.method == "GET"} >= {
+            address(path) for path in ("00", "01", "02")
+        }
+        after = stage.project.stored()
+        assert [flipped.read_bytes(), missing.read_bytes()] == [drawn("00"), drawn("01")]
+        assert {name for name in before if after[name] != before[name]} == {
+            f"{changed.name[:2]}/{changed.name}"
+        }
+        assert versions(stage.project, "00")[0][2] is not None
 
 
 def test_what_no_version_names_is_removed_once_it_is_older_than_a_day(tmp_path: Path) -> None:

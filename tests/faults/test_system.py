@@ -10,6 +10,8 @@ from contextlib import closing
 from random import Random
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import pytest
+
 from tests.crash.soundness import assert_sound, state
 from tests.end_to_end.project import Project
 from tests.faults.faults import ERRORS, KILL, KINDS, NONE, Fault, cut_power, flushed
@@ -17,8 +19,6 @@ from tests.faults.faults import ERRORS, KILL, KINDS, NONE, Fault, cut_power, flu
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
-
-    import pytest
 
     from tests.faults.days import Day
     from tests.faults.faults import Faulty, Run

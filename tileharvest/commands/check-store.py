@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from scrapy.commands import ScrapyCommand
 
 from tileharvest.commands.map_command import MapCommand
+from tileharvest.commands.push import tile_order
+from tileharvest.commands.settings import queue_owner
 from tileharvest.commands.terminal import write_json, write_line, write_table
 from tileharvest.errors import ConfigurationError, ExitStatus, counted
 from tileharvest.harvest.clean_up import clean_up, note
 from tileharvest.harvest.inventory import Inventory
+from tileharvest.history.damaged_images import ask_anew
 from tileharvest.history.database import History
 from tileharvest.history.settings import database_url, open_history_for_reading
+from tileharvest.queue.port import Changes, Entry
+from tileharvest.queue.requests import PUSHED
 from tileharvest.store.settings import open_store_for_reading, store_opener
 
 if TYPE_CHECKING:
@@ -22,6 +28,7 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
+    from tileharvest.history.damaged_images import ShownImage
     from tileharvest.history.recorded_versions import NamedImage
 
 _SHOWN: Final = 20
@@ -32,7 +39,7 @@ class Command(MapCommand, ScrapyCommand):
     form = "[options] [NAME]"
     summary = "Compare history and store, both ways, and list the images that are missing"
     details = (
-        "It only reads, but for --clean, also beside a running harvest. Exit status: 0 if nothing"
+        "It only reads, but for --clean and --mend, also beside a running harvest. Exit status: 0 if nothing"
         " is missing, else 1. Images that no version names do no harm."
     )
     arguments = range(2)
@@ -45,6 +52,12 @@ class Command(MapCommand, ScrapyCommand):
             "--clean",
             action="store_true",
             help="remove the images that no version of any map names and that are older than a day",
+        )
+
+        parser.add_argument(
+            "--mend",
+            action="store_true",
+            help="have missing and, with --bytes, damaged images fetched anew by the next harvest",
         )
 
     def check(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
@@ -61,15 +74,19 @@ class Command(MapCommand, ScrapyCommand):
             store = open_store_for_reading(settings)
             found = Inventory.take(history, store, name, reads_bytes=opts.bytes)
         removed = _cleaned(settings, found) if opts.clean else None
+        asked = _asked_anew(settings, found) if opts.mend else None
         rows = [_plain(named, why) for named, why in found.missing]
         unnamed = None if found.unnamed is None else [one.name for one in found.unnamed]
         if opts.json:
-            cleaned = {} if removed is None else {"removed": removed}
-            write_json({"images": found.images, "missing": rows, "unnamed": unnamed, **cleaned})
+            done: dict[str, Any] = {} if removed is None else {"removed": removed}
+            done |= {} if asked is None else {"asked": [one.image for one in asked]}
+            write_json({"images": found.images, "missing": rows, "unnamed": unnamed, **done})
         else:
             _write(found, rows)
             if removed is not None:
                 write_line(f"{counted(removed, 'image')} older than a day that no version names: removed")
+            if asked is not None:
+                _write_asked(asked, len(found.missing))
         if found.missing:
             self.exitcode = ExitStatus.ERROR
 
@@ -80,6 +97,30 @@ def _cleaned(settings: BaseSettings, found: Inventory) -> int:
     with History.open(database_url(settings)) as history:
         note(history, store, found.unnamed or ())
         return clean_up(history, store, datetime.now(UTC))
+
+
+def _asked_anew(settings: BaseSettings, found: Inventory) -> list[ShownImage]:
+    """Puts what is missing or damaged into the queues of the maps that may still show it."""
+    with History.open(database_url(settings)) as history:
+        asked = ask_anew(history, {named.image.file_name for named, _ in found.missing})
+    for name in sorted({one.map for one in asked}):
+        orders = [tile_order(one.layer, one.tile, 1) for one in asked if one.map == name]
+        changes = Changes([Entry(body, PUSHED, None, 1, None) for body in orders])
+        queue_owner(settings, name).ask(lambda queue: queue.exchange(changes, 0, time.time()))  # noqa: B023 - at once
+    return asked
+
+
+def _write_asked(asked: Sequence[ShownImage], missing: int) -> None:
+    names = " ".join(sorted({one.map for one in asked}))
+    if asked:
+        write_line(
+            f"{counted(len(asked), 'image')} of them may still be on their sites: run scrapy harvest {names} to"
+            " fetch them; only the same bytes take their place"
+        )
+    if missing > len(asked):
+        write_line(
+            f"{counted(missing - len(asked), 'image')} of earlier versions can only come from a backup"
+        )
 
 
 def _plain(named: NamedImage, why: str) -> dict[str, Any]:
@@ -101,7 +142,7 @@ def _write(found: Inventory, rows: Sequence[dict[str, Any]]) -> None:
     missing = f"{len(found.missing):,} of them are missing or damaged" if found.missing else "all are there"
     write_line(f"the history names {counted(found.images, 'image')}: {missing}")
     if found.missing:
-        write_line("restore them from a backup of the store; a harvest fetches only what has changed")
+        write_line("restore them from a backup of the store, or see what --mend can do")
     if found.unnamed:
         write_line(
             f"the store holds {counted(len(found.unnamed), 'image')} that no version names, such as"

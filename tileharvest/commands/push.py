@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from tileharvest.commands.settings import QueueOwner
+    from tileharvest.tiles.grid import Tile
 
 
 class Command(ProjectCommand, ScrapyCommand):
@@ -64,10 +65,15 @@ def _body(owner: QueueOwner, what: str, priority: int) -> bytes:
     if "://" not in what:
         layer, tile = parse_tile(what)
         # The harvest, which alone has probed the site, fills in the address.
-        return _order(f"tile://{layer or ''}/{tile}", priority, TileQuestion(layer or "", tile))
+        return tile_order(layer or "", tile, priority)
     if not what.startswith(("http://", "https://")):
         raise ConfigurationError(f"'{what}' is no address: write https://map.example.net/day/0/3.png")
     return _order(what, priority, TileQuestion())
+
+
+def tile_order(layer: str, tile: Tile, priority: int) -> bytes:
+    """Returns what asks for a tile. Without a layer it is that of the map's only one."""
+    return _order(f"tile://{layer}/{tile}", priority, TileQuestion(layer, tile))
 
 
 def _order(url: str, priority: int, question: TileQuestion) -> bytes:

@@ -32,6 +32,7 @@ from tileharvest.politeness.limits import check_room
 from tileharvest.renderers.registry import renderer_named
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.verdict import judge_get, unless_blank
+from tileharvest.tiles.versions import Validator
 from tileharvest.walk.extent import Extent, most_tiles
 
 if TYPE_CHECKING:
@@ -345,6 +346,17 @@ class Harvest:
         """Judges the answer to a GET for a tile of a layer, given its latest version."""
         size = self.layers[layer].layer.tile_size if self._tells_sizes else None
         return judge_get(answer, latest, self.day, size, self.description.most_tile_bytes)
+
+    async def mend(self, latest: Version | None, body: bytes) -> None:
+        """Puts the bytes of an unchanged tile into the store again where nothing is known that the site has
+        said of them: `scrapy check-store --mend` has forgotten it, as the image is missing or damaged.
+
+        Raises StoreError.
+        """
+        if latest is None or latest.image is None or latest.validator != Validator():
+            return
+        if await asyncio.to_thread(self._images.store.mend, latest.image, body):
+            _log.info("image %s is whole again", latest.image.file_name)
 
     async def knows_below(self, layer: str, tile: Tile) -> bool:
         """Returns whether the history has anything in the tile's square.

@@ -80,9 +80,11 @@ class Recorder:
             connection.execute(_upsert_tiles(connection.dialect.name), list(map(self._tile_row, counted)))
         for wave in _waves(counted):
             hold_images(connection, [one.image.file_name for one in wave if one.image])
-            replaced = [one for one in wave if one.outcome is Outcome.REPLACED]
-            if replaced:
-                note_replaced(connection, [place_and_day(self._version_row(one)) for one in replaced])
+            replacing = [self._version_row(one) for one in wave if one.outcome is Outcome.REPLACED]
+            if replacing:
+                note_replaced(
+                    connection, [place_and_day(row) | {"its_sha1": row["sha1"]} for row in replacing]
+                )
             record_versions(connection, [self._version_row(one) for one in wave if one.image])
             renewed = [self._validator_row(one) for one in wave if not one.image]
             if renewed:

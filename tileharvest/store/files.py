@@ -22,6 +22,7 @@ from tileharvest.store.port import (
     expect_bytes_of,
     expect_image_name,
     expect_intact,
+    is_whole,
 )
 from tileharvest.tiles.versions import is_image_name
 
@@ -99,6 +100,18 @@ class FileStore:
             self._durable.clear()
         self._durable.update(image.file_name for image in unsure)
         return new
+
+    def mend(self, image: Image, body: bytes) -> bool:
+        self._expect_writable()
+        expect_bytes_of(image, body)
+        if is_whole(self, image):
+            return False
+        place = self._path(image.file_name)
+        with _store_errors(self._root):
+            self._create_folder(os.path.dirname(place))
+            self._write({place: body})
+            self._sync([os.path.dirname(place)])
+        return True
 
     def named(self, name: str) -> bytes:
         expect_image_name(name)

@@ -57,6 +57,13 @@ class TileStore(Protocol):
         """
         ...
 
+    def mend(self, image: Image, body: bytes) -> bool:
+        """Puts the image also where what has its name is damaged. Returns whether it was missing or damaged.
+
+        Reads what is there. Raises as `put` does.
+        """
+        ...
+
     def named(self, name: str) -> bytes:
         """Returns the bytes of the image of this file name, having checked their sha1: others will keep them.
 
@@ -112,6 +119,14 @@ def expect_intact(place: str, name: str, body: bytes) -> None:
         raise StoreError(f"image {place} is damaged, its sha1 is {found}: restore it from a backup")
 
 
+def is_whole(store: TileStore, image: Image) -> bool:
+    """Returns whether the store has the image as it should be."""
+    try:
+        return len(store.named(image.file_name)) == image.size
+    except StoreError:
+        return False
+
+
 def sha1_of(body: bytes) -> str:
     """Returns the sha1 as names of images have it."""
     return sha1(body, usedforsecurity=False).hexdigest()
@@ -130,6 +145,9 @@ class DryStore:
         for image, body in images.items():
             expect_bytes_of(image, body)
         return set(images)
+
+    def mend(self, image: Image, body: bytes) -> bool:
+        return self.put(image, body)
 
     def named(self, name: str) -> NoReturn:
         expect_image_name(name)

@@ -30,6 +30,7 @@ from tileharvest.store.port import (
     expect_bytes_of,
     expect_image_name,
     expect_intact,
+    is_whole,
 )
 from tileharvest.store.s3_errors import Refusal
 from tileharvest.tiles.versions import is_image_name
@@ -156,6 +157,15 @@ class S3Store:
         with ThreadPoolExecutor(_PUTS_AT_ONCE, "store-put") as threads:
             news = list(threads.map(self.put, images.keys(), images.values()))
         return {image for image, is_new in zip(images, news, strict=True) if is_new}
+
+    def mend(self, image: Image, body: bytes) -> bool:
+        self._expect_writable()
+        expect_bytes_of(image, body)
+        if is_whole(self, image):
+            return False
+        name = _key(image.file_name)
+        self._ask(name, lambda: self._write(name, image, body, "overwrite"))
+        return True
 
     def named(self, name: str) -> bytes:
         expect_image_name(name)

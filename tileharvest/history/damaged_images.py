@@ -1,0 +1,71 @@
+"""Images that the store has lost or damaged, and that their sites may still have."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from sqlalchemy import bindparam, select, update
+
+from tileharvest.history.schema import TILE, layers, maps, tiles, versions
+from tileharvest.tiles.grid import Tile
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from sqlalchemy import Connection
+
+    from tileharvest.history.database import History
+
+_AT_ONCE: Final = 5_000
+"""Images in one statement."""
+_SHOWN: Final = (
+    select(
+        versions.c.id,
+        (versions.c.sha1 + "." + versions.c.extension).label("image"),
+        maps.c.name.label("map"),
+        layers.c.name.label("layer"),
+        *(tiles.c[name] for name in TILE[1:]),
+    )
+    .join_from(tiles, versions, versions.c.id == tiles.c.version)
+    .join(layers, layers.c.id == tiles.c.layer)
+    .join(maps, maps.c.id == layers.c.map)
+    .where(versions.c.sha1.in_(bindparam("names", expanding=True)))
+)
+_FORGET: Final = (
+    update(versions).where(versions.c.id == bindparam("its_id")).values(etag=None, last_modified=None)
+)
+
+
+class ShownImage(NamedTuple):
+    """An image with a tile whose latest version has it."""
+
+    image: str
+    """Its file name."""
+    map: str
+    layer: str
+    tile: Tile
+
+
+def ask_anew(history: History, images: Collection[str]) -> list[ShownImage]:
+    """Has these images, by their file names, fetched when their tiles are asked for next.
+
+    Returns one tile for each. What the site said of it is forgotten, so that no answer means `unchanged` but
+    the same bytes. An image that only earlier versions have is left out: no site has it any more. Reads all
+    latest versions. Raises HistoryError.
+    """
+    wanted = {name.partition(".")[0] for name in images}
+
+    def forget(connection: Connection) -> list[ShownImage]:
+        found: dict[str, ShownImage] = {}
+        ids = []
+        ordered = sorted(wanted)
+        for start in range(0, len(ordered), _AT_ONCE):
+            for row in connection.execute(_SHOWN, {"names": ordered[start : start + _AT_ONCE]}):
+                if row.image in images and row.image not in found:
+                    found[row.image] = ShownImage(row.image, row.map, row.layer, Tile(row.zoom, row.x, row.y))
+                    ids.append({"its_id": row.id})
+        if ids:
+            connection.execute(_FORGET, ids)
+        return sorted(found.values())
+
+    return history.write(forget)

@@ -114,8 +114,8 @@ def _write_asked(asked: Sequence[ShownImage], missing: int) -> None:
     names = " ".join(sorted({one.map for one in asked}))
     if asked:
         write_line(
-            f"{counted(len(asked), 'image')} of them may still be on their sites: run scrapy harvest {names} to"
-            " fetch them; only the same bytes take their place"
+            f"{counted(len(asked), 'image')} of them may still be on their sites: run"
+            f" scrapy harvest {names} to fetch them; only the same bytes take their place"
         )
     if missing > len(asked):
         write_line(

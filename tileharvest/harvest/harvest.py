@@ -27,7 +27,7 @@ from tileharvest.history.known import Known
 from tileharvest.history.schema import FINISHED
 from tileharvest.history.site_files import MISSING, keep_site_files, site_files_of
 from tileharvest.history.summaries import finished_at, is_unfinished, progress_of
-from tileharvest.history.unnamed_images import LeavingImageError, identity_of, let_stay, take_back
+from tileharvest.history.unnamed_images import identity_of, let_stay, take_back
 from tileharvest.politeness.limits import check_room
 from tileharvest.renderers.registry import renderer_named
 from tileharvest.tiles.outcomes import Outcome
@@ -36,7 +36,7 @@ from tileharvest.tiles.versions import Validator
 from tileharvest.walk.extent import Extent, most_tiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from datetime import date, datetime
     from pathlib import Path
 
@@ -63,8 +63,6 @@ _log = logging.getLogger(__name__)
 _Answer = TypeVar("_Answer")
 
 _NOT_THERE: Final = (Outcome.NOTHING, Outcome.GONE, Outcome.FAILED, Outcome.SKIPPED)
-_TAKEN_BACK: Final = 10
-"""How often a result is recorded again because an image of its batch is being removed."""
 _UNASKED_AT_ONCE: Final = 1000
 """Tiles per look for those that the walk did not reach: a bound on memory, far above a usual day's."""
 
@@ -286,7 +284,7 @@ class Harvest:
             self._record, self.description, self.layers, self.day, self.renderer.doubt, site.indexes
         )
         self.is_pruned = self.walks.decisions.is_pruned
-        self._commits = GroupCommit(self._record, self.traffic.take, self._linger)
+        self._commits = GroupCommit(self._record, self.traffic.take, self._linger, put_again=self._put_again)
         self.traffic.start()
         self.traffic.count_ahead(self._commits.record_cost)
         # What the probe has cost, and what comes, is kept before anything further is asked.
@@ -382,7 +380,7 @@ class Harvest:
                 # In the same transaction as its row: neither twice nor never, whatever is killed.
                 self.traffic.stored_bytes += result.image.size
         try:
-            await self._record_result(result)
+            await self._commits.record(result)
         except HarvestEndedError as error:
             if error.reason != FINISHED:
                 raise
@@ -406,6 +404,16 @@ class Harvest:
                 self._count(result)
         elif not isinstance(failure, HarvestEndedError) or failure.reason != FINISHED:
             raise failure
+
+    async def _put_again(self, names: Collection[str], results: Sequence[TileResult]) -> None:
+        """Puts images again that a clean-up removes just when these results are to be recorded."""
+        bodies = {one.image: one.body for one in results if one.image and one.body is not None}
+        history = self._record.history
+        await asyncio.to_thread(let_stay, history, names)
+        for image, body in bodies.items():
+            if image.file_name in names:
+                await self._images.put(image, body)
+        await asyncio.to_thread(take_back, history, names)
 
     def _count(self, result: TileResult) -> None:
         if result.is_counted:

@@ -15,7 +15,7 @@ from tileharvest.history.schema import FINISHED
 from tileharvest.history.unnamed_images import LeavingImageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable, Collection, Sequence
 
     from tileharvest.history.harvests import HarvestRecord
     from tileharvest.tiles.results import TileResult
@@ -34,6 +34,9 @@ _FEW: Final = 8
 TICK: Final = 0.25
 """Seconds. What may wait for longer begins at a multiple of them, by the clock of the event loop. So a thread
 is woken once for many harvests of a process, which costs 0.1 ms of CPU."""
+
+_ATTEMPTS: Final = 10
+"""At a transaction whose images are removed at the same time. The second succeeds, but for more clean-ups."""
 
 MOST: Final = 1000
 """Most results in one transaction: about 10 ms of CPU, during which other programs wait to write."""
@@ -69,8 +72,7 @@ class GroupCommit:
     or on `flush`. Where few come, as a site is asked slowly, it waits twice as long each time, up to LONGEST.
     While it runs the next batch gathers. After a failure nothing more is recorded, and every
     later call raises the same error: a harvest whose results are missing in the history must stop. Only
-    results that come after other workers have finished the harvest stop nothing, and those of a batch with
-    a LeavingImageError: they may be given again.
+    results that come after other workers have finished the harvest stop nothing.
     """
 
     def __init__(
@@ -79,8 +81,11 @@ class GroupCommit:
         cost: Callable[[], Cost],
         linger: float = LINGER,
         most: int = MOST,
+        *,
+        put_again: Callable[[Collection[str], Sequence[TileResult]], Awaitable[None]] | None = None,
     ) -> None:
-        """`cost` returns what was spent since its last call."""
+        """`cost` returns what was spent since its last call. `put_again` stores images by their names, which
+        are among these results, once more: a clean-up removes them. Without it that is a failure."""
         if linger < 0 or most < 1:
             raise ValueError(f"linger {linger} s and at most {most} results make no batch")
         self._recording, self._writer = harvest.recording, harvest.history.writer
@@ -92,6 +97,9 @@ class GroupCommit:
         self._failure: BaseException | None = None
         self._unrecorded = NO_COST
         """What was spent, and is in no transaction yet."""
+        self._put_again = put_again
+        self._restoring: asyncio.Future[None] | None = None
+        """Kept, as the event loop does not keep it."""
         self._closing = False
         self._closed = False
 
@@ -185,9 +193,29 @@ class GroupCommit:
             else max(self._linger / 2, self._shortest)
         )
         cost, self._unrecorded = self._unrecorded, NO_COST
+        self._submit(batch, cost)
+
+    def _submit(self, batch: _Batch, cost: Cost, attempt: int = 1) -> None:
+        def done(job: asyncio.Future[None]) -> None:
+            failure = job.exception()
+            if isinstance(failure, LeavingImageError) and self._put_again and attempt < _ATTEMPTS:
+                self._restoring = asyncio.ensure_future(self._restore(batch, cost, attempt, failure))
+            else:
+                self._committed(batch, failure)
+
         # A bare future, no task: at its end asyncio.run cancels tasks, and a commit must run through.
         job = asyncio.wrap_future(self._writer.submit(self._recording(batch.results, cost)))
-        job.add_done_callback(lambda job: self._committed(batch, job.exception(), cost))
+        job.add_done_callback(done)
+
+    async def _restore(self, batch: _Batch, cost: Cost, attempt: int, failure: LeavingImageError) -> None:
+        """Has images that a clean-up removes at this moment put again, and records the batch anew."""
+        assert self._put_again is not None
+        try:
+            await self._put_again(failure.names, batch.results)
+        except BaseException as error:  # noqa: BLE001 - it is raised where the results are waited for
+            self._committed(batch, error)
+        else:
+            self._submit(batch, cost, attempt + 1)
 
     def _is_worth_recording(self) -> bool:
         return self._unrecorded != NO_COST if self._closing else not self._unrecorded.is_time_alone

@@ -20,7 +20,7 @@ from tileharvest.history.connection import (
     revision_of,
     write_ahead,
 )
-from tileharvest.history.errors import RecoveringError, as_history_errors, no_history
+from tileharvest.history.errors import RecoveringError, as_damage, as_history_errors, no_history
 from tileharvest.history.revisions import refuse_to_read, upgrade
 from tileharvest.history.schema import (
     REVISION,
@@ -172,7 +172,7 @@ class History:
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """Opens a transaction whose queries all see the same state. It waits for no writer."""
-        with as_history_errors(self.place), self._reader.begin() as connection:
+        with as_history_errors(self.place), self._reader.begin() as connection, as_damage(self.place):
             yield connection
 
     @contextmanager

@@ -61,6 +61,15 @@ def as_history_errors(place: str) -> Iterator[None]:
         raise HistoryError(_NOT_OPENED.format(place=place, said=error.strerror or error)) from error
 
 
+@contextmanager
+def as_damage(place: str) -> Iterator[None]:
+    """Raises HistoryError, naming the place, where a value that is read cannot be: a disk has changed it."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        raise HistoryError(_UNREADABLE.format(place=place, said=f"a value cannot be: {error}")) from error
+
+
 def history_error(error: Exception, place: str) -> HistoryError:
     """Returns what an error of SQLAlchemy or SQLite is raised as.
 

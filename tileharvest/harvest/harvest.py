@@ -345,13 +345,16 @@ class Harvest:
         size = self.layers[layer].layer.tile_size if self._tells_sizes else None
         return judge_get(answer, latest, self.day, size, self.description.most_tile_bytes)
 
-    async def mend(self, latest: Version | None, body: bytes) -> None:
+    async def mend(self, latest: Version | None, verdict: Verdict, body: bytes) -> None:
         """Puts the bytes of an unchanged tile into the store again where nothing is known that the site has
         said of them: `scrapy check-store --mend` has forgotten it, as the image is missing or damaged.
 
         Raises StoreError.
         """
-        if latest is None or latest.image is None or latest.validator != Validator():
+        nothing = Validator()
+        if verdict.outcome is not Outcome.NOT_MODIFIED or verdict.validator == nothing:
+            return
+        if latest is None or latest.image is None or latest.validator != nothing:
             return
         if await asyncio.to_thread(self._images.store.mend, latest.image, body):
             _log.info("image %s is whole again", latest.image.file_name)

@@ -40,3 +40,8 @@ def test_what_was_leased_in_every_killed_process_is_asked_for_before_the_end(slo
     assert set(slow.project.outcomes().values()) == {"add"}
     assert len(slow.project.versions()) == len(PATHS)
     assert json.loads(slow.project.scrapy("failures", "small", "--json").stdout) == []
+    ((stored, images),) = slow.project.query("SELECT stored_bytes, sum(size) FROM harvests, versions")
+    assert stored == images
+    # All was asked before anything below it, so the next walk may rest on it.
+    assert set(slow.project.query("SELECT whole FROM validators")) == {(1,)}
+    assert slow.project.query("SELECT count(*) FROM validators") == [(len(PATHS),)]

@@ -554,7 +554,10 @@ class TileSpider(Spider, HeldSpider):
             if _question(request).once_more:
                 await self.harvest.keep(TileResult(*place, Outcome.FAILED, reason=failure.reason))
             elif (again := self.again(request, surely=True)) is not None:
-                state_of(again).question = replace(_question(again), once_more=True)
+                question = _question(again)
+                # No other than one whose lease was lost less often.
+                asked = replace(question.asked, late=False, again=True)
+                state_of(again).question = replace(question, asked=asked, once_more=True)
                 work.take_up(failure)
                 missed.append(again)
         return missed

@@ -158,6 +158,20 @@ def test_the_panel_comes_up_from_below_and_leaves_a_part_of_the_map(
     assert panel["top"] - map_box["top"] > 150
 
 
+def test_nothing_is_wider_than_another_telephone(phone: Screen) -> None:
+    try:
+        for mode in ("one", "lens"):
+            phone.open(MIDDLE, map="antworld", day=DAYS[3], mode=mode, **{"with": DAYS[1]})
+            for width in (320, 360, 412):
+                phone.page.set_viewport_size({"width": width, "height": HEIGHT})
+                # A page that is wider would be shown smaller.
+                widths = phone.page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+                assert widths == [width, width]
+                assert phone.page.evaluate(_TOO_WIDE) == []
+    finally:
+        phone.page.set_viewport_size({"width": WIDTH, "height": HEIGHT})
+
+
 @pytest.mark.parametrize("day", [DAYS[0], DAYS[3]])
 def test_what_is_said_of_the_changes_does_not_move_the_map(day: str, phone: Screen) -> None:
     """A map of another size has other changes in view, which would be counted, and so on."""

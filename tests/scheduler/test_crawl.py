@@ -15,6 +15,7 @@ from scrapy.exceptions import CloseSpider, NotConfigured
 
 from tests.middlewares.making import run_jumping
 from tileharvest.errors import AlreadyHarvestedError, BudgetError, QueueError, StoreError
+from tileharvest.history.costs import Traffic
 from tileharvest.politeness.reasons import Reason
 from tileharvest.politeness.waits import Wait, noted
 from tileharvest.scheduler.crawl import Crawl, crawl_of, harvest_of
@@ -242,3 +243,18 @@ def test_the_log_tells_each_wait_once_and_until_when(caplog: pytest.LogCaptureFi
     with caplog.at_level(logging.INFO):
         run_jumping(test())
     assert caplog.messages == ["waiting for robots.txt to answer"]
+
+
+def test_a_short_pause_is_not_told_as_a_wait_for_the_history() -> None:
+    rig = Rig()
+    politeness, harvest = Held(), SimpleNamespace(traffic=Traffic())
+    rig.crawl.politeness, rig.crawl.harvest = politeness, harvest  # type: ignore[assignment]
+
+    async def test() -> tuple[Wait | None, Wait | None]:
+        rig.crawl.wait()
+        await asyncio.sleep(9)
+        told = rig.crawl.wait()
+        with noted(rig.crawl.waits, "another attempt", 1.0):
+            return told, rig.crawl.wait()
+
+    assert run_jumping(test()) == (Wait("the history", 0.0), None)

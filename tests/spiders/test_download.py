@@ -319,7 +319,9 @@ def test_the_answer_that_is_waited_for_longest_is_known_and_when_it_is_given_up(
             wait = oldest()
             assert wait is not None
             assert wait.what == f"{crawl.site.url}/silent to answer"
-            assert wait.until == wait.since + 30
+            assert wait.until == wait.since + 60
+            await crawl.ask("/moved")
+            assert oldest() == wait
             silent.cancel()
             slow = asyncio.ensure_future(crawl.ask("/endless", "GET"))
             # Nor does anybody tell when its first bytes have come.

@@ -148,14 +148,15 @@ class Crawl:
     def _waits(self) -> Iterator[Wait]:
         """Yields what the crawl may wait for at this moment, what is known best before the rest."""
         since = self._still_since
-        yield from reversed(self.waits)
+        known = [*reversed(self.waits)]
         if self.politeness is not None:
-            yield from self.politeness.waits(since)
+            known += self.politeness.waits(since)
+        yield from known
         under_way = [wait for oldest in self.oldest_requests if (wait := oldest()) is not None]
         if under_way:
             oldest = min(under_way, key=lambda wait: wait.since)
             yield Wait(oldest.what, max(since, oldest.since), oldest.until)
-        elif self.harvest is not None:
+        elif self.harvest is not None and not known:
             yield Wait("the history", since)
 
     def end(self, why: TileHarvestError | str) -> None:

@@ -28,6 +28,8 @@ class Connections:
         self._soon: asyncio.Handle | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._waiting: dict[pycurl.Curl, asyncio.Future[None]] = {}
+        self._oldest: tuple[asyncio.Future[None], float] | None = None
+        """What was the oldest transfer when that was last asked, and when it first was."""
 
     async def transfer(self, curl: pycurl.Curl) -> None:
         """Returns when the transfer is complete. Raises pycurl.error with libcurl's number and words."""
@@ -40,10 +42,16 @@ class Connections:
                 # The caller was cancelled, and the transfer ends with it.
                 self._multi.remove_handle(curl)
 
-    @property
-    def oldest(self) -> pycurl.Curl | None:
-        """The transfer that began first of those that are under way."""
-        return next(iter(self._waiting), None)
+    def oldest(self) -> tuple[pycurl.Curl, float] | None:
+        """Returns the transfer that began first of those under way, and since when it has been that, on the
+        clock of the event loop. To be asked every second, which says it to the second and costs no transfer
+        anything."""
+        for curl, done in self._waiting.items():
+            if self._oldest is None or self._oldest[0] is not done:
+                self._oldest = done, self._loop.time()
+            return curl, self._oldest[1]
+        self._oldest = None
+        return None
 
     def close(self) -> None:
         """Closes all connections. Nothing may be under way. Closing twice is harmless."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import ssl
@@ -196,12 +195,13 @@ class TileDownloadHandler(BaseHttpDownloadHandler):
 
     def _oldest(self) -> Wait | None:
         """Returns which answer has been waited for longest, and when it is given up."""
-        curl = self._connections.oldest
-        if curl is None:
+        oldest = self._connections.oldest()
+        if oldest is None:
             return None
-        since = asyncio.get_running_loop().time() - curl.getinfo(pycurl.TOTAL_TIME)
+        curl, since = oldest
         is_silent = self._least and not curl.getinfo(pycurl.HEADER_SIZE)
-        patience = min(self._silence, self._timeout) if is_silent else self._timeout
+        # Of several that are silent at once libcurl counts the seconds only after those for the connection.
+        patience = min(2 * self._silence, self._timeout) if is_silent else self._timeout
         return Wait(f"{curl.getinfo(pycurl.EFFECTIVE_URL)} to answer", since, since + patience)
 
     def _lines_for(self, request: Request) -> list[bytes]:

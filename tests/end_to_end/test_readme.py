@@ -79,6 +79,7 @@ def numbers(text: str) -> list[list[str]]:
     return [[walk, *found.split()] for walk, found in rows]
 
 
+@pytest.mark.timeout(300)
 def test_the_viewer_shows_the_demo(shown: Shown) -> None:
     assert [one["name"] for one in shown.maps] == ["demo"]
     assert shown.maps[0]["days"] == 3

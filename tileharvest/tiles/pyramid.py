@@ -28,6 +28,13 @@ class Existing(Protocol):
         ...
 
 
+class ListedTiles(frozenset[Tile]):
+    """The tiles that exist, one by one. Renderers of other packages name them so."""
+
+    def at(self, zoom: int) -> list[Tile]:
+        return sorted(tile for tile in self if tile.zoom == zoom)
+
+
 @dataclass(frozen=True, slots=True)
 class Pyramid:
     """The tiles that a layer can have. Raises ValueError for values that no layer can have.

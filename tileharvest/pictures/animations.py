@@ -50,11 +50,8 @@ def write_frames(
     """Writes frames, each with the milliseconds for which it is shown: what is new in it, in RGB. Raises
     OSError, and what the frames raise."""
 
-    def pack(before: Image.Image | None, after: Patch) -> tuple[tuple[int, int, int, int], bytes]:
-        patch = _patch(before, after)
-        return (patch.left, patch.top, *patch.image.size), file.packed(patch)
-
-    waiting: deque[tuple[Future[tuple[tuple[int, int, int, int], bytes]], int]] = deque()
+    # Of a frame that waits only what it has anew is in memory.
+    waiting: deque[tuple[Future[bytes], tuple[int, int, int, int], int]] = deque()
     canvas: Image.Image | None = None
     for patches, milliseconds in frames:
         before: Image.Image | None = None
@@ -65,12 +62,14 @@ def write_frames(
             before = canvas.crop(box)
         for patch in patches:
             canvas.paste(patch.image, (patch.left, patch.top))
-        waiting.append((pool.submit(pack, before, Patch(*box[:2], canvas.crop(box))), milliseconds))
+        new = _patch(before, Patch(*box[:2], canvas.crop(box)))
+        place = new.left, new.top, *new.image.size
+        waiting.append((pool.submit(file.packed, new), place, milliseconds))
         if len(waiting) > _UNDER_WAY:
-            packed, shown = waiting.popleft()
-            file.add(*packed.result(), shown)
-    for packed, shown in waiting:
-        file.add(*packed.result(), shown)
+            packed, place, shown = waiting.popleft()
+            file.add(place, packed.result(), shown)
+    for packed, place, shown in waiting:
+        file.add(place, packed.result(), shown)
     file.end()
 
 

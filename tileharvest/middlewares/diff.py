@@ -79,6 +79,10 @@ class DiffMiddleware:
         is_refused = not self._harvest.answers_head or host in self._refusing_head
         return not (is_refused or self._is_conditional or self._harvest.fetches_unknown)
 
+    def note_refusal(self, host: str) -> None:
+        """The host has refused a HEAD, as it would refuse all."""
+        self._refusing_head.add(host)
+
     def unchanged(self, question: TileQuestion, answer: Answer) -> TileResult | None:
         """Returns the result of a tile about which the answer to HEAD has nothing new: it is unchanged, or
         was not there before either. Returns None for every other answer, where nothing is to be recorded, and
@@ -132,7 +136,7 @@ class DiffMiddleware:
         answer = self._harvest.understood(answer, tile)
         if by_head and answer.status in HEAD_REFUSED:
             # Noted before anything is waited for: the next tile is asked meanwhile.
-            self._refusing_head.add(request.meta["download_slot"])
+            self.note_refusal(request.meta["download_slot"])
         latest: Version | None = None
         if tile.zoom in self._harvest.layers[layer].walk.kept_zooms:
             latest = await self._harvest.versions.of(layer, tile)

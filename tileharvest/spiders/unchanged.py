@@ -21,7 +21,7 @@ from tileharvest.queue.codec import VERSION, QueuedRequest
 from tileharvest.spiders.download import Head, TileDownloadHandler
 from tileharvest.spiders.log import is_debugging
 from tileharvest.tiles.questions import TileQuestion
-from tileharvest.tiles.verdict import Answer, length_of
+from tileharvest.tiles.verdict import HEAD_REFUSED, Answer, length_of
 from tileharvest.tiles.versions import Validator
 
 if TYPE_CHECKING:
@@ -123,6 +123,9 @@ class UnchangedTiles:
         question, harvest = tile.queued.question, self._harvest
         assert question is not None
         if isinstance(answer, Exception) or answer.status not in (200, 404):
+            if not isinstance(answer, Exception) and answer.status in HEAD_REFUSED:
+                # Its response comes to the middleware after the next tile was asked.
+                self._diff.note_refusal(tile.meta["download_slot"])
             return None
         result = self._diff.unchanged(question, _answer_of(answer))
         if result is None:

@@ -26,7 +26,7 @@ OF_A_RUN: Final = {
 }
 """Columns that tell how a harvest went, and not what it found. Of two undisturbed ones they differ, too; what
 of them must hold is looked at by itself."""
-_OF_A_RUN_AS_A_WHOLE: Final = {"spending", "batches"}
+_OF_A_RUN_AS_A_WHOLE: Final = {"spending", "batches", "identity", "unnamed_images"}
 
 Rows = dict[tuple[Any, ...], dict[str, Any]]
 """By what names them."""

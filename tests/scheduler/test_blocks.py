@@ -150,7 +150,7 @@ class Way:
         self.failure = failure
         self.transaction: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
 
-    def takes(self, lease: Lease, queued: QueuedRequest) -> bool:
+    def takes(self, lease: Lease, queued: QueuedRequest, *, is_begun: bool) -> bool:
         return True
 
     def may_ask(self, tile: QueuedTile) -> bool:

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec.structs import replace
 from protego import Protego
 from scrapy import signals
 from scrapy.crawler import Crawler
@@ -79,8 +80,9 @@ def test_what_is_enqueued_is_what_the_spider_asks_and_is_taken(tmp_path: Path) -
                 usual = RequestWriter(spider).write(spider.ask(SITE.layers[0], TILE, asked))
                 queued = queued_head(SITE.layers[0], TileQuestion(LAYER, TILE, asked))
                 assert decode(encode_own(queued)) == decode(usual)
-                assert way.takes(Lease(1, 1, usual, "day", 0), decode(usual))
-                assert not way.takes(Lease(1, 2, usual, "day", 0), decode(usual)), "its second attempt"
+                assert way.takes(Lease(1, 1, usual, "day", 0), decode(usual), is_begun=True)
+                second = Lease(1, 2, usual, "day", 0)
+                assert not way.takes(second, decode(usual), is_begun=True), "its second attempt"
 
     asyncio.run(run())
 
@@ -103,7 +105,24 @@ def test_a_tile_with_anything_of_its_own_is_not_taken(tmp_path: Path, change: di
             request = spider.ask(SITE.layers[0], TILE)
             change["meta"] = request.meta | change.get("meta", {})
             body = RequestWriter(spider).write(request.replace(**change))
-            assert not way.takes(Lease(1, 1, body, "day", 0), decode(body))
+            assert not way.takes(Lease(1, 1, body, "day", 0), decode(body), is_begun=True)
+
+    asyncio.run(run())
+
+
+def test_of_another_run_only_what_the_site_still_wants_so_is_taken(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with crawled(tmp_path) as (spider, _):
+            way, harvest = unchanged_tiles(spider, QUEUE), spider.harvest
+            assert way is not None
+            queued = queued_head(SITE.layers[0], TileQuestion(LAYER, TILE))
+            moved = replace(queued, url=f"http://{HOST}/{LAYER}/1/0/0.png")
+            ours = Lease(1, 1, b"", harvest.segment.name, 0)
+            assert way.takes(ours, queued, is_begun=False)
+            assert not way.takes(ours, moved, is_begun=False), "the map has grown"
+            assert not way.takes(Lease(1, 1, b"", "", 0), queued, is_begun=False), "a person has pushed it"
+            harvest.endless[LAYER] = "its walk was ended"
+            assert not way.takes(ours, queued, is_begun=False)
 
     asyncio.run(run())
 

@@ -51,8 +51,9 @@ class ShortWay(Protocol):
     It does for such a tile what middlewares, callback and pipelines do for a request.
     """
 
-    def takes(self, lease: Lease, queued: QueuedRequest) -> bool:
-        """Returns whether what has waited is such a tile, as far as it tells by itself."""
+    def takes(self, lease: Lease, queued: QueuedRequest, *, is_begun: bool) -> bool:
+        """Returns whether what has waited is such a tile, as far as it tells by itself. Where this run has
+        not begun the segment's work, the site may want it otherwise by now."""
         ...
 
     def may_ask(self, tile: QueuedTile) -> bool:

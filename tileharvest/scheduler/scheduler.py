@@ -507,7 +507,8 @@ class Scheduler(BaseScheduler):
         while (lease := self.worker.next_lease()) is not None:
             try:
                 queued = decode(lease.body)
-                if way is not None and lease.segment == self._begun and way.takes(lease, queued):
+                is_begun = lease.segment == self._begun
+                if way is not None and way.takes(lease, queued, is_begun=is_begun):
                     return QueuedTile(lease, queued), lease
                 request = self._writer.made_of(queued, lease.attempt)
             except CodecError as error:

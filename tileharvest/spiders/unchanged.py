@@ -75,8 +75,10 @@ class UnchangedTiles:
         self._diff = diff
         self._outages = outages
 
-    def takes(self, lease: Lease, queued: QueuedRequest) -> bool:
+    def takes(self, lease: Lease, queued: QueuedRequest, *, is_begun: bool) -> bool:
         question = queued.question
+        if not is_begun and (lease.segment != self._harvest.segment.name or not self._is_as_now(queued)):
+            return False
         return (
             lease.attempt == 1
             and question is not None
@@ -91,6 +93,19 @@ class UnchangedTiles:
             and not (queued.headers or queued.body or queued.cookies or queued.cb_kwargs or queued.flags)
             and queued.url.partition(":")[0] in self._handlers
         )
+
+    def _is_as_now(self, queued: QueuedRequest) -> bool:
+        """Returns whether a tile that has waited in another run would be written down as it is. So the
+        spider has nothing to prepare."""
+        layers, question = self._harvest.layers, queued.question
+        if question is None or question.tile is None or question.layer not in layers:
+            return False
+        layer = layers[question.layer].layer
+        try:
+            is_same = queued == queued_head(layer, question)
+        except ValueError:
+            return False
+        return is_same and question.layer not in self._harvest.endless
 
     def may_ask(self, tile: QueuedTile) -> bool:
         if self._harvest.fetches_at_once:

@@ -2,7 +2,7 @@
 
    Preloaded by LD_PRELOAD, and told in the environment, which is read when the first call counts:
      FAULT        "KIND NUMBER ERROR LASTING FOLDER": the call of this kind that fails, counted from 1 (0: none),
-                  by the number of its error (0: SIGKILL, after the call), and 1 if all later ones fail, too
+                  by the number of its error (0: SIGKILL, after the call; -1: it writes a half), and 1 if all later ones fail
      FAULT_CALLS  a file of six numbers of 32 bits: how many calls of each kind were made
      FAULT_DISK   optional, a folder: what a disk has for sure that keeps only what is flushed. Files by their
                   inodes; the entries of folders, by their inodes and ".folder", as "INODE d|f NAME".
@@ -51,11 +51,12 @@ static int is_told(void) {
     return calls != NULL;
 }
 
-/* Returns 0 to go on, 1 to fail with errno set, 2 to kill the process afterwards. */
+/* Returns 0 to go on, 1 to fail with errno set, 2 to kill the process afterwards, 3 to write a half. */
 static int fate(int of, const char *path) {
     if (!path || !is_told() || strncmp(path, folder, strlen(folder))) return 0;
     int mine = (int)__atomic_add_fetch(&calls[of], 1, __ATOMIC_SEQ_CST);
     if (of != kind || !number || mine < number || (mine > number && !lasting)) return 0;
+    if (error == -1) return 3;
     errno = error;
     return error ? 1 : 2;
 }
@@ -134,14 +135,16 @@ static int all_flushed(int answer) {
     return answer;
 }
 
+/* Of a half that is never nothing: who goes on comes to the end. */
+#define WRITTEN (met == 3 ? (size + 1) / 2 : size)
 ssize_t write(int fd, const void *body, size_t size) {
-    FAILING(WRITE, path_of(fd, its_path), REAL(write)(fd, body, size))
+    FAILING(WRITE, path_of(fd, its_path), REAL(write)(fd, body, WRITTEN))
 }
 ssize_t pwrite(int fd, const void *body, size_t size, off_t at) {
-    FAILING(WRITE, path_of(fd, its_path), REAL(pwrite)(fd, body, size, at))
+    FAILING(WRITE, path_of(fd, its_path), REAL(pwrite)(fd, body, WRITTEN, at))
 }
 ssize_t pwrite64(int fd, const void *body, size_t size, off64_t at) {
-    FAILING(WRITE, path_of(fd, its_path), REAL(pwrite64)(fd, body, size, at))
+    FAILING(WRITE, path_of(fd, its_path), REAL(pwrite64)(fd, body, WRITTEN, at))
 }
 int fsync(int fd) {
     FAILING(FSYNC, path_of(fd, its_path), flushed(fd, path_of(fd, its_path), REAL(fsync)(fd)))

@@ -26,6 +26,8 @@ them."""
 ERRORS: Final = (errno.ENOSPC, errno.EIO, errno.EINTR, errno.EACCES, errno.EDQUOT)
 KILL: Final = 0
 """Instead of an error: the call is the last thing that the process does."""
+SHORT: Final = -1
+"""Instead of an error: the call writes a half of its bytes and says so, as on a disk that is nearly full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,8 @@ class Fault:
     """Whether all later calls of the kind fail, too, as on a disk that stays full."""
 
     def __str__(self) -> str:
-        name = errno.errorcode[self.error] if self.error else "SIGKILL"
+        names = {KILL: "SIGKILL", SHORT: "half", **errno.errorcode}
+        name = names[self.error]
         return f"{name} from {self.kind} {self.number}{' on' if self.lasting else ''}"
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.crash.soundness import assert_sound, state
 from tests.end_to_end.project import Project
-from tests.faults.faults import ERRORS, KILL, KINDS, NONE, Fault, cut_power, flushed
+from tests.faults.faults import ERRORS, KILL, KINDS, NONE, SHORT, Fault, cut_power, flushed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -115,6 +115,15 @@ def test_a_power_cut_loses_no_version(
         assert_sound(as_found(project))
         assert_completes(day, project, with_faults, fault)
         shutil.rmtree(disk)
+
+
+def test_what_is_written_in_parts_is_whole(days: Sequence[Day], with_faults: Faulty) -> None:
+    """A write may take a part of the bytes, and says so. Here each does."""
+    day, project = days[1], days[1].project()
+    run = day.run(with_faults, project, Fault("write", 1, SHORT, lasting=True))
+    assert (run.status, run.said) == (0, "")
+    assert_sound(project)
+    assert state(project) == day.end
 
 
 def test_a_harvest_links_nothing(days: Sequence[Day]) -> None:

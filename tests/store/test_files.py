@@ -133,6 +133,23 @@ def test_a_file_in_the_way_of_the_folder_is_one_clear_line(root: Path) -> None:
     )
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no bound for files")
+def test_a_disk_that_takes_a_part_of_an_image_has_nothing_of_it(root: Path) -> None:
+    import resource  # noqa: PLC0415 - Windows has none
+
+    body = bytes(40_000)
+    image = Image(sha1(body).hexdigest(), "png", len(body))
+    store = FileStore(root)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, before[1]))
+    try:
+        with pytest.raises(StoreError, match="nothing recorded was lost"):
+            store.put(image, body)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert [one for one in root.rglob("*") if one.is_file()] == []
+
+
 def test_a_rename_that_fails_leaves_no_temporary_file(root: Path) -> None:
     store = FileStore(root)
     store.path(IMAGE).mkdir(parents=True)

@@ -179,7 +179,8 @@ class FileStore:
                 folder, name = os.path.split(place)
                 temporary = f"{folder}/.{name}.{token_hex(8)}{_UNFINISHED}"
                 unnamed[temporary] = place
-                with open(temporary, "xb", buffering=0) as file:
+                # Not without a buffer: such a file may take a part, and does not raise.
+                with open(temporary, "xb") as file:
                     file.write(body)
             self._sync(unnamed)
             for temporary, place in list(unnamed.items()):

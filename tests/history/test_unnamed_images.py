@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from sqlalchemy import event
 
 from tests.history.making import END, LATER, A, B, began, ended, found, image_of
+from tileharvest.history.database import History
 from tileharvest.history.unnamed_images import (
     LeavingImageError,
     hold_images,
@@ -21,9 +24,7 @@ from tileharvest.history.unnamed_images import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tileharvest.history.database import History
+    from collections.abc import Callable, Iterator, Sequence
 
 FIRST: Final = image_of(b"first").file_name
 SECOND: Final = image_of(b"second").file_name
@@ -120,6 +121,79 @@ def test_an_image_that_was_taken_back_is_named_and_stays(history: History, store
     harvest.record([found("add", body=b"first")])
     let_leave(history, END + 3 * A_DAY)
     assert remove_leaving(history, store.remove) == 0
+
+
+@contextmanager
+def meanwhile(history: History, work: Callable[[History], None]) -> Iterator[None]:
+    """Has another program do this once, while all versions are read."""
+
+    def about_to_execute(*args: Any) -> None:
+        if not done and "FROM versions JOIN unnamed_images" in args[2]:
+            done.append(1)
+            with History.open(address, lock_timeout=1.0) as other:
+                work(other)
+
+    done: list[int] = []
+    address = history._engine.url.render_as_string(hide_password=False)
+    event.listen(history._engine, "before_cursor_execute", about_to_execute)
+    try:
+        yield
+    finally:
+        event.remove(history._engine, "before_cursor_execute", about_to_execute)
+    assert done
+
+
+def test_while_versions_are_read_others_record_and_what_they_name_stays(
+    history: History, store: Store
+) -> None:
+    note_unnamed(history, {FIRST: END - A_DAY, SECOND: END - A_DAY})
+    with meanwhile(history, lambda other: began(other).record([found("add", body=b"first")])):
+        let_leave(history, END)
+    assert remove_leaving(history, store.remove) == 1
+    assert store.removed == [SECOND]
+
+
+def test_an_image_that_is_named_and_noted_again_while_versions_are_read_stays(
+    history: History, store: Store
+) -> None:
+    def name_and_note(other: History) -> None:
+        began(other).record([found("add", body=b"first")])
+        note_unnamed(other, {FIRST: END - A_DAY})
+
+    note_unnamed(history, {FIRST: END - A_DAY})
+    with meanwhile(history, name_and_note):
+        let_leave(history, END)
+    assert remove_leaving(history, store.remove) == 0
+    let_leave(history, END)
+    assert not is_any_unnamed(history)
+
+
+def test_of_two_clean_ups_the_one_that_has_begun_later_decides(history: History, store: Store) -> None:
+    """The first has begun to read before another program named the image, and it was noted again."""
+
+    def name_and_clean(other: History) -> None:
+        began(other).record([found("add", body=b"first")])
+        note_unnamed(other, {FIRST: END - A_DAY})
+        let_leave(other, END)
+
+    note_unnamed(history, {FIRST: END - A_DAY})
+    with meanwhile(history, name_and_clean):
+        let_leave(history, END)
+    assert remove_leaving(history, store.remove) == 0
+    assert not is_any_unnamed(history)
+
+
+def test_what_a_killed_clean_up_was_looking_up_is_looked_up_by_the_next(
+    history: History, store: Store
+) -> None:
+    def kill(_: History) -> None:
+        raise KeyboardInterrupt
+
+    note_unnamed(history, {FIRST: END - A_DAY})
+    with pytest.raises(KeyboardInterrupt), meanwhile(history, kill):
+        let_leave(history, END)
+    let_leave(history, END)
+    assert remove_leaving(history, store.remove) == 1
 
 
 def test_until_the_store_has_it_again_no_other_program_names_it_either(history: History) -> None:

@@ -5,8 +5,11 @@ row. Who records a version has put its image into the store before, or has found
 is removed in between would be missed. That cannot happen, whatever is killed, frozen or written by others:
 
 1. An image is `noted` as unnamed (`note_unnamed`, or by the recorder).
-2. One that no version names is said to be `leaving`, in a transaction of its own (`let_leave`).
-3. It is removed from the store, in a transaction that holds its row, and its row says so (`remove_leaving`).
+2. A clean-up says that it is looked up, in a transaction of its own that waits for those under way: what they
+   name is seen afterwards. Then it reads all versions, for which nobody waits (`let_leave`).
+3. An image that no version names is said to be `leaving`, where its row still tells of this look-up. Who has
+   named it meanwhile has deleted the row.
+4. It is removed from the store, in a transaction that holds its row, and its row says so (`remove_leaving`).
 
 A transaction that names an image deletes its row (`hold_images`). If that says that the image leaves or was
 removed, the transaction fails with LeavingImageError and names nothing. Its program sees to it that nobody
@@ -34,6 +37,8 @@ if TYPE_CHECKING:
     from tileharvest.history.database import History
 
 _NOTED: Final = "noted"
+_LOOKED_UP: Final = "looked up by "
+"""The state while a clean-up looks for versions that name the image; what names this clean-up follows."""
 _LEAVING: Final = "leaving"
 _REMOVED: Final = "removed"
 
@@ -56,9 +61,13 @@ _HOLD: Final = (
     .where(unnamed_images.c.name.in_(bindparam("names", expanding=True)))
     .returning(unnamed_images.c.name, unnamed_images.c.state)
 )
-_NAMED: Final = select(unnamed_images.c.name).join_from(
-    versions, unnamed_images, unnamed_images.c.name == _ITS_NAME
+_NAMED: Final = (
+    select(unnamed_images.c.name)
+    .join_from(versions, unnamed_images, unnamed_images.c.name == _ITS_NAME)
+    .where(unnamed_images.c.state == bindparam("its_state"))
+    .distinct()
 )
+_IS_SETTLED: Final = unnamed_images.c.state.in_((_LEAVING, _REMOVED))
 
 
 class LeavingImageError(HistoryError):
@@ -100,7 +109,7 @@ def hold_images(connection: Connection, names: Iterable[str]) -> None:
     leaving = []
     for start in range(0, len(left), _NAMES_AT_ONCE):
         rows = connection.execute(_HOLD, {"names": left[start : start + _NAMES_AT_ONCE]})
-        leaving += [name for name, state in rows if state != _NOTED]
+        leaving += [name for name, state in rows if state in (_LEAVING, _REMOVED)]
     if leaving:
         raise LeavingImageError.of(leaving)
 
@@ -158,27 +167,39 @@ def let_leave(history: History, now: datetime) -> None:
     """Says of the images that were noted a day ago, and that no version names, that they leave.
 
     What the recorder has noted counts from now on. Where there is anything to decide this reads all versions,
-    a second for a million, and who records waits. Raises HistoryError.
+    a second for a million, for which nobody waits. Raises HistoryError.
     """
     before = now - AGE
-    is_noted = unnamed_images.c.state == _NOTED
-
-    def decide(connection: Connection) -> None:
-        _wait_for_recorders(connection)
-        connection.execute(delete(unnamed_images).where(is_noted, unnamed_images.c.name.in_(_NAMED)))
-        old = unnamed_images.c.noted <= before
-        connection.execute(update(unnamed_images).where(is_noted, old).values(state=_LEAVING))
-        forgotten = unnamed_images.c.noted <= now - _REMEMBERED
-        connection.execute(delete(unnamed_images).where(unnamed_images.c.state == _REMOVED, forgotten))
+    looked_up = _LOOKED_UP + uuid4().hex
+    is_ours = unnamed_images.c.state == looked_up
 
     def begin(connection: Connection) -> None:
         connection.execute(update(unnamed_images).where(unnamed_images.c.noted.is_(None)).values(noted=now))
 
+    def look_up(connection: Connection) -> None:
+        _wait_for_recorders(connection)
+        # Also what another clean-up looks up, which may have been killed: then that one decides nothing.
+        is_one = ~_IS_SETTLED & (unnamed_images.c.noted <= before)
+        connection.execute(update(unnamed_images).where(is_one).values(state=looked_up))
+
+    def decide(connection: Connection) -> None:
+        _wait_for_recorders(connection)
+        for start in range(0, len(named), _NAMES_AT_ONCE):
+            is_named = unnamed_images.c.name.in_(named[start : start + _NAMES_AT_ONCE])
+            connection.execute(delete(unnamed_images).where(is_ours, is_named))
+        connection.execute(update(unnamed_images).where(is_ours).values(state=_LEAVING))
+        forgotten = unnamed_images.c.noted <= now - _REMEMBERED
+        connection.execute(delete(unnamed_images).where(unnamed_images.c.state == _REMOVED, forgotten))
+
     with history.reading() as connection:
-        noted = connection.execute(select(unnamed_images.c.noted).where(is_noted)).scalars().all()
+        noted = connection.execute(select(unnamed_images.c.noted).where(~_IS_SETTLED)).scalars().all()
     if None in noted:
         history.write(begin)
     if any(one is not None and one <= before for one in noted):
+        history.write(look_up)
+        named = history.read(
+            lambda connection: connection.execute(_NAMED, {"its_state": looked_up}).scalars().all()
+        )
         history.write(decide)
 
 

@@ -10,6 +10,8 @@ import pytest
 from sqlalchemy import event
 
 from tests.history.making import END, LATER, A, B, began, ended, found, image_of
+from tileharvest.errors import HistoryError
+from tileharvest.history import connection as connections
 from tileharvest.history.database import History
 from tileharvest.history.unnamed_images import (
     LeavingImageError,
@@ -25,6 +27,8 @@ from tileharvest.history.unnamed_images import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+
+    from tests.servers.postgresql import PostgresqlServer
 
 FIRST: Final = image_of(b"first").file_name
 SECOND: Final = image_of(b"second").file_name
@@ -223,10 +227,76 @@ def test_that_an_image_was_removed_is_forgotten_after_months(history: History, s
     note_unnamed(history, {FIRST: END - A_DAY})
     let_leave(history, END)
     remove_leaving(history, store.remove)
+    let_leave(history, END + A_DAY)
     note_unnamed(history, {SECOND: END + 98 * A_DAY})
     let_leave(history, END + 99 * A_DAY)
     with history.writing() as connection:
         hold_images(connection, [FIRST])
+
+
+def test_it_counts_from_the_removal_for_how_long_one_is_known_that_was_found_old(
+    history: History, store: Store
+) -> None:
+    note_unnamed(history, {FIRST: END - 100 * A_DAY})
+    let_leave(history, END)
+    remove_leaving(history, store.remove)
+    for days in (2, 4):
+        note_unnamed(history, {SECOND: END})
+        let_leave(history, END + days * A_DAY)
+    with pytest.raises(LeavingImageError):
+        began(history).record([found("add", body=b"first")])
+
+
+def test_nobody_puts_an_image_again_while_a_removal_is_held_up(
+    postgresql: PostgresqlServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a program that is frozen. The server ends other transactions that wait for their program."""
+    monkeypatch.setattr(connections, "IDLE_TIMEOUT", 0.2)
+    with postgresql.database() as database:
+        url = postgresql.url(database)
+        with History.open(url) as cleaner, History.open(url, lock_timeout=1.5) as recorder:
+            harvest = began(recorder)
+            note_unnamed(cleaner, {FIRST: END - A_DAY})
+            let_leave(cleaner, END)
+
+            def held_up(names: Sequence[str]) -> None:
+                assert list(names) == [FIRST]
+                with pytest.raises(HistoryError, match="locked by another program"):
+                    let_stay(recorder, names)
+                with pytest.raises(HistoryError, match="locked by another program"):
+                    harvest.record([found("add", body=b"first")])
+
+            assert remove_leaving(cleaner, held_up) == 1
+            with pytest.raises(LeavingImageError):
+                harvest.record([found("add", body=b"first")])
+            let_stay(recorder, [FIRST])
+            take_back(recorder, [FIRST])
+            harvest.record([found("add", body=b"first")])
+
+
+def test_a_removal_whose_connection_is_lost_does_not_go_on_with_others(
+    postgresql: PostgresqlServer, store: Store
+) -> None:
+    """As when the server is restarted. What stays meanwhile is not removed by the next attempt."""
+    images = sorted(image_of(b"%d" % number).file_name for number in range(30))
+    lost: list[str] = []
+    with postgresql.database() as database:
+        url = postgresql.url(database)
+        with History.open(url) as cleaner, History.open(url) as recorder:
+            note_unnamed(cleaner, dict.fromkeys(images, END - A_DAY))
+            let_leave(cleaner, END)
+
+            def lose(names: Sequence[str]) -> None:
+                store.remove(names)
+                if not lost:
+                    lost.extend(names)
+                    others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                    postgresql.ask(f"{others} WHERE datname = '{database}' AND state = 'idle in transaction'")
+                    let_stay(recorder, images)
+
+            assert remove_leaving(cleaner, lose) == 0
+    assert store.removed == lost
+    assert len(lost) < len(images) / 2
 
 
 def test_a_history_keeps_its_identity(history: History) -> None:

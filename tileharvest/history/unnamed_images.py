@@ -2,7 +2,7 @@
 
 A tile that is replaced on the same day leaves its image behind, and so does a kill between an image and its
 row. Who records a version has put its image into the store before, or has found it there, and an image that
-is removed in between would be missed. That cannot happen, whatever is killed, frozen or written by others:
+is removed in between would be missed. That does not happen, whatever is killed, frozen or written by others:
 
 1. An image is `noted` as unnamed (`note_unnamed`, or by the recorder).
 2. A clean-up says that it is looked up, in a transaction of its own that waits for those under way: what they
@@ -15,6 +15,9 @@ A transaction that names an image deletes its row (`hold_images`). If that says 
 removed, the transaction fails with LeavingImageError and names nothing. Its program sees to it that nobody
 removes the image any more (`let_stay`), puts it into the store again, deletes the row (`take_back`), and
 records anew.
+
+All of this rests on the row that a removal holds until it is done. What a store does after that, and a
+removal that goes on when its database has lost the transaction, is told in decision 027.
 """
 
 from __future__ import annotations
@@ -47,8 +50,9 @@ AGE: Final = timedelta(days=1)
 _REMEMBERED: Final = timedelta(days=90)
 """For how long it is known that an image was removed. No program is frozen for longer between putting an
 image and recording it."""
-_REMOVED_AT_ONCE: Final = 100
-"""Images in one transaction, for which others wait: some milliseconds for files, a second or so on S3."""
+_REMOVED_AT_ONCE: Final = 10
+"""Images in one transaction, for which others wait: a millisecond for files, some tenths of a second on S3.
+Few, as a removal that is under way goes on when its transaction is lost."""
 _NAMES_AT_ONCE: Final = 5_000
 """In one statement: databases have bounds for its parameters."""
 
@@ -67,6 +71,8 @@ _NAMED: Final = (
     .where(unnamed_images.c.state == bindparam("its_state"))
     .distinct()
 )
+_IS_REMOVED: Final = {"state": _REMOVED, "noted": None}
+"""From the next clean-up on it counts for how long that is known."""
 _IS_SETTLED: Final = unnamed_images.c.state.in_((_LEAVING, _REMOVED))
 
 
@@ -154,7 +160,7 @@ def is_any_unnamed(history: History) -> bool:
 
 def let_stay(history: History, names: Collection[str]) -> None:
     """Returns when nobody will remove these images any more; it may have happened. Raises HistoryError."""
-    stays = update(unnamed_images).where(unnamed_images.c.name.in_(names)).values(state=_REMOVED)
+    stays = update(unnamed_images).where(unnamed_images.c.name.in_(names)).values(_IS_REMOVED)
     history.write(lambda connection: connection.execute(stays))
 
 
@@ -192,7 +198,8 @@ def let_leave(history: History, now: datetime) -> None:
         connection.execute(delete(unnamed_images).where(unnamed_images.c.state == _REMOVED, forgotten))
 
     with history.reading() as connection:
-        noted = connection.execute(select(unnamed_images.c.noted).where(~_IS_SETTLED)).scalars().all()
+        is_open = ~_IS_SETTLED | unnamed_images.c.noted.is_(None)
+        noted = connection.execute(select(unnamed_images.c.noted).where(is_open)).scalars().all()
     if None in noted:
         history.write(begin)
     if any(one is not None and one <= before for one in noted):
@@ -216,11 +223,15 @@ def remove_leaving(history: History, remove: Callable[[Sequence[str]], None]) ->
     )
 
     def remove_some(connection: Connection) -> int:
+        if connection.dialect.name == "postgresql":
+            # A program that is frozen here goes on to remove: until then nobody may put these images again.
+            connection.execute(text("SET LOCAL idle_in_transaction_session_timeout = 0"))
+        # Right before the removal: a connection that was lost is noticed here.
         names = connection.execute(leaving).scalars().all()
         if names:
             remove(names)
             is_one = unnamed_images.c.name.in_(names)
-            connection.execute(update(unnamed_images).where(is_one).values(state=_REMOVED))
+            connection.execute(update(unnamed_images).where(is_one).values(_IS_REMOVED))
         return len(names)
 
     removed = 0

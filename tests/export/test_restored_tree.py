@@ -14,6 +14,7 @@ import pytest
 from tests.end_to_end.real_maps import days
 from tests.export.test_mosaic import Count, most_bytes_of_a_file
 from tests.history.making import put_empty_history
+from tests.servers.plain_tiles import DEEPEST, WORLD, plain_tiles
 from tests.servers.published import published
 from tileharvest.errors import TileHarvestError
 from tileharvest.export.restored_tree import PastSite, Restored, restore
@@ -61,10 +62,10 @@ class Watched(Count):
 class PastMap:
     """Versions of a shared map, imported, and a way to restore them."""
 
-    def __init__(self, folder: Path, name: str, **keys: object) -> None:
+    def __init__(self, folder: Path, name: str, url: str = URL, **keys: object) -> None:
         self.folder = folder
         self.store = FileStore(folder / "tiles")
-        self.description = MapDescription(name=name, url=URL, **keys)  # type: ignore[arg-type]
+        self.description = MapDescription(name=name, url=url, **keys)  # type: ignore[arg-type]
         put_empty_history(folder / "history.sqlite")
         self.watch = Count()
         """Of the last restoration."""
@@ -201,7 +202,37 @@ def test_without_a_configuration_the_tiles_lie_where_overviewer_writes_them(
         if name.endswith(".png") and not NEVER_ASKED.fullmatch(name)
     }
     assert files(tmp_path / "restored") == published_tiles
-    assert any("the configuration of the map is not kept, and not there" in one for one in told.lacking)
+    where = "; the tiles lie where the renderer writes them unless a `base` is configured"
+    second = date.fromisoformat(days(shared_maps, "alexjj")[1])
+    why = (
+        f"and the configuration that is kept, of {second}, has 6 and png: it is left out"
+        if has_grown
+        else "the configuration of the map is not kept, and not there"
+    )
+    assert [one for one in told.lacking if one.endswith(f"{why}{where}")] != []
+
+
+def test_a_configuration_of_the_day_that_contradicts_the_history_is_not_passed_over(
+    shared_maps: Path, tmp_path: Path
+) -> None:
+    past = PastMap(tmp_path, "alexjj")
+    day = date.fromisoformat(days(shared_maps, "alexjj")[0])
+    past.add(published(shared_maps, "alexjj", 1, tmp_path / "site"), day)
+    make_shallower(past)
+    with pytest.raises(TileHarvestError, match="nobody knows where its tiles lay; nothing was made"):
+        past.restored(day, tmp_path / "restored")
+    assert not (tmp_path / "restored").exists()
+
+
+def test_plain_tiles_of_a_template_lack_no_configuration(shared_maps: Path, tmp_path: Path) -> None:
+    """Their entry says where they lie, and their site has no other files."""
+    past = PastMap(tmp_path, "ants", url=f"{URL}{{z}}/{{x}}/{{y}}.png", site_zooms=(0, DEEPEST), bounds=WORLD)
+    site = plain_tiles(shared_maps, 1, tmp_path / "site")
+    day = date.fromisoformat(days(shared_maps, "antworld")[0])
+    past.add(site, day)
+    told = past.restored(day, tmp_path / "restored")
+    assert files(tmp_path / "restored") == files(site)
+    assert [one for one in told.lacking if "configuration" in one or "base" in one] == []
 
 
 def test_without_a_configuration_nobody_knows_where_other_renderers_put_tiles(
@@ -224,11 +255,7 @@ def test_a_map_that_has_grown_since_needs_its_own_configuration(shared_maps: Pat
         past.add(site, date.fromisoformat(days(shared_maps, "jgore43")[version - 1]))
     first = date.fromisoformat(days(shared_maps, "jgore43")[0])
     forget(past, first)
-    with sqlite3.connect(past.folder / "history.sqlite") as connection:
-        connection.execute(
-            "UPDATE harvest_layers SET depth = depth - 1 WHERE harvest = (SELECT min(id) FROM harvests)"
-        )
-    connection.close()
+    make_shallower(past)
     with pytest.raises(TileHarvestError, match=f"had depth 5 and images of .* on {first}"):
         past.restored(first, tmp_path / "restored")
 
@@ -237,4 +264,13 @@ def forget(past: PastMap, day: date) -> None:
     """As if the harvest of that day had not kept the files of the site."""
     with sqlite3.connect(past.folder / "history.sqlite") as connection:
         connection.execute("DELETE FROM site_files WHERE day = ?", [str(day)])
+    connection.close()
+
+
+def make_shallower(past: PastMap) -> None:
+    """As if the map had had a zoom less at its first harvest."""
+    with sqlite3.connect(past.folder / "history.sqlite") as connection:
+        connection.execute(
+            "UPDATE harvest_layers SET depth = depth - 1 WHERE harvest = (SELECT min(id) FROM harvests)"
+        )
     connection.close()

@@ -96,6 +96,9 @@ class PastSite:
     files: Mapping[str, SiteFile]
     files_day: date | None
     """The later day of which the files are, where there are none of the day itself."""
+    unconfigured: str | None = None
+    """Why the tiles are put where the renderer writes them by itself; None where the site says where they
+    lie."""
     _known: dict[tuple[int, int], Reach | None] = field(default_factory=dict, repr=False, compare=False)
     """The reaches that were asked for, by layer and zoom: each costs seconds of a large map."""
 
@@ -127,12 +130,16 @@ class PastSite:
                     misfit = past.misfit()
                     if misfit is None:
                         return past
-                    if unconfigured is None:
-                        raise TileHarvestError(misfit)
-                    return cls(history, description, outline, day, unconfigured, {}, None)
+                    # One of the day itself contradicts the history: then either may be wrong.
+                    if unconfigured is None or files_day is None:
+                        why = "nobody knows where its tiles lay; nothing was made"
+                        raise TileHarvestError(f"{misfit}: {why}")
+                    left_out = f"{misfit}: it is left out"
+                    return cls(history, description, outline, day, unconfigured, {}, None, left_out)
             tried = files_day = first_day_of_files(history, description.name, tried)
         if unconfigured is not None:
-            return cls(history, description, outline, day, unconfigured, {}, None)
+            not_kept = "the configuration of the map is not kept, and not there"
+            return cls(history, description, outline, day, unconfigured, {}, None, not_kept)
         raise TileHarvestError(
             f"the history has no configuration of map '{description.name}' for {day}, and without it nobody"
             f" knows where its tiles lie; nothing was made: the next harvest keeps it ({why})"
@@ -153,9 +160,8 @@ class PastSite:
             if (then.depth, then.image_extension) != (layer.depth, layer.image_extension):
                 return (
                     f"layer '{layer.name}' had depth {then.depth} and images of {then.image_extension} on"
-                    f" {self.day}, and the configuration that is known, of {self.files_day or self.day}, has"
-                    f" {layer.depth} and {layer.image_extension}: nobody knows where its tiles lay; nothing"
-                    " was made"
+                    f" {self.day}, and the configuration that is kept, of {self.files_day or self.day}, has"
+                    f" {layer.depth} and {layer.image_extension}"
                 )
         return None
 
@@ -347,10 +353,10 @@ class _Restoring:
 
     def _tell_lacking(self, restored_layers: set[str]) -> None:
         past, tell = self._past, self.restored.lacking.append
-        if not past.files:
+        if past.unconfigured is not None:
             tell(
-                "the configuration of the map is not kept, and not there: the tiles lie where its renderer"
-                " writes them"
+                f"{past.unconfigured}; the tiles lie where the renderer writes them unless a `base` is"
+                " configured"
             )
         if past.files_day is not None:
             tell(f"the configuration is that of {past.files_day}: no earlier one is kept")

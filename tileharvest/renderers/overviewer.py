@@ -130,7 +130,8 @@ class Overviewer(Renderer):
         return site_of(self.name, description, parse_config(answer.text, answer.folder), url)
 
     def unconfigured(self, page: str, said: Layer) -> Layer:
-        """Overviewer writes each tileset into a folder of its name, beside the page."""
+        """Overviewer writes each tileset into a folder of its name, beside the page. The `base` of a tileset
+        moves it, and only the configuration tells that."""
         addresses = QuadtreeAddresses(_folder_url(page, "", said.name), said.depth, said.image_extension)
         return replace(said, addresses=addresses)
 

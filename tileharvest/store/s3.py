@@ -54,6 +54,8 @@ _CACHE_CONTROL: Final = "max-age=31536000, immutable"
 
 _HISTORY: Final = "histories/"
 """Begins the names of the objects that say which histories use the store."""
+_FOLDER_LETTERS: Final = 2
+"""Of an image's name, which are the folder that it is in."""
 _MOST_REMEMBERED: Final = 65_536
 """How many images are remembered that are there; about 8 MB of names."""
 
@@ -213,8 +215,10 @@ class S3Store:
             raise StoreError(f"the store {self._place} was opened to be read only; nothing was written")
 
     def _has_images(self) -> bool:
-        found = obstore.list(self._objects, self._prefix or None, chunk_size=10)
-        return any(is_image_name(one["path"].rpartition("/")[2]) for one in next(iter(found), ()))
+        # By folders, not one object after the other: the bucket may hold much else.
+        found = obstore.list_with_delimiter(self._objects, self._prefix or None)["common_prefixes"]
+        folders = (place.removeprefix(self._prefix).rstrip("/") for place in found)
+        return any(self._held_in(folder) for folder in folders if len(folder) == _FOLDER_LETTERS)
 
     def _put(self, name: str, image: Image, body: bytes) -> int | None:
         """Returns the size of the object that was there; None if there was none."""

@@ -69,6 +69,13 @@ def test_what_was_seen_is_seen_in_the_next_program(queue: Driven) -> None:
     assert queue.bodies() == ["1", "2", "3"]
 
 
+def test_what_belongs_to_no_segment_is_filtered_too_and_counted_for_none(queue: Driven) -> None:
+    queue.push(entry("1"), entry("2"))
+    assert queue.push(entry("pushed", segment=""), entry("pushed", segment="")).duplicates == 1
+    assert queue.counts().seen == 2
+    assert sorted(queue.bodies()) == ["1", "2", "pushed"]
+
+
 @pytest.mark.parametrize("number", [1, 10_000])
 def test_no_fingerprint_of_a_segment_is_forgotten(queue: Driven, number: int) -> None:
     entries = [entry("", fingerprint=b"%d" % n) for n in range(number)]

@@ -39,8 +39,9 @@ class Command(MapCommand, ScrapyCommand):
     form = "[options] [NAME]"
     summary = "Compare history and store, both ways, and list the images that are missing"
     details = (
-        "It only reads, but for --clean and --mend, also beside a running harvest. Exit status: 0 if nothing"
-        " is missing, else 1. Images that no version names do no harm."
+        "It changes nothing without --clean or --mend, and may run beside a harvest. Exit status: 0 if"
+        " nothing is missing, else 1, also where --mend has all of it fetched. Images that no version names"
+        " do no harm."
     )
     arguments = range(2)
     usage = "scrapy check-store, or for one map: scrapy check-store NAME"
@@ -82,7 +83,7 @@ class Command(MapCommand, ScrapyCommand):
             done |= {} if asked is None else {"asked": [one.image for one in asked]}
             write_json({"images": found.images, "missing": rows, "unnamed": unnamed, **done})
         else:
-            _write(found, rows)
+            _write(found, rows, is_mended=opts.mend)
             if removed is not None:
                 write_line(f"{counted(removed, 'image')} older than a day that no version names: removed")
             if asked is not None:
@@ -104,22 +105,29 @@ def _asked_anew(settings: BaseSettings, found: Inventory) -> list[ShownImage]:
     with History.open(database_url(settings)) as history:
         asked = ask_anew(history, {named.image.file_name for named, _ in found.missing})
     for name in sorted({one.map for one in asked}):
-        orders = [tile_order(one.layer, one.tile, 1) for one in asked if one.map == name]
-        changes = Changes([Entry(body, PUSHED, None, 1, None) for body in orders])
+        orders = [(_waiting(one), tile_order(one.layer, one.tile, 1)) for one in asked if one.map == name]
+        changes = Changes([Entry(body, PUSHED, known, 1, None) for known, body in orders])
         queue_owner(settings, name).ask(lambda queue: queue.exchange(changes, 0, time.time()))  # noqa: B023 - at once
     return asked
+
+
+def _waiting(image: ShownImage) -> bytes:
+    """Returns the fingerprint of the order for an image, which is the same until the map is harvested: while
+    an order waits, the queue does not take it again."""
+    return f"{image.asked} {image.layer}/{image.tile}".encode()
 
 
 def _write_asked(asked: Sequence[ShownImage], missing: int) -> None:
     names = " ".join(sorted({one.map for one in asked}))
     if asked:
         write_line(
-            f"{counted(len(asked), 'image')} of them may still be on their sites: run"
-            f" scrapy harvest {names} to fetch them; only the same bytes take their place"
+            f"{len(asked):,} of them may still be had from the sites: run scrapy harvest {names}; an image of"
+            " an earlier day comes back only where its site still has the same bytes"
         )
     if missing > len(asked):
         write_line(
-            f"{counted(missing - len(asked), 'image')} of earlier versions can only come from a backup"
+            f"{missing - len(asked):,} of them can come only from a backup of the store: no latest version"
+            " of a tile has such an image"
         )
 
 
@@ -134,14 +142,14 @@ def _plain(named: NamedImage, why: str) -> dict[str, Any]:
     }
 
 
-def _write(found: Inventory, rows: Sequence[dict[str, Any]]) -> None:
+def _write(found: Inventory, rows: Sequence[dict[str, Any]], *, is_mended: bool) -> None:
     if rows:
         columns = ["map", "layer", "tile", "first day", "image", "problem"]
         write_table(columns, [list(row.values()) for row in rows[:_SHOWN]])
         write_line("")
     missing = f"{len(found.missing):,} of them are missing or damaged" if found.missing else "all are there"
     write_line(f"the history names {counted(found.images, 'image')}: {missing}")
-    if found.missing:
+    if found.missing and not is_mended:
         write_line("restore them from a backup of the store, or see what --mend can do")
     if found.unnamed:
         write_line(

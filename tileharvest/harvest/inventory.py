@@ -61,5 +61,6 @@ def _fault(store: TileStore, named: NamedImage, held: HeldImage | None, *, reads
     try:
         found = len(store.named(image.file_name))
     except StoreError as error:
-        return str(error)
+        # What to do is said once for all of them.
+        return str(error).removesuffix(": restore it from a backup")
     return None if found == image.size else f"it has {found} bytes instead of {image.size}"

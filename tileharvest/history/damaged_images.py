@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from sqlalchemy import bindparam, select, update
+from sqlalchemy import bindparam, func, select, update
 
-from tileharvest.history.schema import TILE, layers, maps, tiles, versions
+from tileharvest.history.schema import TILE, harvests, layers, maps, tiles, versions
 from tileharvest.tiles.grid import Tile
 
 if TYPE_CHECKING:
@@ -31,6 +31,11 @@ _SHOWN: Final = (
     .join(maps, maps.c.id == layers.c.map)
     .where(versions.c.sha1.in_(bindparam("names", expanding=True)))
 )
+_ASKED: Final = (
+    select(maps.c.name, func.sum(harvests.c.requests))
+    .join_from(harvests, maps, maps.c.id == harvests.c.map)
+    .group_by(maps.c.name)
+)
 _FORGET: Final = (
     update(versions).where(versions.c.id == bindparam("its_id")).values(etag=None, last_modified=None)
 )
@@ -44,6 +49,9 @@ class ShownImage(NamedTuple):
     map: str
     layer: str
     tile: Tile
+    asked: int
+    """The requests of all harvests of the map so far: as long as it is the same, no harvest has asked
+    for anything."""
 
 
 def ask_anew(history: History, images: Collection[str]) -> list[ShownImage]:
@@ -58,11 +66,13 @@ def ask_anew(history: History, images: Collection[str]) -> list[ShownImage]:
     def forget(connection: Connection) -> list[ShownImage]:
         found: dict[str, ShownImage] = {}
         ids = []
+        asked = {row[0]: int(row[1]) for row in connection.execute(_ASKED)}
         ordered = sorted(wanted)
         for start in range(0, len(ordered), _AT_ONCE):
             for row in connection.execute(_SHOWN, {"names": ordered[start : start + _AT_ONCE]}):
                 if row.image in images and row.image not in found:
-                    found[row.image] = ShownImage(row.image, row.map, row.layer, Tile(row.zoom, row.x, row.y))
+                    tile = Tile(row.zoom, row.x, row.y)
+                    found[row.image] = ShownImage(row.image, row.map, row.layer, tile, asked[row.map])
                     ids.append({"its_id": row.id})
         if ids:
             connection.execute(_FORGET, ids)

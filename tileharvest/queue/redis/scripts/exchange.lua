@@ -37,7 +37,9 @@ local function push_all()
     end
     for name, record in pairs(seen) do
         redis.call('HSET', segment_key(name), 'accepted', record.accepted)
-        redis.call('HSET', NUMBERS, 'seen', record.accepted)
+        if name ~= '' then
+            redis.call('HSET', NUMBERS, 'seen', record.accepted)
+        end
     end
     for _, entry in ipairs(call.pushed) do
         if not is_open[entry[1]] then

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tests.scheduler.driving import Driven
     from tileharvest.queue.port import Lease
 
-WAYS = ["finished", "failed", "returned"]
+WAYS = ["finished", "failed", "returned", "cut_off"]
 
 
 def ending(way: str, lease: Lease) -> dict[str, object]:
@@ -78,6 +78,24 @@ def test_a_returned_request_can_be_leased_in_the_same_step(queue: Driven) -> Non
     assert (again.id, again.attempt) == (lease.id, 1)
     assert queue.bodies(now=5.0 + LEASE - 0.001) == []
     assert queue.bodies(now=5.0 + LEASE) == ["1"]
+
+
+def test_a_request_that_is_cut_off_keeps_its_place_and_has_one_more_attempt(queue: Driven) -> None:
+    queue.push(entry("1"), entry("2"), entry("3"), entry("plus", 1))
+    _, first, second = queue.lease(3)
+    assert queue.exchange(cut_off=[second, first]).refused == 0
+    assert queue.counts().leased == 1
+    again = queue.lease(9)
+    assert [(lease.body, lease.attempt) for lease in again] == [(b"1", 2), (b"2", 2), (b"3", 1)]
+
+
+def test_a_request_is_not_given_up_however_often_it_is_cut_off(queue: Driven) -> None:
+    lease = leased(queue)
+    for attempt in range(2, 9):
+        (lease,) = queue.exchange(1, cut_off=[lease]).leases
+        assert lease.attempt == attempt
+    assert queue.exchange(finished=[lease]).refused == 0
+    assert queue.reasons() == []
 
 
 # Expiry

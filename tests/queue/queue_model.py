@@ -60,7 +60,7 @@ class ModelQueue:
     def take_back(self, leased: Iterable[Request]) -> None:
         for request in leased:
             request.until = None
-            if request.attempt == ATTEMPTS:
+            if request.attempt >= ATTEMPTS:
                 self.give_up(request)
             else:
                 request.attempt += 1
@@ -101,6 +101,8 @@ class ModelQueue:
                 self.done[lease.request.entry.segment] += 1
             elif way == "failed":
                 self.give_up(lease.request)
+            elif way == "cut_off":
+                lease.request.attempt += 1
         return refused
 
     def waiting(self) -> list[Request]:

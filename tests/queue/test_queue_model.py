@@ -34,7 +34,7 @@ DESCRIPTIONS = st.tuples(
     st.sampled_from([None, None, -5.0, 0.0, 5.0, LEASE]),
     st.integers(1, ATTEMPTS),
 )
-ENDS = ["finished", "failed", "returned"]
+ENDS = ["finished", "failed", "returned", "cut_off"]
 WAYS = st.lists(st.sampled_from([*ENDS, "kept"]), max_size=4)
 
 

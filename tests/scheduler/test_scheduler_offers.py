@@ -20,10 +20,12 @@ from tests.queue.polite_memory import comes_true
 from tests.scheduler.driving import QueueAtOnce
 from tests.scheduler.worker_side import WatchedQueue
 from tileharvest.history.costs import Traffic
+from tileharvest.queue.codec import decode
 from tileharvest.queue.hosts import HostFile
 from tileharvest.queue.polite_queue import PoliteQueue
 from tileharvest.queue.port import Changes, Failure
 from tileharvest.queue.requests import DELAY, FAILURE, NOT_BEFORE
+from tileharvest.scheduler.blocks import QueuedTile
 from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.scheduler.scheduler import Scheduler
 from tileharvest.scheduler.settings import Scheduling
@@ -222,13 +224,31 @@ def test_what_waits_for_its_turn_goes_back_unstarted_at_the_end() -> None:
     run_jumping(test())
 
 
-def test_what_is_not_surely_kept_is_offered_again_in_a_later_run() -> None:
+def test_what_is_not_surely_kept_is_offered_again_in_a_later_run_as_another_attempt() -> None:
+    """The requests that it led to may have been made, so the later run must not take it for the first."""
+
     async def test() -> None:
         async with offered("a", "b") as one:
             for is_kept in (False, True):
                 one.crawl.is_all_kept = is_kept
                 one.scheduler._completed(one.scheduler.next_request())
-            assert [name for name, _ in await left(one)] == ["a"]
+            assert await left(one) == [("a", 2)]
+
+    run_jumping(test())
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_tiles_of_a_block_that_have_no_kept_result_are_offered_again_as_another_attempt(
+    is_kept: bool,
+) -> None:
+    async def test() -> None:
+        async with offered("a", "b") as one:
+            leases = [one.scheduler.worker.next_lease() for _ in range(2)]
+            first, second = (QueuedTile(lease, decode(lease.body)) for lease in leases if lease)
+            one.crawl.is_all_kept = is_kept
+            one.scheduler.all_through([first])
+            one.scheduler.cut_off(second)
+            assert await left(one) == ([("b", 2)] if is_kept else [("a", 2), ("b", 2)])
 
     run_jumping(test())
 

@@ -78,6 +78,10 @@ class Changes:
     """Leases that go to the failure list, each with a reason."""
     returned: list[Lease] = field(default_factory=list)
     """Leases that were never started. They go back to their lane, and the attempt does not count."""
+    cut_off: list[Lease] = field(default_factory=list)
+    """Leases that were started, and nobody knows whether they are done. They go back to their lane, and the
+    attempt counts: the next one knows that it is not the first. None of them is given up for that, as it was
+    no fault of theirs."""
     is_seeded: bool = False
     """Whether all first requests of the segment's work have been pushed, with this exchange at the latest."""
     in_flight: int = 0
@@ -88,8 +92,12 @@ class Changes:
     """Requests that it may have on the way. Only queues that several workers share look at it."""
 
     def __bool__(self) -> bool:
-        ended = self.finished or self.failed or self.returned
-        return bool(self.pushed or self.taken_up or ended or self.is_seeded)
+        return bool(self.pushed or self.taken_up or self.ended or self.is_seeded)
+
+    @property
+    def ended(self) -> list[Lease]:
+        """The leases that their worker holds no more."""
+        return [*self.finished, *(lease for lease, _ in self.failed), *self.returned, *self.cut_off]
 
     def go_on(self, later: Changes) -> None:
         """Adds what was said later."""
@@ -98,6 +106,7 @@ class Changes:
         self.finished += later.finished
         self.failed += later.failed
         self.returned += later.returned
+        self.cut_off += later.cut_off
         self.is_seeded = self.is_seeded or later.is_seeded
 
 
@@ -112,7 +121,7 @@ class Exchange:
     false_alarms: int = 0
     """Pushed entries of which the queue's filter said that they may have been seen, and that were new."""
     refused: int = 0
-    """Finished, failed or returned leases that their worker did not hold any more."""
+    """Finished, failed, returned or cut off leases that their worker did not hold any more."""
     next_due: float | None = None
     """The time at which the next delayed entry is due; None if nothing is delayed."""
     leased_elsewhere: int = 0
@@ -175,7 +184,7 @@ class RequestQueue(Protocol):
     + 1, or, when that exceeds the allowed attempts, to the failure list.
 
     Order: the plus lane, highest priority first; then normal; then minus, highest first; what is equal,
-    first in, first out. An expired or returned entry keeps its place. While others wait, one of
+    first in, first out. An expired, returned or cut off entry keeps its place. While others wait, one of
     `minus_share` offers is taken from the minus lane first.
 
     Times are given by the caller, in seconds since 1970; a queue shared by several machines may use its

@@ -378,7 +378,7 @@ class Scheduler(BaseScheduler):
             # No failure list holds it. Scrapy has logged what was raised.
             return
         if is_cut_off or not self._crawl.is_all_kept:
-            self.worker.give_back(lease)
+            self.worker.cut_off(lease)
         elif reason is None:
             self.worker.finish(lease)
         else:
@@ -408,14 +408,14 @@ class Scheduler(BaseScheduler):
         """Several tiles of blocks are through."""
         if self._is_open:
             leases = [tile.lease for tile in tiles]
-            (self.worker.finish if self._crawl.is_all_kept else self.worker.give_back)(*leases)
+            (self.worker.finish if self._crawl.is_all_kept else self.worker.cut_off)(*leases)
 
     def cut_off(self, tile: Request | QueuedTile) -> None:
         """A tile of a block has neither a result nor a failure."""
         if not isinstance(tile, QueuedTile):
             self._completed(tile, is_cut_off=True)
         elif self._is_open:
-            self.worker.give_back(tile.lease)
+            self.worker.cut_off(tile.lease)
 
     @property
     def in_flight(self) -> int:

@@ -245,8 +245,14 @@ class QueueWorker:
         self._tell()
 
     def give_back(self, *leases: Lease) -> None:
-        """They were not started, or nobody knows whether they are done. They are offered again."""
+        """They were not started. They are offered again."""
         self._untold.returned += leases
+        self._tell()
+
+    def cut_off(self, *leases: Lease) -> None:
+        """They were started, and nobody knows whether they are done. They are offered again, as another
+        attempt."""
+        self._untold.cut_off += leases
         self._tell()
 
     # What may start, and when
@@ -387,7 +393,7 @@ class QueueWorker:
         """Returns what the queue is to be told now."""
         told, self._untold = self._untold, Changes()
         told.in_flight, told.ahead = self._listener.in_flight, self._leases.waiting
-        self._leases.let_go((*told.finished, *(lease for lease, _ in told.failed), *told.returned))
+        self._leases.let_go(told.ended)
         return told
 
     def _take_in(self, answer: Exchange, wanted: int) -> None:

@@ -144,6 +144,7 @@ def told(changes: Changes) -> dict[str, Any]:
         "finished": [(lease.id, lease.attempt, string(lease.segment)) for lease in changes.finished],
         "failed": [(lease.id, lease.attempt, string(reason)) for lease, reason in changes.failed],
         "returned": [(lease.id, lease.attempt) for lease in changes.returned],
+        "cut_off": [(lease.id, lease.attempt) for lease in changes.cut_off],
         "is_seeded": changes.is_seeded,
     }
 

@@ -165,7 +165,7 @@ class RedisQueue:
         if wanted < 0:
             raise ValueError(f"{wanted} requests cannot be wanted")
         ended = len(changes.finished) + len(changes.failed)
-        if self._own is None and (wanted or ended or changes.returned):
+        if self._own is None and (wanted or changes.ended):
             self._expect_open()
             raise RuntimeError("only a worker of a queue leases and finishes")
         async with self._turn:

@@ -102,7 +102,7 @@ class SqliteQueue:
     async def exchange(self, changes: Changes, wanted: int, now: float) -> Exchange:
         if wanted < 0:
             raise ValueError(f"{wanted} requests cannot be wanted")
-        if not self._is_worker and (wanted or changes.finished or changes.failed or changes.returned):
+        if not self._is_worker and (wanted or changes.ended):
             raise RuntimeError("only the worker of a queue leases and finishes")
         return await self._run(lambda statements: self._exchange(statements, changes, wanted, now))
 
@@ -236,12 +236,13 @@ class SqliteQueue:
             statements.finish(changes.finished)
             + statements.fail(changes.failed, now)
             + statements.give_back(changes.returned)
+            + statements.cut_off(changes.cut_off)
         )
         return Exchange(
             statements.lease_next(wanted, now),
             duplicates,
             false_alarms,
-            len(changes.finished) + len(changes.failed) + len(changes.returned) - held,
+            len(changes.ended) - held,
             statements.next_due(),
             0 if self._is_worker else statements.count_leased(),
             statements.has_waiting(),

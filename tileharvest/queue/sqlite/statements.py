@@ -40,6 +40,10 @@ _QUEUE: Final = "INSERT INTO requests (segment, priority, attempt, due, body) VA
 # Who holds a lease is known by its id and attempt. Expired leases are taken back before this is asked.
 _FINISH: Final = "DELETE FROM requests WHERE id = ? AND attempt = ? AND until IS NOT NULL"
 _GIVE_BACK: Final = "UPDATE requests SET until = NULL WHERE id = ? AND attempt = ? AND until IS NOT NULL"
+_CUT_OFF: Final = (
+    "UPDATE requests SET until = NULL, attempt = attempt + 1"
+    " WHERE id = ? AND attempt = ? AND until IS NOT NULL"
+)
 _EXTEND: Final = "UPDATE requests SET until = ? WHERE id = ? AND attempt = ? AND until IS NOT NULL"
 _GIVE_UP: Final = """
     INSERT INTO failures (body, segment, priority, attempts, reason, failed)
@@ -213,6 +217,10 @@ class Statements:
     def give_back(self, leases: Sequence[Lease]) -> int:
         """Let these wait again. They keep attempt and place."""
         return self._change(_GIVE_BACK, [(lease.id, lease.attempt) for lease in leases])
+
+    def cut_off(self, leases: Sequence[Lease]) -> int:
+        """Let these wait for their next attempt. They keep their place."""
+        return self._change(_CUT_OFF, [(lease.id, lease.attempt) for lease in leases])
 
     def extend(self, leases: Sequence[Lease], now: float) -> int:
         """Let these last for the full time from now, unless they have expired."""

@@ -145,6 +145,13 @@ local function give_up(id, reason)
     end
 end
 
+-- It waits for its next attempt.
+local function let_wait_again(id, request)
+    request.attempt = request.attempt + 1
+    keep(id, request)
+    let_wait(id, request)
+end
+
 -- A lease that is held no more waits for its next attempt, or goes to the failure list when it has had all of them.
 -- `is_blameless`: that it ended was no fault of it, so that it is never given up. Its attempt counts all the same, as
 -- it tells the new lease from the old one.
@@ -152,9 +159,7 @@ local function take_back(id, is_blameless)
     withdraw(id)
     local request = request_of(id)
     if request and (is_blameless or request.attempt < call.max_attempts) then
-        request.attempt = request.attempt + 1
-        keep(id, request)
-        let_wait(id, request)
+        let_wait_again(id, request)
     elseif request then
         give_up(id, (string.gsub(call.expired, '{attempts}', request.attempt)))
     end

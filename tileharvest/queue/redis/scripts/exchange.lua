@@ -3,7 +3,7 @@
 -- number: of the call
 -- pushed: segment, priority, attempt, due or false, fingerprint or false, body
 -- taken_up: numbers of failures
--- finished: id, attempt, segment; failed: id, attempt, reason; returned: id, attempt
+-- finished: id, attempt, segment; failed: id, attempt, reason; returned, cut_off: id, attempt
 -- is_seeded: whether all first requests of the harvest have been pushed now
 -- joined, harvest: what the worker works for, if it does
 -- wanted, minus_share
@@ -105,6 +105,12 @@ local function take_in()
     local refused = finish_all(call.finished) + end_all(call.failed, give_up)
     refused = refused + end_all(call.returned, function(id)
         let_wait(id)
+    end)
+    refused = refused + end_all(call.cut_off, function(id)
+        local request = request_of(id)
+        if request then
+            let_wait_again(id, request)
+        end
     end)
     note_progress(#call.pushed - duplicates)
     return duplicates, refused

@@ -579,6 +579,19 @@ def test_something_was_asked_below_a_tile_where_this_harvest_has_a_result_there(
     assert asyncio.run(run()) == [True, False, False, True, True, False]
 
 
+def test_something_was_asked_below_a_tile_where_only_a_tile_far_below_has_a_result(tmp_path: Path) -> None:
+    """What lies between was asked, too, and could not be kept."""
+    layers = (replace(SITE.layers[0], pyramid=Pyramid(3)),)
+
+    async def run() -> list[bool]:
+        async with opened(tmp_path, site=replace(SITE, layers=layers)) as harvest:
+            await harvest.keep(found(Outcome.NOTHING, Tile(0, 5, 3)))
+            tops = [Tile(-2, x, y) for x in (-4, 4) for y in (-4, 4)]
+            return [await harvest.has_gone_below(LAYER, tile) for tile in tops]
+
+    assert asyncio.run(run()) == [False, False, False, True]
+
+
 def test_nobody_knows_what_was_asked_below_where_the_zoom_is_not_kept(tmp_path: Path) -> None:
     """The walk passes the first level, and nothing is recorded of what is unchanged there."""
 

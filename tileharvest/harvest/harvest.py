@@ -426,15 +426,16 @@ class Harvest:
     async def has_gone_below(self, layer: str, tile: Tile) -> bool:
         """Returns whether anything below a tile may have been asked in this harvest, or whether nobody knows.
 
-        Costs a query, and a transaction where results wait: ask only of what is asked again. What is on the
-        way at this moment, or waits for its transaction at another worker, is not seen.
+        Looks into the whole square: a tile between may have been asked and not kept. Costs a query for each
+        zoom, and a transaction where results wait: ask only of what is asked again. What is on the way at
+        this moment, or waits for its transaction at another worker, is not seen.
         """
         walk = self.layers[layer].walk
-        below = walk.pyramid.children(tile) if tile.zoom < walk.deepest else ()
         # Of what is not kept there is no result.
-        if any(child.zoom not in walk.kept_zooms for child in below):
+        if tile.zoom < walk.deepest and tile.zoom + 1 not in walk.kept_zooms:
             return True
-        return bool(await self._outcomes((layer, one) for one in (tile, *below)))
+        await self._commits.flush()
+        return await asyncio.to_thread(self._record.has_result, layer, walk.kept_below(tile))
 
     async def _is_named(self, image: Image) -> bool:
         """Returns whether a version names an image that is in the store. Else a process has stored it and was

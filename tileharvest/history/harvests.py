@@ -64,6 +64,9 @@ _OUTCOMES: Final = select(tiles.c.zoom, tiles.c.x, tiles.c.y, tiles.c.outcome).w
     tiles.c.harvest == bindparam("in_harvest"),
     tuple_(tiles.c.zoom, tiles.c.x, tiles.c.y).in_(bindparam("cells", expanding=True)),
 )
+_RESULT: Final = AreaQuery.over(
+    tiles, select(tiles.c.zoom).where(tiles.c.harvest == bindparam("in_harvest")).limit(1)
+)
 _MARKS: Final = AreaQuery.over(
     validators,
     select(validators.c.x, validators.c.y, validators.c.etag, validators.c.last_modified, validators.c.whole),
@@ -279,6 +282,19 @@ class HarvestRecord:
                 rows = connection.execute(_OUTCOMES, part)
                 found.update((Tile(zoom, x, y), Outcome(outcome)) for zoom, x, y, outcome in rows)
             return found
+
+        return self.history.read(read)
+
+    def has_result(self, layer: str, areas: Sequence[TileRange]) -> bool:
+        """Returns whether this harvest, in whatever process, has a result for any tile of these areas.
+
+        Looks at one area after the other, and reads at most what the history has there.
+        """
+        layer_id = self._layer_ids[layer]
+
+        def read(connection: Connection) -> bool:
+            found = (_RESULT.rows(connection, layer_id, area, in_harvest=self.id) for area in areas)
+            return any(found)
 
         return self.history.read(read)
 

@@ -91,6 +91,9 @@ _PUTS_AT_ONCE: Final = 8
 
 _LAST_ATTEMPT: Final = 30.0
 """Seconds after a call's beginning, after which no attempt of it begins."""
+_LAST_REMOVAL: Final = 10.0
+"""The same for removing. With the 15 s that the last one may take that is less than the 30 s for which others
+wait to write into the history, whose transaction is open meanwhile."""
 
 
 class S3Store:
@@ -188,7 +191,7 @@ class S3Store:
             expect_image_name(name)
         keys = [self._prefix + _key(name) for name in names]
         if keys:
-            self._ask(_key(names[0]), lambda: obstore.delete(self._objects, keys))
+            self._ask(_key(names[0]), lambda: obstore.delete(self._objects, keys), _LAST_REMOVAL)
 
     def join(self, history: str) -> None:
         noted = self.histories()
@@ -273,13 +276,14 @@ class S3Store:
         )
         return [one for one in held if is_image_name(one.name) and one.name.startswith(folder)]
 
-    def _ask(self, name: str, attempt: Callable[[], _Answer]) -> _Answer:
-        """Repeats the attempt while it may succeed. Raises MissingImageError and StoreError.
+    def _ask(self, name: str, attempt: Callable[[], _Answer], last: float = _LAST_ATTEMPT) -> _Answer:
+        """Repeats the attempt while it may succeed, and no later than `last` seconds from now. Raises
+        MissingImageError and StoreError.
 
         Neither has obstore's error as its cause: that quotes the service's answer and the endpoint, which may
         hold secrets.
         """
-        latest = self._clock() + _LAST_ATTEMPT
+        latest = self._clock() + last
 
         def is_last(state: RetryCallState) -> bool:
             is_late = self._clock() + state.upcoming_sleep > latest

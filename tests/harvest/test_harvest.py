@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from sqlalchemy import event
 
 from tests.middlewares.making import (
     ALL,
@@ -565,6 +566,27 @@ def test_an_image_that_a_killed_process_has_stored_counts_when_its_tile_is_asked
 
     asyncio.run(run())
     assert stored_bytes(tmp_path) == [len(sea)]
+
+
+def test_whether_versions_name_images_is_looked_up_for_many_at_once(tmp_path: Path) -> None:
+    """A look reads all versions, and after a kill hundreds of tiles are asked again."""
+    bodies = {tile: drawn(str(tile)) for tile in ALL}
+    FileStore(tmp_path / "tiles").put_all({image_of(body): body for body in bodies.values()})
+    looks: list[str] = []
+
+    def about_to_execute(*args: Any) -> None:
+        looks.extend([args[2]] if "versions.sha1 IN" in args[2] else [])
+
+    async def run() -> None:
+        async with opened(tmp_path) as harvest:
+            event.listen(harvest._record.history._engine, "before_cursor_execute", about_to_execute)
+            results = (replace(added(tile, body), again=True) for tile, body in bodies.items())
+            await asyncio.gather(*map(harvest.keep, results))
+            await harvest.finish()
+
+    asyncio.run(run())
+    assert stored_bytes(tmp_path) == [sum(map(len, bodies.values()))]
+    assert 1 <= len(looks) <= 3
 
 
 def test_something_was_asked_below_a_tile_where_this_harvest_has_a_result_there(tmp_path: Path) -> None:

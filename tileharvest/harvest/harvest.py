@@ -131,6 +131,11 @@ class Harvest:
         """By layer why its walk was ended: it seems to have no end. The harvest cannot be complete then."""
         self.doubted: dict[str, str] = {}
         """The same of layers of which that is not noted yet, so that their walks go on."""
+        self._looking = asyncio.Lock()
+        self._wondered: set[str] = set()
+        """Images, by their sha1, of which it is to be found out whether versions name them."""
+        self._named: set[str] = set()
+        """Of those that were found out, the ones that are named."""
         self.is_pushed = False
         """Whether nothing is asked but what a person has pushed, as the segment's harvest was complete
         before. May be set before `open`."""
@@ -439,8 +444,15 @@ class Harvest:
 
     async def _is_named(self, image: Image) -> bool:
         """Returns whether a version names an image that is in the store. Else a process has stored it and was
-        killed before its row was written. Reads all versions."""
-        return await asyncio.to_thread(self._record.names_image, image.sha1)
+        killed before its row was written. Reads all versions, once for all that wait meanwhile: after a kill
+        hundreds do."""
+        self._wondered.add(image.sha1)
+        async with self._looking:
+            if image.sha1 in self._wondered:
+                wondered = set(self._wondered)
+                self._named |= await asyncio.to_thread(self._record.named, wondered)
+                self._wondered -= wondered
+        return image.sha1 in self._named
 
     def _measure(self, result: TileResult) -> None:
         """Notes a layer that seems to have no end."""

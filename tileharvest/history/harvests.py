@@ -44,7 +44,7 @@ from tileharvest.walk.trust import Mark
 
 if TYPE_CHECKING:
     from array import array
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from datetime import date, datetime
 
     from sqlalchemy import ColumnElement, Connection
@@ -217,10 +217,10 @@ class HarvestRecord:
         """Returns how many tiles were known when it began: as `known`, without those that it has added."""
         return self._count(areas, _WAS_KNOWN, in_harvest=self.id)
 
-    def names_image(self, sha1: str) -> bool:
-        """Returns whether a version of any map has this image. Reads all versions."""
-        having = select(versions.c.id).where(versions.c.sha1 == sha1).limit(1)
-        return self.history.read(lambda connection: connection.execute(having).first() is not None)
+    def named(self, sha1s: Collection[str]) -> set[str]:
+        """Returns those images that a version of any map has. Reads all versions once."""
+        having = select(versions.c.sha1).where(versions.c.sha1.in_(list(sha1s))).distinct()
+        return self.history.read(lambda connection: set(connection.execute(having).scalars()))
 
     def is_first(self) -> bool:
         """Returns whether no harvest of the map is finished so far. An imported day is one."""

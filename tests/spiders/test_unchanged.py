@@ -13,8 +13,10 @@ from protego import Protego
 from scrapy import signals
 from scrapy.crawler import Crawler
 from scrapy.settings import Settings
+from twisted.python.failure import Failure
 
 from tests.middlewares.making import HOST, LAYER, SITE, added, opened, remember
+from tileharvest.errors import HistoryError, QueueError, StoreError, TileHarvestError
 from tileharvest.middlewares.traffic import TrafficMiddleware
 from tileharvest.pipelines import HistoryPipeline
 from tileharvest.politeness.reasons import Reason
@@ -180,6 +182,23 @@ def test_it_asks_for_nothing_that_robots_txt_forbids(tmp_path: Path) -> None:
                 rules = Protego.parse(f"User-agent: *\nDisallow: {path}")
                 spider.crawl.robots = Robots(rules={f"http://{HOST}": rules})
                 assert asked_now(spider) is may
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("kind", [HistoryError, StoreError, QueueError])
+def test_what_is_not_the_sites_failure_ends_the_crawl_and_fails_no_tile(
+    tmp_path: Path, kind: type[TileHarvestError]
+) -> None:
+    """It comes from a middleware, which reads the history and may put an image into the store again."""
+
+    async def run() -> None:
+        async with crawled(tmp_path) as (spider, _):
+            request, error = spider.ask(SITE.layers[0], TILE), kind("the disk is full; run again")
+            failure: Any = Failure(error)  # type: ignore[no-untyped-call]
+            failure.request = request
+            assert [one async for one in spider.failed(failure)] == []
+            assert spider.crawl.ending is error
 
     asyncio.run(run())
 

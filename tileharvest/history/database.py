@@ -181,7 +181,7 @@ class History:
 
         Only one can write at a time; others wait up to the lock timeout.
         """
-        with as_history_errors(self.place), self._writer.begin() as connection:
+        with as_history_errors(self.place), self._writer.begin() as connection, as_damage(self.place):
             yield connection
 
     def read(self, work: Callable[[Connection], _Result]) -> _Result:

@@ -5,6 +5,7 @@ A line says what happened, that nothing was lost, and what to do next.
 
 from __future__ import annotations
 
+import logging
 import re
 import sqlite3
 from contextlib import contextmanager
@@ -16,6 +17,8 @@ from tileharvest.errors import HistoryError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+_log = logging.getLogger(__name__)
 
 
 class HarvestEndedError(HistoryError):
@@ -63,11 +66,15 @@ def as_history_errors(place: str) -> Iterator[None]:
 
 @contextmanager
 def as_damage(place: str) -> Iterator[None]:
-    """Raises HistoryError, naming the place, where a value that is read cannot be: a disk has changed it."""
+    """Raises HistoryError, naming the place, where a value that is read cannot be: a disk has changed it.
+
+    A mistake of the program may look the same. The log has the traceback, at the level DEBUG.
+    """
     try:
         yield
     except (ValueError, TypeError) as error:
-        raise HistoryError(_UNREADABLE.format(place=place, said=f"a value cannot be: {error}")) from error
+        _log.debug("the history %s has a value that cannot be", place, exc_info=True)
+        raise HistoryError(_IMPOSSIBLE.format(place=place, said=" ".join(str(error).split()))) from error
 
 
 def history_error(error: Exception, place: str) -> HistoryError:
@@ -92,6 +99,10 @@ def history_error(error: Exception, place: str) -> HistoryError:
 _UNREADABLE: Final = (
     "the history {place} cannot be read ({said}); it was not changed: restore it from a backup, or move"
     " it away to start a new history; the images in the store are unharmed"
+)
+_IMPOSSIBLE: Final = (
+    "the history {place} cannot be read (a value cannot be: {said}); it was not changed: restore it from a"
+    " backup; where that does not help, report this with what -L DEBUG shows"
 )
 _FULL: Final = (
     "disk full: the history {place} could not be written; nothing recorded was lost; free space and run again"

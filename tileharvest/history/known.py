@@ -89,6 +89,8 @@ class Known(Generic[_Value]):
         task = self._fetching.get(key)
         if task is None:
             task = self._fetching[key] = asyncio.create_task(self._fetch(key, tile))
+            # Nobody may be left who waits for it: whoever needs the block asks again, and learns why.
+            task.add_done_callback(lambda task: task.cancelled() or task.exception())
         return task
 
     async def _fetch(self, key: _Key, tile: Tile) -> dict[Tile, _Value]:

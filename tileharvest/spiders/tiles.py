@@ -14,8 +14,10 @@ from tileharvest.errors import (
     AlreadyHarvestedError,
     BudgetError,
     ConfigurationError,
+    HistoryError,
     MovedError,
     QueueError,
+    StoreError,
     TileHarvestError,
 )
 from tileharvest.harvest.settings import harvest_for
@@ -66,6 +68,9 @@ _UNCHANGED: Final = (Outcome.IGNORED, Outcome.NOT_MODIFIED)
 
 CHECKS: Final = 0
 """Priority of the lane for checks: normal."""
+
+_OURS: Final = (HistoryError, StoreError, QueueError)
+"""Failures of what a harvest writes to: no site has anything to do with them."""
 
 _ENDLESS: Final = "endless:"
 """What the key of a remark begins with which says that a layer's walk was ended, before the layer's name."""
@@ -274,7 +279,22 @@ class TileSpider(Spider, HeldSpider):
                 yield tile, ON_WALK
 
     async def failed(self, failure: Failure) -> AsyncIterator[TileResult | Request]:
-        """Yield a `fail` for a request that got no answer, and go on as after one."""
+        """Yield a `fail` for a request that got no answer, and go on as after one.
+
+        Where the history, the store or the queue has failed, the site has not: that ends the crawl, and the
+        tile is asked again by the next one.
+        """
+        try:
+            if isinstance(failure.value, _OURS):
+                raise failure.value
+            result = await self._failure_of(failure)
+        except _OURS as error:
+            self.crawl.end(error)
+            return
+        for step in result:
+            yield step
+
+    async def _failure_of(self, failure: Failure) -> Iterator[TileResult | Request]:
         request: Request = failure.request  # type: ignore[attr-defined]
         state = state_of(request)
         layer, tile = _question(request).place
@@ -283,8 +303,7 @@ class TileSpider(Spider, HeldSpider):
         reason = with_attempts(no_answer_in_words(failure.value), attempts)
         state.result = TileResult(layer, tile, Outcome.FAILED, reason=reason)
         state.known = await self.harvest.knows_below(layer, tile)
-        for step in self.answered(Response(request.url, request=request)):
-            yield step
+        return self.answered(Response(request.url, request=request))
 
     def idle(self) -> None:
         """Ends the harvest when nothing is left to do. If something was missed, it is asked for first."""

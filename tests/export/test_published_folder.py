@@ -216,7 +216,7 @@ def test_a_full_disk_leaves_what_was_published_before(small: World, tmp_path: Pa
         wanted = scope(history)
         with (
             most_bytes_of_a_file(4000),
-            pytest.raises(TileHarvestError, match="what was there before works as it did: the disk is full"),
+            pytest.raises(TileHarvestError, match=r"as it did: the disk is full: .* goes on from here"),
         ):
             PublishedFolder(tmp_path / "out", small.store).publish(wanted, Count())
     after = files(tmp_path / "out")
@@ -224,6 +224,12 @@ def test_a_full_disk_leaves_what_was_published_before(small: World, tmp_path: Pa
     assert not [name for name in after if name.endswith(".unfinished")]
     # Then it goes on.
     assert publish(small, tmp_path / "out").images == 4
+
+
+def test_a_folder_that_cannot_be_made_is_said(small: World, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(TileHarvestError, match="Not a directory: name a folder that can be written, or"):
+        publish(small, tmp_path / "file" / "out")
 
 
 def test_who_is_stopped_before_the_index_leaves_the_old_one(small: World, tmp_path: Path) -> None:

@@ -45,7 +45,12 @@ MARK: Final = "tileharvest.json"
 INDEX: Final = "index.html"
 NO_JEKYLL: Final = ".nojekyll"
 """Tells GitHub Pages to send the files as they are."""
-_NOT_PUBLISHED: Final = "was not published, and what was there before works as it did"
+_NOT_PUBLISHED: Final = (
+    "was not published, and what was there before works as it did",
+    "free space, and publish again, which goes on from here",
+    "name a folder that can be written, or publish again, which goes on from here",
+)
+"""What was kept, and what to do."""
 _AT_ONCE: Final = 4
 """Threads that read and write images."""
 _MOST_REMEMBERED: Final = 200_000
@@ -161,7 +166,7 @@ class PublishedFolder:
 
     def publish(self, scope: Scope, watch: Watch) -> Published:
         """Raises TileHarvestError, whose message says what of it is there."""
-        with writing_to(self._folder, _NOT_PUBLISHED), self._taken(scope.first.map.name):
+        with writing_to(self._folder, *_NOT_PUBLISHED), self._taken(scope.first.map.name):
             files = published_files()
             watch.expects(sum(leaf_count(excerpt, zooms) for excerpt, zooms in scope.layers))
             with ThreadPoolExecutor(_AT_ONCE, "publish") as pool:

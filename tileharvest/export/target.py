@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
 _NOT_MADE: Final = "was not made, and nothing of it was left"
+_ANOTHER_DISK: Final = "free space, or write it elsewhere"
+_ANOTHER_FOLDER: Final = "name a folder that is there and can be written"
 
 
 @contextmanager
@@ -40,14 +42,16 @@ def made_whole(target: Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def writing_to(target: Path, kept: str = _NOT_MADE) -> Iterator[None]:
-    """Makes TileHarvestError of what the system says of writing there, in one line, which tells what was
-    `kept`."""
+def writing_to(
+    target: Path, kept: str = _NOT_MADE, when_full: str = _ANOTHER_DISK, otherwise: str = _ANOTHER_FOLDER
+) -> Iterator[None]:
+    """Makes TileHarvestError of what the system says of writing there, in one line: what was `kept`, and what
+    to do, with a disk that is full or with any other error."""
     try:
         yield
     except OSError as error:
         if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
-            why = "the disk is full: free space, or write it elsewhere"
+            why = f"the disk is full: {when_full}"
         else:
-            why = f"{error.strerror or error}: name a folder that is there and can be written"
+            why = f"{error.strerror or error}: {otherwise}"
         raise TileHarvestError(f"{target} {kept}: {why}") from error

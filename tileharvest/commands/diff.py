@@ -15,7 +15,7 @@ from tileharvest.commands.export_command import (
     stopped,
 )
 from tileharvest.commands.terminal import say, stopped_by_signals, write_json, write_line
-from tileharvest.errors import ExitStatus
+from tileharvest.errors import ConfigurationError, ExitStatus, TileHarvestError
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.store.settings import open_store_for_reading
 
@@ -56,6 +56,7 @@ class Command(ExportCommand, ScrapyCommand):
         pictures = [path for path in paths if path.suffix.lower() not in LISTS]
         for path in pictures:
             form_of(path)
+        _expect_folders(paths)
         with self.excerpt(settings, name, opts) as excerpt:
             # All pictures are known to be possible before the first file is made.
             drawn = {path: picture_of(excerpt, path, opts) for path in pictures}
@@ -70,13 +71,20 @@ class Command(ExportCommand, ScrapyCommand):
             }
             lines = [_in_words(excerpt, counts)]
             for place, path in enumerate(paths):
-                said = _stopped_at(path, paths[:place])
-                if path in drawn:
-                    with progress(settings, name, as_json=opts.json, said=said) as watch:
-                        file = self._picture(settings, path, drawn[path], watch)
-                else:
-                    with stopped_by_signals(said):
-                        file = {"file": str(path), "bytes": write_list(excerpt, path)}
+                made = _made(paths[:place])
+                said = stopped(f"{made}, {path} was not" if made else "nothing was made")
+                try:
+                    if path in drawn:
+                        with progress(settings, name, as_json=opts.json, said=said) as watch:
+                            file = self._picture(settings, path, drawn[path], watch)
+                    else:
+                        with stopped_by_signals(said):
+                            file = {"file": str(path), "bytes": write_list(excerpt, path)}
+                except TileHarvestError as error:
+                    # What a signal has ended tells it itself.
+                    if not made or str(error) == said:
+                        raise
+                    raise TileHarvestError(f"{error}; {made}", exit_status=error.exit_status) from error
                 told["files"].append(file)
                 lines.append(f"{path}: {bytes_in_words(file['bytes'])}")
         if opts.json:
@@ -105,9 +113,19 @@ class Command(ExportCommand, ScrapyCommand):
         return {"file": str(path), "bytes": written, **size, "damaged": damaged}
 
 
-def _stopped_at(path: Path, made: Sequence[Path]) -> str:
-    """Returns what is said where a signal ends it at this file, after others that were `made`."""
-    return stopped(f"{', '.join(map(str, made))} was made, {path} was not" if made else "nothing was made")
+def _expect_folders(paths: Sequence[Path]) -> None:
+    """Raises ConfigurationError where one of the files cannot be written, before another one is."""
+    for path in paths:
+        if not path.parent.is_dir():
+            raise ConfigurationError(
+                f"{path} cannot be made: there is no folder {path.parent}; nothing was made: make the folder,"
+                " or name another"
+            )
+
+
+def _made(paths: Sequence[Path]) -> str:
+    """Returns what is said of files that were made before another one; nothing where there are none."""
+    return f"{', '.join(map(str, paths))} {'was' if len(paths) == 1 else 'were'} made" if paths else ""
 
 
 def _in_words(excerpt: Excerpt, counts: Counter[Change]) -> str:

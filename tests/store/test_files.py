@@ -161,7 +161,7 @@ def test_a_rename_that_fails_leaves_no_temporary_file(root: Path) -> None:
 class Disk:
     """What a power cut would leave: bytes and names that were synced, and no others."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, is_synced_whole: bool) -> None:
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch, *, is_synced_whole: bool) -> None:
         self.synced: set[str] = set()
         self.syncs = 0
         """Of files and folders, each by itself."""
@@ -179,7 +179,8 @@ class Disk:
             self.syncs += 1
             self.synced |= {place} | {name for name, folder in self._unsynced.items() if folder == place}
 
-        def synced_whole(root: Path) -> None:
+        def synced_whole(descriptor: int) -> None:
+            assert os.path.samestat(os.fstat(descriptor), root.stat())
             self.whole_syncs += 1
             self.synced |= {str(file) for file in root.rglob("*")}
 
@@ -194,7 +195,7 @@ class Disk:
 def test_a_power_cut_finds_no_name_without_bytes_and_takes_nothing_that_was_put(
     root: Path, monkeypatch: pytest.MonkeyPatch, number: int, *, is_synced_whole: bool
 ) -> None:
-    disk = Disk(monkeypatch, is_synced_whole=is_synced_whole)
+    disk = Disk(root, monkeypatch, is_synced_whole=is_synced_whole)
     bodies = [f"image {each}".encode() for each in range(number)]
     images = {Image(sha1(body).hexdigest(), "png", len(body)): body for body in bodies}
     store = FileStore(root)
@@ -207,6 +208,21 @@ def test_a_power_cut_finds_no_name_without_bytes_and_takes_nothing_that_was_put(
     assert {str(store.path(image)) for image in images} <= disk.synced
 
 
+def test_an_image_that_another_program_has_put_anew_is_synced(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A clean-up has removed it, and who puts it again may not have synced its folder yet."""
+    store, other = FileStore(root), FileStore(root)
+    store.put(IMAGE, BODY)
+    other.remove([IMAGE.file_name])
+    other.put(IMAGE, BODY)
+    disk = Disk(root, monkeypatch, is_synced_whole=True)
+    assert not store.put(IMAGE, BODY)
+    assert disk.syncs == 1
+    assert not store.put(IMAGE, BODY)
+    assert disk.syncs == 1
+
+
 def test_many_images_are_synced_twice_together(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bodies = [f"image {each}".encode() for each in range(500)]
     images = {Image(sha1(body).hexdigest(), "png", len(body)): body for body in bodies}
@@ -214,7 +230,7 @@ def test_many_images_are_synced_twice_together(root: Path, monkeypatch: pytest.M
     # All folders are there then.
     store.put_all(images)
     more = {Image(sha1(body).hexdigest(), "png", len(body)): body for body in (one * 2 for one in bodies)}
-    disk = Disk(monkeypatch, is_synced_whole=True)
+    disk = Disk(root, monkeypatch, is_synced_whole=True)
     store.put_all({image: body for image, body in more.items() if store.path(image).parent.exists()})
     assert (disk.whole_syncs, disk.syncs) == (2, 0)
 
@@ -222,3 +238,11 @@ def test_many_images_are_synced_twice_together(root: Path, monkeypatch: pytest.M
 def test_a_file_system_that_promises_nothing_is_not_synced_as_a_whole() -> None:
     # /proc cannot be written, and is none of those that are known.
     assert not FileStore(Path("/proc"), read_only=True)._is_synced_whole
+
+
+@pytest.mark.parametrize(
+    ("release", "tells"),
+    [("4.19.0-27-amd64", False), ("5.7.19", False), ("5.8.0", True), ("6.18.44-fc", True), ("?", False)],
+)
+def test_linux_before_5_8_does_not_tell_that_a_file_system_was_not_synced(release: str, tells: bool) -> None:
+    assert files._tells_of_failures(release) is tells

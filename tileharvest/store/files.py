@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import re
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -39,7 +40,7 @@ LEFTOVER_AGE: Final = 3600.0
 hour allows for clocks that differ between the computers that share a folder."""
 
 _MOST_REMEMBERED: Final = 65_536
-"""How many images are remembered whose folder entry is on the disk; about 8 MB of names."""
+"""How many images are remembered whose folder entry is on the disk; about 10 MB."""
 
 _FEW: Final = 8
 """Files or folders below which each is synced by itself. To sync the file system takes about as long as that,
@@ -75,7 +76,9 @@ class FileStore:
         """
         self._root = root
         self._read_only = read_only
-        self._durable: set[str] = set()
+        self._durable: dict[str, int | None] = {}
+        """Files whose entries are on the disk. Another one of the same name, which another program has put
+        after a clean-up, need not be there yet."""
         if not read_only:
             self._delete_leftovers(clock() - LEFTOVER_AGE)
 
@@ -88,17 +91,24 @@ class FileStore:
             expect_bytes_of(image, body)
         with _store_errors(self._root):
             places = {image: self._path(image.file_name) for image in images}
-            new = {image for image, place in places.items() if _size(place) != image.size}
+            found = {image: _state(place) for image, place in places.items()}
+            new = {image for image, state in found.items() if state is None or state[0] != image.size}
             # Also for a file that is there: its writer may have been killed before the last step.
-            unsure = [image for image in images if image in new or image.file_name not in self._durable]
+            unsure = [
+                image
+                for image in images
+                if image in new or self._durable.get(image.file_name) != _mark(found[image])
+            ]
             folders = {os.path.dirname(places[image]) for image in unsure}
             for folder in folders:
                 self._create_folder(folder)
-            self._write({places[image]: images[image] for image in new})
-            self._sync(folders)
-        if len(self._durable) + len(unsure) > _MOST_REMEMBERED:
+            with self._file_system(len(unsure)) as file_system:
+                self._write({places[image]: images[image] for image in new}, file_system)
+                durable = {image.file_name: _mark(_state(places[image])) for image in unsure}
+                self._sync(folders, file_system)
+        if len(self._durable) + len(durable) > _MOST_REMEMBERED:
             self._durable.clear()
-        self._durable.update(image.file_name for image in unsure)
+        self._durable.update(durable)
         return new
 
     def mend(self, image: Image, body: bytes) -> bool:
@@ -171,7 +181,7 @@ class FileStore:
         for created in missing:
             _sync(str(created.parent))
 
-    def _write(self, bodies: Mapping[str, bytes]) -> None:
+    def _write(self, bodies: Mapping[str, bytes], file_system: int | None = None) -> None:
         """Writes the files, each under another name until all of them are on the disk."""
         unnamed: dict[str, str] = {}
         try:
@@ -182,7 +192,7 @@ class FileStore:
                 # Not without a buffer: such a file may take a part, and does not raise.
                 with open(temporary, "xb") as file:
                     file.write(body)
-            self._sync(unnamed)
+            self._sync(unnamed, file_system)
             for temporary, place in list(unnamed.items()):
                 os.replace(temporary, place)
                 del unnamed[temporary]
@@ -192,13 +202,28 @@ class FileStore:
                     os.unlink(temporary)
             raise
 
-    def _sync(self, places: Collection[str]) -> None:
+    @contextmanager
+    def _file_system(self, number: int) -> Iterator[int | None]:
+        """Opens the file system if it is best synced as a whole after so many files are written; else None.
+
+        It is opened before they are written, as it then tells only of failures since.
+        """
+        if number < _FEW or not self._is_synced_whole:
+            yield None
+            return
+        descriptor = os.open(self._root, os.O_RDONLY)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def _sync(self, places: Collection[str], file_system: int | None = None) -> None:
         """Syncs these files, or folders: together where they are many."""
         if len(places) < _FEW:
             for place in places:
                 _sync(place)
-        elif self._is_synced_whole:
-            _sync_file_system(self._root)
+        elif file_system is not None:
+            _sync_file_system(file_system)
         else:
             with ThreadPoolExecutor(_SYNCERS, "store-sync") as threads:
                 list(threads.map(_sync, places))
@@ -207,6 +232,8 @@ class FileStore:
     def _is_synced_whole(self) -> bool:
         """Whether the file system can be synced as a whole, to the same effect."""
         if not sys.platform.startswith("linux") or not hasattr(_c_library(), "syncfs"):
+            return False
+        if not _tells_of_failures(os.uname().release):
             return False
         told = ctypes.create_string_buffer(_STATFS_BYTES)
         is_told = _c_library().statfs(os.fsencode(self._root), told) == 0
@@ -221,11 +248,19 @@ class FileStore:
                         leftover.unlink()
 
 
-def _size(file: str) -> int | None:
+def _state(file: str) -> tuple[int, int, int] | None:
+    """Returns the size of the file, and what tells it from another one of the same name."""
     try:
-        return os.stat(file).st_size
+        found = os.stat(file)
     except FileNotFoundError:
         return None
+    # The number may be given anew to the next file.
+    return found.st_size, found.st_ino, found.st_mtime_ns
+
+
+def _mark(state: tuple[int, int, int] | None) -> int | None:
+    """Returns one number for a state: 65,536 of them are remembered."""
+    return None if state is None else hash(state)
 
 
 def _read(file: str) -> bytes:
@@ -250,15 +285,17 @@ def _sync(place: str) -> None:
         os.close(descriptor)
 
 
-def _sync_file_system(folder: Path) -> None:
-    """Has the disk keep all that was written to the file system of this folder. On Linux alone."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        if _c_library().syncfs(descriptor) != 0:
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number))
-    finally:
-        os.close(descriptor)
+def _sync_file_system(descriptor: int) -> None:
+    """Has the disk keep all that was written to the file system of this open folder. On Linux alone."""
+    if _c_library().syncfs(descriptor) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+def _tells_of_failures(release: str) -> bool:
+    """Says whether `syncfs` fails where the disk does: since Linux 5.8, by its manual."""
+    numbers = [int(one) for one in re.findall(r"\d{1,9}", release, re.ASCII)[:2]]
+    return numbers >= [5, 8]
 
 
 @cache

@@ -16,6 +16,7 @@ from playwright.sync_api import expect
 from tests.browser.screen import Screen, Spot, apart, in_words
 from tests.browser.viewed_maps import (
     AFTER_GROWTH,
+    BEFORE_GROWTH,
     COAST,
     DAYS,
     DEEP,
@@ -348,6 +349,11 @@ def test_zooms_without_images_are_not_offered(
             assert min(ask_outline(screen, name)) == coarsest
         else:
             screen.expect_day(AFTER_GROWTH)
+    # On a telephone, too, the first view has pictures on the first day, before the map has grown.
+    page.set_viewport_size({"width": 320, "height": 568})
+    for day in (BEFORE_GROWTH, AFTER_GROWTH):
+        screen.open(map=GROWING, day=day)
+        assert any(square.source for square in screen.squares_in_view()), day
     # It looks ahead, and the folder goes before the page does.
     page.goto("about:blank")
 

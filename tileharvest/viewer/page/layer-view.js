@@ -365,7 +365,10 @@ export class LayerView {
     screen.fit([]);
     this.moving = false;
     const tiles = await this.#found().catch(() => []);
-    if (screen.container.isConnected) screen.fit(tiles);
+    if (!screen.container.isConnected) return;
+    screen.fit(tiles);
+    const begun = this.outline.coarsestAtFirst(this.layer.name);
+    if (screen.tileZoom < begun) screen.position = { ...screen.position, zoom: begun - 0.5 };
   }
 
   /** @returns {Promise<api.Tile[]>} tiles around all that is there */

@@ -67,6 +67,18 @@ export class Outline {
   }
 
   /**
+   * The coarsest zoom that shows something on each day on which the layer has tiles: of those into which a map has
+   * grown there are none of the days before, and a page without a server composes none.
+   * @param {string} layer
+   */
+  coarsestAtFirst(layer) {
+    const zooms = Object.entries(this.layer(layer).zooms);
+    if (this.isComposed || zooms.length === 0) return this.coarsest(layer);
+    const first = [this.firstDay, zooms.map(([, day]) => day).sort()[0]].sort()[1];
+    return Math.min(...zooms.filter(([, day]) => day <= first).map(([zoom]) => Number(zoom)));
+  }
+
+  /**
    * The deepest zoom of which there are tiles. Those of some renderers are never drawn down to 0.
    * @param {string} layer
    */

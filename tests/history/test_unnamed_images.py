@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -172,6 +172,29 @@ def test_an_image_that_is_named_and_noted_again_while_versions_are_read_stays(
     assert not is_any_unnamed(history)
 
 
+@pytest.mark.parametrize("is_named", [True, False], ids=["it is named", "the recorder is killed"])
+def test_a_clean_up_waits_for_a_transaction_that_names_an_image(
+    history: History, store: Store, *, is_named: bool
+) -> None:
+    class KilledError(Exception):
+        pass
+
+    note_unnamed(history, {FIRST: END - A_DAY})
+    address = history._engine.url.render_as_string(hide_password=False)
+    with (
+        History.open(address, lock_timeout=0.3) as other,
+        suppress(KilledError),
+        history.writing() as connection,
+    ):
+        hold_images(connection, [FIRST])
+        with pytest.raises(HistoryError, match="locked by another program"):
+            let_leave(other, END)
+        if not is_named:
+            raise KilledError
+    let_leave(history, END)
+    assert remove_leaving(history, store.remove) == (0 if is_named else 1)
+
+
 def test_of_two_clean_ups_the_one_that_has_begun_later_decides(history: History, store: Store) -> None:
     """The first has begun to read before another program named the image, and it was noted again."""
 
@@ -254,7 +277,7 @@ def test_nobody_puts_an_image_again_while_a_removal_is_held_up(
     monkeypatch.setattr(connections, "IDLE_TIMEOUT", 0.2)
     with postgresql.database() as database:
         url = postgresql.url(database)
-        with History.open(url) as cleaner, History.open(url, lock_timeout=1.5) as recorder:
+        with History.open(url) as cleaner, History.open(url, lock_timeout=0.6) as recorder:
             harvest = began(recorder)
             note_unnamed(cleaner, {FIRST: END - A_DAY})
             let_leave(cleaner, END)

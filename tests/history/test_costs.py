@@ -93,7 +93,7 @@ def test_what_may_come_before_the_next_call_is_counted_ahead_until_nothing_comes
     """At each moment, were the process killed, no less was handed on than there was."""
     handed_on = NO_COST
     traffic.count_ahead(list)
-    for requests in (60, 100, 250, 3, 0, 80, 1, 15):
+    for requests in (16, 40, 110, 3, 0, 50, 1, 15):
         handed_on += traffic.take()
         traffic.requests += requests
         traffic.received_bytes += 1000 * requests
@@ -112,14 +112,20 @@ def test_little_is_counted_ahead_where_little_is_asked(traffic: Traffic) -> None
     assert handed_on.requests == traffic.requests + 16
 
 
+def test_little_is_counted_ahead_before_anything_was_asked(traffic: Traffic) -> None:
+    """A small map that is killed has most of its daily budget left."""
+    traffic.count_ahead(list)
+    assert traffic.take() == Cost(16, 16 * 4096)
+
+
 def test_it_is_told_once_when_half_of_what_was_counted_ahead_is_asked(traffic: Traffic) -> None:
     told: list[int] = []
     traffic.count_ahead(lambda: told.append(traffic.requests))
     traffic.take()
     for _ in range(64):
         traffic.ask()
-    assert told == [32]
+    assert told == [8]
     traffic.take()
     for _ in range(200):
         traffic.ask()
-    assert told == [32, 64 + 96]
+    assert told == [8, 64 + 96]

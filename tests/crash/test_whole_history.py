@@ -1,4 +1,4 @@
-"""What `make torture` finds: any row in which a history is not as it should be."""
+"""What `make torture` finds, any row or cost that is not as it should be, and what it needs first."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.middlewares.making import DAY, FIRST_LEVEL, added, remember
+from tests.torture.__main__ import main
+from tests.torture.rounds import wrong_costs
+from tests.torture.stages import DAY as DISTURBED
+from tests.torture.stages import Left
 from tests.torture.whole_history import differences, whole_history
 
 if TYPE_CHECKING:
@@ -45,3 +49,48 @@ def test_two_histories_differ_where_a_row_does(tmp_path: Path, change: str, plac
     found = {one.place for one in differences(changed, plain)}
     assert found >= set(places)
     assert bool(found) == bool(places)
+
+
+@pytest.mark.parametrize(
+    ("told", "wrong"),
+    [
+        ((10, 500, 300), []),
+        ((12, 700, 300), []),
+        ((9, 500, 300), ["harvests.requests"]),
+        ((10, 499, 300), ["harvests.received_bytes"]),
+        ((10, 500, 299), ["harvests.stored_bytes"]),
+        ((10, 500, 301), ["harvests.stored_bytes"]),
+    ],
+    ids=[
+        "exactly",
+        "too much asked",
+        "too little asked",
+        "too little received",
+        "a byte lost",
+        "a byte more",
+    ],
+)
+def test_a_disturbed_harvest_may_count_too_many_requests_and_no_other_error(
+    told: tuple[int, int, int], wrong: list[str]
+) -> None:
+    def left(*costs: int) -> Left:
+        columns = ("requests", "received_bytes", "stored_bytes")
+        row = dict(zip(columns, costs, strict=True), segment=DISTURBED)
+        return Left({"harvests": {("map",): row}}, {}, 11, 10, 500)
+
+    found = wrong_costs(left(*told), left(10, 500, 300))
+    assert [line.partition(":")[0] for line in found] == wrong
+
+
+@pytest.mark.parametrize("missing", ["maps", "root", "folder"])
+def test_what_torture_needs_is_said_in_one_line_before_anything_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], missing: str
+) -> None:
+    nowhere = tmp_path / "nowhere"
+    monkeypatch.setattr("tests.torture.__main__._MAPS", nowhere if missing == "maps" else tmp_path)
+    monkeypatch.setattr("os.geteuid", lambda: 1000 if missing == "root" else 0)
+    assert main(["--folder", str(nowhere if missing == "folder" else tmp_path)]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert {"maps": "no real maps", "root": "sudo", "folder": f"--folder {nowhere}"}[missing] in said
+    assert list(tmp_path.iterdir()) == []

@@ -11,7 +11,8 @@ disk, a clock that steps. Then the whole history, row by row, all images and the
 of the same harvest undisturbed, and so are the versions after the day after. A round that fails leaves its
 folder.
 
-Needs root for the small disk that gets full.
+Needs root, for the small disk that gets full, and the real maps in `../shared/maps`, or where
+`TILEHARVEST_SHARED_MAPS` says.
 """
 
 from __future__ import annotations
@@ -74,7 +75,8 @@ class Torture:
             self._redis.ask("FLUSHALL")
             raise
         workplace.close()
-        counted = self.done.setdefault((stage.name, "three" if is_fleet else "one"), Counter())
+        who = "three workers" if is_fleet else "one process"
+        counted = self.done.setdefault((stage.name, who), Counter())
         counted.update(outcome.done)
         counted["rounds"] += 1
         return outcome
@@ -124,6 +126,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--round", type=int, help="only this round of the seed")
     parser.add_argument("--folder", type=Path, help="where folders of failed rounds are left")
     wanted = parser.parse_args(arguments)
+    missing = _missing(wanted.folder)
+    if missing is not None:
+        say(f"make torture: {missing}; nothing was begun")
+        return 2
     seed = random.SystemRandom().randrange(1_000_000) if wanted.seed is None else wanted.seed
     folder = Path(tempfile.mkdtemp(prefix="torture-", dir=wanted.folder))
     with ExitStack() as servers:
@@ -131,6 +137,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not failed:
         shutil.rmtree(folder)
     return 1 if failed else 0
+
+
+def _missing(folder: Path | None) -> str | None:
+    """Returns what must be there first, or None where all is."""
+    if not _MAPS.is_dir():
+        return f"there are no real maps in {_MAPS}: TILEHARVEST_SHARED_MAPS names another folder"
+    if os.geteuid() != 0:
+        return "only root may mount the small disk that gets full: run it with sudo"
+    if folder is not None and not folder.is_dir():
+        return f"--folder {folder} is no folder: make it first"
+    return None
 
 
 def _run(torture: Torture, wanted: argparse.Namespace, seed: int, folder: Path) -> list[int]:
@@ -158,14 +175,14 @@ def _run(torture: Torture, wanted: argparse.Namespace, seed: int, folder: Path) 
 
 
 def _table(torture: Torture) -> str:
-    """As docs/reliability.md shows it."""
+    """Returns the table that docs/reliability.md shows."""
     columns = ("rounds", "kill", "stop", "Redis", "PostgreSQL", "full disk", "stepped clock")
     lines = [f"| harvest | by | {' | '.join(columns)} |", "|---" * (len(columns) + 2) + "|"]
     total: Counter[str] = Counter()
     for (stage, who), counted in sorted(torture.done.items()):
         total.update(counted)
         lines.append(f"| {stage} | {who} | {' | '.join(str(counted[one]) for one in columns)} |")
-    lines.append(f"| all | | {' | '.join(str(total[one]) for one in columns)} |")
+    lines.append(f"| all | | {' | '.join(f'**{total[one]}**' for one in columns)} |")
     return "\n".join(lines)
 
 

@@ -77,7 +77,7 @@ class Left(NamedTuple):
     of_tiles: int
     """Those of them that came after the harvest had begun: others find out what the site has."""
     received_bytes: int
-    """Bodies that it has sent."""
+    """The bodies of these."""
 
 
 @dataclass(slots=True)
@@ -128,12 +128,13 @@ class Workplace:
     def left(self, lines: Sequence[LogLine]) -> Left:
         """After a harvest of which the site has logged these lines."""
         stored = self.fleet.project.stored()
+        of_tiles = [line for line in lines if line.path.endswith(_IMAGES)]
         return Left(
             whole_history(self.fleet.database_url),
             {name: sha1(body).hexdigest() for name, body in stored.items() if not is_leftover(name)},
             len(lines),
-            sum(line.path.endswith(_IMAGES) for line in lines),
-            sum(line.size for line in lines),
+            len(of_tiles),
+            sum(line.size for line in of_tiles),
         )
 
 

@@ -287,6 +287,8 @@ def clients(bench: Bench, console: Console, pairs: int) -> dict[str, Any]:
             console.print(
                 f"Times as fast as {program}: {by_wall:.2f} by the clock, {ratios[program]:.2f} by CPU."
             )
+        else:
+            console.print(f"{program}: not measured, this computer has no such program.")
     return {"runs": [figure.as_json() for figure in figures], "ratios_by_cpu": ratios}
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING, Final
 
-from bench.cost import run
+from bench.cost import RunFailedError, run
 from bench.harvest import check
 from bench.site import count, tile_paths
 from bench.stock import CONCURRENCY
@@ -40,7 +40,9 @@ def ask(program: str, server: Nginx, depth: int, folder: Path) -> Cost | None:
         # The first time, which fetches them, is not measured.
         run(command, folder / "first.log", folder, {})
         server.clear_log()
-        return run(command, folder / "output.log", folder, {})
+        cost = run(command, folder / "output.log", folder, {})
+        _check_asked(server, depth)
+        return cost
     given = folder / "config"
     lines = ["silent", "head", "parallel", f"parallel-max = {CONCURRENCY}"]
     lines += [f'url = "{address}"\noutput = "/dev/null"' for address in addresses]
@@ -49,3 +51,11 @@ def ask(program: str, server: Nginx, depth: int, folder: Path) -> Cost | None:
     cost = run(["curl", "-q", "-K", str(given)], folder / "output.log", folder, {})
     check(server, {"HEAD": count(depth)})
     return cost
+
+
+def _check_asked(server: Nginx, depth: int) -> None:
+    """Raises RunFailedError unless each tile was asked for once, and none was sent."""
+    asked = [line for line in server.log() if line.path.endswith(".png")]
+    sent = sum(line.status == 200 and line.method == "GET" for line in asked)
+    if len({line.path for line in asked}) != len(asked) or (len(asked), sent) != (count(depth), 0):
+        raise RunFailedError(f"wget asked {len(asked)} times for {count(depth)} tiles, and was sent {sent}")

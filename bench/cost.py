@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 import subprocess
-import time
+import sys
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+
+_STARTER: Final = """
+import json, os, sys, time
+started = time.monotonic()
+process = os.posix_spawnp(sys.argv[2], sys.argv[2:], os.environ)
+_, status, used = os.wait4(process, 0)
+wall = time.monotonic() - started
+with open(int(sys.argv[1]), "w") as answer:
+    json.dump([status, wall, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024], answer)
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,23 +96,36 @@ def run(
     """Runs the command in `folder`, on the crawler's core or on all, and writes its output to a file.
 
     Until a new process has loaded its program it has the memory of the process that started it, and the
-    kernel counts that. So no figure can be below this process's own size, which is why it holds nothing big.
+    kernel counts that. So it is started by a small process, an interpreter of 10 MB that has imported nearly
+    nothing: no figure can be below that.
     Raises RunFailedError with the end of the output when the command fails.
     """
-    with output.open("wb") as file, nullcontext() if on_all_cores else on_core(cores()[0]):
-        started = time.monotonic()
+    answer, answering = os.pipe()
+    with (
+        os.fdopen(answer, encoding="ascii") as told,
+        output.open("wb") as file,
+        nullcontext() if on_all_cores else on_core(cores()[0]),
+    ):
         process = subprocess.Popen(
-            command, stdout=file, stderr=subprocess.STDOUT, cwd=folder, env=os.environ | dict(environment)
+            [sys.executable, "-I", "-S", "-c", _STARTER, str(answering), *command],
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            cwd=folder,
+            env=os.environ | dict(environment),
+            pass_fds=[answering],
+            process_group=0,
         )
+        os.close(answering)
         try:
-            _, status, used = os.wait4(process.pid, 0)
+            process.wait()
         except BaseException:
-            process.kill()
+            os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             raise
-        wall = time.monotonic() - started
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode != 0:
+        # Nothing is told where the program could not be started.
+        status, wall, cpu, rss = json.loads(told.read() or "[256, 0, 0, 0]")
+    code = os.waitstatus_to_exitcode(status)
+    if code != 0:
         words = output.read_text(encoding="utf-8", errors="replace")[-2000:]
-        raise RunFailedError(f"{' '.join(command)} ended with {process.returncode}:\n{words}")
-    return Cost(wall, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
+        raise RunFailedError(f"{' '.join(command)} ended with {code}:\n{words}")
+    return Cost(wall, cpu, rss)

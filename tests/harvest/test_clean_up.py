@@ -93,10 +93,14 @@ def test_what_is_younger_than_a_day_stays(tmp_path: Path, history: History) -> N
     assert held(tmp_path) == names(FIRST, THIRD)
 
 
+@pytest.mark.parametrize("is_late", [False, True], ids=["once", "once more, late"])
 def test_an_image_that_is_removed_before_its_row_is_put_again(
-    tmp_path: Path, history: History, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, history: History, monkeypatch: pytest.MonkeyPatch, *, is_late: bool
 ) -> None:
-    """A harvest finds an image in the store. Before it has recorded its row, a clean-up removes the image."""
+    """A harvest finds an image in the store. Before it has recorded its row, a clean-up removes the image.
+
+    A removal that is late, such as one that S3 carries out after it was given up, comes before the end.
+    """
     put_all, image = FileStore.put_all, image_of(FIRST)
     cleaned: list[int] = []
 
@@ -120,6 +124,8 @@ def test_an_image_that_is_removed_before_its_row_is_put_again(
                     harvest.keep(added(Tile(-1, 2, 2), FIRST)),
                     harvest.keep(added(Tile(-1, 2, -2), SECOND)),
                 )
+            if is_late:
+                store.path(image).unlink()
             await harvest.finish()
 
     asyncio.run(harvest_it())

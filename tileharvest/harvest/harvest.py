@@ -65,6 +65,8 @@ _Answer = TypeVar("_Answer")
 _NOT_THERE: Final = (Outcome.NOTHING, Outcome.GONE, Outcome.FAILED, Outcome.SKIPPED)
 _UNASKED_AT_ONCE: Final = 1000
 """Tiles per look for those that the walk did not reach: a bound on memory, far above a usual day's."""
+_MOST_PUT_ANEW: Final = 100
+"""Images that are looked at once more at the end, with their bytes in memory: mostly there are none."""
 
 
 class Harvest:
@@ -289,6 +291,8 @@ class Harvest:
             self._record, self.description, self.layers, self.day, self.renderer.doubt, site.indexes
         )
         self.is_pruned = self.walks.decisions.is_pruned
+        self._put_anew: dict[Image, bytes] = {}
+        """Images that a clean-up was removing, and that versions name now."""
         self._commits = GroupCommit(self._record, self.traffic.take, self._linger, put_again=self._put_again)
         self.traffic.start()
         self.traffic.count_ahead(self._commits.record_cost)
@@ -421,7 +425,16 @@ class Harvest:
         for image, body in bodies.items():
             if image.file_name in names:
                 await self._images.put(image, body)
+                if len(self._put_anew) < _MOST_PUT_ANEW:
+                    self._put_anew[image] = body
         await asyncio.to_thread(take_back, history, names)
+
+    async def _put_what_left_late(self) -> None:
+        """Puts an image once more of which a removal came after all, as S3 may carry it out late."""
+        for image, body in self._put_anew.items():
+            if await self._images.put(image, body):
+                _log.warning("image %s was removed while it was recorded; it was put again", image.file_name)
+        self._put_anew.clear()
 
     def _count(self, result: TileResult) -> None:
         if result.is_counted:
@@ -568,6 +581,7 @@ class Harvest:
                 await self._commits.close()
                 if self._has_daily_budget:
                     await asyncio.to_thread(self._holdings.spend, self._today(), self.traffic.total)
+                await self._put_what_left_late()
             finally:
                 await asyncio.to_thread(self._on_close.close)
 

@@ -28,9 +28,10 @@ from tests.middlewares.making import (
 from tileharvest.middlewares.diff import DiffMiddleware, answer_of
 from tileharvest.queue.requests import STATE, RequestState, question_of, state_of
 from tileharvest.renderers.overviewer import Overviewer
+from tileharvest.store.files import FileStore
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
-from tileharvest.tiles.questions import TileQuestion
+from tileharvest.tiles.questions import LATE, ON_WALK, TileQuestion
 from tileharvest.tiles.results import TileResult
 from tileharvest.tiles.verdict import Answer
 from tileharvest.tiles.versions import Validator
@@ -395,6 +396,21 @@ def test_at_once_it_tells_nothing_where_the_history_is_not_asked_yet(folder: Pat
             return DiffMiddleware(harvest).unchanged(TileQuestion(LAYER, TILE), answer)
 
     assert asyncio.run(run()) is None
+
+
+@pytest.mark.parametrize("late", [True, False], ids=["pushed", "on the walk"])
+def test_a_lost_image_of_a_site_that_says_nothing_of_its_tiles_is_put_again_where_it_is_pushed(
+    tmp_path: Path, *, late: bool
+) -> None:
+    """Else the whole store would be read at each harvest, as each tile comes by GET and with no ETag."""
+    first = TileResult(LAYER, TILE, Outcome.ADDED, image=image_of(BODY), body=BODY)
+    asyncio.run(remember(tmp_path, first))
+    lost = FileStore(tmp_path / "tiles").path(image_of(BODY))
+    lost.unlink()
+    request = ask(TILE, "GET")
+    state_of(request).question = TileQuestion(LAYER, TILE, LATE if late else ON_WALK)
+    assert answered(tmp_path, request, 200, body=BODY).outcome is Outcome.NOT_MODIFIED
+    assert lost.exists() is late
 
 
 @pytest.mark.parametrize("below", [(), (TILE,)], ids=["nothing", "a tile"])

@@ -354,14 +354,15 @@ class Harvest:
         size = self.layers[layer].layer.tile_size if self._tells_sizes else None
         return judge_get(answer, latest, self.day, size, self.description.most_tile_bytes)
 
-    async def mend(self, latest: Version | None, verdict: Verdict, body: bytes) -> None:
+    async def mend(self, latest: Version | None, verdict: Verdict, body: bytes, *, late: bool) -> None:
         """Puts the bytes of an unchanged tile into the store again where nothing is known that the site has
         said of them: `scrapy check-store --mend` has forgotten it, as the image is missing or damaged.
 
-        Raises StoreError.
+        Where the site never says anything, only tiles that are asked `late` are looked at, as those are that
+        were pushed: to look at each would be to read the whole store. Raises StoreError.
         """
         nothing = Validator()
-        if verdict.outcome is not Outcome.NOT_MODIFIED or verdict.validator == nothing:
+        if verdict.outcome is not Outcome.NOT_MODIFIED or not (late or verdict.validator != nothing):
             return
         if latest is None or latest.image is None or latest.validator != nothing:
             return

@@ -151,7 +151,7 @@ class DiffMiddleware:
         state.known, reason = image is not None, verdict.reason
         if verdict.outcome is Outcome.IGNORED and image is not None:
             self._harvest.traffic.spared_bytes += image.size
-        await self._harvest.mend(latest, verdict, answer.body)
+        await self._harvest.mend(latest, verdict, answer.body, late=asked.late)
         if verdict.outcome is Outcome.FAILED:
             state.known = await self._harvest.knows_below(layer, tile)
             reason = with_attempts(reason or "", request.meta.get("retry_times", 0) + 1)

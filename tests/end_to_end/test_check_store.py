@@ -90,6 +90,20 @@ def test_a_person_reads_what_to_do(stage: Stage) -> None:
     assert "1 image that no version names" in done.stdout
 
 
+def test_of_a_map_that_is_no_more_it_is_said_what_is_missing_and_nothing_is_forgotten(stage: Stage) -> None:
+    described = stage.project.maps_file.read_text(encoding="utf-8")
+    stage.project.maps_file.write_text(described.replace("[small]", "[another]"), encoding="utf-8")
+    try:
+        done = stage.project.scrapy("check-store", "--mend", check=False)
+    finally:
+        stage.project.maps_file.write_text(described, encoding="utf-8")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "2 of them are missing or damaged" in done.stdout
+    assert "2 of them are of maps that maps.toml does not have (small): add these again" in done.stdout
+    assert "only from a backup" not in done.stdout
+    assert versions(stage.project, "00")[0][2] is not None
+
+
 def test_a_damaged_image_is_fetched_anew_where_the_site_still_has_it(tmp_path: Path) -> None:
     """One that has been damaged and one that is missing; and one of which the site has other bytes by now."""
     with staged(tmp_path) as stage:
@@ -127,7 +141,9 @@ def test_what_no_version_names_is_removed_once_it_is_older_than_a_day(tmp_path: 
         assert "0 images older than a day" in stage.project.scrapy("check-store", "--clean").stdout
         assert stage.project.stored() == before
         os.utime(too_many, (0, 0))
-        assert "1 image older than a day" in stage.project.scrapy("check-store", "--clean").stdout
+        cleaned = stage.project.scrapy("check-store", "--clean").stdout
+        assert "1 image older than a day that no version names: removed" in cleaned
+        assert cleaned.count("no version names") == 1
         assert before.keys() - stage.project.stored().keys() == {f"{too_many.name[:2]}/{too_many.name}"}
 
 

@@ -18,13 +18,14 @@ from tileharvest.harvest.inventory import Inventory
 from tileharvest.history.damaged_images import ask_anew
 from tileharvest.history.database import History
 from tileharvest.history.settings import database_url, open_history_for_reading
+from tileharvest.maps.settings import all_maps
 from tileharvest.queue.port import Changes, Entry
 from tileharvest.queue.requests import PUSHED
 from tileharvest.store.settings import open_store_for_reading, store_opener
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from scrapy.settings import BaseSettings
 
@@ -74,20 +75,24 @@ class Command(MapCommand, ScrapyCommand):
         with open_history_for_reading(settings) as history:
             store = open_store_for_reading(settings)
             found = Inventory.take(history, store, name, reads_bytes=opts.bytes)
-        removed = _cleaned(settings, found) if opts.clean else None
-        asked = _asked_anew(settings, found) if opts.mend else None
         rows = [_plain(named, why) for named, why in found.missing]
-        unnamed = None if found.unnamed is None else [one.name for one in found.unnamed]
+        if not opts.json:
+            # First: what is done about it may fail.
+            _write(found, rows, is_mended=opts.mend, is_cleaned=opts.clean)
+        # Only maps that are there can be harvested.
+        maps = all_maps(settings) if opts.mend else {}
+        removed = _cleaned(settings, found) if opts.clean else None
+        asked = _asked_anew(settings, found, maps) if opts.mend else None
         if opts.json:
+            unnamed = None if found.unnamed is None else [one.name for one in found.unnamed]
             done: dict[str, Any] = {} if removed is None else {"removed": removed}
             done |= {} if asked is None else {"asked": [one.image for one in asked]}
             write_json({"images": found.images, "missing": rows, "unnamed": unnamed, **done})
         else:
-            _write(found, rows, is_mended=opts.mend)
             if removed is not None:
                 write_line(f"{counted(removed, 'image')} older than a day that no version names: removed")
             if asked is not None:
-                _write_asked(asked, len(found.missing))
+                _write_asked(asked, found, maps)
         if found.missing:
             self.exitcode = ExitStatus.ERROR
 
@@ -100,10 +105,10 @@ def _cleaned(settings: BaseSettings, found: Inventory) -> int:
         return clean_up(history, store, datetime.now(UTC))
 
 
-def _asked_anew(settings: BaseSettings, found: Inventory) -> list[ShownImage]:
-    """Puts what is missing or damaged into the queues of the maps that may still show it."""
+def _asked_anew(settings: BaseSettings, found: Inventory, maps: Collection[str]) -> list[ShownImage]:
+    """Puts what is missing or damaged into the queues of those of the maps that may still show it."""
     with History.open(database_url(settings)) as history:
-        asked = ask_anew(history, {named.image.file_name for named, _ in found.missing})
+        asked = ask_anew(history, {named.image.file_name for named, _ in found.missing}, maps)
     for name in sorted({one.map for one in asked}):
         orders = [(_waiting(one), tile_order(one.layer, one.tile, 1)) for one in asked if one.map == name]
         changes = Changes([Entry(body, PUSHED, known, 1, None) for known, body in orders])
@@ -117,16 +122,24 @@ def _waiting(image: ShownImage) -> bytes:
     return f"{image.asked} {image.layer}/{image.tile}".encode()
 
 
-def _write_asked(asked: Sequence[ShownImage], missing: int) -> None:
+def _write_asked(asked: Sequence[ShownImage], found: Inventory, maps: Collection[str]) -> None:
     names = " ".join(sorted({one.map for one in asked}))
+    images = {one.image for one in asked}
+    left = [named.map_name for named, _ in found.missing if named.image.file_name not in images]
+    absent = [name for name in left if name not in maps]
     if asked:
         write_line(
             f"{len(asked):,} of them may still be had from the sites: run scrapy harvest {names}; an image of"
             " an earlier day comes back only where its site still has the same bytes"
         )
-    if missing > len(asked):
+    if absent:
         write_line(
-            f"{missing - len(asked):,} of them can come only from a backup of the store: no latest version"
+            f"{len(absent):,} of them are of maps that maps.toml does not have"
+            f" ({', '.join(sorted(set(absent)))}): add these again, or restore from a backup of the store"
+        )
+    if len(left) > len(absent):
+        write_line(
+            f"{len(left) - len(absent):,} of them can come only from a backup of the store: no latest version"
             " of a tile has such an image"
         )
 
@@ -142,7 +155,7 @@ def _plain(named: NamedImage, why: str) -> dict[str, Any]:
     }
 
 
-def _write(found: Inventory, rows: Sequence[dict[str, Any]], *, is_mended: bool) -> None:
+def _write(found: Inventory, rows: Sequence[dict[str, Any]], *, is_mended: bool, is_cleaned: bool) -> None:
     if rows:
         columns = ["map", "layer", "tile", "first day", "image", "problem"]
         write_table(columns, [list(row.values()) for row in rows[:_SHOWN]])
@@ -151,7 +164,7 @@ def _write(found: Inventory, rows: Sequence[dict[str, Any]], *, is_mended: bool)
     write_line(f"the history names {counted(found.images, 'image')}: {missing}")
     if found.missing and not is_mended:
         write_line("restore them from a backup of the store, or see what --mend can do")
-    if found.unnamed:
+    if found.unnamed and not is_cleaned:
         write_line(
             f"the store holds {counted(len(found.unnamed), 'image')} that no version names, such as"
             f" {found.unnamed[0].name}: a kill leaves such images, and a running harvest has some for a"

@@ -54,8 +54,8 @@ class ShownImage(NamedTuple):
     for anything."""
 
 
-def ask_anew(history: History, images: Collection[str]) -> list[ShownImage]:
-    """Has these images, by their file names, fetched when their tiles are asked for next.
+def ask_anew(history: History, images: Collection[str], of_maps: Collection[str]) -> list[ShownImage]:
+    """Has these images, by their file names, fetched when tiles of these maps are asked for next.
 
     Returns one tile for each. What the site said of it is forgotten, so that no answer means `unchanged` but
     the same bytes. An image that only earlier versions have is left out: no site has it any more. Reads all
@@ -70,7 +70,7 @@ def ask_anew(history: History, images: Collection[str]) -> list[ShownImage]:
         ordered = sorted(wanted)
         for start in range(0, len(ordered), _AT_ONCE):
             for row in connection.execute(_SHOWN, {"names": ordered[start : start + _AT_ONCE]}):
-                if row.image in images and row.image not in found:
+                if row.image in images and row.image not in found and row.map in of_maps:
                     tile = Tile(row.zoom, row.x, row.y)
                     found[row.image] = ShownImage(row.image, row.map, row.layer, tile, asked[row.map])
                     ids.append({"its_id": row.id})

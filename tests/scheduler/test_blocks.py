@@ -119,8 +119,8 @@ class Tiles:
             return None
         return self.waiting.pop(0)
 
-    def request_of(self, one: QueuedTile) -> Request:
-        return tile(name_of(one))
+    def request_of(self, one: QueuedTile) -> Request | None:
+        return None if "unreadable" in one.url else tile(name_of(one))
 
     def all_through(self, tiles: Sequence[QueuedTile]) -> None:
         self.engine.events.append(("all through", " ".join(map(name_of, tiles))))
@@ -162,6 +162,8 @@ class Way:
         return ConnectionError() if "broken" in tile.url else 200
 
     def keep(self, tile: QueuedTile, answer: Any) -> asyncio.Future[BaseException | None] | None:
+        if "odd" in tile.url:
+            raise ValueError("an answer that nobody understands")
         return None if "changed" in tile.url or isinstance(answer, Exception) else self.transaction
 
     def kept(self, tiles: Sequence[QueuedTile], failure: BaseException | None) -> bool:
@@ -318,6 +320,23 @@ def test_what_is_new_goes_the_usual_way_from_its_answer_on_and_is_asked_once() -
         "broken": ["from the failure on", "errback", "through"],
     }
     assert ("all through", "0") in engine.events
+
+
+def test_an_answer_that_cannot_be_judged_goes_the_usual_way_too() -> None:
+    engine = Engine()
+    asyncio.run(make_shortly(engine, "odd", "1"))
+    assert [what for what, of in engine.events if of == "odd"] == [
+        "from the answer on",
+        "callback",
+        "through",
+    ]
+    assert ("all through", "1") in engine.events
+
+
+def test_a_tile_of_which_no_request_can_be_made_holds_up_no_other() -> None:
+    engine = Engine()
+    asyncio.run(make_shortly(engine, "unreadable-changed", "unreadable-conditional", "1"))
+    assert engine.events == [("kept", ""), ("all through", "1")]
 
 
 def test_a_tile_that_must_not_go_the_short_way_goes_the_usual_one() -> None:

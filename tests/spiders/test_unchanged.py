@@ -15,7 +15,7 @@ from scrapy.crawler import Crawler
 from scrapy.settings import Settings
 from twisted.python.failure import Failure
 
-from tests.middlewares.making import HOST, LAYER, SITE, added, opened, remember
+from tests.middlewares.making import DEEPEST, HOST, LAYER, SITE, added, opened, remember
 from tileharvest.errors import HistoryError, QueueError, StoreError, TileHarvestError
 from tileharvest.middlewares.traffic import TrafficMiddleware
 from tileharvest.pipelines import HistoryPipeline
@@ -30,10 +30,12 @@ from tileharvest.spiders.renderers import spider_of
 from tileharvest.spiders.tiles import TileSpider
 from tileharvest.spiders.unchanged import queued_head, unchanged_tiles
 from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.questions import LATE, ON_WALK, Asked, TileQuestion
+from tileharvest.tiles.results import TileResult
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterable
     from pathlib import Path
 
 TILE = Tile(0, -3, 3)
@@ -53,13 +55,15 @@ CLEAN = {"LOG_LEVEL": "INFO", "TWISTED_REACTOR_ENABLED": False}
 
 
 @asynccontextmanager
-async def crawled(folder: Path, **settings: Any) -> AsyncIterator[tuple[TileSpider, Crawler]]:
-    """A spider with its engine, whose harvest is open. One tile is known of the day before."""
+async def crawled(
+    folder: Path, known: Iterable[Tile] = (TILE,), **settings: Any
+) -> AsyncIterator[tuple[TileSpider, Crawler]]:
+    """A spider with its engine, whose harvest is open. Some tiles are known of the day before."""
     of_project = Settings()
     of_project.setmodule("tileharvest.settings")
     of_project.update({**CLEAN, **settings}, priority="cmdline")
     crawler = Crawler(spider_of("overviewer"), of_project)
-    await remember(folder, added(TILE))
+    await remember(folder, *map(added, known))
     async with opened(folder) as harvest:
         crawl_of(crawler).harvest = harvest
         crawler._apply_settings()
@@ -199,6 +203,21 @@ def test_what_is_not_the_sites_failure_ends_the_crawl_and_fails_no_tile(
             failure.request = request
             assert [one async for one in spider.failed(failure)] == []
             assert spider.crawl.ending is error
+
+    asyncio.run(run())
+
+
+def test_a_tile_that_was_missed_is_asked_once_more_and_has_failed_then(tmp_path: Path) -> None:
+    """Whatever has kept it without a result might do so without an end."""
+
+    async def run() -> None:
+        missed, *reached = DEEPEST
+        async with crawled(tmp_path, DEEPEST) as (spider, _):
+            for tile in reached:
+                await spider.harvest.keep(TileResult(LAYER, tile, Outcome.IGNORED))
+            assert [tile for _, tile in await spider._unasked()] == [missed]
+            assert await spider._unasked() == []
+            assert (await spider.harvest.counts())[Outcome.FAILED] == 1
 
     asyncio.run(run())
 

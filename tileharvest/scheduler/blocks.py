@@ -67,7 +67,8 @@ class ShortWay(Protocol):
 
     def keep(self, tile: QueuedTile, answer: Any) -> asyncio.Future[BaseException | None] | None:
         """Judges the answer. Returns the transaction in which the result is kept, and enqueues what is below.
-        Returns None, and has done nothing, where a request must go on with the answer."""
+        Returns None, and has done nothing, where a request must go on with the answer. So does one whose
+        answer made this raise."""
         ...
 
     def kept(self, tiles: Sequence[QueuedTile], failure: BaseException | None) -> bool:
@@ -86,8 +87,9 @@ class BlockListener(Protocol):
         """Returns the tile that starts now after that one, at the same host; None ends the block."""
         ...
 
-    def request_of(self, tile: QueuedTile) -> Request:
-        """Returns the request that takes the tile's place from now on."""
+    def request_of(self, tile: QueuedTile) -> Request | None:
+        """Returns the request that takes the tile's place from now on. None where it cannot be made: then the
+        tile has failed."""
         ...
 
     def through(self, tile: Request) -> None:
@@ -174,12 +176,10 @@ class Blocks:
         tile: Request | QueuedTile | None = request.first
         left, way = self._most, self.short_way
         while tile is not None:
-            if isinstance(tile, Request):
-                await self._process(request, tile)
-            elif way is not None and way.may_ask(tile):
+            if isinstance(tile, QueuedTile) and way is not None and way.may_ask(tile):
                 await self._ask_shortly(request, tile, way)
-            else:
-                await self._process(request, self._listener.request_of(tile))
+            elif (made := tile if isinstance(tile, Request) else self._listener.request_of(tile)) is not None:
+                await self._process(request, made)
             left -= 1
             tile = self._listener.next_tile(tile) if left and self.may_go_on else None
         return Response(request.url, request=request)
@@ -190,10 +190,13 @@ class Blocks:
         except BaseException:
             self._listener.cut_off(tile)
             raise
-        transaction = way.keep(tile, answer)
+        try:
+            transaction = way.keep(tile, answer)
+        except Exception:  # noqa: BLE001 - what cannot be judged is a failure at the end of the usual way
+            transaction = None
         if transaction is None:
-            request = self._listener.request_of(tile)
-            self._process(block, request, way.response(request, answer))
+            if (request := self._listener.request_of(tile)) is not None:
+                self._process(block, request, way.response(request, answer))
             return
         self._engine.scraper.slot.active_size += self._engine.scraper.slot.MIN_RESPONSE_SIZE
         tiles = self._kept.get(transaction)

@@ -161,17 +161,21 @@ class Scheduler(BaseScheduler):
     def _goes_in_block(self, request: Request) -> bool:
         return self._blocks is not None and question_of(request) is not None
 
-    def enqueue_tiles(self, tiles: Iterable[QueuedRequest]) -> None:
-        """Enqueues what asks for tiles by HEAD, of the normal lane, with nothing that needs a request to
-        write it. Each is asked once in its segment."""
-        if self._fleet is not None:
-            self._fleet.ending = "goes on"
+    def entries_of(self, tiles: Iterable[QueuedRequest]) -> list[Entry]:
+        """Returns what asks for tiles by HEAD, of the normal lane, with nothing that needs a request to write
+        it. Each is asked once in its segment. Raises ValueError where an address has no canonical form."""
         segment, entries = self._segment, []
         for queued in tiles:
             fingerprint = self._tile_fingerprint(queued.method, queued.url)
             entries.append(
                 Entry(encode_own(queued), segment, fingerprint if self._scheduling.filters else None)
             )
+        return entries
+
+    def enqueue_entries(self, entries: Sequence[Entry]) -> None:
+        """Enqueues what `entries_of` has made."""
+        if self._fleet is not None:
+            self._fleet.ending = "goes on"
         if entries:
             self.worker.push(*entries)
 
@@ -398,9 +402,13 @@ class Scheduler(BaseScheduler):
         """A tile of a block is through."""
         self._completed(tile)
 
-    def request_of(self, tile: QueuedTile) -> Request:
-        """Returns the request that takes a tile's place."""
-        request = self._writer.made_of(tile.queued, tile.lease.attempt)
+    def request_of(self, tile: QueuedTile) -> Request | None:
+        """Returns the request that takes a tile's place, or None where it cannot be made."""
+        try:
+            request = self._writer.made_of(tile.queued, tile.lease.attempt)
+        except CodecError as error:
+            self._drop_unreadable(tile.lease, error)
+            return None
         self._under_way[request] = tile.lease
         return request
 
@@ -512,9 +520,7 @@ class Scheduler(BaseScheduler):
                     return QueuedTile(lease, queued), lease
                 request = self._writer.made_of(queued, lease.attempt)
             except CodecError as error:
-                _logger.error("%s", error)
-                self._count("dropped/unreadable")
-                self.worker.fail(lease, str(error))
+                self._drop_unreadable(lease, error)
                 continue
             if lease.segment == self._begun:
                 return request, lease
@@ -524,6 +530,11 @@ class Scheduler(BaseScheduler):
             self._count("dropped/outdated")
             self.worker.finish(lease)
         return None
+
+    def _drop_unreadable(self, lease: Lease, error: CodecError) -> None:
+        _logger.error("%s", error)
+        self._count("dropped/unreadable")
+        self.worker.fail(lease, str(error))
 
     # From requests to entries
 

@@ -77,6 +77,8 @@ _ENDLESS: Final = "endless:"
 _ORDERS: Final = {"shutdown": "Ctrl-C or SIGTERM", "stopped": "scrapy stop"}
 """What a person did, by the reasons for which Scrapy and our scheduler close a spider."""
 
+_WITHOUT_RESULT: Final = "asked twice, and nothing was found out about it"
+
 _SENT_ELSEWHERE: Final = frozenset(
     {"redirect_times", "redirect_ttl", "redirect_urls", "redirect_reasons", NEAR}
 )
@@ -106,6 +108,8 @@ class TileSpider(Spider, HeldSpider):
         self._ending_layers: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
         """What reads maps.toml again."""
+        self._asked_late: set[tuple[str, Tile]] = set()
+        """What was missed when that was last looked for."""
         self._site_files: dict[str, SiteFile] | None = None
         """What the site has sent, where it is not as the last harvest has kept it."""
 
@@ -549,12 +553,24 @@ class TileSpider(Spider, HeldSpider):
             # Only now: what is below a tile that was missed would pass for vanished.
             if self._tree is not None:
                 await self._tree.keep_missed()
-            missed = [self.ask(*one, LATE, surely=True) for one in await self.harvest.unasked()]
+            missed = [self.ask(*one, LATE, surely=True) for one in await self._unasked()]
         if not missed:
             missed = [self.ask(*one, surely=True) for one in await self.harvest.audit()]
         for request in missed:
             self.crawler.engine.crawl(request)
         return bool(missed)
+
+    async def _unasked(self) -> list[tuple[Layer, Tile]]:
+        """Returns what is known and was not reached. What this run has asked for since it was last looked for
+        has failed, or it would be asked without an end."""
+        before = self._asked_late
+        while found := await self.harvest.unasked():
+            self._asked_late = {(layer.name, tile) for layer, tile in found}
+            for place in self._asked_late & before:
+                await self.harvest.keep(TileResult(*place, Outcome.FAILED, reason=_WITHOUT_RESULT))
+            if missed := [(layer, tile) for layer, tile in found if (layer.name, tile) not in before]:
+                return missed
+        return []
 
     async def _unanswered(self, work: Fleet) -> list[Request]:
         """Returns what was given up without a result. It was leased in process after process that was killed.

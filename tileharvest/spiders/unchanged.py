@@ -145,6 +145,8 @@ class UnchangedTiles:
         result = self._diff.unchanged(question, _answer_of(answer))
         if result is None:
             return None
+        # What can raise comes first, as an answer that is kept here must not go on.
+        entries = self._scheduler.entries_of(self._after(tile, result, question))
         try:
             transaction = harvest.keep_unchanged(result)
         except TileHarvestError:
@@ -152,7 +154,7 @@ class UnchangedTiles:
             return None
         tile.result = result
         self._outages.answered(tile.meta["download_slot"], tile.url if answer.status == 200 else None)
-        self._scheduler.enqueue_tiles(self._after(tile, result, question))
+        self._scheduler.enqueue_entries(entries)
         return transaction
 
     def kept(self, tiles: Sequence[QueuedTile], failure: BaseException | None) -> bool:

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -125,6 +126,25 @@ def test_after_a_failure_the_history_is_asked_again(history: History, harvest: W
         return await versions.of(LAYER, A)
 
     assert asyncio.run(run()) is not None
+
+
+def test_a_failure_that_nobody_waits_for_is_no_mistake_of_the_program(
+    history: History, harvest: WatchedHarvest
+) -> None:
+    async def run() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+        versions = Known(harvest.latest, harvest.history.reader)
+        rename(history, "tiles", "hidden")
+        fetching = versions.fetch(LAYER, A)
+        assert fetching is not None
+        await asyncio.wait([fetching])
+        del fetching
+        gc.collect()
+        assert versions.at_hand(LAYER, A) == (False, None)
+
+    told: list[Any] = []
+    asyncio.run(run())
+    assert told == []
 
 
 def rename(history: History, table: str, name: str) -> None:

@@ -368,7 +368,7 @@ def test_at_once_it_tells_what_is_unchanged_and_nothing_else(
     headers = {} if etag is None else {"ETag": etag}
 
     async def run() -> tuple[list[TileResult | None], list[int]]:
-        found, spared = list[TileResult | None](), list[int]()
+        results, spared = list[TileResult | None](), list[int]()
         for is_at_once in (True, False):
             async with opened(folder) as harvest:
                 diff, request = DiffMiddleware(harvest), ask(tile)
@@ -376,12 +376,16 @@ def test_at_once_it_tells_what_is_unchanged_and_nothing_else(
                 if is_at_once:
                     for known in (harvest.versions, harvest.walks.marks):
                         await known.of(LAYER, tile)
-                    found.append(diff.unchanged(TileQuestion(LAYER, tile), answer_of(response)))
+                    found = diff.unchanged(TileQuestion(LAYER, tile), answer_of(response))
+                    assert harvest.traffic.spared_bytes == 0, "nothing is kept yet"
+                    result, spared_bytes = found or (None, 0)
+                    results.append(result)
+                    spared.append(spared_bytes)
                 else:
                     await diff.process_response(request, response)
-                    found.append(state_of(request).result)
-                spared.append(harvest.traffic.spared_bytes)
-        return found, spared
+                    results.append(state_of(request).result)
+                    spared.append(harvest.traffic.spared_bytes)
+        return results, spared
 
     (at_once, usual), spared = asyncio.run(run())
     has_news = usual is None or usual.outcome not in (Outcome.IGNORED, Outcome.NOTHING)
@@ -390,7 +394,7 @@ def test_at_once_it_tells_what_is_unchanged_and_nothing_else(
 
 
 def test_at_once_it_tells_nothing_where_the_history_is_not_asked_yet(folder: Path) -> None:
-    async def run() -> TileResult | None:
+    async def run() -> object:
         async with opened(folder) as harvest:
             answer = Answer(200, Validator(ETAG))
             return DiffMiddleware(harvest).unchanged(TileQuestion(LAYER, TILE), answer)

@@ -15,7 +15,18 @@ from scrapy.crawler import Crawler
 from scrapy.settings import Settings
 from twisted.python.failure import Failure
 
-from tests.middlewares.making import DEEPEST, HOST, LAYER, SITE, added, opened, remember
+from tests.middlewares.making import (
+    DEEPEST,
+    ETAG,
+    HOST,
+    LAYER,
+    SITE,
+    added,
+    drawn,
+    image_of,
+    opened,
+    remember,
+)
 from tileharvest.errors import HistoryError, QueueError, StoreError, TileHarvestError
 from tileharvest.middlewares.traffic import TrafficMiddleware
 from tileharvest.pipelines import HistoryPipeline
@@ -25,7 +36,9 @@ from tileharvest.queue.codec import decode, encode_own
 from tileharvest.queue.port import Lease
 from tileharvest.scheduler.blocks import QueuedTile
 from tileharvest.scheduler.crawl import crawl_of, forget
+from tileharvest.scheduler.fingerprint import SegmentFingerprinter
 from tileharvest.scheduler.request_writer import RequestWriter
+from tileharvest.spiders.download import Head
 from tileharvest.spiders.renderers import spider_of
 from tileharvest.spiders.tiles import TileSpider
 from tileharvest.spiders.unchanged import queued_head, unchanged_tiles
@@ -38,6 +51,11 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
     from pathlib import Path
 
+    from scrapy import Request
+
+    from tileharvest.queue.codec import QueuedRequest
+    from tileharvest.spiders.unchanged import UnchangedTiles
+
 TILE = Tile(0, -3, 3)
 
 
@@ -49,14 +67,49 @@ class WatchingPipeline(HistoryPipeline):
     """A pipeline of a project's own."""
 
 
+class OtherFingerprinter(SegmentFingerprinter):
+    """A rule of a project's own."""
+
+
+class PreparingSpider(TileSpider):
+    """Has something to say of each request that has waited."""
+
+    def prepared(self, request: Request, segment: str) -> Request | None:
+        return super().prepared(request, segment)
+
+
+class ListedQueue:
+    """The scheduler, as far as the short way knows it. It lists what is enqueued."""
+
+    def __init__(self) -> None:
+        self.asked: list[Tile] = []
+
+    def entries_of(self, tiles: Iterable[QueuedRequest]) -> list[Tile]:
+        return [tile.question.place[1] for tile in tiles if tile.question is not None]
+
+    def enqueue_entries(self, entries: Iterable[Tile]) -> None:
+        self.asked += entries
+
+
+class BrokenQueue(ListedQueue):
+    """Can write none of what is to be enqueued."""
+
+    def entries_of(self, tiles: Iterable[QueuedRequest]) -> list[Tile]:
+        raise ValueError(f"{list(tiles)} have no canonical form")
+
+
 QUEUE: Any = None
-"""Nothing is enqueued in these tests."""
+"""Nothing is enqueued in most of these tests."""
 CLEAN = {"LOG_LEVEL": "INFO", "TWISTED_REACTOR_ENABLED": False}
 
 
 @asynccontextmanager
 async def crawled(
-    folder: Path, known: Iterable[Tile] = (TILE,), **settings: Any
+    folder: Path,
+    known: Iterable[Tile] = (TILE,),
+    spider_class: type[TileSpider] = TileSpider,
+    zooms: tuple[int, int] | None = None,
+    **settings: Any,
 ) -> AsyncIterator[tuple[TileSpider, Crawler]]:
     """A spider with its engine, whose harvest is open. Some tiles are known of the day before."""
     of_project = Settings()
@@ -64,10 +117,10 @@ async def crawled(
     of_project.update({**CLEAN, **settings}, priority="cmdline")
     crawler = Crawler(spider_of("overviewer"), of_project)
     await remember(folder, *map(added, known))
-    async with opened(folder) as harvest:
+    async with opened(folder, zooms=zooms) as harvest:
         crawl_of(crawler).harvest = harvest
         crawler._apply_settings()
-        spider = TileSpider("overviewer")
+        spider = spider_class("overviewer")
         spider.crawler, spider.crawl, spider.harvest = crawler, crawl_of(crawler), harvest
         crawler.spider = spider
         crawler.engine = crawler._create_engine()
@@ -141,14 +194,32 @@ def test_of_another_run_only_what_the_site_still_wants_so_is_taken(tmp_path: Pat
         {"ITEM_PIPELINES": {f"{__name__}.WatchingPipeline": 400}},
         {"FEEDS": {"tiles.jsonl": {"format": "jsonlines"}}},
         {"LOG_LEVEL": "DEBUG"},
+        {"REQUEST_FINGERPRINTER_CLASS": f"{__name__}.OtherFingerprinter"},
     ],
-    ids=["a middleware more", "a middleware less", "a pipeline", "a feed", "the log names each tile"],
+    ids=[
+        "a middleware more",
+        "a middleware less",
+        "a pipeline",
+        "a feed",
+        "the log names each tile",
+        "another fingerprint",
+    ],
 )
 def test_where_a_project_looks_at_each_tile_none_goes_the_short_way(
     tmp_path: Path, settings: dict[str, Any]
 ) -> None:
     async def run() -> None:
         async with crawled(tmp_path, **settings) as (spider, _):
+            assert unchanged_tiles(spider, QUEUE) is None
+
+    asyncio.run(run())
+
+
+def test_where_a_spider_of_a_projects_own_prepares_requests_no_tile_goes_the_short_way(
+    tmp_path: Path,
+) -> None:
+    async def run() -> None:
+        async with crawled(tmp_path, spider_class=PreparingSpider) as (spider, _):
             assert unchanged_tiles(spider, QUEUE) is None
 
     asyncio.run(run())
@@ -218,6 +289,122 @@ def test_a_tile_that_was_missed_is_asked_once_more_and_has_failed_then(tmp_path:
             assert [tile for _, tile in await spider._unasked()] == [missed]
             assert await spider._unasked() == []
             assert (await spider.harvest.counts())[Outcome.FAILED] == 1
+
+    asyncio.run(run())
+
+
+# Asked, judged and kept
+
+
+class Host:
+    """A host that gives the same answer to each HEAD."""
+
+    def __init__(self, answer: Head | Exception) -> None:
+        self._answer = answer
+
+    async def head(self, url: str) -> Head:
+        if isinstance(self._answer, Exception):
+            raise self._answer
+        return self._answer
+
+
+SAME = Head(200, [(b"ETag", ETAG.encode())])
+ABOVE = TILE.parent()
+
+
+def way_of(spider: TileSpider, queue: Any, answer: Head | Exception = SAME) -> UnchangedTiles:
+    way = unchanged_tiles(spider, queue)
+    assert way is not None
+    way._handlers = {"http": Host(answer)}  # type: ignore[dict-item]
+    return way
+
+
+def tile_of(place: Tile) -> QueuedTile:
+    return QueuedTile(Lease(1, 1, b"", "day", 0), queued_head(SITE.layers[0], TileQuestion(LAYER, place)))
+
+
+def test_an_unchanged_tile_is_kept_and_what_is_below_it_is_asked(tmp_path: Path) -> None:
+    async def run() -> None:
+        queue, tile = ListedQueue(), tile_of(ABOVE)
+        async with crawled(tmp_path, [ABOVE]) as (spider, _):
+            way, harvest = way_of(spider, queue), spider.harvest
+            transaction = way.keep(tile, await way.ask(tile))
+            assert transaction is not None
+            assert sorted(queue.asked) == sorted(one for one in DEEPEST if one.parent() == ABOVE)
+            assert harvest.tally == {}, "it is not durable yet"
+            harvest.hurry()
+            assert way.kept([tile], await transaction)
+            assert harvest.tally == await harvest.counts() == {Outcome.IGNORED: 1}
+            assert harvest.traffic.spared_bytes == image_of(drawn(str(ABOVE))).size
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [Head(200, [(b"etag", b'"another"')]), Head(404, []), Head(405, []), Head(500, []), ConnectionError()],
+    ids=["changed", "vanished", "HEAD refused", "broken", "no answer"],
+)
+def test_every_other_answer_is_left_to_a_request_as_it_came(tmp_path: Path, answer: Head | Exception) -> None:
+    async def run() -> None:
+        queue, tile = ListedQueue(), tile_of(TILE)
+        async with crawled(tmp_path) as (spider, _):
+            way = way_of(spider, queue, answer)
+            found = await way.ask(tile)
+            assert found is answer
+            assert way.keep(tile, found) is None
+            assert (tile.result, queue.asked, await spider.harvest.counts()) == (None, [], {})
+            given = way.response(spider.ask(SITE.layers[0], TILE), found)
+            if isinstance(answer, Head):
+                assert not isinstance(given, Exception)
+                assert (given.status, given.url) == (answer.status, tile.url)
+                assert given.headers.get("ETag") == dict(answer.headers).get(b"etag")
+            else:
+                assert given is answer
+            is_refused = isinstance(answer, Head) and answer.status == 405
+            assert way.may_ask(tile) is not is_refused
+
+    asyncio.run(run())
+
+
+def test_where_what_is_below_cannot_be_enqueued_nothing_is_kept(tmp_path: Path) -> None:
+    async def run() -> None:
+        tile = tile_of(ABOVE)
+        async with crawled(tmp_path, [ABOVE]) as (spider, _):
+            way = way_of(spider, BrokenQueue())
+            answer = await way.ask(tile)
+            with pytest.raises(ValueError, match="canonical"):
+                way.keep(tile, answer)
+            assert (tile.result, await spider.harvest.counts()) == (None, {})
+            assert spider.harvest.traffic.spared_bytes == 0
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("failure", [HistoryError("the disk is full"), RuntimeError("a mistake")], ids=repr)
+def test_results_that_could_not_be_kept_end_the_crawl_whatever_the_failure_is(
+    tmp_path: Path, failure: Exception
+) -> None:
+    async def run() -> None:
+        tile = tile_of(TILE)
+        async with crawled(tmp_path) as (spider, _):
+            way = way_of(spider, ListedQueue())
+            assert way.keep(tile, await way.ask(tile)) is not None
+            assert not way.kept([tile], failure)
+            assert str(failure) in str(spider.crawl.ending)
+            assert spider.harvest.tally == {}
+
+    asyncio.run(run())
+
+
+def test_of_a_zoom_that_is_not_kept_no_versions_are_looked_up(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with crawled(tmp_path, zooms=(0, 0)) as (spider, _):
+            way, harvest = way_of(spider, ListedQueue()), spider.harvest
+            for place in (ABOVE, TILE):
+                await way.ask(tile_of(place))
+                assert harvest.walks.marks.at_hand(LAYER, place)[0]
+            assert [harvest.versions.at_hand(LAYER, place)[0] for place in (ABOVE, TILE)] == [False, True]
 
     asyncio.run(run())
 

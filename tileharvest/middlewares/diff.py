@@ -83,10 +83,10 @@ class DiffMiddleware:
         """The host has refused a HEAD, as it would refuse all."""
         self._refusing_head.add(host)
 
-    def unchanged(self, question: TileQuestion, answer: Answer) -> TileResult | None:
+    def unchanged(self, question: TileQuestion, answer: Answer) -> tuple[TileResult, int] | None:
         """Returns the result of a tile about which the answer to HEAD has nothing new: it is unchanged, or
-        was not there before either. Returns None for every other answer, where nothing is to be recorded, and
-        where the history would have to be asked first."""
+        was not there before either; and the bytes that are spared by that. Returns None for every other
+        answer, where nothing is to be recorded, and where the history would have to be asked first."""
         harvest, (layer, tile) = self._harvest, question.place
         answer = harvest.understood(answer, tile)
         is_kept = tile.zoom in harvest.layers[layer].walk.kept_zooms
@@ -101,9 +101,8 @@ class DiffMiddleware:
         result = TileResult(layer, tile, verdict.outcome, step=step)
         if not result.is_recorded:
             return None
-        if verdict.outcome is Outcome.IGNORED and latest is not None and latest.image is not None:
-            harvest.traffic.spared_bytes += latest.image.size
-        return result
+        image = None if latest is None else latest.image
+        return result, image.size if image is not None and verdict.outcome is Outcome.IGNORED else 0
 
     async def _instead(self, request: Request, question: TileQuestion, *, is_refused: bool) -> Request | None:
         """Returns the GET that takes the place of a HEAD, which is then not sent; None where the HEAD stays.

@@ -129,6 +129,16 @@ class TileSpider(Spider, HeldSpider):
         is_of_use = may_tell and description.walk == "auto" and not self.harvest.is_pushed
         return await with_indexes(site, fetch) if is_of_use else site
 
+    @property
+    def is_usual(self) -> bool:
+        """Whether no class of a project's own asks for tiles, prepares them or hears of their answers."""
+        own = type(self)
+        return (
+            own.ask is TileSpider.ask
+            and own.prepared is TileSpider.prepared
+            and own.answered is TileSpider.answered
+        )
+
     @classmethod
     def check(cls, description: MapDescription) -> None:
         """Raises ConfigurationError for a map that maps.toml says is of another renderer."""
@@ -446,8 +456,7 @@ class TileSpider(Spider, HeldSpider):
         scheduler, harvest = scheduler_of(self.crawler), self.harvest
         if scheduler is None:
             return True
-        is_as_here = type(self).answered is TileSpider.answered and type(self).ask is TileSpider.ask
-        if is_as_here and (way := unchanged_tiles(self, scheduler)) is not None:
+        if (way := unchanged_tiles(self, scheduler)) is not None:
             scheduler.shorten(way)
         self._work = await scheduler.release(harvest.identity, continued=harvest.continued)
         await self._read_ends()

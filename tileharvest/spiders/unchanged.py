@@ -18,6 +18,7 @@ from tileharvest.middlewares.traffic import TrafficMiddleware
 from tileharvest.pipelines import HistoryPipeline
 from tileharvest.politeness.reasons import Reason
 from tileharvest.queue.codec import VERSION, QueuedRequest
+from tileharvest.scheduler.fingerprint import SegmentFingerprinter
 from tileharvest.spiders.download import Head, TileDownloadHandler
 from tileharvest.spiders.log import is_debugging
 from tileharvest.tiles.questions import TileQuestion
@@ -121,10 +122,11 @@ class UnchangedTiles:
     async def ask(self, tile: QueuedTile) -> Head | Exception:
         url, question = tile.url, tile.queued.question
         assert question is not None
-        # The history is asked at the same time as the site.
-        fetching = [
-            known.fetch(*question.place) for known in (self._harvest.versions, self._harvest.walks.marks)
-        ]
+        layer, place = question.place
+        # The history is asked at the same time as the site. Of what is not kept it has no versions.
+        fetching: list[asyncio.Task[Any] | None] = [self._harvest.walks.marks.fetch(layer, place)]
+        if place.zoom in self._harvest.layers[layer].walk.kept_zooms:
+            fetching.append(self._harvest.versions.fetch(layer, place))
         try:
             answer: Head | Exception = await self._handlers[url.partition(":")[0]].head(url)
         except Exception as error:  # noqa: BLE001 - as in Scrapy's own engine: the middlewares hear of it
@@ -142,9 +144,10 @@ class UnchangedTiles:
                 # Its response comes to the middleware after the next tile was asked.
                 self._diff.note_refusal(tile.meta["download_slot"])
             return None
-        result = self._diff.unchanged(question, _answer_of(answer))
-        if result is None:
+        found = self._diff.unchanged(question, _answer_of(answer))
+        if found is None:
             return None
+        result, spared_bytes = found
         # What can raise comes first, as an answer that is kept here must not go on.
         entries = self._scheduler.entries_of(self._after(tile, result, question))
         try:
@@ -152,6 +155,8 @@ class UnchangedTiles:
         except TileHarvestError:
             # It is raised once more, where it ends the crawl.
             return None
+        # Not before, or what goes on as a request counts it once more.
+        harvest.traffic.spared_bytes += spared_bytes
         tile.result = result
         self._outages.answered(tile.meta["download_slot"], tile.url if answer.status == 200 else None)
         self._scheduler.enqueue_entries(entries)
@@ -162,6 +167,13 @@ class UnchangedTiles:
             self._harvest.kept((tile.result for tile in tiles if tile.result is not None), failure)
         except TileHarvestError as error:
             self._crawl.end(error)
+            return False
+        except BaseException as error:
+            self._spider.logger.error("a mistake in the program stopped the harvest", exc_info=error)
+            mistake = (
+                f"results could not be recorded ({error!r}); what was recorded before is kept: report this"
+            )
+            self._crawl.end(TileHarvestError(mistake))
             return False
         return True
 
@@ -192,7 +204,7 @@ def queued_head(layer: Layer, question: TileQuestion) -> QueuedRequest:
 
 def unchanged_tiles(spider: TileSpider, scheduler: Scheduler) -> UnchangedTiles | None:
     """Returns the short way of a spider, or None where anything of the project's is to see each tile: a
-    middleware, a pipeline, a feed, or the log at the level DEBUG."""
+    spider of its own, a fingerprinter, a middleware, a pipeline, a feed, or the log at the level DEBUG."""
     crawler = spider.crawler
     engine: Any = crawler.engine
     middlewares = {type(one): one for one in engine.downloader.middleware.middlewares}
@@ -201,7 +213,9 @@ def unchanged_tiles(spider: TileSpider, scheduler: Scheduler) -> UnchangedTiles 
     # Of Scrapy's signals the blocks send only those of items.
     is_listened_to = any(liveReceivers(getAllReceivers(crawler, signals.item_scraped)))
     if (
-        middlewares.keys() != _OURS
+        not spider.is_usual
+        or type(crawler.request_fingerprinter) is not SegmentFingerprinter
+        or middlewares.keys() != _OURS
         or pipelines != {HistoryPipeline}
         or any(type(one) is not TileDownloadHandler for one in handlers.values())
         or is_listened_to

@@ -15,8 +15,11 @@ import av
 import pytest
 from PIL import Image
 
+from tests.end_to_end.real_maps import days
 from tests.export.island import picture
+from tests.export.test_restored_tree import PastMap
 from tests.export.watching import Count, most_bytes_of_a_file
+from tests.servers.published import published
 from tests.viewer.building import (
     BLUE,
     DAY_LAYER,
@@ -378,7 +381,8 @@ def test_what_cannot_be_made_is_said(
 
 
 def test_of_an_avif_that_is_too_long_it_is_said_how_many_frames_fit(tmp_path: Path) -> None:
-    """A frame of 1920 x 1080 in which all changes has 2,073,600 x 0.8 bytes, and the first 0.1."""
+    """A frame of 1920 x 1080 in which all changes has 2,073,600 x 0.2 bytes, and 7 times as many with
+    quality 100."""
     world = World(tmp_path / "world")
     tiles = [Tile.at(0, column, row) for column in range(30) for row in range(17)]
     for number in range(12):
@@ -387,11 +391,28 @@ def test_of_an_avif_that_is_too_long_it_is_said_how_many_frames_fit(tmp_path: Pa
     with History.open_read_only(f"sqlite:///{world.history_file}") as history:
         excerpt = excerpt_of(history, MAP, Wanted(is_period=True))
         with pytest.raises(
-            ConfigurationError, match=r"12\.0 MB are the most here: of its 12 frames about \d+ fit"
+            ConfigurationError,
+            match=r"a file has 12\.0 MB at most: of its 12 frames about \d fit; choose \.webp, \.mp4, a",
         ):
-            film_of(excerpt, Path("film.avif"), FilmStyle())
+            film_of(excerpt, Path("film.avif"), FilmStyle(quality=100))
+        assert len(film_of(excerpt, Path("film.avif"), FilmStyle()).moments) == 12
         assert len(film_of(excerpt, Path("film.webp"), FilmStyle()).moments) == 12
-        assert len(film_of(excerpt, Path("film.avif"), FilmStyle((640, 360))).moments) == 12
+        assert len(film_of(excerpt, Path("film.avif"), FilmStyle((640, 360), quality=100)).moments) == 12
+
+
+@pytest.mark.parametrize(("name", "quality"), [("jgore43", None), ("antworld", None), ("antworld", 100)])
+def test_an_avif_of_a_real_map_is_no_larger_than_expected_and_not_much_smaller(
+    shared_maps: Path, tmp_path: Path, name: str, quality: int | None
+) -> None:
+    """What is expected decides whether it is refused."""
+    past = PastMap(tmp_path, name)
+    for number, day in enumerate(days(shared_maps, name), 1):
+        past.add(published(shared_maps, name, number, tmp_path / f"site-{number}"), date.fromisoformat(day))
+    with History.open_read_only(past.url) as history:
+        excerpt = excerpt_of(history, name, Wanted(is_period=True))
+        film = film_of(excerpt, tmp_path / "film.avif", FilmStyle((960, 540), quality=quality))
+        size, _ = write_film(film, tmp_path / "film.avif", past.store, Count())
+    assert size <= film.expected_bytes <= 2.5 * size
 
 
 def test_a_zoom_that_does_not_fit_is_refused(road: World) -> None:

@@ -13,7 +13,7 @@ from PIL import Image, ImageChops
 
 from tileharvest.errors import ConfigurationError
 from tileharvest.export.excerpt import nothing_there
-from tileharvest.export.film_file import TICKS, film_form_of, write_film_file
+from tileharvest.export.film_file import AVIF_QUALITY, FILM_FORMS, TICKS, film_form_of, write_film_file
 from tileharvest.export.picture_file import background_of, drawing_threads
 from tileharvest.history.area_changes import MOST_TILES
 from tileharvest.history.changes import changed_blocks, deepest_changes, heat
@@ -140,7 +140,9 @@ class Film:
         whole, tile = width * height, across * down * (self.lens.scale * nearer) ** 2
         moving = sum(min(one.changed * tile, whole) for one in self.moments[1:])
         moving += whole * sum(before.corner != after.corner for before, after in pairwise(self.moments))
-        return int(whole * self.form.still + moving * self.form.moving)
+        size = whole * self.form.still + moving * self.form.moving + self.form.each * (len(self.moments) - 1)
+        finer = max(0, (self.style.quality or AVIF_QUALITY) - AVIF_QUALITY)
+        return int(size * self.form.finer**finer)
 
     def in_words(self) -> str:
         """Returns what it will be."""
@@ -195,8 +197,8 @@ def film_of(excerpt: Excerpt, path: Path, style: FilmStyle) -> Film:
     width, height = style.size
     if width * height > form.most_pixels:
         raise ConfigurationError(
-            f"--size {width}x{height} cannot be: {path.suffix} is packed in 300 MB of memory, for which"
-            f" {form.most_pixels:,} pixels are the most here; nothing was made"
+            f"--size {width}x{height} cannot be: {path.suffix} is packed in 300 MB of memory, in which a"
+            f" frame has {form.most_pixels:,} pixels at most; nothing was made"
         )
     if style.camera == "follow":
         lens, box = _near(excerpt, style)
@@ -211,10 +213,11 @@ def film_of(excerpt: Excerpt, path: Path, style: FilmStyle) -> Film:
     most, size = form.most_bytes, film.expected_bytes
     if most is not None and size > most:
         fitting = len(film.moments) * most // size
+        others = ", ".join(one for one in (".webp", ".mp4") if FILM_FORMS[one].is_at_hand)
         raise ConfigurationError(
-            f"{path.suffix} is packed as a whole, in 300 MB of memory, for which {bytes_in_words(most)} are"
-            f" the most here: of its {len(film.moments):,} frames about {fitting:,} fit; choose .webp, .mp4,"
-            " a smaller --size, --every month, or fewer days; nothing was made"
+            f"{path.suffix} is packed as a whole, in 300 MB of memory, in which a file has"
+            f" {bytes_in_words(most)} at most: of its {len(film.moments):,} frames about {fitting:,} fit;"
+            f" choose {others}, a smaller --size, --every month, or fewer days; nothing was made"
         )
     return film
 

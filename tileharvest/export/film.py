@@ -252,8 +252,8 @@ class _Shots:
         self._frames = frames
         self._watch = watch
         self._legend = _legend(film)
-        self._stamp: tuple[str, Box] | None = None
-        """The day that is written on the last picture, and where."""
+        self._stamp: str | None = None
+        """The day that is written on the last picture."""
         self._lit: tuple[Box, ...] = ()
         """Where the last picture has an outline."""
 
@@ -323,12 +323,10 @@ class _Shots:
         """Returns a picture of a scene, faded in to a `share` over the one before. Without a strength the
         outline is as strong as what is faded in."""
         stamp = day.isoformat()
-        stamped: list[Box] = []
-        if self._stamp is None or self._stamp[0] != stamp:
-            # The letters of a day are not as wide as those of another.
-            stamped = [] if self._stamp is None else [self._stamp[1]]
-            self._stamp = stamp, self._legend.stamp_box(stamp)
-            stamped.append(self._stamp[1])
+        # The letters of a day are not as wide as those of another.
+        days = () if stamp == self._stamp else (self._stamp or stamp, stamp)
+        stamped = [self._legend.stamp_box(one) for one in days]
+        self._stamp = stamp
         lined = () if outline is None else outline.boxes
         boxes = regions((*scene.changed, *self._lit, *lined, *stamped), self._film.lens.size)
         self._lit = lined

@@ -63,8 +63,11 @@ class Legend:
         if self._bar is not None:
             place = width - margin - self._bar.width, height - margin - self._bar.height
             plates.append((self._bar, place))
-        for plate, (left, top) in plates:
-            image.paste(plate, (left - corner[0], top - corner[1]), plate)
+        for plate, (x, y) in plates:
+            left, top = x - corner[0], y - corner[1]
+            # Of a part that is fading most plates lie elsewhere.
+            if -plate.width < left < image.width and -plate.height < top < image.height:
+                image.paste(plate, (left, top), plate)
 
     def stamp_box(self, stamp: str) -> tuple[int, int, int, int]:
         """Returns left, top, right and bottom of a stamp."""

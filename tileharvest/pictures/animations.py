@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from PIL import Image, ImageChops
 
-from tileharvest.pictures.frames import Patch
+from tileharvest.pictures.frames import ANY, Patch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -92,9 +92,9 @@ def _patch(before: Image.Image | None, after: Patch) -> Patch:
     if before is None:
         return after._replace(image=image.convert("RGBA"))
     red, green, blue = ImageChops.difference(before, image).split()
-    strongest = ImageChops.lighter(ImageChops.lighter(red, green), blue).point(_ANY)
+    strongest = ImageChops.lighter(ImageChops.lighter(red, green), blue).point(ANY)
     # The mean of a cell in which a single pixel differs is 255 / 256, which is rounded to 1.
-    cells = strongest.reduce(_CELL).point(_ANY)
+    cells = strongest.reduce(_CELL).point(ANY)
     found = cells.getbbox()
     # Where nothing differs a single cell is written, as a frame must have pixels.
     left, top, right, bottom = (edge * _CELL for edge in found or (0, 0, 1, 1))
@@ -104,9 +104,6 @@ def _patch(before: Image.Image | None, after: Patch) -> Patch:
     if found is not None:
         part.putalpha(mask)
     return Patch(after.left + left, after.top + top, part.convert("RGBA"))
-
-
-_ANY: Final = [0] + [255] * 255
 
 
 class WebpFile:

@@ -29,12 +29,20 @@ MOST_KEPT: Final = 32 << 20
 """Bytes of tiles that are kept as they are drawn: 75 of 384 x 384 pixels. A camera that moves needs those
 that it has shown a moment ago, and one that stays none of them."""
 
+ANY: Final = [0] + [255] * 255
+"""What `point` makes of a band of which whatever is not 0 counts."""
 EDGE: Final = 6
 """Pixels along the edges of a region in which nothing differs. Its own edges are multiples of this, too, so
 that they lie between the cells of an outline, and between the colours of a video, of which two by two pixels
 have one."""
-_REACH: Final = 36
-"""Pixels to which an outline reaches beyond what differs."""
+_NEAR: Final = 4
+"""Cells of an outline's distance from what differs, which is the radius of a box blur."""
+_SOFT: Final = 2
+"""Cells of the deviation of the Gaussian blur that makes an outline soft."""
+REACH: Final = CELL * (_NEAR + 3 * _SOFT + 2)
+"""Pixels to which an outline reaches beyond what differs. Pillow's Gaussian blur is three box blurs, each of
+which reaches no further than the deviation. A cell more may differ in part only, and one is mixed with its
+neighbours when the outline is enlarged."""
 _MOST_REGIONS: Final = 64
 """Parts that are looked at one by one. More of them become one: to unite them takes its time, too."""
 _AT_ONCE: Final = 64
@@ -164,7 +172,7 @@ class Frames:
             if tile not in shown:
                 self._paste(image, tile, None, corner)
         boxes = [(0, 0, *size)] if is_new else [self._box(tile, corner) for tile in differing]
-        return Scene(corner, shown, image, regions(boxes, size, _REACH))
+        return Scene(corner, shown, image, regions(boxes, size, REACH))
 
     def _paste(
         self, image: Image.Image, tile: Tile, picture: Image.Image | None, corner: tuple[int, int]
@@ -251,8 +259,8 @@ def outline_between(before: Scene, after: Scene) -> Outline | None:
     for box in after.changed:
         differing = differing_cells(before.image.crop(box), after.image.crop(box))
         if differing.getbbox() is not None:
-            near = differing.filter(ImageFilter.BoxBlur(4)).point(_ANY)
-            line = near.filter(ImageFilter.GaussianBlur(2)).point(_HALF)
+            near = differing.filter(ImageFilter.BoxBlur(_NEAR)).point(ANY)
+            line = near.filter(ImageFilter.GaussianBlur(_SOFT)).point(_HALF)
             mask.paste(line, (box[0] // CELL, box[1] // CELL))
             boxes.append(box)
     return Outline(mask, tuple(boxes)) if boxes else None
@@ -271,6 +279,5 @@ def lit(image: Image.Image, box: Box, outline: Outline, strength: float) -> Imag
     return image
 
 
-_ANY: Final = [0] + [255] * 255
 _HALF: Final = [round(230 * (1 - abs(value - 127.5) / 127.5)) for value in range(256)]
 """Strongest where the blurred edge has half of its light."""

@@ -2,17 +2,19 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.history.making import EVERYWHERE, A, B, C, D, began, ended, found
+from tests.history.making import END, EVERYWHERE, A, B, C, D, began, ended, found, image_of
 from tileharvest.errors import HistoryError
 from tileharvest.history.costs import NO_COST, Cost
 from tileharvest.history.errors import HarvestEndedError
 from tileharvest.history.group_commit import GroupCommit
 from tileharvest.history.harvests import HarvestRecord
 from tileharvest.history.summaries import harvest_summaries
+from tileharvest.history.unnamed_images import LeavingImageError, let_leave, note_unnamed
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
 
@@ -209,8 +211,8 @@ def test_what_comes_after_others_have_finished_the_harvest_stops_nothing(
     asyncio.run(run())
     assert harvest.batches == [1, 1, 0]
     (summary,) = harvest_summaries(history, "world")
-    # What it cost to close is added, though the harvest has ended.
-    assert summary.cost.requests == 1
+    # What they have cost is added, though the harvest has ended.
+    assert summary.cost.requests == 3
 
 
 def test_a_failure_reaches_all_who_wait(harvest: WatchedHarvest) -> None:
@@ -240,6 +242,30 @@ def test_after_a_failure_every_call_fails_at_once(harvest: WatchedHarvest) -> No
 
     asyncio.run(run())
     assert harvest.batches == [1]
+
+
+def test_an_image_that_is_removed_again_and_again_is_a_failure_like_others(
+    harvest: WatchedHarvest, history: History
+) -> None:
+    """Its result is not in the history, so no later one may be."""
+    note_unnamed(history, {image_of(b"one").file_name: END - timedelta(days=1)})
+    let_leave(history, END)
+
+    async def put_again(*_: object) -> None:
+        """It leaves once more."""
+
+    async def run() -> None:
+        commits = GroupCommit(harvest, no_cost, linger=0, put_again=put_again)
+        for call in (
+            commits.record(found("add", A, body=b"one")),
+            commits.record(found("add", B, body=b"two")),
+            commits.close(),
+        ):
+            with pytest.raises(LeavingImageError):
+                await call
+
+    asyncio.run(run())
+    assert harvest.known(EVERYWHERE) == 0
 
 
 def test_a_cancelled_call_takes_nothing_from_the_others(harvest: WatchedHarvest) -> None:

@@ -201,6 +201,9 @@ class GroupCommit:
             if isinstance(failure, LeavingImageError) and self._put_again and attempt < _ATTEMPTS:
                 self._restoring = asyncio.ensure_future(self._restore(batch, cost, attempt, failure))
             else:
+                if failure is not None:
+                    # It was spent all the same, and where the failure stops nothing the next one records it.
+                    self._unrecorded += cost
                 self._committed(batch, failure)
 
         # A bare future, no task: at its end asyncio.run cancels tasks, and a commit must run through.
@@ -220,12 +223,9 @@ class GroupCommit:
     def _is_worth_recording(self) -> bool:
         return self._unrecorded != NO_COST if self._closing else not self._unrecorded.is_time_alone
 
-    def _committed(self, batch: _Batch, failure: BaseException | None, cost: Cost = NO_COST) -> None:
+    def _committed(self, batch: _Batch, failure: BaseException | None) -> None:
         self._committing = None
-        if isinstance(failure, LeavingImageError):
-            # Who waits takes the image back, and gives the result again.
-            self._unrecorded += cost
-        elif failure is not None and not _is_late(failure):
+        if failure is not None and not _is_late(failure):
             self._failure = failure
         batch.set_result(failure)
         if self._failure is None:

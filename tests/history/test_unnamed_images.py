@@ -7,12 +7,13 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from sqlalchemy import event
+from sqlalchemy import event, select
 
 from tests.history.making import END, LATER, A, B, began, ended, found, image_of
 from tileharvest.errors import HistoryError
 from tileharvest.history import connection as connections
 from tileharvest.history.database import History
+from tileharvest.history.schema import unnamed_images
 from tileharvest.history.unnamed_images import (
     LeavingImageError,
     hold_images,
@@ -67,6 +68,28 @@ def test_an_image_that_was_replaced_on_its_day_leaves_a_day_later(history: Histo
     assert remove_leaving(history, store.remove) == 1
     assert store.removed == [FIRST]
     assert not is_any_unnamed(history)
+
+
+def test_an_image_whose_tile_is_gone_on_its_day_leaves_a_day_later(history: History, store: Store) -> None:
+    first = began(history)
+    first.record([found("add", body=b"first"), found("add", B, body=b"second")])
+    ended(first)
+    second = began(history, segment="run")
+    second.record([found("gone"), found("ign", B)])
+    ended(second)
+    let_leave(history, END)
+    let_leave(history, END + A_DAY)
+    remove_leaving(history, store.remove)
+    assert store.removed == [FIRST]
+
+
+def test_an_image_whose_tile_is_gone_on_a_later_day_stays(history: History) -> None:
+    replaced(history)
+    later = began(history, LATER)
+    later.record([found("gone")])
+    ended(later)
+    with history.reading() as connection:
+        assert connection.execute(select(unnamed_images.c.name)).scalars().all() == [FIRST]
 
 
 def test_an_image_that_another_version_names_stays(history: History, store: Store) -> None:

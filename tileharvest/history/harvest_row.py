@@ -17,7 +17,7 @@ from tileharvest.history.day_costs import COST_COLUMNS
 from tileharvest.history.errors import HarvestEndedError
 from tileharvest.history.outlines import layer_row, own_map_id
 from tileharvest.history.proofs import prove_layers
-from tileharvest.history.recorder import record_versions, version_row
+from tileharvest.history.recorder import place_and_day, record_versions, version_row
 from tileharvest.history.schema import (
     FINISHED,
     INTERRUPTED,
@@ -34,6 +34,7 @@ from tileharvest.history.schema import (
     versions,
 )
 from tileharvest.history.trust import count_skipped, settle
+from tileharvest.history.unnamed_images import note_replaced
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.versions import Version
 
@@ -229,7 +230,9 @@ class HarvestRow:
         places = connection.execute(_GONE, self._its).all()
         for start in range(0, len(places), _GONE_AT_ONCE):
             part = places[start : start + _GONE_AT_ONCE]
-            record_versions(connection, [version_row(place, gone, self.id) for place in part])
+            rows = [version_row(place, gone, self.id) for place in part]
+            note_replaced(connection, [{**place_and_day(row), "its_sha1": None} for row in rows])
+            record_versions(connection, rows)
 
     @property
     def _its(self) -> dict[str, int]:

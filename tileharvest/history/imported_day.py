@@ -33,7 +33,7 @@ from tileharvest.history.schema import (
     versions,
 )
 from tileharvest.history.site_files import write_site_files
-from tileharvest.history.unnamed_images import hold_images
+from tileharvest.history.unnamed_images import hold_images, note_dropped
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.versions import Image, Validator, Version
 
@@ -371,7 +371,7 @@ class _Recording:
     ) -> None:
         sights = self._sights(layer, cells, claim)
         changed: dict[Cell, Insertion] = {}
-        rows = []
+        rows, dropped = [], set[str]()
         for cell in cells:
             sight = sights.get(cell, _UNSEEN._replace(around=Surroundings(claim=claim)))
             if sight.is_taken:
@@ -381,10 +381,13 @@ class _Recording:
             image, validator = (one.image, one.validator) if one else (None, Validator())
             change = inserted(image, validator, self.day.day, sight.around)
             changed[cell] = change
+            before = [one.version.image for one in (sight.around.at, *change.deleted) if one is not None]
+            dropped.update(one.file_name for one in before if one is not None and one != image)
             if change.outcome is not None:
                 self.counts[layer, change.outcome] += 1
             rows.append(self._tile_row(layer, cell, sight, change))
         self._write_tiles([row for row in rows if row])
+        note_dropped(self.connection, dropped)
         write_insertions(self.connection, self.harvest, self.day.day, layer, changed)
 
     def _tile_row(self, layer: int, cell: Cell, sight: _Sight, change: Insertion) -> dict[str, Any] | None:

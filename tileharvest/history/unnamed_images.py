@@ -58,7 +58,10 @@ _NAMES_AT_ONCE: Final = 5_000
 
 _ITS_NAME: Final = versions.c.sha1 + "." + versions.c.extension
 _REPLACED: Final = select(_ITS_NAME, text(f"'{_NOTED}'")).where(
-    is_tile(versions), versions.c.day == bindparam("its_day"), versions.c.sha1 != bindparam("its_sha1")
+    is_tile(versions),
+    versions.c.day == bindparam("its_day"),
+    versions.c.sha1.is_not(None),
+    versions.c.sha1.is_distinct_from(bindparam("its_sha1")),
 )
 _HOLD: Final = (
     delete(unnamed_images)
@@ -123,10 +126,18 @@ def hold_images(connection: Connection, names: Iterable[str]) -> None:
 def note_replaced(connection: Connection, places: Sequence[Mapping[str, object]]) -> None:
     """Notes the images of these tiles' versions of the day that are about to be replaced by other ones.
 
-    `places` are parameters of `is_tile`, with `its_day` and `its_sha1`, that of the new image.
+    `places` are parameters of `is_tile`, with `its_day` and `its_sha1`, that of the new image; None where
+    there is none.
     """
     noting = insert_into(connection.dialect.name, unnamed_images).from_select(["name", "state"], _REPLACED)
     connection.execute(noting.on_conflict_do_nothing(), places)
+
+
+def note_dropped(connection: Connection, names: Collection[str]) -> None:
+    """Notes images of versions that this transaction drops or replaces."""
+    if names:
+        noting = insert_into(connection.dialect.name, unnamed_images).on_conflict_do_nothing()
+        connection.execute(noting, [{"name": name, "state": _NOTED} for name in sorted(names)])
 
 
 def note_unnamed(history: History, images: Mapping[str, datetime]) -> None:

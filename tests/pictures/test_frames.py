@@ -24,7 +24,7 @@ def test_an_outline_ends_within_the_region_of_what_differs(differing: tuple[int,
     cut off, and nothing may differ along the edges of what is replaced."""
     outline = outline_between(scene(), scene(differing))
     assert outline is not None
-    drawn = lit(Image.new("RGB", SIZE), WHOLE, outline, 1).getbbox()
+    drawn = lit(Image.new("RGB", SIZE), WHOLE, outline).getbbox()
     assert drawn is not None
     ((left, top, right, bottom),) = regions([differing], SIZE, REACH)
     assert left <= drawn[0] < drawn[2] <= right

@@ -300,13 +300,14 @@ class _Shots:
         """Yields a cross-fade, then what is new with its outline, and then without."""
         fade = min(_FADE, ticks - 1)
         for tick in range(1, fade + 1):
-            yield self._shot(after, day, 1, before.image, tick / (fade + 1), outline)
+            share = tick / (fade + 1)
+            yield self._shot(after, day, 1, _weaker(outline, share), (before.image, share))
         left = ticks - fade
         # It is seen weakly for a tick more, where there is one.
         whole = min(left, _OUTLINED - fade)
-        yield self._shot(after, day, whole, outline=outline)
+        yield self._shot(after, day, whole, outline)
         if left > whole:
-            yield self._shot(after, day, 1, outline=outline, strength=0.5)
+            yield self._shot(after, day, 1, _weaker(outline, 0.5))
         if left > whole + 1:
             yield self._shot(after, day, left - whole - 1)
 
@@ -315,13 +316,10 @@ class _Shots:
         scene: Scene,
         day: date,
         ticks: int,
-        before: Image.Image | None = None,
-        share: float = 1,
         outline: Outline | None = None,
-        strength: float | None = None,
+        fade: tuple[Image.Image, float] | None = None,
     ) -> Shot:
-        """Returns a picture of a scene, faded in to a `share` over the one before. Without a strength the
-        outline is as strong as what is faded in."""
+        """Returns a picture of a scene with an outline. A fade is from an image, to a share of the scene."""
         stamp = day.isoformat()
         # The letters of a day are not as wide as those of another.
         days = () if stamp == self._stamp else (self._stamp or stamp, stamp)
@@ -333,13 +331,17 @@ class _Shots:
         patches = []
         for box in boxes:
             part = scene.image.crop(box)
-            if before is not None:
-                part = Image.blend(before.crop(box), part, share)
+            if fade is not None:
+                part = Image.blend(fade[0].crop(box), part, fade[1])
             if outline is not None:
-                part = lit(part, box, outline, share if strength is None else strength)
+                part = lit(part, box, outline)
             self._legend.write(part, stamp, box[:2])
             patches.append(Patch(*box[:2], part))
         return patches, ticks
+
+
+def _weaker(outline: Outline | None, strength: float) -> Outline | None:
+    return None if outline is None else outline._replace(strength=strength)
 
 
 def _both(before: Outline | None, now: Outline | None, pace: int) -> Outline | None:

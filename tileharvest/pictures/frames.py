@@ -79,6 +79,8 @@ class Outline(NamedTuple):
     """A third as wide and high as the picture."""
     boxes: tuple[Box, ...]
     """The regions in which it lies."""
+    strength: float = 1
+    """From 0 to 1."""
 
 
 @dataclass(frozen=True)
@@ -266,14 +268,13 @@ def outline_between(before: Scene, after: Scene) -> Outline | None:
     return Outline(mask, tuple(boxes)) if boxes else None
 
 
-def lit(image: Image.Image, box: Box, outline: Outline, strength: float) -> Image.Image:
-    """Returns an image, which is of this box of a picture, with an outline on it. Its strength is from 0 to
-    1."""
+def lit(image: Image.Image, box: Box, outline: Outline) -> Image.Image:
+    """Returns an image, which is of this box of a picture, with an outline on it."""
     left, top, right, bottom = box
     part = outline.mask.crop((left // CELL, top // CELL, -(-right // CELL), -(-bottom // CELL)))
     if part.getbbox() is None:
         return image
-    weaker = part.point([round(value * strength) for value in range(256)])
+    weaker = part.point([round(value * outline.strength) for value in range(256)])
     large = weaker.resize((part.width * CELL, part.height * CELL), Image.Resampling.BILINEAR)
     image.paste(_GLOW, (0, 0), large.crop((0, 0, *image.size)))
     return image

@@ -11,6 +11,7 @@ import pytest
 from tests.middlewares.making import added, drawn, run_jumping
 from tileharvest.maps.rates import Gap
 from tileharvest.pipelines import HistoryPipeline
+from tileharvest.politeness.waits import Wait
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.results import TileResult
@@ -28,7 +29,7 @@ def kept_at(results: Iterable[TileResult], *, is_closing: bool = False) -> list[
 
     closing = object() if is_closing else None
     engine = SimpleNamespace(_slot=SimpleNamespace(closing=closing))
-    crawl: Any = SimpleNamespace(crawler=SimpleNamespace(engine=engine))
+    crawl: Any = SimpleNamespace(crawler=SimpleNamespace(engine=engine), waits=[])
     harvest: Any = SimpleNamespace(keep=keep)
     pipeline = HistoryPipeline(crawl, harvest, Gap(0.25, 0.25))
 
@@ -45,6 +46,22 @@ def images(many: int) -> list[TileResult]:
 
 def test_images_are_stored_no_faster_than_the_pipelines_delay() -> None:
     assert kept_at(images(4)) == pytest.approx([0, 0.25, 0.5, 0.75])
+
+
+def test_an_image_that_waits_for_its_turn_is_told_as_that() -> None:
+    engine = SimpleNamespace(_slot=SimpleNamespace(closing=None))
+    crawl: Any = SimpleNamespace(crawler=SimpleNamespace(engine=engine), waits=[])
+    harvest: Any = SimpleNamespace(keep=lambda result: asyncio.sleep(0))
+    pipeline = HistoryPipeline(crawl, harvest, Gap(7, 7))
+
+    async def run() -> None:
+        keeping = asyncio.gather(*(pipeline.process_item(result) for result in images(2)))
+        await asyncio.sleep(1)
+        assert crawl.waits == [Wait("the next turn to store an image", 0.0, 7.0)]
+        await keeping
+        assert crawl.waits == []
+
+    run_jumping(run())
 
 
 def test_what_brings_no_image_does_not_wait_to_be_stored() -> None:

@@ -7,6 +7,7 @@ import sqlite3
 from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -612,6 +613,29 @@ def test_something_was_asked_below_a_tile_where_only_a_tile_far_below_has_a_resu
             return [await harvest.has_gone_below(LAYER, tile) for tile in tops]
 
     assert asyncio.run(run()) == [False, False, False, True]
+
+
+def test_a_harvest_knows_whether_its_store_or_its_history_has_not_answered_yet(tmp_path: Path) -> None:
+    sea, may_go_on, told = drawn("sea"), Event(), []
+
+    async def run() -> None:
+        async with opened(tmp_path) as harvest:
+            told.append(harvest.waits_for)
+            store: Any = harvest._images.store
+            put_all = store.put_all
+            store.put_all = lambda images: may_go_on.wait(10) and put_all(images)
+            keeping = asyncio.ensure_future(harvest.keep(added(FIRST_LEVEL[0], sea)))
+            await asyncio.sleep(0)
+            told.append(harvest.waits_for)
+            may_go_on.set()
+            await keeping
+            recording = harvest.keep_unchanged(found(Outcome.IGNORED, FIRST_LEVEL[1]))
+            told.append(harvest.waits_for)
+            await recording
+            told.append(harvest.waits_for)
+
+    asyncio.run(run())
+    assert told == [None, "the store", "the history", None]
 
 
 def test_nobody_knows_what_was_asked_below_where_the_zoom_is_not_kept(tmp_path: Path) -> None:

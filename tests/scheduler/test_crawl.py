@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from tileharvest.history.costs import Traffic
 from tileharvest.politeness.reasons import Reason
 from tileharvest.politeness.waits import Wait, noted
 from tileharvest.scheduler.crawl import Crawl, crawl_of, harvest_of
+from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -245,10 +247,52 @@ def test_the_log_tells_each_wait_once_and_until_when(caplog: pytest.LogCaptureFi
     assert caplog.messages == ["waiting for robots.txt to answer"]
 
 
-def test_a_short_pause_is_not_told_as_a_wait_for_the_history() -> None:
+def harvesting(waits_for: str | None) -> Rig:
+    """Of a harvest in which this has not answered yet."""
     rig = Rig()
-    politeness, harvest = Held(), SimpleNamespace(traffic=Traffic())
-    rig.crawl.politeness, rig.crawl.harvest = politeness, harvest  # type: ignore[assignment]
+    harvest: Any = SimpleNamespace(traffic=Traffic(), tally=Counter(), waits_for=waits_for)
+    politeness: Any = Held()
+    rig.crawl.politeness, rig.crawl.harvest = politeness, harvest
+    return rig
+
+
+@pytest.mark.parametrize("what", ["the store", "the history"])
+def test_what_a_harvest_waits_for_is_told_as_what_it_is(what: str) -> None:
+    async def test() -> Wait | None:
+        rig = harvesting(what)
+        rig.crawl.wait()
+        await asyncio.sleep(9)
+        return rig.crawl.wait()
+
+    assert run_jumping(test()) == Wait(what, 0.0)
+
+
+def test_nothing_is_told_where_nobody_knows_what_a_harvest_waits_for() -> None:
+    async def test() -> Wait | None:
+        rig = harvesting(None)
+        rig.crawl.wait()
+        await asyncio.sleep(60)
+        return rig.crawl.wait()
+
+    assert run_jumping(test()) is None
+
+
+def test_a_harvest_that_gets_on_waits_for_nothing_though_a_part_of_it_does() -> None:
+    rig = harvesting(None)
+
+    async def test() -> None:
+        assert rig.crawl.harvest is not None
+        with noted(rig.crawl.waits, "the next turn to store an image"):
+            for _ in range(20):
+                rig.crawl.harvest.tally[Outcome.IGNORED] += 1
+                assert rig.crawl.wait() is None
+                await asyncio.sleep(1)
+
+    run_jumping(test())
+
+
+def test_a_short_pause_is_not_told_as_a_wait_for_the_history() -> None:
+    rig = harvesting("the history")
 
     async def test() -> tuple[Wait | None, Wait | None]:
         rig.crawl.wait()

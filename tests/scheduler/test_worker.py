@@ -91,6 +91,24 @@ def test_children_are_pushed_before_or_with_the_end_of_their_parent() -> None:
     run(test())
 
 
+def test_a_queue_that_has_not_answered_yet_is_told_as_a_wait_since_it_was_asked() -> None:
+    async def test() -> None:
+        async with started("a") as side:
+            await asyncio.sleep(3)
+            side.queue.may_answer.clear()
+            side.queue.asked.clear()
+            side.worker.push(entry("b"))
+            await side.queue.asked.wait()
+            (wait,) = side.worker.waits(0.0)
+            assert wait.what == "the queue"
+            assert 3.0 <= wait.since <= asyncio.get_running_loop().time()
+            side.queue.may_answer.set()
+            await side.hear(2)
+            assert list(side.worker.waits(0.0)) == []
+
+    run(test())
+
+
 def test_what_is_said_during_an_exchange_waits_for_its_end() -> None:
     async def test() -> None:
         async with started("a") as side:

@@ -23,6 +23,7 @@ from tileharvest.commands.lookout import Lookout, RunningHarvest
 from tileharvest.errors import counted
 from tileharvest.monitoring.figures import Activity, Whole
 from tileharvest.monitoring.overview import seconds_in_words
+from tileharvest.politeness.waits import waiting_for
 from tileharvest.spiders.tiles import TileSpider
 from tileharvest.tiles.outcomes import Outcome
 
@@ -386,7 +387,7 @@ def _wait_in_words(state: State) -> list[str]:
     """Says what holds it up beside a person, an hour and a budget, and until when."""
     if not state.waits_for:
         return []
-    return [f"waiting for {state.waits_for}" + (f", until {state.waits_until}" if state.waits_until else "")]
+    return [waiting_for(state.waits_for, state.waits_until)]
 
 
 def _state_in_short(state: State) -> str | None:

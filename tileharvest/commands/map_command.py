@@ -153,11 +153,10 @@ async def say_waits(crawl: Crawl) -> None:
     said = ""
     while True:
         await asyncio.sleep(_LOOK)
-        wait = crawl.wait()
-        if wait is not None and wait.what != said:
+        wait = crawl.wait_but(said)
+        if wait is not None:
             said = wait.what
-            until = wait.until_in_words(asyncio.get_running_loop().time(), datetime.now().astimezone())
-            say(f"waiting for {said}" + (f", until {until}" if until else ""))
+            say(wait.in_words(asyncio.get_running_loop().time(), datetime.now().astimezone()))
 
 
 def ask_site(process: CrawlerProcessBase | None, spider_class: type[Asking], **arguments: Any) -> Asking:

@@ -154,6 +154,17 @@ class Harvest:
         ):
             raise self.already_harvested()
 
+    @property
+    def waits_for(self) -> str | None:
+        """Says what has not answered yet, the store or the history, once both are open. None where both
+        have."""
+        if not self.is_open:
+            return None
+        if self._images.is_storing:
+            return "the store"
+        is_asked = self.versions.is_asked or self.walks.marks.is_asked or self._commits.is_recording
+        return "the history" if is_asked else None
+
     async def is_any_unfinished(self) -> bool:
         """Returns whether the map has an unfinished harvest, of whatever segment. Raises HistoryError."""
         return await self._looked_up(lambda history: is_unfinished(history, self.description.name), False)

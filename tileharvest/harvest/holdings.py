@@ -138,7 +138,8 @@ class StoreWriter:
         """New ones of which nobody was told so."""
         self._under_way: dict[Image, asyncio.Future[None]] = {}
         """What waits, and what is being stored: an image that comes twice is stored once."""
-        self._is_storing = False
+        self.is_storing = False
+        """Whether the store has not answered yet."""
 
     async def put(self, image: Image, body: bytes) -> bool:
         """Puts the image into the store. When it returns, the image outlives kills and power cuts.
@@ -150,7 +151,7 @@ class StoreWriter:
         if stored is None:
             stored = self._under_way[image] = asyncio.get_running_loop().create_future()
             self._waiting[image] = body
-            if not self._is_storing:
+            if not self.is_storing:
                 self._store_waiting()
         # Whoever is cancelled must not take the image from the others who wait for the same one.
         await asyncio.shield(stored)
@@ -160,13 +161,13 @@ class StoreWriter:
 
     def _store_waiting(self) -> None:
         images, self._waiting = self._waiting, {}
-        self._is_storing = True
+        self.is_storing = True
         # A bare future, no task: at its end asyncio.run cancels tasks, and nobody would hear of the images.
         job = asyncio.get_running_loop().run_in_executor(None, self.store.put_all, images)
         job.add_done_callback(lambda job: self._told(images, job))
 
     def _told(self, images: Mapping[Image, bytes], job: asyncio.Future[set[Image]]) -> None:
-        self._is_storing = False
+        self.is_storing = False
         failure = job.exception()
         if failure is None:
             self._untold |= job.result()

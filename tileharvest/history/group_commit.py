@@ -140,6 +140,11 @@ class GroupCommit:
         if self._failure is None and not self._closed:
             self._make_due(self._gathering())
 
+    @property
+    def is_recording(self) -> bool:
+        """Whether results wait for a transaction, or for its end."""
+        return self._committing is not None or bool(self._batches)
+
     def hurry(self) -> None:
         """Lets what has come wait for no more of it, as nothing else is on the way."""
         if self._batches:

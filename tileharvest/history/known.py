@@ -73,6 +73,11 @@ class Known(Generic[_Value]):
         block = self._block(layer, tile)
         return (False, None) if block is None else (True, block.get(tile))
 
+    @property
+    def is_asked(self) -> bool:
+        """Whether the history has not answered yet."""
+        return bool(self._fetching)
+
     def _block(self, layer: str, tile: Tile) -> dict[Tile, _Value] | None:
         key = _key_of(layer, tile)
         block = self._blocks.get(key)

@@ -11,6 +11,7 @@ from scrapy.exceptions import DropItem
 
 from tileharvest.errors import TileHarvestError
 from tileharvest.maps.rates import NO_GAP
+from tileharvest.politeness.waits import noted
 from tileharvest.scheduler.completion import is_closing
 from tileharvest.scheduler.crawl import crawl_of, harvest_of
 
@@ -60,5 +61,6 @@ class HistoryPipeline:
         begin = max(clock(), self._next)
         self._next = begin + self._gap.draw(random.random())  # noqa: S311 - no secret
         # A harvest that ends stores what it has at once: nobody is to wait for that.
-        while (left := begin - clock()) > 0 and not is_closing(engine):  # noqa: ASYNC110 - there is no event
-            await asyncio.sleep(min(left, _LOOK))
+        with noted(self._crawl.waits, "the next turn to store an image", begin - clock()):
+            while (left := begin - clock()) > 0 and not is_closing(engine):  # noqa: ASYNC110 - there is no event
+                await asyncio.sleep(min(left, _LOOK))

@@ -38,6 +38,15 @@ class Wait:
         end = moment + timedelta(seconds=max(0.0, self.until - now))
         return f"{end:%H:%M:%S %Z}" if end.date() == moment.date() else f"{end:%Y-%m-%d %H:%M:%S %Z}"
 
+    def in_words(self, now: float, moment: datetime) -> str:
+        """Returns the line that tells it."""
+        return waiting_for(self.what, self.until_in_words(now, moment))
+
+
+def waiting_for(what: str, until: str | None) -> str:
+    """Returns the line that tells for what, and until when, in words."""
+    return f"waiting for {what}" + (f", until {until}" if until else "")
+
 
 @contextmanager
 def noted(waits: list[Wait], what: str, seconds: float | None = None) -> Iterator[None]:

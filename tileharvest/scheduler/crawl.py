@@ -62,9 +62,10 @@ class Crawl:
         self.oldest_requests: list[Callable[[], Wait | None]] = []
         """Each gives what is known of the request that has been on the way for longest, at one of the
         download handlers of tiles."""
-        self._cost = (-1, -1)
+        self._got = (-1, -1, -1)
+        """The requests, bytes and results that there were at the last look."""
         self._still_since = 0.0
-        """Since when nothing was asked and nothing came, on the clock of the event loop."""
+        """Since when there were no more of them, on the clock of the event loop."""
         self._told = ""
         """The wait that the log has told last."""
         self.beginning: asyncio.Task[Any] | None = None
@@ -128,27 +129,33 @@ class Crawl:
         """Returns what holds the crawl up, where it has for some seconds; None while it gets on, and where a
         person or quiet hours hold it up, which is told elsewhere. To be asked every second."""
         now, traffic = asyncio.get_running_loop().time(), self.traffic
-        if self._cost != (traffic.requests, traffic.received_bytes):
-            self._cost, self._still_since = (traffic.requests, traffic.received_bytes), now
+        results = 0 if self.harvest is None else sum(self.harvest.tally.values())
+        got = traffic.requests, traffic.received_bytes, results
+        if self._got != got:
+            self._got, self._still_since = got, now
         reasons = set() if self.politeness is None else self.politeness.reasons
         if self.is_ending or reasons & {Reason.PAUSED, Reason.QUIET}:
             return None
         return next((wait for wait in self._waits() if wait.is_long(now)), None)
 
+    def wait_but(self, told: str) -> Wait | None:
+        """Returns the same as `wait`, but None where that was told last."""
+        wait = self.wait()
+        return None if wait is None or wait.what == told else wait
+
     def say_wait(self) -> None:
         """Tells the log what holds the crawl up, once for each."""
-        wait = self.wait()
-        if wait is None or wait.what == self._told:
+        wait = self.wait_but(self._told)
+        if wait is None:
             return
         self._told = wait.what
         zone = UTC if self.harvest is None else self.harvest.description.zone_info
-        until = wait.until_in_words(asyncio.get_running_loop().time(), datetime.now(zone))
-        _logger.info("waiting for %s%s", wait.what, f", until {until}" if until else "")
+        _logger.info("%s", wait.in_words(asyncio.get_running_loop().time(), datetime.now(zone)))
 
     def _waits(self) -> Iterator[Wait]:
         """Yields what the crawl may wait for at this moment, what is known best before the rest."""
         since = self._still_since
-        known = [*reversed(self.waits)]
+        known = [Wait(wait.what, max(since, wait.since), wait.until) for wait in reversed(self.waits)]
         if self.politeness is not None:
             known += self.politeness.waits(since)
         yield from known
@@ -156,8 +163,8 @@ class Crawl:
         if under_way:
             oldest = min(under_way, key=lambda wait: wait.since)
             yield Wait(oldest.what, max(since, oldest.since), oldest.until)
-        elif self.harvest is not None and not known:
-            yield Wait("the history", since)
+        elif self.harvest is not None and not known and (what := self.harvest.waits_for) is not None:
+            yield Wait(what, since)
 
     def end(self, why: TileHarvestError | str) -> None:
         """End the crawl: for a failure, or else for a reason in Scrapy's words, such as `finished`.

@@ -181,6 +181,8 @@ class QueueWorker:
         self._untold = Changes()
         self._leases = Leases()
         self._exchanging: asyncio.Task[None] | None = None
+        self._asked = 0.0
+        """When the queue was last asked, on the event loop's clock."""
         self._alive: asyncio.Task[None] | None = None
         self._linger: asyncio.TimerHandle | None = None
         self._due: asyncio.TimerHandle | None = None
@@ -319,6 +321,8 @@ class QueueWorker:
     def waits(self, since: float) -> Iterator[Wait]:
         """Yields for what, and until when, nothing can start here, by the last answer. Nothing has got on
         `since` then, on the event loop's clock."""
+        if self._exchanging is not None:
+            yield Wait("the queue", max(since, self._asked))
         answer, now = self.answer, self._clock()
         later = {"its next turn at the host": answer.held_until}
         if not self._leases.held:
@@ -363,6 +367,7 @@ class QueueWorker:
             self._linger = None
         if self._exchanging is None and not self._stopped:
             self._is_telling = True
+            self._asked = asyncio.get_running_loop().time()
             self._exchanging = asyncio.ensure_future(self._exchange())
 
     async def _exchange(self) -> None:

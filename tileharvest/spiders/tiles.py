@@ -28,6 +28,7 @@ from tileharvest.maps.settings import data_folder
 from tileharvest.politeness.outages import no_answer_in_words
 from tileharvest.politeness.probe import probe_politely
 from tileharvest.politeness.settings import rules_for
+from tileharvest.politeness.waits import noted
 from tileharvest.queue.cancellation import cancel
 from tileharvest.queue.requests import FAILURE, NEAR, PUSHED, STATE, RequestState, question_of, state_of
 from tileharvest.renderers.registry import probe, renderer_named, with_indexes
@@ -192,7 +193,8 @@ class TileSpider(Spider, HeldSpider):
                 await self._begin()
                 is_first = await self._offer()
                 if self._tree is not None and not self.harvest.is_pushed:
-                    await self._tree.keep()
+                    with noted(self.crawl.waits, "the tiles of the map's git repository"):
+                        await self._tree.keep()
         except TileHarvestError as error:
             self.crawl.end(error)
         except Exception as error:
@@ -389,7 +391,8 @@ class TileSpider(Spider, HeldSpider):
         crawl.refused = site.refused
         for line in site.refused:
             self.logger.error("%s; the other layers are harvested", line)
-        await harvest.open(site, self._site_files)
+        with noted(crawl.waits, "the history"):
+            await harvest.open(site, self._site_files)
         self._tell(site)
 
     async def _probe_site(self) -> Site:
@@ -423,7 +426,8 @@ class TileSpider(Spider, HeldSpider):
         check = (lambda: None) if politeness is None else politeness.check
         is_limited = bool(rules.budget.received_bytes or rules.daily_budget.received_bytes)
         self._tree = PublishedTree(harvest, repository, folder, store, agent, check, is_limited=is_limited)
-        site = await self._tree.read(self.probe)
+        with noted(self.crawl.waits, "the map's git repository"):
+            site = await self._tree.read(self.probe)
         self._site_files = dict(self._tree.files)
         return site
 
@@ -549,7 +553,8 @@ class TileSpider(Spider, HeldSpider):
             await self._read_ends()
             if harvest.endless:
                 raise harvest.endless_error()
-            counts = await harvest.finish()
+            with noted(self.crawl.waits, "the history"):
+                counts = await harvest.finish()
         if work is not None:
             await work.ended()
         return counts

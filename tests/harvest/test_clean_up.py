@@ -133,10 +133,14 @@ def test_an_image_that_is_removed_before_its_row_is_put_again(
     assert {one.image.file_name for one in named_images(history)} == held(tmp_path) == names(FIRST, SECOND)
 
 
-def test_a_store_that_two_histories_use_is_not_cleaned(tmp_path: Path, history: History) -> None:
+def test_a_store_that_two_histories_use_is_not_cleaned_and_that_is_warned_of(
+    tmp_path: Path, history: History, caplog: pytest.LogCaptureFixture
+) -> None:
     asyncio.run(harvested(tmp_path, 0, FIRST, SECOND))
     FileStore(tmp_path / "tiles").join("another")
     asyncio.run(harvested(tmp_path, 1, SECOND))
+    (line,) = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+    assert line.startswith("images that no version names stay in the store: another history uses")
     with pytest.raises(StoreError, match=r"another history uses the same store, .* nothing was removed"):
         clean_up(history, FileStore(tmp_path / "tiles"), NOW + A_DAY)
     assert held(tmp_path) == names(FIRST, SECOND)

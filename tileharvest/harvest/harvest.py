@@ -616,7 +616,8 @@ class Harvest:
         try:
             removed = clean_up(self._record.history, self._images.store, self._clock())
         except TileHarvestError as error:
-            _log.info("images that no version names stay in the store: %s", error)
+            # Else a store that may never be cleaned grows, and nobody hears of it.
+            _log.warning("images that no version names stay in the store: %s", error)
         else:
             if removed:
                 _log.info("%s that no version names left the store", counted(removed, "image"))

@@ -63,6 +63,8 @@ class Engine:
             handle_spider_output_async=self.handle,
         )
         self.is_full = False
+        self.sizes: dict[str, int] = {}
+        """What counted as being on the way when a tile came to its callback."""
         self.was_asked_beside = asyncio.Event()
 
     async def through_middlewares(self, download: Any, request: Request) -> Any:
@@ -91,7 +93,7 @@ class Engine:
             raise ConnectionError
         if "beside" in request.url:
             self.was_asked_beside.set()
-        return Response(request.url)
+        return Response(request.url, body=bytes(1_000) if "image" in request.url else b"")
 
     async def handle(self, _result: Any, request: Request, answer: Any) -> None:
         assert answer.request is request
@@ -99,6 +101,7 @@ class Engine:
             raise ValueError("unfit")
         what = "errback" if isinstance(answer, Failure) else "callback"
         self.events.append((what, name_of(request)))
+        self.sizes[name_of(request)] = self.scraper.slot.active_size
 
     def crawl(self, request: Request) -> None:
         self.events.append(("enqueued", name_of(request)))
@@ -216,6 +219,15 @@ def test_each_tile_is_through_by_itself_after_its_own_way() -> None:
         "again": ["middlewares", "through"],
         "repeat": ["enqueued"],
     }
+    assert engine.scraper.slot.active_size == 0
+
+
+def test_an_image_counts_more_than_its_bytes_until_it_is_kept() -> None:
+    """So that not thousands of them wait for a slow disk: each takes more memory than its bytes."""
+    engine = Engine()
+    asyncio.run(Tiles(engine, "image").make("0"))
+    assert engine.sizes["0"] == 1_024
+    assert engine.sizes["image"] >= 8 * 1_024 + 1_000
     assert engine.scraper.slot.active_size == 0
 
 

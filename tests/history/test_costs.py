@@ -115,7 +115,7 @@ def test_little_is_counted_ahead_where_little_is_asked(traffic: Traffic) -> None
 def test_little_is_counted_ahead_before_anything_was_asked(traffic: Traffic) -> None:
     """A small map that is killed has most of its daily budget left."""
     traffic.count_ahead(list)
-    assert traffic.take() == Cost(16, 16 * 4096)
+    assert traffic.take() == Cost(16, 16 * 32_768)
 
 
 def test_it_is_told_once_when_half_of_what_was_counted_ahead_is_asked(traffic: Traffic) -> None:

@@ -32,7 +32,7 @@ test: debian-packages lint pythons ## everything that must pass: style, types, i
 	$(BIN)/pytest -n $(TEST_PROCESSES)
 
 test-all: debian-packages lint pythons ## the same with every fault, kill and map of which `make test` tries a few
-	$(BIN)/pytest -n $(TEST_PROCESSES) --torture
+	$(BIN)/pytest -n $(TEST_PROCESSES) --all
 
 lint: $(VENV)/development ## style, types and import contracts only
 	$(BIN)/ruff check .
@@ -40,7 +40,7 @@ lint: $(VENV)/development ## style, types and import contracts only
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-torture: debian-packages $(VENV)/development ## kill harvests a thousand times, and compare what they leave; options in ARGS
+torture: debian-packages $(VENV)/development ## kill harvests a thousand times, as root and with the real maps, and compare what they leave; options in ARGS
 	nice $(BIN)/python -m tests.torture $(ARGS)
 
 pythons: $(VENV)/development ## prepare the other Pythons of this computer for the tests, or look for wheels for them

@@ -63,26 +63,26 @@ _BESIDE = {"tests/end_to_end/test_demo_forms.py": "tests/demo/"}
 hypothesis.settings.register_profile(
     "tests", deadline=None, derandomize=bool(os.environ.get("CI")), max_examples=40
 )
-hypothesis.settings.register_profile("torture", deadline=None, max_examples=1000)
+hypothesis.settings.register_profile("all", deadline=None, max_examples=1000)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--torture", action="store_true", help="try all faults, kills and maps, not a few: takes hours"
+        "--all", action="store_true", help="try all faults, kills and maps, not a few: takes hours"
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if config.getoption("--torture"):
-        # The tests of what is made up read it when they are loaded.
+    if config.getoption("--all"):
+        # tests/fuzz.py reads it when it is loaded: so many times as many examples are made up.
         os.environ.setdefault(TIMES, "1000")
-    hypothesis.settings.load_profile("torture" if config.getoption("--torture") else "tests")
+    hypothesis.settings.load_profile("all" if config.getoption("--all") else "tests")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Repetitions are left out, unless they are asked for. Long files come first, so that the last ones to be
     handed out are short: no process is left alone with a long one at the end."""
-    if not config.getoption("--torture"):
+    if not config.getoption("--all"):
         repetitions = [item for item in items if item.get_closest_marker("repetition")]
         config.hook.pytest_deselected(items=repetitions)
         items[:] = [item for item in items if item not in repetitions]
@@ -135,7 +135,7 @@ def shared_maps() -> Path:
 @pytest.fixture(scope="session")
 def kills(request: pytest.FixtureRequest) -> int:
     """How often a test kills what it looks at, where each kill is like the one before."""
-    return 20 if request.config.getoption("--torture") else 4
+    return 20 if request.config.getoption("--all") else 4
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,6 @@
 """How often what comes from outside is made up: seldom and always alike, unless somebody wants hours of it.
 
-`pytest --torture` tries a thousand times as many examples, other ones each time.
+`pytest --all` tries a thousand times as many examples, other ones each time.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """A flipped bit in what is kept: it is found and said in one line, and never recorded as what a site has.
-A few, drawn by a seed; with `--torture` 200 of each kind."""
+A few, drawn by a seed; with `--all` 200 of each kind."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def copied(stage: Stage, folder: Path) -> Project:
 def test_each_flipped_bit_of_an_image_is_found_and_nothing_is_recorded_of_it(
     stage: Stage, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    for part in range(MOST // 10 if request.config.getoption("--torture") else 1):
+    for part in range(MOST // 10 if request.config.getoption("--all") else 1):
         project = copied(stage, tmp_path / "project")
         images = sorted(file for file in (project.data / "tiles").glob("??/*"))
         hit = Random(f"{SEED} {part}").sample(images, 10)

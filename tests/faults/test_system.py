@@ -1,5 +1,5 @@
 """Each call of the system that a harvest makes on its data fails: one line, nothing false, and the next run
-completes it. A few calls, drawn by a seed; with `--torture` the first 500 of each kind."""
+completes it. A few calls, drawn by a seed; with `--all` the first 500 of each kind."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tests.faults.faults import Faulty, Run
 
 pytestmark = pytest.mark.timeout(1800)
-"""With `--torture` a test is dozens of harvests, beside whatever else the machine does."""
+"""With `--all` a test is dozens of harvests, beside whatever else the machine does."""
 
 SEED: Final = 21
 MOST: Final = 500
@@ -74,7 +74,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         for kind in MADE
         for lasting in ((False, True) if error in LASTING else (False,))
     ]
-    if metafunc.config.getoption("--torture"):
+    if metafunc.config.getoption("--all"):
         parts = [range(start, start + AT_ONCE) for start in range(1, MOST, AT_ONCE)]
         some = [
             Some(kind, error, day, lasting, part)

@@ -38,7 +38,7 @@ def test_three_workers_record_the_versions_of_a_map_as_one_worker_does(
     nginx: Callable[..., Nginx],
     request: pytest.FixtureRequest,
 ) -> None:
-    versions = antworld if request.config.getoption("--torture") else antworld[:2]
+    versions = antworld if request.config.getoption("--all") else antworld[:2]
     fleet = fleet_on(redis.url, postgresql)
     site = published(shared_maps, ANTWORLD, 1, tmp_path / "site")
     server = nginx(site)

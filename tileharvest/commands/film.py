@@ -57,7 +57,11 @@ class Command(ExportCommand, ScrapyCommand):
         parser.add_argument("--title", default="", help="what is written above")
         parser.add_argument("--font", help="a file with the font of the lettering")
         parser.add_argument("--background", help="a colour behind the map, such as black")
-        parser.add_argument("--quality", type=int, help="1 to 100; not of .gif and .apng, which lose nothing")
+        parser.add_argument(
+            "--quality",
+            type=int,
+            help="1 to 100; not of .apng, which loses nothing, and .gif, of 255 colours",
+        )
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         # Scrapy imports all commands whenever it runs one, and Pillow takes 0.1 s.

@@ -49,8 +49,8 @@ _FEWEST_AHEAD: Final = 16
 """Requests that are counted ahead at least, with as many bytes as the dearest had. Fewer would not do
 for what a fast site is asked until a transaction is done."""
 _FIRST_AHEAD: Final = Cost(_FEWEST_AHEAD, _FEWEST_AHEAD << 15)
-"""What is counted ahead while nobody knows how fast the site is asked, and how large its images are: 32 kB for
-each, more than most tiles have."""
+"""What is counted ahead while nobody knows how fast the site is asked, and how large its images are:
+32 kB for each, more than most tiles have."""
 _TIMES_AHEAD: Final = 3
 """So many times as much is counted ahead as there was between the last two calls of `take`."""
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
 
-from tests.end_to_end.gaps import assert_none_too_early, gaps_between, given_starts
+from tests.end_to_end.gaps import TELLS_STARTS, assert_none_too_early, gaps_between, given_starts
 from tests.end_to_end.project import ROOT, Project, answered, await_condition
 from tests.end_to_end.real_maps import SMALL
 from tests.end_to_end.rendering import Rendering
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tests.servers.nginx import LogLine, Nginx
 
 NAME: Final = "careful"
+DAY_BEFORE: Final = "2024-05-01"
 ROUNDED: Final = 1e-6
 """Seconds by which two moments of our time may be apart from what was added."""
 
@@ -57,7 +58,7 @@ class Careful:
         next such moment. No request for a tile was made earlier."""
         log = self.project.folder / "harvest.log"
         budget = {"requests": requests}
-        found = self.harvest(**settings, BUDGET=budget, LOG_FILE=str(log), LOG_LEVEL="DEBUG")
+        found = self.harvest(**settings, BUDGET=budget, LOG_FILE=str(log), **TELLS_STARTS)
         assert len(found.lines) == requests
         starts = given_starts(log.read_text(encoding="utf-8"), NAME)
         assert_none_too_early(found.lines, starts)
@@ -80,6 +81,8 @@ def _text(value: Any) -> str:
 
 
 def test_a_fixed_delay_is_between_the_beginnings_of_any_two_requests(careful: Careful) -> None:
+    """Of a map that is known, most of whose tiles go the short way."""
+    careful.project.harvest(NAME, DAY_BEFORE)
     assert min(careful.gaps(20, DELAY=0.1)) == pytest.approx(0.1)
 
 
@@ -108,12 +111,14 @@ def test_every_request_names_the_program_and_how_to_reach_who_uses_it(careful: C
 def test_two_maps_of_one_host_harvested_at_once_keep_the_hosts_rate_together(careful: Careful) -> None:
     project, site = careful.project, careful.site
     project.add_map("other", site.url)
+    for name in (NAME, "other"):
+        project.harvest(name, DAY_BEFORE)
     with project.maps_file.open("a") as file:
         file.write('[hosts."127.0.0.1"]\nrequests_per_second = 20\n')
     site.clear_log()
     logs = {name: project.folder / f"{name}.log" for name in (NAME, "other")}
     settings = {
-        name: _settings({"BUDGET": {"requests": 15}, "LOG_FILE": str(log), "LOG_LEVEL": "DEBUG"})
+        name: _settings({"BUDGET": {"requests": 15}, "LOG_FILE": str(log)} | TELLS_STARTS)
         for name, log in logs.items()
     }
     with (

@@ -167,7 +167,8 @@ def test_nothing_is_wider_than_another_telephone(phone: Screen) -> None:
                 # A page that is wider would be shown smaller.
                 widths = phone.page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
                 assert widths == [width, width]
-                assert phone.page.evaluate(_TOO_WIDE) == []
+                # The lens is put where it belongs when the page has its new size.
+                phone.page.wait_for_function(f"() => ({_TOO_WIDE})().length === 0")
     finally:
         phone.page.set_viewport_size({"width": WIDTH, "height": HEIGHT})
 

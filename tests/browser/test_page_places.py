@@ -94,9 +94,10 @@ def test_a_place_that_is_typed_is_brought_to_the_middle(
     typed: str, screen: Screen, published_days: PublishedDays
 ) -> None:
     screen.open(Spot(1, 1), map="antworld")
+    look = screen.await_place()
     screen.part("go-to-place").fill(typed)
     screen.part("go-to-place").press("Enter")
-    screen.await_map()
+    screen.await_moved(look)
     middle = spot_of(528, 64, 816)
     assert screen.square(COAST, middle).name == published_days.name(COAST, DAYS[3])
 

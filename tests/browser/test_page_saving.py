@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -10,6 +11,7 @@ import pytest
 from PIL import Image
 from playwright.sync_api import expect
 
+from tests.browser.test_page_loading import held
 from tests.browser.viewed_maps import Viewer
 from tests.browser.windows import DESK
 from tests.end_to_end.project import Project
@@ -76,6 +78,8 @@ def opened(page: Page, viewer: Viewer, more: str) -> tuple[int, int]:
     """The size of the map on the screen, in whose middle the origin is."""
     page.goto(f"{viewer.url}/#map={MAP}&x=-0.5&z=-0.5&zoom=0{more}")
     expect(page.locator("#map")).to_have_attribute("aria-busy", "false")
+    # Of the days that are counted till then a film is made.
+    expect(page.locator("#day-change")).not_to_have_text(re.compile("^$|…"))
     page.get_by_role("button", name="Save", exact=True).or_(
         page.get_by_role("button", name="保存", exact=True)
     ).click()
@@ -140,6 +144,20 @@ def test_a_film_shows_each_day_on_which_something_in_view_changed(
     for colour, expected in zip(found, (GREEN, BLUE, RED), strict=True):
         assert isinstance(colour, tuple)
         assert max(abs(one - other) for one, other in zip(colour, expected, strict=False)) <= APART
+
+
+def test_a_film_of_days_that_are_being_counted_is_to_be_had_when_they_are(
+    open_page: Callable[..., Page], changing: Viewer, tmp_path: Path
+) -> None:
+    page = open_page(**DESK)
+    with held(page, "**/changes?*"):
+        page.goto(f"{changing.url}/#map={MAP}&x=-0.5&z=-0.5&zoom=0&day={THIRD}")
+        expect(page.locator("#map")).to_have_attribute("aria-busy", "false")
+        page.get_by_role("button", name="Save", exact=True).click()
+        page.get_by_role("button", name="Save film", exact=True).click()
+        expect(page.get_by_role("status").filter(has_text="counting changes …")).to_have_count(2)
+    expect(page.locator("#day-change")).not_to_have_text(re.compile("…"))
+    assert saved(page, "Save film", tmp_path).name.endswith(f"-{THIRD}.webm")
 
 
 def test_of_too_many_days_the_servers_film_has_the_last(

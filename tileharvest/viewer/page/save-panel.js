@@ -27,26 +27,28 @@ const CODECS = /** @type {const} */ ([["vp09.00.41.08", "V_VP9"], ["vp8", "V_VP8
 
 /**
  * @param {LayerView} view
- * @param {() => {day: string, other: string | null, days: string[]}} look what is on the screen, the day that it is
- *   compared with, and the days of a film, in order
+ * @param {() => {day: string, other: string | null, days: string[], why: string}} look what is on the screen, the day
+ *   that it is compared with, the days of a film, in order, and why they are none
  * @param {AbortSignal} signal nothing more is to be made
  * @returns {HTMLElement}
  */
 export function savePanel(view, look, signal) {
   const told = element("p", { role: "status" });
   const bar = element("progress", { value: 0, hidden: true, "aria-label": text("saveFilm") });
-  const { other, days } = look();
+  const { other } = look();
   const buttons = [
     element("button", {
       type: "button", id: "save-picture",
       onclick: () => run(() => savePicture(view, look().day, look().other)),
     }, text(other === null ? "savePicture" : "savePictures")),
     element("button", {
-      type: "button", id: "save-film", disabled: days.length < 2,
-      onclick: () => run(() => {
-        bar.max = look().days.length;
+      type: "button", id: "save-film",
+      onclick: () => run(async () => {
+        const { days, why } = look();
+        if (days.length < 2) return why;
+        bar.max = days.length;
         bar.hidden = false;
-        return saveFilm(view, look().days, signal, (done) => {
+        return saveFilm(view, days, signal, (done) => {
           bar.value = done;
         });
       }),

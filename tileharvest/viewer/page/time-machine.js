@@ -265,7 +265,9 @@ export class TimeMachine {
     this.saving = new AbortController();
     this.panel.open("save", text("saveTitle"), savePanel(view, () => {
       const { mode, other } = this.state.look;
-      return { day: this.#day(view), other: mode === "one" ? null : other, days: [...this.time.changes.keys()].sort() };
+      const { changes, counting } = this.time;
+      const why = text(counting === "" ? "changeNone" : counting);
+      return { day: this.#day(view), other: mode === "one" ? null : other, days: [...changes.keys()].sort(), why };
     }, this.saving.signal));
   }
 

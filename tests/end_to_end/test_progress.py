@@ -90,7 +90,8 @@ def test_a_harvest_that_was_killed_is_told_everywhere_alike_and_goes_on_from_the
             # The log's line stands above what moves, whole.
             assert screen[0].startswith("WARNING: map 'small' is paused since")
             name, *_, done, size, unit = screen[-2].split()
-            assert (name, done, f"{size} {unit}") == ("small", "15/20", f"{queue['received_bytes']} bytes")
+            received = f"{queue['received_bytes'] / 1000:.1f} kB"
+            assert (name, done, f"{size} {unit}") == ("small", "15/20", received)
             assert screen[-1].split("  ")[1:] == ["fail 1", "ign 14", f"{queue['requests']} requests"]
             assert all(len(line) <= 80 for line in screen)
             # Yellow, and red.

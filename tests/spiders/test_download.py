@@ -33,7 +33,7 @@ from scrapy.utils.test import get_crawler
 from tileharvest.spiders.download import TileDownloadHandler
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
     from scrapy.http import Response
@@ -230,6 +230,26 @@ def test_an_answer_that_is_slow_but_not_too_slow_is_bounded_as_a_whole() -> None
         async with asking(DOWNLOAD_LOW_SPEED_LIMIT=0) as crawl:
             with pytest.raises(DownloadTimeoutError, match=r"^no whole answer within 0\.3 s$"):
                 await crawl.ask("/endless", "GET", download_timeout=0.3)
+
+    asyncio.run(test())
+
+
+@pytest.fixture
+def deaf() -> Iterator[str]:
+    """An address at which nobody speaks TLS, nor anything else."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield f"https://127.0.0.1:{listening.getsockname()[1]}/"
+
+
+def test_without_a_bound_for_silence_the_bound_of_the_whole_answer_is_that_of_its_connection(
+    deaf: str,
+) -> None:
+    async def test() -> None:
+        async with asking(DOWNLOAD_LOW_SPEED_TIME=0, DOWNLOAD_TIMEOUT=0.3) as crawl:
+            with pytest.raises(DownloadTimeoutError, match=r"^no connection within 0\.3 s$"):
+                await crawl.ask(deaf)
+            with pytest.raises(DownloadTimeoutError, match=r"^no whole answer within 0\.3 s$"):
+                await crawl.ask("/silent")
 
     asyncio.run(test())
 

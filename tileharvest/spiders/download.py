@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import ssl
+from math import ceil
 from secrets import choice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 from urllib.parse import urlsplit
@@ -126,10 +127,12 @@ class TileDownloadHandler(BaseHttpDownloadHandler):
         self._lines_of_agents = [_lines(Headers(headers)) for headers in agents_in_turn]
         self._timeout = settings.getfloat("DOWNLOAD_TIMEOUT")
         self._least = int(setting(settings, "DOWNLOAD_LOW_SPEED_LIMIT"))
-        self._silence = int(setting(settings, "DOWNLOAD_LOW_SPEED_TIME"))
+        silence = int(setting(settings, "DOWNLOAD_LOW_SPEED_TIME"))
+        # libcurl's own bound for a connection, which 0 would be, is 300 s.
+        self._silence = silence or ceil(self._timeout)
         self._options = [
             (pycurl.LOW_SPEED_LIMIT, self._least),
-            (pycurl.LOW_SPEED_TIME, self._silence),
+            (pycurl.LOW_SPEED_TIME, silence),
             (pycurl.CONNECTTIMEOUT, self._silence),
             *_options(settings),
         ]
@@ -215,13 +218,14 @@ class TileDownloadHandler(BaseHttpDownloadHandler):
         headers.pop("Proxy-Authorization", None)
         return _lines(headers)
 
-    def _too_slow(self, curl: pycurl.Curl, words: str, request: Request) -> str:
+    def _too_slow(self, words: str, request: Request) -> str:
         """Says which bound a transfer has passed. It names no address: the same words for many tiles are one
         reason."""
         if "too slow" in words:
             return f"less than {self._least:,} bytes a second for {self._silence} s"
         seconds = request.meta["download_timeout"]
-        if not curl.getinfo(pycurl.PRETRANSFER_TIME):
+        # Not by the time before the transfer, which libcurl sets in this case, too.
+        if not words.startswith("Operation timed out"):
             return f"no connection within {min(seconds, self._silence):g} s"
         return f"no whole answer within {seconds:g} s"
 
@@ -230,7 +234,7 @@ class TileDownloadHandler(BaseHttpDownloadHandler):
         # PycURL's own errors have no number.
         number, words = error.args if len(error.args) == 2 else (0, str(error))
         if number == pycurl.E_OPERATION_TIMEDOUT:
-            raise DownloadTimeoutError(self._too_slow(curl, words, request)) from None
+            raise DownloadTimeoutError(self._too_slow(words, request)) from None
         if transfer.broken is not None:
             raise DownloadFailedError(transfer.broken) from None
         if number == pycurl.E_FILESIZE_EXCEEDED:

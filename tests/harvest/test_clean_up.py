@@ -83,6 +83,24 @@ def test_a_harvest_that_is_not_complete_removes_nothing(tmp_path: Path) -> None:
     assert held(tmp_path) == names(FIRST, SECOND, THIRD)
 
 
+def test_what_was_removed_and_is_there_again_is_removed_once_that_is_forgotten(
+    tmp_path: Path, history: History
+) -> None:
+    """As after a kill behind putting it, or where the store was restored. Nothing else is noted meanwhile."""
+    store = FileStore(tmp_path / "tiles")
+    asyncio.run(harvested(tmp_path, 0, FIRST))
+    orphan(tmp_path, SECOND, days=2)
+    note(history, store, [one for one in store.held() if one.name in names(SECOND)])
+    assert clean_up(history, store, NOW) == 1
+    orphan(tmp_path, SECOND, days=2)
+    note(history, store, [one for one in store.held() if one.name in names(SECOND)])
+    for days in (1, 80, 100):
+        assert clean_up(history, store, NOW + days * A_DAY) == 0
+    note(history, store, [one for one in store.held() if one.name in names(SECOND)])
+    assert clean_up(history, store, NOW + 100 * A_DAY) == 1
+    assert held(tmp_path) == names(FIRST)
+
+
 def test_what_is_younger_than_a_day_stays(tmp_path: Path, history: History) -> None:
     store = FileStore(tmp_path / "tiles")
     asyncio.run(harvested(tmp_path, 0, FIRST))

@@ -16,6 +16,7 @@ from tileharvest.history.database import History
 from tileharvest.history.schema import unnamed_images
 from tileharvest.history.unnamed_images import (
     LeavingImageError,
+    forget_removed,
     hold_images,
     identity_of,
     is_any_unnamed,
@@ -274,8 +275,7 @@ def test_that_an_image_was_removed_is_forgotten_after_months(history: History, s
     let_leave(history, END)
     remove_leaving(history, store.remove)
     let_leave(history, END + A_DAY)
-    note_unnamed(history, {SECOND: END + 98 * A_DAY})
-    let_leave(history, END + 99 * A_DAY)
+    forget_removed(history, END + 99 * A_DAY)
     with history.writing() as connection:
         hold_images(connection, [FIRST])
 
@@ -287,8 +287,8 @@ def test_it_counts_from_the_removal_for_how_long_one_is_known_that_was_found_old
     let_leave(history, END)
     remove_leaving(history, store.remove)
     for days in (2, 4):
-        note_unnamed(history, {SECOND: END})
         let_leave(history, END + days * A_DAY)
+        forget_removed(history, END + days * A_DAY)
     with pytest.raises(LeavingImageError):
         began(history).record([found("add", body=b"first")])
 

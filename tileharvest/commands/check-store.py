@@ -18,6 +18,7 @@ from tileharvest.harvest.inventory import Inventory
 from tileharvest.history.damaged_images import ask_anew
 from tileharvest.history.database import History
 from tileharvest.history.settings import database_url, open_history_for_reading
+from tileharvest.history.unnamed_images import forget_removed
 from tileharvest.maps.settings import all_maps
 from tileharvest.queue.port import Changes, Entry
 from tileharvest.queue.requests import PUSHED
@@ -101,8 +102,11 @@ def _cleaned(settings: BaseSettings, found: Inventory) -> int:
     """Removes what was found unnamed, as far as it is old enough. Returns how many images."""
     store = store_opener(settings)()
     with History.open(database_url(settings)) as history:
+        now = datetime.now(UTC)
+        # First, as what was removed once is not noted before that is forgotten.
+        forget_removed(history, now)
         note(history, store, found.unnamed or ())
-        return clean_up(history, store, datetime.now(UTC))
+        return clean_up(history, store, now)
 
 
 def _asked_anew(settings: BaseSettings, found: Inventory, maps: Collection[str]) -> list[ShownImage]:
@@ -168,5 +172,6 @@ def _write(found: Inventory, rows: Sequence[dict[str, Any]], *, is_mended: bool,
         write_line(
             f"the store holds {counted(len(found.unnamed), 'image')} that no version names, such as"
             f" {found.unnamed[0].name}: a kill leaves such images, and a running harvest has some for a"
-            " moment; they do no harm, and --clean removes those that are older than a day"
+            " moment; they do no harm, and --clean removes those that are older than a day, but"
+            " what was removed before and is there again only 90 days later"
         )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tileharvest.errors import StoreError
 from tileharvest.history.unnamed_images import (
+    forget_removed,
     identity_of,
     is_any_unnamed,
     let_leave,
@@ -30,6 +31,7 @@ def clean_up(history: History, store: TileStore, now: datetime) -> int:
     once, a second for a million. Raises HistoryError, and StoreError, also where another history may use the
     store.
     """
+    forget_removed(history, now)
     if not is_any_unnamed(history):
         return 0
     _refuse_shared(history, store)
@@ -38,7 +40,10 @@ def clean_up(history: History, store: TileStore, now: datetime) -> int:
 
 
 def note(history: History, store: TileStore, images: Iterable[HeldImage]) -> None:
-    """Notes images as unnamed since the store has them. Raises as `clean_up` does."""
+    """Notes images as unnamed since the store has them. Raises as `clean_up` does.
+
+    One that was removed within the last 90 days and is there again is not noted.
+    """
     _refuse_shared(history, store)
     note_unnamed(history, {one.name: datetime.fromtimestamp(one.stored, UTC) for one in images})
 

@@ -162,6 +162,24 @@ def note_unnamed(history: History, images: Mapping[str, datetime]) -> None:
         history.write(note)
 
 
+def forget_removed(history: History, now: datetime) -> None:
+    """Forgets that images were removed, 90 days after the first call that finds it: one that is there again,
+    because a kill came after it was put or the store was restored, can be noted from then on. Raises
+    HistoryError."""
+    is_removed, noted = unnamed_images.c.state == _REMOVED, unnamed_images.c.noted
+    is_old = is_removed & (noted <= now - _REMEMBERED)
+    is_new = is_removed & noted.is_(None)
+
+    def forget(connection: Connection) -> None:
+        connection.execute(delete(unnamed_images).where(is_old))
+        connection.execute(update(unnamed_images).where(is_new).values(noted=now))
+
+    with history.reading() as connection:
+        is_any = connection.execute(select(unnamed_images.c.name).where(is_old | is_new).limit(1)).first()
+    if is_any:
+        history.write(forget)
+
+
 def is_any_unnamed(history: History) -> bool:
     """Returns whether there is an image that may leave now or later. Raises HistoryError."""
     some = select(unnamed_images.c.name).where(unnamed_images.c.state != _REMOVED).limit(1)
@@ -205,8 +223,6 @@ def let_leave(history: History, now: datetime) -> None:
             is_named = unnamed_images.c.name.in_(named[start : start + _NAMES_AT_ONCE])
             connection.execute(delete(unnamed_images).where(is_ours, is_named))
         connection.execute(update(unnamed_images).where(is_ours).values(state=_LEAVING))
-        forgotten = unnamed_images.c.noted <= now - _REMEMBERED
-        connection.execute(delete(unnamed_images).where(unnamed_images.c.state == _REMOVED, forgotten))
 
     with history.reading() as connection:
         is_open = ~_IS_SETTLED | unnamed_images.c.noted.is_(None)

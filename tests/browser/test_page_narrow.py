@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.screen import Screen, Spot, move_fingers
+from tests.browser.screen import Screen, Spot, in_words, move_fingers
 from tests.browser.test_page_loading import held
 from tests.browser.viewed_maps import COAST, DAYS, NEVER
 from tests.browser.windows import window
@@ -184,6 +184,21 @@ def test_what_is_said_of_the_changes_does_not_move_the_map(day: str, phone: Scre
     assert phone.part("stage").bounding_box() == before
 
 
+@pytest.mark.parametrize("width", [320, WIDTH])
+def test_the_day_and_what_changed_on_it_are_said_in_full(width: int, phone: Screen) -> None:
+    phone.page.set_viewport_size({"width": width, "height": HEIGHT})
+    try:
+        phone.open(MIDDLE, map="antworld", day=DAYS[1])
+        expect(phone.part("day-change")).to_have_text(re.compile(r"^\d+ tiles changed in view$"))
+        expect(phone.part("day")).to_have_text(in_words(DAYS[1]))
+        for part in ("day", "day-change"):
+            box = phone.part(part).evaluate(_CONTENT_AND_BOX)
+            assert box["content"][0] <= box["box"][0]
+            assert box["content"][1] <= box["box"][1]
+    finally:
+        phone.page.set_viewport_size({"width": WIDTH, "height": HEIGHT})
+
+
 def test_a_finger_pulls_the_slider(phone: Screen) -> None:
     open_one_day(phone)
     box = phone.part("slider").bounding_box()
@@ -260,6 +275,11 @@ _OUT_OF_REACH: Final = """() => {
   });
   return { controls: controls.length, hidden: hidden.map((control) => control.outerHTML.slice(0, 80)) };
 }"""
+
+_CONTENT_AND_BOX: Final = """(element) => ({
+  content: [element.scrollWidth, element.scrollHeight],
+  box: [element.clientWidth, element.clientHeight],
+})"""
 
 _IDS_OF_CONTROLS: Final = """() => [...document.querySelectorAll("button[id], input[id], select[id], a[id]")]
   .filter((control) => control.checkVisibility())

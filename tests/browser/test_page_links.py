@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Route
 
+    from tests.browser.windows import Window
+
 MIDDLE: Final = Spot.middle_of(COAST)
 MODES: Final = {"Swipe": "swipe", "Side by side": "side", "Difference": "difference"}
 
@@ -200,6 +202,19 @@ def test_a_day_outside_of_the_history_shows_the_nearest_and_says_so(wrong: str, 
     assert in_words(wrong, "medium") in words
     screen.await_look(day=nearest)
     screen.part("link-notice-close").click()
+    expect(screen.part("link-notice")).to_be_hidden()
+
+
+def test_the_map_is_shown_where_the_words_about_a_wrong_link_cannot_be_loaded(
+    screen: Screen, desk: Window
+) -> None:
+    desk.watch.expected.append("link-notice.js")
+    screen.page.route("**/page/link-notice.js", lambda route: route.abort("aborted"))
+    screen.open(MIDDLE, map="antworld", layer="moon", day=DAYS[1])
+    screen.page.unroute_all()
+    screen.expect_day(DAYS[1])
+    assert [square for square in screen.squares_in_view() if square.source]
+    expect(screen.part("announcement")).to_contain_text("link-notice.js")
     expect(screen.part("link-notice")).to_be_hidden()
 
 

@@ -93,7 +93,10 @@ async function showMap(hash) {
   const look = { ...NOTHING, ...wanted, map: map.name };
   look.layer = outline.layer(look.layer).name;
   if (mayBeLink && place === null) faults.push({ key: "linkUnknown", values: { text: hash }, offers: [] });
-  if (faults.length > 0) notice ??= new (await import("./link-notice.js")).LinkNotice();
+  if (faults.length > 0 && notice === undefined) {
+    const loaded = await import("./link-notice.js").catch((error) => announce(text("failed", { message: String(error) })));
+    if (loaded) notice ??= new loaded.LinkNotice();
+  }
   if (hash !== address) return;
   if (open === null) machine.leave();
   state.set(look);

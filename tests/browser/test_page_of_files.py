@@ -280,12 +280,11 @@ def test_what_is_in_view_is_saved_where_a_server_sends_it(
         assert len(image.convert("RGB").getcolors(1 << 24) or ()) > 100
 
 
+@pytest.mark.parametrize("place", ["nginx"], indirect=True)
 def test_a_film_of_what_is_in_view_is_saved_where_a_server_sends_it(
-    files: FileScreen, place: str, tmp_path: Path
+    files: FileScreen, tmp_path: Path
 ) -> None:
     """Opened by a double click there is no button for it, as the test above shows."""
-    if place.startswith("file:"):
-        return
     files.open(MIDDLE, map=ANTWORLD, day=LAST)
     files.page.get_by_role("button", name="Save", exact=True).click()
     with files.page.expect_download() as download:

@@ -1,4 +1,4 @@
-"""A spider with a mistake in it."""
+"""Spiders with a mistake in them."""
 
 from __future__ import annotations
 
@@ -15,4 +15,11 @@ class MistakenSpider(TileSpider):
     name = "mistaken"
 
     async def probe(self, description: MapDescription, fetch: Fetch) -> Site:
+        raise ZeroDivisionError("a mistake")
+
+
+class MistakenAtEndSpider(TileSpider):
+    name = "overviewer"
+
+    async def _counts_at_end(self) -> None:
         raise ZeroDivisionError("a mistake")

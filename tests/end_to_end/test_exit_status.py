@@ -48,10 +48,19 @@ def test_the_outcome_table(project: Project, small_map: Rendering) -> None:
     assert done.stderr == ""
 
 
-def test_a_mistake_in_a_spider_ends_the_crawl_and_is_told(project: Project, small_map: Rendering) -> None:
+@pytest.mark.parametrize(
+    ("spider", "told"),
+    [
+        ("mistaken", "the harvest stopped before it began (ZeroDivisionError('a mistake'))"),
+        ("overviewer", "the harvest stopped at its end (ZeroDivisionError('a mistake'))"),
+    ],
+)
+def test_a_mistake_in_a_spider_ends_the_crawl_and_is_told(
+    spider: str, told: str, project: Project, small_map: Rendering
+) -> None:
     done = project.scrapy(
         "crawl",
-        "mistaken",
+        spider,
         "-a",
         f"map={SMALL}",
         "-s",
@@ -59,7 +68,7 @@ def test_a_mistake_in_a_spider_ends_the_crawl_and_is_told(project: Project, smal
         check=False,
     )
     assert done.returncode == 1
-    assert "the harvest stopped before it began (ZeroDivisionError('a mistake'))" in done.stderr
+    assert told in done.stderr
     assert "Spider closed (error)" in done.stderr
 
 

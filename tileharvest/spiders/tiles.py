@@ -534,6 +534,12 @@ class TileSpider(Spider, HeldSpider):
         except TileHarvestError as error:
             self.crawl.end(error)
             return
+        except Exception as error:
+            # Else the engine, which finds nothing to do, has this tried again for ever.
+            self.logger.error("a mistake in the program stopped the harvest", exc_info=error)
+            mistake = f"the harvest stopped at its end ({error!r}); what was recorded is kept: report this"
+            self.crawl.end(TileHarvestError(mistake))
+            return
         if counts is not None:
             self.crawl.counts, self.crawl.is_finished = counts, True
             self.crawl.end("finished")

@@ -118,8 +118,9 @@ def present_cells(
         parameters["most"] = limit
     for rectangles, place in _places(layer, areas):
         query = _naming(rectangles, condition, is_limited=limit is not None)
-        rows = connection.execute(query, {**place, **parameters}, execution_options=IN_SLICES)
-        yield from ((zoom, x, y) for zoom, x, y in rows)
+        # Whoever has enough reads no further, and the rest is let go of.
+        with connection.execute(query, {**place, **parameters}, execution_options=IN_SLICES) as rows:
+            yield from ((zoom, x, y) for zoom, x, y in rows)
 
 
 @lru_cache(_PREPARED)

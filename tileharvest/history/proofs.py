@@ -152,8 +152,8 @@ def _times(connection: Connection, harvest: int, layer: int) -> Iterable[DatedCe
     rows were written by another harvest and are not whole, and the tile has changed since.
     """
     its = {"in_harvest": harvest, "in_layer": layer}
-    rows = connection.execute(_dated(), its, execution_options=IN_SLICES)
-    return ((zoom, x, y, text) for zoom, x, y, text in rows)
+    with connection.execute(_dated(), its, execution_options=IN_SLICES) as rows:
+        yield from ((zoom, x, y, text) for zoom, x, y, text in rows)
 
 
 @cache

@@ -3,13 +3,14 @@ from __future__ import annotations
 import asyncio
 import threading
 from datetime import timedelta
+from itertools import count
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.history.making import END, EVERYWHERE, A, B, C, D, began, ended, found, image_of
 from tileharvest.errors import HistoryError
-from tileharvest.history.costs import NO_COST, Cost
+from tileharvest.history.costs import Cost, Traffic
 from tileharvest.history.errors import HarvestEndedError
 from tileharvest.history.group_commit import GroupCommit
 from tileharvest.history.harvests import HarvestRecord
@@ -62,10 +63,6 @@ def harvest(history: History) -> WatchedHarvest:
     return WatchedHarvest(began(history))
 
 
-def no_cost() -> Cost:
-    return NO_COST
-
-
 async def started(*calls: object) -> list[asyncio.Task[None]]:
     tasks = [asyncio.ensure_future(call) for call in calls]
     await asyncio.sleep(0)
@@ -74,7 +71,7 @@ async def started(*calls: object) -> list[asyncio.Task[None]]:
 
 def test_a_recorded_result_is_in_the_history(harvest: WatchedHarvest) -> None:
     async def run() -> None:
-        commits = GroupCommit(harvest, no_cost, linger=0)
+        commits = GroupCommit(harvest, Traffic(), linger=0)
         await commits.record(found("add"))
         assert harvest.known(EVERYWHERE) == 1
         await commits.close()
@@ -84,7 +81,7 @@ def test_a_recorded_result_is_in_the_history(harvest: WatchedHarvest) -> None:
 
 def test_results_that_come_together_share_a_transaction(harvest: WatchedHarvest) -> None:
     async def run() -> None:
-        commits = GroupCommit(harvest, no_cost, linger=0)
+        commits = GroupCommit(harvest, Traffic(), linger=0)
         await asyncio.gather(*(commits.record(found("404", Tile(0, x, 1))) for x in range(1, 101, 2)))
         await commits.close()
 
@@ -95,7 +92,7 @@ def test_results_that_come_together_share_a_transaction(harvest: WatchedHarvest)
 
 def test_what_has_come_does_not_linger_where_nothing_else_comes(harvest: WatchedHarvest) -> None:
     async def run() -> None:
-        commits = GroupCommit(harvest, no_cost, linger=NEVER)
+        commits = GroupCommit(harvest, Traffic(), linger=NEVER)
         commits.hurry()
         (waiting,) = await started(commits.record(found("add")))
         commits.hurry()
@@ -108,7 +105,7 @@ def test_what_has_come_does_not_linger_where_nothing_else_comes(harvest: Watched
 
 def test_a_full_batch_does_not_linger(harvest: WatchedHarvest) -> None:
     async def run() -> None:
-        commits = GroupCommit(harvest, no_cost, linger=NEVER, most=2)
+        commits = GroupCommit(harvest, Traffic(), linger=NEVER, most=2)
         await asyncio.gather(commits.record(found("add", A)), commits.record(found("add", B)))
         await commits.close()
 
@@ -118,7 +115,7 @@ def test_a_full_batch_does_not_linger(harvest: WatchedHarvest) -> None:
 
 def test_a_batch_that_is_not_full_waits(harvest: WatchedHarvest) -> None:
     async def run() -> None:
-        commits = GroupCommit(harvest, no_cost, linger=NEVER)
+        commits = GroupCommit(harvest, Traffic(), linger=NEVER)
         (waiting,) = await started(commits.record(found("add")))
         assert not waiting.done()
         assert harvest.batches == []
@@ -132,7 +129,7 @@ def test_a_batch_that_is_not_full_waits(harvest: WatchedHarvest) -> None:
 def test_while_a_commit_runs_the_next_batch_gathers(harvest: WatchedHarvest) -> None:
     async def run() -> None:
         harvest.let_go.clear()
-        commits = GroupCommit(harvest, no_cost, linger=NEVER, most=2)
+        commits = GroupCommit(harvest, Traffic(), linger=NEVER, most=2)
         first = await started(commits.record(found("add", A)), commits.record(found("add", B)))
         second = await started(commits.record(found("add", C)), commits.record(found("add", D)))
         assert not any(task.done() for task in first + second)
@@ -146,7 +143,7 @@ def test_while_a_commit_runs_the_next_batch_gathers(harvest: WatchedHarvest) -> 
 
 def test_no_transaction_is_larger_than_asked_for(harvest: WatchedHarvest) -> None:
     async def run() -> None:
-        commits = GroupCommit(harvest, no_cost, linger=0, most=10)
+        commits = GroupCommit(harvest, Traffic(), linger=0, most=10)
         await asyncio.gather(*(commits.record(found("404", Tile(0, x, 1))) for x in range(1, 51, 2)))
         await commits.close()
 
@@ -156,7 +153,7 @@ def test_no_transaction_is_larger_than_asked_for(harvest: WatchedHarvest) -> Non
 
 def test_all_commits_run_in_one_thread_of_their_own(harvest: WatchedHarvest) -> None:
     async def run() -> None:
-        commits = GroupCommit(harvest, no_cost, linger=0)
+        commits = GroupCommit(harvest, Traffic(), linger=0)
         for tile in (A, B, C):
             await commits.record(found("add", tile))
         await commits.close()
@@ -167,12 +164,22 @@ def test_all_commits_run_in_one_thread_of_their_own(harvest: WatchedHarvest) -> 
 
 
 def test_each_cost_is_added_once(history: History, harvest: WatchedHarvest) -> None:
-    costs = [Cost(3, 100, 90, 800, 0.5), Cost(2, 50), Cost(1, 7, 5, 40, 2.25)]
+    traffic = Traffic()
+
+    def spend(requests: int, received: int, stored: int, spared: int, seconds: float) -> None:
+        traffic.requests += requests
+        traffic.received_bytes += received
+        traffic.stored_bytes += stored
+        traffic.spared_bytes += spared
+        traffic.seconds += seconds
 
     async def run() -> None:
-        commits = GroupCommit(harvest, lambda: costs.pop(0), linger=0)
+        commits = GroupCommit(harvest, traffic, linger=0)
+        spend(3, 100, 90, 800, 0.5)
         await commits.record(found("add"))
+        spend(2, 50, 0, 0, 0.0)
         await commits.record(found("ign"))
+        spend(1, 7, 5, 40, 2.25)
         await commits.close()
 
     asyncio.run(run())
@@ -182,9 +189,11 @@ def test_each_cost_is_added_once(history: History, harvest: WatchedHarvest) -> N
 
 def test_time_alone_waits_for_results_or_the_end(history: History, harvest: WatchedHarvest) -> None:
     """Else each look at what is recorded would cost a flush of the disk."""
+    traffic = Traffic(clock=count(0.0, 0.25).__next__)
+    traffic.start()
 
     async def run() -> None:
-        commits = GroupCommit(harvest, lambda: Cost(seconds=0.25), linger=0)
+        commits = GroupCommit(harvest, traffic, linger=0)
         await commits.flush()
         assert harvest.batches == []
         await commits.record(found("add"))
@@ -200,12 +209,16 @@ def test_time_alone_waits_for_results_or_the_end(history: History, harvest: Watc
 def test_what_comes_after_others_have_finished_the_harvest_stops_nothing(
     harvest: WatchedHarvest, history: History
 ) -> None:
+    traffic = Traffic()
+
     async def run() -> None:
-        commits = GroupCommit(harvest, lambda: Cost(1), linger=NEVER, most=1)
+        commits = GroupCommit(harvest, traffic, linger=NEVER, most=1)
         ended(harvest)
         for _ in range(2):
+            traffic.ask()
             with pytest.raises(HarvestEndedError):
                 await commits.record(found("add", A))
+        traffic.ask()
         await commits.close()
 
     asyncio.run(run())
@@ -217,7 +230,7 @@ def test_what_comes_after_others_have_finished_the_harvest_stops_nothing(
 
 def test_a_failure_reaches_all_who_wait(harvest: WatchedHarvest) -> None:
     async def run() -> list[BaseException | None]:
-        commits = GroupCommit(harvest, no_cost, linger=NEVER, most=2)
+        commits = GroupCommit(harvest, Traffic(), linger=NEVER, most=2)
         ended(harvest, reason="moved")
         harvest.let_go.clear()
         tiles = (A, B, C, D, Tile(0, 5, 1))
@@ -233,7 +246,7 @@ def test_a_failure_reaches_all_who_wait(harvest: WatchedHarvest) -> None:
 
 def test_after_a_failure_every_call_fails_at_once(harvest: WatchedHarvest) -> None:
     async def run() -> None:
-        commits = GroupCommit(harvest, no_cost, linger=0)
+        commits = GroupCommit(harvest, Traffic(), linger=0)
         ended(harvest, reason="moved")
         first, second = commits.record(found("add")), commits.record(found("add"))
         for call in (first, second, commits.flush(), commits.close()):
@@ -255,7 +268,7 @@ def test_an_image_that_is_removed_again_and_again_is_a_failure_like_others(
         """It leaves once more."""
 
     async def run() -> None:
-        commits = GroupCommit(harvest, no_cost, linger=0, put_again=put_again)
+        commits = GroupCommit(harvest, Traffic(), linger=0, put_again=put_again)
         for call in (
             commits.record(found("add", A, body=b"one")),
             commits.record(found("add", B, body=b"two")),
@@ -270,7 +283,7 @@ def test_an_image_that_is_removed_again_and_again_is_a_failure_like_others(
 
 def test_a_cancelled_call_takes_nothing_from_the_others(harvest: WatchedHarvest) -> None:
     async def run() -> None:
-        commits = GroupCommit(harvest, no_cost, linger=NEVER)
+        commits = GroupCommit(harvest, Traffic(), linger=NEVER)
         cancelled, waiting = await started(commits.record(found("add", A)), commits.record(found("add", B)))
         cancelled.cancel()
         await commits.flush()
@@ -285,7 +298,7 @@ def test_a_cancelled_call_takes_nothing_from_the_others(harvest: WatchedHarvest)
 
 def test_what_was_given_before_the_loop_ended_is_recorded(harvest: WatchedHarvest) -> None:
     async def run() -> None:
-        await started(GroupCommit(harvest, no_cost, linger=0).record(found("add")))
+        await started(GroupCommit(harvest, Traffic(), linger=0).record(found("add")))
 
     asyncio.run(run())
     assert harvest.known(EVERYWHERE) == 1
@@ -293,7 +306,7 @@ def test_what_was_given_before_the_loop_ended_is_recorded(harvest: WatchedHarves
 
 def test_closing_records_what_is_left(harvest: WatchedHarvest) -> None:
     async def run() -> None:
-        commits = GroupCommit(harvest, no_cost, linger=NEVER)
+        commits = GroupCommit(harvest, Traffic(), linger=NEVER)
         (waiting,) = await started(commits.record(found("add")))
         await commits.close()
         await commits.close()
@@ -307,7 +320,7 @@ def test_after_closing_there_is_nothing_to_flush(harvest: WatchedHarvest) -> Non
     """An end that could not be written is told with the counts so far, which flush first."""
 
     async def run() -> None:
-        commits = GroupCommit(harvest, no_cost)
+        commits = GroupCommit(harvest, Traffic())
         await commits.record(found("add"))
         await commits.close()
         await commits.flush()
@@ -317,7 +330,7 @@ def test_after_closing_there_is_nothing_to_flush(harvest: WatchedHarvest) -> Non
 
 def test_nothing_can_be_recorded_after_closing(harvest: WatchedHarvest) -> None:
     async def run() -> None:
-        commits = GroupCommit(harvest, no_cost)
+        commits = GroupCommit(harvest, Traffic())
         await commits.close()
         with pytest.raises(RuntimeError, match="after close"):
             await commits.record(found("add"))
@@ -328,12 +341,12 @@ def test_nothing_can_be_recorded_after_closing(harvest: WatchedHarvest) -> None:
 @pytest.mark.parametrize("limits", [{"linger": -1.0}, {"most": 0}])
 def test_limits_that_make_no_batch_are_refused(harvest: WatchedHarvest, limits: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="make no batch"):
-        GroupCommit(harvest, no_cost, **limits)
+        GroupCommit(harvest, Traffic(), **limits)
 
 
 def test_a_flush_of_nothing_begins_no_transaction(harvest: WatchedHarvest) -> None:
     async def run() -> None:
-        commits = GroupCommit(harvest, no_cost, linger=NEVER)
+        commits = GroupCommit(harvest, Traffic(), linger=NEVER)
         await commits.flush()
         await commits.close()
 
@@ -342,8 +355,12 @@ def test_a_flush_of_nothing_begins_no_transaction(harvest: WatchedHarvest) -> No
 
 
 def test_a_cost_that_cannot_be_told_reaches_who_waits(harvest: WatchedHarvest) -> None:
+    moments = iter((1.0, 0.0))
+    traffic = Traffic(clock=lambda: 1 / next(moments))
+    traffic.start()
+
     async def run() -> None:
-        commits = GroupCommit(harvest, lambda: Cost(1 // 0), linger=0)
+        commits = GroupCommit(harvest, traffic, linger=0)
         with pytest.raises(ZeroDivisionError):
             await commits.record(found("add"))
 

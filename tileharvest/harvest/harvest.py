@@ -304,7 +304,7 @@ class Harvest:
         self.is_pruned = self.walks.decisions.is_pruned
         self._put_anew: dict[Image, bytes] = {}
         """Images that a clean-up was removing, and that versions name now."""
-        self._commits = GroupCommit(self._record, self.traffic.take, self._linger, put_again=self._put_again)
+        self._commits = GroupCommit(self._record, self.traffic, self._linger, put_again=self._put_again)
         self.traffic.start()
         self.traffic.count_ahead(self._commits.record_cost)
         # What the probe has cost, and what comes, is kept before anything further is asked.

@@ -9,7 +9,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Final
 
 from tileharvest.errors import HistoryError
-from tileharvest.history.costs import NO_COST, Cost
+from tileharvest.history.costs import NO_COST
 from tileharvest.history.errors import HarvestEndedError
 from tileharvest.history.schema import FINISHED
 from tileharvest.history.unnamed_images import LeavingImageError
@@ -17,6 +17,7 @@ from tileharvest.history.unnamed_images import LeavingImageError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Sequence
 
+    from tileharvest.history.costs import Cost, Traffic
     from tileharvest.history.harvests import HarvestRecord
     from tileharvest.tiles.results import TileResult
 
@@ -78,18 +79,18 @@ class GroupCommit:
     def __init__(
         self,
         harvest: HarvestRecord,
-        cost: Callable[[], Cost],
+        traffic: Traffic,
         linger: float = LINGER,
         most: int = MOST,
         *,
         put_again: Callable[[Collection[str], Sequence[TileResult]], Awaitable[None]] | None = None,
     ) -> None:
-        """`cost` returns what was spent since its last call. `put_again` stores images by their names, which
-        are among these results, once more: a clean-up removes them. Without it that is a failure."""
+        """`traffic` counts what is spent. `put_again` stores images by their names, which are among these
+        results, once more: a clean-up removes them. Without it that is a failure."""
         if linger < 0 or most < 1:
             raise ValueError(f"linger {linger} s and at most {most} results make no batch")
         self._recording, self._writer = harvest.recording, harvest.history.writer
-        self._cost = cost
+        self._traffic = traffic
         self._shortest = self._linger = linger
         self._most = most
         self._batches: deque[_Batch] = deque()
@@ -184,7 +185,7 @@ class GroupCommit:
             return
         self._committing = batch = self._batches.popleft()
         try:
-            self._unrecorded += self._cost()
+            self._unrecorded += self._traffic.take()
         except Exception as error:  # noqa: BLE001 - it is raised where the results are waited for
             self._committed(batch, error)
             return

@@ -15,7 +15,6 @@ from tileharvest.queue.map_leases import LocalMapLeases, MapLease
 from tileharvest.queue.redis.map_leases import KEY, RedisMapLeases
 from tileharvest.queue.requests import PUSHED
 from tileharvest.queue.shared_queue import SILENT
-from tileharvest.queue.sqlite.lock import WorkerLock
 from tileharvest.queue.sqlite.queue import SqliteQueue
 
 if TYPE_CHECKING:
@@ -260,11 +259,9 @@ def test_of_many_that_ask_at_once_one_gets_it(box: Box) -> None:
 
 
 def test_a_map_that_is_harvested_without_a_lease_is_taken_on_one_machine(tmp_path: Path) -> None:
-    lock = WorkerLock(tmp_path / "a.sqlite")
-    lock.acquire()
     leases = LocalMapLeases(tmp_path)
-    assert asyncio.run(leases.acquire(["a", "b"], 0.0)) == MapLease("b", 0)
-    lock.release()
+    with Driven(lambda: SqliteQueue(tmp_path / "a.sqlite")).open():
+        assert asyncio.run(leases.acquire(["a", "b"], 0.0)) == MapLease("b", 0)
     assert asyncio.run(leases.acquire(["a", "b"], 0.0)) == MapLease("a", 0)
     asyncio.run(leases.close())
 

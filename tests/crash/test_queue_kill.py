@@ -105,4 +105,4 @@ def test_a_killed_worker_locks_nobody_out(tmp_path: Path) -> None:
     file = tmp_path / "world.sqlite"
     for _ in range(2):
         assert run_until_killed(file, 1)[0] == "began\n"
-    assert (tmp_path / "world.sqlite.lock").exists()
+    assert (tmp_path / "locks").exists()

@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import pytest
 
+from tests.queue.test_locks import locks_on
 from tileharvest.errors import QueueError
 from tileharvest.maps.rates import Gap
 from tileharvest.politeness.rate_limit import Account, Pace
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 HOST = "map.example.net"
 PACE = Pace(HOST, 100, host_concurrency=4, host_gap=Gap.of(1.0))
 
-FILES = {"hosts.sqlite", "hosts.sqlite-journal"}
+FILES = {"hosts.sqlite", "hosts.sqlite-journal", "locks"}
 
 PROGRAM = """
 import json, sys
@@ -124,7 +125,7 @@ def test_one_that_is_stopped_keeps_its_share_and_one_that_is_killed_frees_it_at_
         other.send_signal(signal.SIGKILL)
         other.wait()
         assert asker.share() == 4
-    assert set(names(tmp_path)) == {f"{asker.hosts.process}.alive", *FILES}
+    assert locks_on(tmp_path / "locks") == 1
 
 
 def test_no_start_is_given_twice_to_processes_that_ask_at_the_same_time(asker: Asker, tmp_path: Path) -> None:
@@ -143,6 +144,7 @@ def test_one_that_ends_leaves_nothing_but_what_is_known_of_the_host(tmp_path: Pa
     asker.hosts.close()
     asker.hosts.close()
     assert set(names(tmp_path)) == FILES
+    assert locks_on(tmp_path / "locks") == 0
 
 
 def test_what_one_keeps_is_known_to_another_and_of_this_host_only(asker: Asker, tmp_path: Path) -> None:

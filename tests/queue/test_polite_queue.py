@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.queue.test_locks import locks_on
 from tests.scheduler.driving import Driven, QueueAtOnce, entry
 from tileharvest.errors import QueueError
 from tileharvest.history.costs import Traffic
@@ -158,4 +159,4 @@ def test_a_queue_that_cannot_be_opened_leaves_no_process_behind(tmp_path: Path) 
     with polite(SqliteQueue(file), hosts), not_open(SqliteQueue(file), hosts) as second:
         with pytest.raises(QueueError, match="another process"):
             second.open()
-        assert len(list(hosts.glob("*.alive"))) == 1
+        assert locks_on(hosts / "locks") == 1

@@ -111,7 +111,7 @@ def test_a_glance_sees_remarks_and_leaves_nothing_behind(file: Path) -> None:
     before = file.read_bytes()
     assert SqliteQueue(file).glance("") == {"paused": "10:00"}
     assert file.read_bytes() == before
-    assert {one.name for one in file.parent.iterdir()} == {file.name, f"{file.name}.lock"}
+    assert {one.name for one in file.parent.iterdir()} == {file.name, "locks"}
 
 
 def test_a_glance_at_an_empty_file_sees_nothing_and_makes_nothing(file: Path) -> None:

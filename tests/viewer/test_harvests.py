@@ -8,20 +8,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from scrapy.settings import Settings
 
+from tests.scheduler.driving import Driven
 from tests.viewer.asking import serving
 from tests.viewer.building import BLUE, DAY_LAYER, FIRST, MAP, SECOND, THIRD, begun, picture
-from tileharvest.errors import QueueError
 from tileharvest.history.costs import Cost
 from tileharvest.history.database import History
-from tileharvest.queue.settings import queue_lock
-from tileharvest.queue.sqlite.lock import WorkerLock, is_locked
+from tileharvest.queue.settings import has_local_worker
+from tileharvest.queue.sqlite.queue import SqliteQueue
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.results import TileResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from tests.viewer.building import World
 
@@ -30,18 +29,10 @@ A, B = Tile(0, 1, 1), Tile(0, 3, 1)
 
 
 @pytest.fixture
-def queue(world: World) -> Path:
-    """The map's queue, of which only the lock is there."""
-    file = world.data / "queues" / f"{MAP}.sqlite"
-    file.parent.mkdir(parents=True)
-    return file
-
-
-@pytest.fixture
-def worker(queue: Path) -> Iterator[WorkerLock]:
-    lock = WorkerLock(queue)
-    yield lock
-    lock.release()
+def worker(world: World) -> Iterator[Driven]:
+    """Of the map's queue. It has not begun."""
+    with Driven(lambda: SqliteQueue(world.data / "queues" / f"{MAP}.sqlite")) as worker:
+        yield worker
 
 
 def shares(running: dict[str, Any]) -> dict[str, Any]:
@@ -117,7 +108,7 @@ def test_an_unfinished_harvest_tells_how_far_it_is(world: World) -> None:
     assert answer["harvests"][0]["reason"] is None
 
 
-def test_a_running_harvest_tells_its_speed_and_what_is_left(world: World, worker: WorkerLock) -> None:
+def test_a_running_harvest_tells_its_speed_and_what_is_left(world: World, worker: Driven) -> None:
     """25 of 100 tiles in 50 seconds; what is not there is no tile."""
     results = [TileResult(DAY_LAYER, Tile(0, x, 1), Outcome.NOTHING) for x in range(1, 20, 2)]
     results += [TileResult(DAY_LAYER, Tile(0, x, 3), Outcome.IGNORED) for x in range(1, 47, 2)]
@@ -127,7 +118,7 @@ def test_a_running_harvest_tells_its_speed_and_what_is_left(world: World, worker
         harvest = begun(history, FIRST)
         harvest.expect(100)
         harvest.record(results, Cost(40, 900, 800, 70_000, 50.0))
-    worker.acquire()
+    worker.open()
     with serving(world) as client:
         answer = client.get(HARVESTS).json
     assert answer["running"] == {
@@ -146,7 +137,7 @@ def test_a_running_harvest_tells_its_speed_and_what_is_left(world: World, worker
 
 
 def test_a_pruned_harvest_tells_how_it_walks_and_not_how_long_it_will_take(
-    world: World, worker: WorkerLock
+    world: World, worker: Driven
 ) -> None:
     world.describe()
     with History.open(f"sqlite:///{world.history_file}") as history:
@@ -154,7 +145,7 @@ def test_a_pruned_harvest_tells_how_it_walks_and_not_how_long_it_will_take(
         harvest.note_walk("pruned", "walk = pruned is set")
         harvest.expect(100)
         harvest.record([TileResult(DAY_LAYER, A, Outcome.IGNORED)], Cost(4, seconds=1.0))
-    worker.acquire()
+    worker.open()
     with serving(world) as client:
         answer = client.get(HARVESTS).json
     (shown,) = answer["harvests"]
@@ -195,38 +186,23 @@ def test_a_harvest_that_did_not_finish_is_not_what_is_expected(world: World) -> 
     assert [harvest["reason"] for harvest in answer["harvests"]] == [None, "moved", "finished"]
 
 
-def test_a_harvest_is_active_while_a_process_works_on_its_queue(world: World, worker: WorkerLock) -> None:
+def test_a_harvest_is_active_while_a_process_works_on_its_queue(world: World, worker: Driven) -> None:
     world.harvest(FIRST, {A: picture()}, finished=False)
-    worker.acquire()
+    worker.open()
     with serving(world) as client:
         assert client.get(HARVESTS).json["running"]["active"] is True
-    worker.release()
+    worker.stop()
     with serving(world) as client:
         assert client.get(HARVESTS).json["running"]["active"] is False
 
 
-def test_the_command_looks_at_the_lock_that_a_worker_holds(
-    world: World, queue: Path, worker: WorkerLock
+def test_a_command_sees_the_worker_of_the_queue_and_makes_no_file_to_see_none(
+    world: World, worker: Driven
 ) -> None:
-    worker.acquire()
-    lock = queue_lock(Settings({"TILEHARVEST_DATA": world.data}), MAP)
-    assert lock.parent == queue.parent
-    assert is_locked(lock)
-
-
-def test_asking_takes_the_lock_from_nobody(queue: Path, worker: WorkerLock) -> None:
-    worker.acquire()
-    lock = queue.with_name(f"{queue.name}.lock")
-    assert is_locked(lock)
-    assert is_locked(lock)
-    with pytest.raises(QueueError, match="is being harvested by another process"):
-        WorkerLock(queue).acquire()
-    worker.release()
-    assert not is_locked(lock)
-    worker.acquire()
-
-
-def test_no_lock_file_is_no_lock_and_none_is_made(tmp_path: Path) -> None:
-    assert not is_locked(tmp_path / "nothing.lock")
-    assert not is_locked(tmp_path / "nowhere" / "nothing.lock")
-    assert list(tmp_path.iterdir()) == []
+    settings = Settings({"TILEHARVEST_DATA": world.data})
+    assert not has_local_worker(settings, MAP)
+    assert not (world.data / "queues").exists()
+    worker.open()
+    assert has_local_worker(settings, MAP)
+    worker.stop()
+    assert not has_local_worker(settings, MAP)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import logging
 import os
+import secrets
 import sqlite3
-import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
@@ -16,7 +15,7 @@ import msgspec
 
 from tileharvest.errors import QueueError
 from tileharvest.politeness.rate_limit import Host
-from tileharvest.queue.sqlite.lock import is_locked
+from tileharvest.queue.locks import locks_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +30,6 @@ stopped just then, or a disk that does not answer, takes longer."""
 _MOMENT: Final = 0.001
 """Seconds between two attempts to write."""
 
-_ALIVE: Final = ".alive"
 _ALONE: Final = "0-alone"
 
 _TABLE: Final = "CREATE TABLE IF NOT EXISTS hosts (name TEXT PRIMARY KEY, state BLOB NOT NULL) WITHOUT ROWID"
@@ -113,17 +111,16 @@ _TABLES: Final[dict[Path, _HostTable]] = {}
 class HostFile:
     """`Hosts` in a file that all processes of one machine name; or in memory, for a process alone.
 
-    Who is alive is told by a lock that each process holds on a file of its own beside it: the system lets go
-    of it when the process ends, however it ends. One that is stopped keeps it, as it may go on at any time.
-    Nothing is forced to the disk: a power cut ends all processes, and may cost a rest or a gap. What cannot
-    be read is begun anew. A step costs some 90 microseconds, and 10 more for each other process of the host.
+    Who is alive is told by a lock that each holds beside it: the system lets go of it when the process ends,
+    however it ends. One that is stopped keeps it, as it may go on at any time. Nothing is forced to the disk:
+    a power cut ends all processes, and may cost a rest or a gap. What cannot be read is begun anew. A
+    step costs some 90 microseconds, and 10 more for each other process of the host.
     """
 
     def __init__(self, folder: Path | None = None, *, patience: float = _PATIENCE) -> None:
         """Touches nothing yet. Without a folder what is known is forgotten when it is closed."""
         self._folder = folder
         self._patience = patience
-        self._alive: int | None = None
         self._table = _HostTable(None)
         self.process = ""
 
@@ -136,15 +133,14 @@ class HostFile:
             return
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            self._alive, name = tempfile.mkstemp(_ALIVE, f"{os.getpid()}-", self._folder)
-            self.process = Path(name).stem
-            fcntl.flock(self._alive, fcntl.LOCK_EX)
+            process = f"{os.getpid()}-{secrets.token_hex(8)}"
+            locks_in(self._folder).take(process)
         except OSError as error:
-            self.close()
             raise QueueError(
                 f"{self._folder}, in which harvests of this machine share their pace, cannot be written"
                 f" ({error.strerror}); nothing was changed; make it writable, or name another data folder"
             ) from error
+        self.process = process
         file = self._folder / "hosts.sqlite"
         self._table = _TABLES.setdefault(file, _HostTable(file))
         self._table.use()
@@ -181,10 +177,8 @@ class HostFile:
         if table.users <= 0:
             table.close()
             _TABLES.pop(table.file, None)
-        alive, self._alive = self._alive, None
-        if alive is not None:
-            self._forget(self.process)
-            os.close(alive)
+        if self._folder is not None and self.process:
+            locks_in(self._folder).drop(self.process)
         self.process = ""
 
     async def _begun(self) -> sqlite3.Connection:
@@ -216,21 +210,9 @@ class HostFile:
         row = connection.execute("SELECT state FROM hosts WHERE name = ?", (host,)).fetchone()
         known = decoded(row[0] if row else b"", self._table.file)
         others = [one.id for one in known.processes if one.id != self.process]
-        ended = [one for one in others if self._folder and not is_locked(self._sign_of(one))]
-        known.settle(now, ended)
-        for one in ended:
-            self._forget(one)
+        locks = None if self._folder is None else locks_in(self._folder)
+        known.settle(now, [one for one in others if locks and not locks.is_taken(one)])
         return known
-
-    def _sign_of(self, process: str) -> Path:
-        """Returns the file that the process locks while it is alive."""
-        return (self._folder or Path()) / f"{process}{_ALIVE}"
-
-    def _forget(self, process: str) -> None:
-        try:
-            self._sign_of(process).unlink(missing_ok=True)
-        except OSError as error:
-            _logger.debug("%s stays in %s: %s", process, self._folder, error)
 
 
 def decoded(content: bytes, place: object) -> Host:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
 from tileharvest.errors import QueueError
-from tileharvest.queue.sqlite.lock import is_locked
+from tileharvest.queue.locks import locks_in
 from tileharvest.queue.sqlite.queue import SqliteQueue
 
 if TYPE_CHECKING:
@@ -87,10 +85,10 @@ class MapLeases(Protocol):
 
 
 class LocalMapLeases:
-    """`MapLeases` of the processes of one machine: each holds a lock on a file for each of its maps.
+    """`MapLeases` of the processes of one machine: each holds a lock for each of its maps.
 
-    The system lets go of a lock when its process ends, however it ends. The file stays, and says how often
-    the map has failed. What cannot be read in it is taken for nothing: a map is then tried too early. A map
+    The system lets go of a lock when its process ends, however it ends. A map that has failed has a file that
+    says how often. What cannot be read in it is taken for nothing: a map is then tried too early. A map
     whose queue another process works on without a lease counts as leased. Such a queue has one worker, so
     nobody can join it.
     """
@@ -98,7 +96,8 @@ class LocalMapLeases:
     def __init__(self, folder: Path) -> None:
         """`folder` is that of the queues. Touches nothing yet."""
         self._folder = folder
-        self._held: dict[str, int] = {}
+        self._locks = locks_in(folder)
+        self._held: set[str] = set()
 
     async def open(self) -> None:
         """Makes the folder if there is none."""
@@ -109,7 +108,7 @@ class LocalMapLeases:
 
     async def acquire(self, names: Sequence[str], now: float) -> MapLease | None:
         for name in names:
-            if name in self._held or is_locked(self._folder / f"{name}.sqlite.lock"):
+            if name in self._held or self._locks.is_taken(name):
                 continue
             failures = self._lock(name, now)
             if failures is not None:
@@ -126,11 +125,21 @@ class LocalMapLeases:
         """Locks last by themselves."""
 
     async def release(self, name: str, now: float) -> None:
-        self._let_go(name)
+        try:
+            self._file_of(name).unlink(missing_ok=True)
+        except OSError as error:
+            raise self._error(error) from error
+        finally:
+            self._let_go(name)
 
     async def fail(self, name: str, again: float, now: float) -> None:
-        failures, _ = _read(self._held[name])
-        self._let_go(name, msgspec.json.encode((failures + 1, again)))
+        failures, _ = self._read(name)
+        try:
+            self._file_of(name).write_bytes(msgspec.json.encode((failures + 1, again)))
+        except OSError as error:
+            raise self._error(error) from error
+        finally:
+            self._let_go(name)
 
     async def notes(self, name: str, segment: str) -> Mapping[str, str]:
         """There are none where there is no queue, and it gets none."""
@@ -143,36 +152,36 @@ class LocalMapLeases:
 
     async def close(self) -> None:
         for name in list(self._held):
-            os.close(self._held.pop(name))
+            self._let_go(name)
 
     def _lock(self, name: str, now: float) -> int | None:
         """Returns how often the map has failed, or None where it is another's or not to be tried yet."""
         try:
-            file = os.open(self._folder / f"{name}.lease", os.O_RDWR | os.O_CREAT, 0o666)
+            if not self._locks.take(_lock_of(name)):
+                return None
         except OSError as error:
             raise self._error(error) from error
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            failures, again = _read(file)
-            if again <= now:
-                self._held[name] = file
-                return failures
-        except BlockingIOError:
-            pass
-        finally:
-            if name not in self._held:
-                os.close(file)
+        failures, again = self._read(name)
+        if again <= now:
+            self._held.add(name)
+            return failures
+        self._locks.drop(_lock_of(name))
         return None
 
-    def _let_go(self, name: str, said: bytes = b"") -> None:
-        file = self._held.pop(name)
+    def _let_go(self, name: str) -> None:
+        self._held.remove(name)
+        self._locks.drop(_lock_of(name))
+
+    def _read(self, name: str) -> tuple[int, float]:
+        """Returns how often the map has failed, and until when it is left alone."""
         try:
-            os.ftruncate(file, 0)
-            os.pwrite(file, said, 0)
-        except OSError as error:
-            raise self._error(error) from error
-        finally:
-            os.close(file)
+            with self._file_of(name).open("rb") as file:
+                return msgspec.json.decode(file.read(_KEPT), type=tuple[int, float])
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return 0, 0.0
+
+    def _file_of(self, name: str) -> Path:
+        return self._folder / f"{name}.lease"
 
     def _error(self, error: OSError) -> QueueError:
         return QueueError(
@@ -181,9 +190,6 @@ class LocalMapLeases:
         )
 
 
-def _read(file: int) -> tuple[int, float]:
-    """Returns what a lease's file says: how often the map has failed, and until when it is left alone."""
-    try:
-        return msgspec.json.decode(os.pread(file, _KEPT, 0), type=tuple[int, float])
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return 0, 0.0
+def _lock_of(name: str) -> str:
+    """Returns the name of the lock. No map is called so, and each map's name is that of its worker's lock."""
+    return f"lease of {name}"

@@ -11,12 +11,12 @@ from scrapy.utils.misc import load_object
 
 from tileharvest.errors import ConfigurationError, QueueError
 from tileharvest.maps.settings import data_folder, setting
+from tileharvest.queue.locks import locks_in
 from tileharvest.queue.map_leases import LocalMapLeases
 from tileharvest.queue.orders import Orders, orders_of
 from tileharvest.queue.requests import PUSHED
 from tileharvest.queue.segments import parse_resolver
 from tileharvest.queue.shared_queue import SILENT, SharedQueue
-from tileharvest.queue.sqlite.lock import is_locked
 from tileharvest.queue.sqlite.queue import SqliteQueue
 
 if TYPE_CHECKING:
@@ -107,10 +107,9 @@ def has_queue(settings: BaseSettings, name: str) -> bool:
     return is_shared(settings) or _queue_file(settings, name).is_file()
 
 
-def queue_lock(settings: BaseSettings, name: str) -> Path:
-    """Returns the file that the one worker of the map's queue file locks. It need not exist."""
-    queue = _queue_file(settings, name)
-    return queue.with_name(f"{queue.name}.lock")
+def has_local_worker(settings: BaseSettings, name: str) -> bool:
+    """Returns whether a process works on the map's queue file, which need not exist."""
+    return locks_in(_queue_file(settings, name).parent).is_taken(name)
 
 
 @asynccontextmanager
@@ -190,7 +189,7 @@ async def is_worked_on(settings: BaseSettings, name: str, queue: RequestQueue) -
     killed counts until it has been silent for long. Raises QueueError."""
     if isinstance(queue, SharedQueue):
         return bool(await queue.workers())
-    return is_locked(queue_lock(settings, name))
+    return has_local_worker(settings, name)
 
 
 def workers_on(settings: BaseSettings, name: str) -> int:
@@ -201,7 +200,7 @@ def workers_on(settings: BaseSettings, name: str) -> int:
             return len(await queue.workers()) if isinstance(queue, SharedQueue) else 0
 
     if not is_shared(settings):
-        return int(is_locked(queue_lock(settings, name)))
+        return int(has_local_worker(settings, name))
     try:
         return asyncio.run(count())
     except QueueError:

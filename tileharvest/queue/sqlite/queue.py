@@ -11,13 +11,13 @@ from functools import cache, partial
 from itertools import count
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from tileharvest.errors import QueueError
+from tileharvest.errors import ExitStatus, QueueError
 from tileharvest.queue.lanes import check_minus_share
+from tileharvest.queue.locks import locks_in
 from tileharvest.queue.port import Exchange
 from tileharvest.queue.seen_filter import check_filter
 from tileharvest.queue.sentences import sentence
 from tileharvest.queue.sqlite.file import connect, connect_to_look
-from tileharvest.queue.sqlite.lock import WorkerLock
 from tileharvest.queue.sqlite.statements import ANY, Statements, remarks_of
 
 if TYPE_CHECKING:
@@ -76,8 +76,7 @@ class SqliteQueue:
             expected=expected,
             error_rate=error_rate,
         )
-        self._lock = None if file is None else WorkerLock(file)
-        self._is_worker = False
+        self._is_worker = self._is_locked = False
         self._name = "the queue in memory" if file is None else f"the queue {file}"
         self._statements: Statements | None = None
         self._thread: ThreadPoolExecutor | None = None
@@ -184,10 +183,7 @@ class SqliteQueue:
 
     def _open_as_worker(self, now: float) -> None:
         with self._as_queue_errors():
-            if self._file is not None:
-                self._file.parent.mkdir(parents=True, exist_ok=True)
-            if self._lock is not None:
-                self._lock.acquire()
+            self._lock()
         try:
             self._connect()
             self._transact(lambda statements: statements.begin_work(now))
@@ -205,22 +201,39 @@ class SqliteQueue:
         if self._statements is not None and self._file is not None:
             self._statements.close()
             self._statements = None
-        if self._lock is not None:
-            self._lock.release()
+        self._unlock()
 
     def _discard(self) -> None:
         self._statements = None
-        if self._file is None or self._lock is None:
+        if self._file is None:
             return
         with self._as_queue_errors():
-            self._file.parent.mkdir(parents=True, exist_ok=True)
-            self._lock.acquire()
+            self._lock()
             try:
                 # The database first: SQLite ignores a log without one, but would apply half of a pair.
                 for ending in ("", "-wal", "-shm"):
                     self._file.with_name(self._file.name + ending).unlink(missing_ok=True)
             finally:
-                self._lock.release()
+                self._unlock()
+
+    def _lock(self) -> None:
+        """Keep the file to this worker. Raises QueueError if another one has it."""
+        if self._file is None:
+            return
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        self._is_locked = locks_in(self._file.parent).take(self._file.stem)
+        if not self._is_locked:
+            name = self._file.stem
+            raise QueueError(
+                f"map '{name}' is being harvested by another process; nothing was changed; let it end, or"
+                f" stop it with scrapy stop {name}, then run again",
+                exit_status=ExitStatus.USAGE,
+            )
+
+    def _unlock(self) -> None:
+        if self._file is not None and self._is_locked:
+            self._is_locked = False
+            locks_in(self._file.parent).drop(self._file.stem)
 
     def _transact(self, work: Callable[[Statements], Result]) -> Result:
         assert self._statements is not None

@@ -202,7 +202,7 @@ class Runner:
         self._listener = listener
         self._arguments = dict(arguments)
         self._is_alone = is_alone
-        most = most_under_way(process.settings)
+        most = most_under_way()
         if most < at_once:
             say(f"`ulimit -n` lets this process open files for {most} maps at once, not for {at_once}")
         self._places = Places(at_once, most)

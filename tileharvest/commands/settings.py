@@ -17,6 +17,7 @@ from tileharvest.errors import ConfigurationError, nearest
 from tileharvest.history.settings import open_history_if_any
 from tileharvest.maps.settings import all_maps, described_map, maps_file, setting
 from tileharvest.queue.settings import has_queue, is_worked_on, open_beside
+from tileharvest.spiders.connections import most_connections
 from tileharvest.spiders.tiles import TileSpider
 
 if TYPE_CHECKING:
@@ -151,14 +152,14 @@ def maps_at_once(settings: BaseSettings, said: str | None = None) -> int:
 _FILES_BESIDES: Final = 150
 """The open files that a process needs besides its maps: most are connections to the history."""
 
-_FILES_OF_MAP: Final = 8
-"""Those of a map besides its connections: its queue has four, its pace two, and libcurl two."""
+_FILES_OF_MAP: Final = 3
+"""Those of a map besides its connections: its queue has them, with the log of SQLite and its index."""
 
 
-def most_under_way(settings: BaseSettings) -> int:
+def most_under_way() -> int:
     """Returns how many maps may be under way in this process, by the files that it may open; at least 1.
 
-    It may open as many as the system lets it, from now on. Raises ConfigurationError.
+    It may open as many as the system lets it, from now on.
     """
     now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(OSError, ValueError):
@@ -166,7 +167,4 @@ def most_under_way(settings: BaseSettings) -> int:
         now = most
     if now == resource.RLIM_INFINITY:
         return sys.maxsize
-    # `scrapy run` waits for a file that is not there yet.
-    described = all_maps(settings) if maps_file(settings).exists() else {}
-    widest = max((one.concurrency for one in described.values()), default=1)
-    return max(1, (now - _FILES_BESIDES) // (_FILES_OF_MAP + widest))
+    return max(1, (now - _FILES_BESIDES - most_connections()) // _FILES_OF_MAP)

@@ -1,23 +1,55 @@
-"""Connections to the sites of one crawl: libcurl's, driven by the event loop."""
+"""Connections to the sites of all crawls: libcurl's, driven by the event loop."""
 
 from __future__ import annotations
 
 import asyncio
+import resource
 import selectors
+from typing import Final
 
 import pycurl
+
+_ENOUGH: Final = 4096
+"""Connections that no process needs: it has used up a core long before."""
+
+_ALL: Final[dict[asyncio.AbstractEventLoop, Connections]] = {}
+"""Those that are open, by their event loop."""
+
+
+def connections() -> Connections:
+    """Returns the connections of the running event loop, which all its crawls share. To be closed by each."""
+    loop = asyncio.get_running_loop()
+    if loop not in _ALL:
+        _ALL[loop] = Connections(most_connections())
+    _ALL[loop].users += 1
+    return _ALL[loop]
+
+
+def most_connections() -> int:
+    """Returns how many connections a process has at most: for a quarter of the files that it may open."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return _ENOUGH if files == resource.RLIM_INFINITY else max(1, min(files // 4, _ENOUGH))
 
 
 class Connections:
     """Makes libcurl's transfers in one asyncio event loop. Connections are kept open and used again.
 
     Over HTTP/1.1 nothing is pipelined: a connection takes one transfer at a time. Over HTTP/2, which only TLS
-    agrees on, one connection may take several at once. How many there are is for the caller to limit.
+    agrees on, one connection may take several at once. How many a map has is for the caller to limit.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
+        """So many transfers are made at once, and so many connections are open, those among them that wait to
+        be used again. Other transfers wait: their time-outs begin when they begin."""
+        self.users = 0
+        """Who still has to close them."""
+        self._room = asyncio.Semaphore(most)
         self._loop = asyncio.get_running_loop()
         self._multi = pycurl.CurlMulti()
+        self._multi.setopt(pycurl.M_MAX_TOTAL_CONNECTIONS, most)
+        # Unless it is told, libcurl keeps four for each transfer that is just under way, which are few where
+        # hundreds of sites are asked slowly.
+        self._multi.setopt(pycurl.M_MAXCONNECTS, most)
         self._multi.setopt(pycurl.M_SOCKETFUNCTION, self._watch)
         self._multi.setopt(pycurl.M_TIMERFUNCTION, self._set_timer)
         # libcurl waits anew for each answer. The event loop would make an object each time, and take several
@@ -28,35 +60,26 @@ class Connections:
         self._soon: asyncio.Handle | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._waiting: dict[pycurl.Curl, asyncio.Future[None]] = {}
-        self._oldest: tuple[asyncio.Future[None], float] | None = None
-        """What was the oldest transfer when that was last asked, and when it first was."""
 
     async def transfer(self, curl: pycurl.Curl) -> None:
         """Returns when the transfer is complete. Raises pycurl.error with libcurl's number and words."""
-        self._multi.add_handle(curl)
-        done = self._waiting[curl] = self._loop.create_future()
-        try:
-            await done
-        finally:
-            if self._waiting.pop(curl, None) is not None:
-                # The caller was cancelled, and the transfer ends with it.
-                self._multi.remove_handle(curl)
-
-    def oldest(self) -> tuple[pycurl.Curl, float] | None:
-        """Returns the transfer that began first of those under way, and since when it has been that, on the
-        clock of the event loop. To be asked every second, which says it to the second and costs no transfer
-        anything."""
-        for curl, done in self._waiting.items():
-            if self._oldest is None or self._oldest[0] is not done:
-                self._oldest = done, self._loop.time()
-            return curl, self._oldest[1]
-        self._oldest = None
-        return None
+        async with self._room:
+            self._multi.add_handle(curl)
+            done = self._waiting[curl] = self._loop.create_future()
+            try:
+                await done
+            finally:
+                if self._waiting.pop(curl, None) is not None:
+                    # The caller was cancelled, and the transfer ends with it.
+                    self._multi.remove_handle(curl)
 
     def close(self) -> None:
-        """Closes all connections. Nothing may be under way. Closing twice is harmless."""
-        if self._sockets.get_map() is None:
+        """To be called once by each who was given them, when none of its transfers is under way. With the
+        last one all connections are closed."""
+        self.users -= 1
+        if self.users > 0:
             return
+        _ALL.pop(self._loop, None)
         for handle in (self._soon, self._timer):
             if handle is not None:
                 handle.cancel()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import ssl
@@ -33,7 +34,7 @@ from tileharvest.politeness.reasons import HeldBackError, Reason
 from tileharvest.politeness.waits import Wait
 from tileharvest.queue.requests import NEAR, is_offered, state_of
 from tileharvest.scheduler.crawl import crawl_of
-from tileharvest.spiders.connections import Connections
+from tileharvest.spiders.connections import connections
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -116,7 +117,8 @@ class TileDownloadHandler(BaseHttpDownloadHandler):
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
         self._crawl = crawl_of(crawler)
-        self._connections = Connections()
+        self._loop = asyncio.get_running_loop()
+        self._connections = connections()
         settings = crawler.settings
         constant = settings.getdict("DEFAULT_REQUEST_HEADERS")
         self._constant = Headers(_given({**constant, "User-Agent": settings["USER_AGENT"]}))
@@ -137,6 +139,8 @@ class TileDownloadHandler(BaseHttpDownloadHandler):
             *_options(settings),
         ]
         self._free: dict[str, list[_Transfer]] = {"HEAD": [], "GET": []}
+        self._under_way: dict[_Transfer, float] = {}
+        """When each began, by the clock of the event loop; the oldest first."""
         self._crawl.oldest_requests.append(self._oldest)
 
     async def download_request(self, request: Request) -> Response:
@@ -152,6 +156,7 @@ class TileDownloadHandler(BaseHttpDownloadHandler):
         transfer = free.pop() if free else _Transfer(request.method, self._options)
         transfer.prepare(request, self._lines_for(request), self._default_maxsize)
         curl = transfer.curl
+        self._under_way[transfer] = self._loop.time()
         try:
             try:
                 await self._connections.transfer(curl)
@@ -163,6 +168,7 @@ class TileDownloadHandler(BaseHttpDownloadHandler):
         finally:
             # Also of a failure: a handle and what it has received know each other, and Python's collector of
             # such cycles looks seldom.
+            del self._under_way[transfer]
             transfer.clear()
             if free is None:
                 curl.close()
@@ -180,6 +186,7 @@ class TileDownloadHandler(BaseHttpDownloadHandler):
         transfer.prepare_head(
             url, choice(self._lines_of_agents) if self._agents else self._lines, self._timeout
         )
+        self._under_way[transfer] = self._loop.time()
         try:
             try:
                 await self._connections.transfer(transfer.curl)
@@ -188,20 +195,21 @@ class TileDownloadHandler(BaseHttpDownloadHandler):
             status = transfer.curl.getinfo(pycurl.RESPONSE_CODE)
             return Head(status, _headers(transfer.head, by_head=True))
         finally:
+            del self._under_way[transfer]
             transfer.clear()
             free.append(transfer)
 
     async def close(self) -> None:
         if self._oldest in self._crawl.oldest_requests:
             self._crawl.oldest_requests.remove(self._oldest)
-        self._connections.close()
+            self._connections.close()
 
     def _oldest(self) -> Wait | None:
         """Returns which answer has been waited for longest, and when it is given up."""
-        oldest = self._connections.oldest()
-        if oldest is None:
+        if not self._under_way:
             return None
-        curl, since = oldest
+        transfer, since = next(iter(self._under_way.items()))
+        curl = transfer.curl
         is_silent = self._least and not curl.getinfo(pycurl.HEADER_SIZE)
         # Of several that are silent at once libcurl counts the seconds only after those for the connection.
         patience = min(2 * self._silence, self._timeout) if is_silent else self._timeout

@@ -1,0 +1,109 @@
+"""The connections that all crawls of a process share."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING
+
+import pycurl
+
+from tileharvest.spiders.connections import Connections, connections
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+ANSWER = b"HTTP/1.1 204 No Content\r\n\r\n"
+
+
+class CountedSites:
+    """Sites that keep each connection until its other end closes it."""
+
+    def __init__(self) -> None:
+        self.open = self.most_open = 0
+        self._serving: list[asyncio.Task[None] | None] = []
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._serving.append(asyncio.current_task())
+        self.open += 1
+        self.most_open = max(self.most_open, self.open)
+        while await reader.readline():
+            while (await reader.readline()).strip():
+                pass
+            # All that is asked at once is under way before the first is answered.
+            await asyncio.sleep(0)
+            writer.write(ANSWER)
+        self.open -= 1
+        writer.close()
+
+    @asynccontextmanager
+    async def site(self) -> AsyncIterator[str]:
+        server = await asyncio.start_server(self.serve, "127.0.0.1", 0)
+        async with server:
+            yield "http://{}:{}/".format(*server.sockets[0].getsockname())
+            await asyncio.gather(*filter(None, self._serving))
+
+
+async def ask(shared: Connections, url: str) -> int:
+    curl = pycurl.Curl()
+    curl.setopt(pycurl.URL, url)
+    curl.setopt(pycurl.NOBODY, 1)
+    await shared.transfer(curl)
+    status: int = curl.getinfo(pycurl.RESPONSE_CODE)
+    curl.close()
+    return status
+
+
+def test_no_more_connections_are_open_than_they_may_be_those_that_are_idle_included() -> None:
+    async def test() -> None:
+        sites = CountedSites()
+        async with AsyncExitStack() as stack:
+            urls = [await stack.enter_async_context(sites.site()) for _ in range(5)]
+            shared = Connections(2)
+            try:
+                asked = [ask(shared, url) for url in urls * 3]
+                assert await asyncio.gather(*asked) == [204] * 15
+            finally:
+                shared.close()
+            # A site hears of the end of a connection only later.
+            assert sites.most_open <= 3
+
+    asyncio.run(test())
+
+
+def test_what_is_cancelled_leaves_its_room_to_the_next() -> None:
+    async def test() -> None:
+        async def be_silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            came.set()
+            await reader.read()
+            writer.close()
+
+        came = asyncio.Event()
+        silent = await asyncio.start_server(be_silent, "127.0.0.1", 0)
+        async with silent, CountedSites().site() as url:
+            shared = Connections(1)
+            hung = asyncio.ensure_future(
+                ask(shared, "http://{}:{}/".format(*silent.sockets[0].getsockname()))
+            )
+            await came.wait()
+            next_one = asyncio.ensure_future(ask(shared, url))
+            hung.cancel()
+            assert await next_one == 204
+            shared.close()
+
+    asyncio.run(test())
+
+
+def test_crawls_of_one_process_share_them_until_the_last_has_closed_them() -> None:
+    async def test() -> None:
+        async with CountedSites().site() as url:
+            one, two = connections(), connections()
+            assert one is two
+            one.close()
+            assert await ask(two, url) == 204
+            two.close()
+            assert connections() is not one
+            connections().close()
+            connections().close()
+
+    asyncio.run(test())

@@ -14,6 +14,7 @@ import hypothesis
 import pytest
 from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
+from tests.compiled import share_statements
 from tests.end_to_end.project import Project
 from tests.end_to_end.real_maps import harvested_antworld, harvested_small
 from tests.fuzz import TIMES
@@ -50,6 +51,8 @@ def _is_for_tests(folder: Path) -> bool:
 if "TMPDIR" not in os.environ and _is_for_tests(_MEMORY):
     # Python has looked once where it may write, and keeps what it found.
     tempfile.tempdir = os.environ["TMPDIR"] = str(_MEMORY)
+
+share_statements()
 
 _FIRST = ("fleet", "browser", "crash", "package", "end_to_end")
 """The folders that take longest."""

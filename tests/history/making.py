@@ -111,8 +111,7 @@ def write_revision(url: str, revision: str) -> None:
 
 
 def empty(history: History) -> None:
-    """Its ids begin anew. To make a new database on a server would take fifty times as long; and whoever
-    opens a file anew compiles all statements anew, which takes longer than most tests."""
+    """Its ids begin anew. To make a new database on a server would take fifty times as long."""
     with history.writing() as connection:
         if history.dialect == "postgresql":
             connection.exec_driver_sql("; ".join(_EMPTYING + _RESTARTING))

@@ -16,6 +16,7 @@ from tileharvest.harvest.settings import harvest_for
 from tileharvest.history.past import pasts
 from tileharvest.maps.settings import described_map
 from tileharvest.politeness.settings import rules_for
+from tileharvest.queue.cancellation import cancel
 from tileharvest.queue.orders import Orders
 from tileharvest.queue.requests import PUSHED
 from tileharvest.queue.settings import lease_seconds, map_leases
@@ -162,7 +163,9 @@ class SharedHarvests:
         task.add_done_callback(self._releasing.discard)
 
     async def close(self) -> None:
-        """Leaves what this worker has to others."""
+        """Leaves what this worker has to others, also what it was about to leave."""
+        for task in list(self._releasing):
+            await cancel(task)
         await self._maps.close()
 
     async def _taken(self, left: list[str]) -> AsyncIterator[str]:

@@ -1,0 +1,43 @@
+"""Maps that several workers were asked for: what a worker leaves to the others when it ends."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from scrapy.settings import Settings
+
+from tileharvest.commands.shared_maps import SharedHarvests
+from tileharvest.queue.map_leases import LocalMapLeases
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+
+class UnansweredLeases(LocalMapLeases):
+    """Nobody answers that a map was released."""
+
+    async def release(self, name: str, now: float) -> None:
+        await asyncio.Event().wait()
+
+
+def test_a_release_that_is_on_its_way_ends_before_the_leases_are_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it would ask what is closed. All is left to others all the same."""
+    leases = UnansweredLeases(tmp_path)
+    monkeypatch.setattr("tileharvest.commands.shared_maps.map_leases", lambda settings: leases)
+
+    async def test() -> None:
+        shared = SharedHarvests(Settings(), {}, lambda harvest: None)
+        await leases.open()
+        assert await leases.acquire(["world"], 0.0) is not None
+        shared.release("world")
+        await asyncio.sleep(0)
+        await shared.close()
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        assert await LocalMapLeases(tmp_path).acquire(["world"], 0.0) is not None
+
+    asyncio.run(test())

@@ -58,17 +58,28 @@ def test_two_histories_differ_where_a_row_does(tmp_path: Path, change: str, plac
         ((12, 700, 301), []),
         ((9, 500, 300), ["harvests.requests"]),
         ((10, 499, 300), ["harvests.received_bytes"]),
-        ((10, 500, 299), ["harvests.stored_bytes"]),
+        ((10, 500, 270), []),
+        ((10, 500, 269), ["harvests.stored_bytes"]),
     ],
-    ids=["exactly", "too much", "too little asked", "too little received", "too little stored"],
+    ids=[
+        "exactly",
+        "too much",
+        "too little asked",
+        "too little received",
+        "without an image that two tiles have",
+        "too little stored",
+    ],
 )
 def test_a_disturbed_harvest_may_count_its_costs_too_high_and_not_too_low(
     told: tuple[int, int, int], wrong: list[str]
 ) -> None:
+    images = {(1,): "common", (2,): "common", (3,): "its own", (4,): None}
+    versions = {key: {"sha1": sha1, "size": sha1 and 30} for key, sha1 in images.items()}
+
     def left(*costs: int) -> Left:
         columns = ("requests", "received_bytes", "stored_bytes")
         row = dict(zip(columns, costs, strict=True), segment=DISTURBED)
-        return Left({"harvests": {("map",): row}}, {}, 11, 10, 500)
+        return Left({"harvests": {("map",): row}, "versions": versions}, {}, 11, 10, 500)
 
     found = wrong_costs(left(*told), left(10, 500, 300))
     assert [line.partition(":")[0] for line in found] == wrong

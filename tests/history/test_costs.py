@@ -129,3 +129,29 @@ def test_it_is_told_once_when_half_of_what_was_counted_ahead_is_asked(traffic: T
     for _ in range(200):
         traffic.ask()
     assert told == [8, 64 + 96]
+
+
+def test_nothing_starts_while_more_bytes_came_than_are_recorded(traffic: Traffic) -> None:
+    told: list[int] = []
+    traffic.count_ahead(lambda: told.append(traffic.received_bytes))
+    traffic.take()
+    traffic.recorded()
+    traffic.received_bytes = 384 * 1024
+    assert traffic.may_ask()
+    traffic.received_bytes += 1
+    assert not traffic.may_ask()
+    assert told == [384 * 1024 + 1]
+    traffic.take()
+    assert not traffic.may_ask()
+    traffic.recorded()
+    assert traffic.may_ask()
+
+
+def test_a_site_that_has_sent_no_bytes_yet_may_be_asked(traffic: Traffic) -> None:
+    """It has answered HEAD. Then nothing is counted ahead of bytes."""
+    traffic.count_ahead(list)
+    for _ in range(40):
+        assert not traffic.take().received_bytes > 16 * 32_768
+        traffic.recorded()
+        assert traffic.may_ask()
+        traffic.ask()

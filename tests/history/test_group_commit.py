@@ -69,6 +69,12 @@ async def started(*calls: object) -> list[asyncio.Task[None]]:
     return tasks
 
 
+async def recorded(commits: GroupCommit) -> None:
+    """Without a flush, which would record what waits."""
+    while commits.is_recording:  # noqa: ASYNC110 - nobody is told
+        await asyncio.sleep(0.001)
+
+
 def test_a_recorded_result_is_in_the_history(harvest: WatchedHarvest) -> None:
     async def run() -> None:
         commits = GroupCommit(harvest, Traffic(), linger=0)
@@ -222,10 +228,72 @@ def test_what_comes_after_others_have_finished_the_harvest_stops_nothing(
         await commits.close()
 
     asyncio.run(run())
-    assert harvest.batches == [1, 1, 0]
+    assert [one for one in harvest.batches if one] == [1, 1]
     (summary,) = harvest_summaries(history, "world")
     # What they have cost is added, though the harvest has ended.
     assert summary.cost.requests == 3
+
+
+def test_what_a_late_worker_has_spent_is_recorded_before_it_may_be_killed(
+    harvest: WatchedHarvest, history: History
+) -> None:
+    """It has waited for nothing, so that a kill takes nothing of it."""
+    traffic = Traffic()
+
+    async def run() -> None:
+        commits = GroupCommit(harvest, traffic, linger=NEVER, most=1)
+        ended(harvest)
+        traffic.requests += 2
+        with pytest.raises(HarvestEndedError):
+            await commits.record(found("add", A))
+        await recorded(commits)
+
+    asyncio.run(run())
+    assert harvest.batches == [1, 0]
+    (summary,) = harvest_summaries(history, "world")
+    assert summary.cost.requests == 2
+
+
+def test_nothing_starts_that_a_kill_would_leave_uncounted(harvest: WatchedHarvest) -> None:
+    """However long a transaction takes."""
+    traffic, asked = Traffic(), []
+
+    def ask() -> None:
+        asked.append(0)
+        while traffic.may_ask():
+            traffic.ask()
+            asked[-1] += 1
+
+    async def run() -> None:
+        commits = GroupCommit(harvest, traffic, linger=NEVER)
+        traffic.count_ahead(commits.record_cost)
+        ask()
+        await commits.flush()
+        harvest.let_go.clear()
+        ask()
+        ask()
+        harvest.let_go.set()
+        await recorded(commits)
+        ask()
+        await commits.close()
+
+    asyncio.run(run())
+    assert asked == [0, 16, 0, 24]
+
+
+def test_after_a_failure_a_request_may_start_that_learns_of_it(harvest: WatchedHarvest) -> None:
+    """Else a crawl would wait for ever, where a transaction without results has failed."""
+    traffic = Traffic()
+
+    async def run() -> None:
+        commits = GroupCommit(harvest, traffic, linger=NEVER, most=1)
+        traffic.count_ahead(commits.record_cost)
+        ended(harvest, reason="moved")
+        with pytest.raises(HarvestEndedError):
+            await commits.record(found("add", A))
+
+    asyncio.run(run())
+    assert traffic.may_ask()
 
 
 def test_a_failure_reaches_all_who_wait(harvest: WatchedHarvest) -> None:

@@ -57,6 +57,7 @@ def test_a_worker_for_another_segment_is_refused_and_told_who_works() -> None:
     said = refusal(worker("east", pid=12), segment=NEXT_DAY)
     assert "2026-11-20 is still under way at east (pid 12)" in said
     assert "run again for 2026-11-21" in said
+    assert "that was killed is forgotten when its leases expire" in said
 
 
 def test_a_fresh_start_beside_others_is_refused() -> None:

@@ -217,3 +217,19 @@ def test_what_is_received_aside_counts_for_the_budget() -> None:
                 await crawl.politeness.aside()
 
     run_jumping(test())
+
+
+def test_a_request_waits_until_what_it_costs_is_recorded() -> None:
+    """Else a kill would leave it uncounted, where a database is late."""
+
+    async def test() -> None:
+        async with crawling() as crawl:
+            crawl.traffic.count_ahead(list)
+            request = Request(f"http://{HOST}/0.png")
+            assert not crawl.politeness.comes(request)
+            crawl.traffic.take()
+            crawl.traffic.recorded()
+            await comes_true(lambda: crawl.wakes > 0)
+            assert [crawl.politeness.comes(request) for _ in range(17)] == [True] * 16 + [False]
+
+    run_jumping(test())

@@ -118,7 +118,7 @@ class Round:
     # One process
 
     def _disturb_one(self, *, has_disk: bool) -> None:
-        disturbances = ["kill"] * self._random.randint(2, 12)
+        disturbances = ["kill"] * self._random.randint(4, 24)
         if has_disk:
             disturbances.insert(self._random.randrange(len(disturbances)), "full disk")
         if self._random.random() < 0.1:
@@ -145,7 +145,7 @@ class Round:
     def _disturb_fleet(self, *, has_disk: bool) -> None:
         random = self._random
         kinds = {"kill": 76, "kill of all": 3, "stop": 7, "Redis": 5, "PostgreSQL": 6, "stepped clock": 3}
-        number = random.randint(4, 14)
+        number = random.randint(6, 24)
         disturbances = random.choices(list(kinds), list(kinds.values()), k=number)
         if has_disk:
             disturbances.insert(random.randrange(number), "full disk")
@@ -295,6 +295,9 @@ class Round:
         found = place.left(lines)
         wrong = self._wrong(found, expected.found)
         self._server.clear_log()
+        if self._is_fleet:
+            # Who was killed just now counts as a worker until its leases expire, and holds the next day up.
+            time.sleep(LEASE + 1)
         place.harvest(DAY_AFTER)
         after = place.left(list(self._server.log()))
         ours, theirs = ({"versions": left.history["versions"]} for left in (after, expected.after))
@@ -344,8 +347,8 @@ class Round:
 
 
 def wrong_costs(found: Left, expected: Left) -> list[str]:
-    """Returns which costs of a disturbed harvest are counted too low; budgets rest on them. Too high they may
-    be: docs/reliability.md says why."""
+    """Returns which costs of a disturbed harvest are counted too low. Too high they may be, and the bytes of
+    an image that several tiles have may be missing: docs/reliability.md says why."""
     requests, received, stored = (
         _sum_of(found, column) for column in ("requests", "received_bytes", "stored_bytes")
     )
@@ -354,9 +357,16 @@ def wrong_costs(found: Left, expected: Left) -> list[str]:
         wrong.append(f"harvests.requests: {requests}, and the site has counted {found.of_tiles} for tiles")
     if received < found.received_bytes:
         wrong.append(f"harvests.received_bytes: {received}, and the site has sent {found.received_bytes}")
-    if stored < (undisturbed := _sum_of(expected, "stored_bytes")):
-        wrong.append(f"harvests.stored_bytes: {stored} instead of {undisturbed}")
+    least = _sum_of(expected, "stored_bytes") - _bytes_of_common_images(expected)
+    if stored < least:
+        wrong.append(f"harvests.stored_bytes: {stored} instead of {least} at least")
     return wrong
+
+
+def _bytes_of_common_images(left: Left) -> int:
+    """Of those that several tiles have, each once."""
+    images = [(row["sha1"], row["size"]) for row in left.history["versions"].values() if row["sha1"]]
+    return sum(size for (_, size), tiles in Counter(images).items() if tiles > 1)
 
 
 def _sum_of(left: Left, column: str) -> int:

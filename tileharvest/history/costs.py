@@ -60,8 +60,9 @@ class Traffic:
     """Counts what one process costs. Whoever causes a cost adds it to its field; `take` hands it on.
 
     From `count_ahead` until `settle` more requests and bytes are handed on than there were: those that may
-    come before the next call. So a process that is killed in between has counted too much rather than too
-    little, and budgets, which rest on what was recorded, hold.
+    come before the next call. Until these are recorded no further one may start (`may_ask`). So a process
+    that is killed has counted too much rather than too little, however late a database is, and budgets, which
+    rest on what was recorded, hold.
 
     Used from one thread. It counts time from `start` on. `pause` and `resume` may be called twice. After a
     `pause` before `start` the time stands still until `resume`.
@@ -87,8 +88,11 @@ class Traffic:
     """What is counted ahead."""
     _dearest: int = field(default=0, init=False, repr=False)
     """Bytes of a request, in the dearest time between two calls."""
-    _low_from: float = field(default=inf, init=False, repr=False)
-    """The number of requests at which half of what was counted ahead is asked."""
+    _most: tuple[float, float] = field(default=(inf, inf), init=False, repr=False)
+    """So many requests, and bytes received, are recorded. A quarter of the bytes is kept for what is on the
+    way."""
+    _low_from: tuple[float, float] = field(default=(inf, inf), init=False, repr=False)
+    """The numbers of requests and bytes at which half of what was counted ahead is spent."""
     _when_low: Callable[[], None] = field(default=lambda: None, init=False, repr=False)
 
     @property
@@ -116,21 +120,28 @@ class Traffic:
         self._paused = False
         self._go_on()
 
+    def may_ask(self) -> bool:
+        """Returns whether a request may start: what it costs is recorded. If not, that is begun."""
+        if self.requests < self._most[0] and self.received_bytes <= self._most[1]:
+            return True
+        self._tell_low()
+        return False
+
     def ask(self) -> None:
         """Counts a request that starts now."""
         self.requests += 1
-        if self.requests >= self._low_from:
-            self._low_from = inf
-            self._when_low()
+        if self.requests >= self._low_from[0] or self.received_bytes > self._low_from[1]:
+            self._tell_low()
 
     def count_ahead(self, when_low: Callable[[], None]) -> None:
-        """Lets `take` count ahead from now on. Calls `when_low` when half of the requests that it has counted
-        ahead have been asked, so that it is called soon."""
+        """Lets `take` count ahead from now on. Calls `when_low` when half of what it has counted ahead is
+        spent, so that it is called soon. No request may start before the first is `recorded`."""
         self._seen, self._ahead, self._when_low = self.total, _FIRST_AHEAD, when_low
+        self._most = 0, -1
 
     def settle(self) -> None:
         """Lets `take` count what there was and nothing more, as nothing further is asked."""
-        self._ahead, self._low_from = NO_COST, inf
+        self._ahead, self._most, self._low_from = NO_COST, (inf, inf), (inf, inf)
 
     def take(self) -> Cost:
         """Returns the cost since this was last called. Parts of it are less than nothing where more had been
@@ -147,8 +158,23 @@ class Traffic:
             )
         self._seen, self._taken = total, total + self._ahead
         if self._ahead != NO_COST:
-            self._low_from = total.requests + self._ahead.requests // 2
+            self._low_from = (
+                total.requests + self._ahead.requests // 2,
+                total.received_bytes + self._ahead.received_bytes // 2,
+            )
         return self._taken - before
+
+    def recorded(self) -> None:
+        """All that `take` has returned so far outlives a kill."""
+        if self._ahead != NO_COST:
+            self._most = (
+                self._taken.requests,
+                self._taken.received_bytes - self._ahead.received_bytes // 4,
+            )
+
+    def _tell_low(self) -> None:
+        self._low_from = inf, inf
+        self._when_low()
 
     def _go_on(self) -> None:
         if self._started and not self._paused and self._since is None:

@@ -231,8 +231,15 @@ class GroupCommit:
 
     def _committed(self, batch: _Batch, failure: BaseException | None) -> None:
         self._committing = None
-        if failure is not None and not _is_late(failure):
+        if failure is None:
+            self._traffic.recorded()
+        elif _is_late(failure):
+            # What was spent outlives a kill all the same.
+            self.record_cost()
+        else:
             self._failure = failure
+            # Nobody but who brings a result learns of it.
+            self._traffic.settle()
         batch.set_result(failure)
         if self._failure is None:
             self._commit_next()

@@ -226,7 +226,8 @@ def refuse_company(
     if earlier:
         raise QueueError(
             f"the harvest of {earlier[0].segment} is still under way at {_named(earlier)}; nothing was asked"
-            f" for; run again for {segment} when it has ended, or stop it"
+            f" for; run again for {segment} when it has ended, or stop it; a worker that was killed is"
+            " forgotten when its leases expire"
         )
     if is_fresh and others:
         raise QueueError(

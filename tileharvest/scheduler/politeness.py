@@ -40,6 +40,9 @@ _NEAR: Final = 1.0
 """Seconds for which a request beside the queue may take its turn ahead. Until then the other maps of the host
 have to wait, also where this crawl ends before its turn comes."""
 
+_SOON: Final = 0.01
+"""Seconds after which is looked again whether what was spent is recorded, which takes about as long."""
+
 _ANY: Final = 1_000_000
 """Requests on the way at the same time, which are more than there ever are."""
 
@@ -185,7 +188,10 @@ class Politeness:
 
     def comes(self, request: Any) -> bool:
         """Returns whether the request may start now. If so it is taken for started, else ask again for it."""
-        if DELAY in request.meta and (left := self._left(request)) > 0:
+        left = self._left(request) if DELAY in request.meta else 0.0
+        if left <= 0 and not self._traffic.may_ask():
+            left = _SOON
+        if left > 0:
             if self._timer is None:
                 self._timer = asyncio.get_running_loop().call_later(left, self._waited)
             return False

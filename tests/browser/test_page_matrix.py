@@ -1,8 +1,9 @@
 """What the page promises, on each screen: three sizes, light and dark, both languages.
 
-Of the twelve cells these four have each pair of colours and language, and each of them on a telephone; all
-other modules look at 1280 x 800 pixels, light and in English. In each cell a person goes through the promises
-in one window, whose document stays. A failed test's name tells its cell.
+Of the twelve cells these six have each size in each colour and in each language, and each colour in each
+language: all pairs there are. All other modules look at 1280 x 800 pixels, light and in English. In each
+cell a person goes through the promises in one window, whose document stays. A failed test's name tells its
+cell.
 
 There is a test for each promise, in this order. What it means in full is held on one screen, by the modules
 behind it:
@@ -37,7 +38,8 @@ from PIL import Image
 from playwright.sync_api import expect
 
 from tests.browser.screen import Screen, Spot, apart, as_shown, day_number, move_fingers
-from tests.browser.test_page_loading import held, shown
+from tests.browser.test_page_empty import LOOKS_AGAIN
+from tests.browser.test_page_loading import OUTLINE, held, outlined, shown
 from tests.browser.test_page_places import spot_of
 from tests.browser.viewed_maps import AFTER_GROWTH, BEFORE_GROWTH, COAST, DAYS, GROWING, tile
 from tests.browser.windows import fail_if_wrong, has_failed, take_pictures, window
@@ -84,6 +86,8 @@ class Cell:
 
 CELLS: Final = (
     Cell(1440, 900, "light", "en"),
+    Cell(1440, 900, "dark", "zh"),
+    Cell(1280, 720, "light", "en"),
     Cell(1280, 720, "dark", "zh"),
     Cell(390, 844, "light", "zh"),
     Cell(390, 844, "dark", "en"),
@@ -301,6 +305,40 @@ def test_the_first_day_is_compared_with_the_next_change(screen: CellScreen) -> N
     expect(screen.part("swipe")).to_have_attribute(
         "aria-valuenow", re.compile(f"^({percent}|{percent + 1})$")
     )
+
+
+def test_unfinished_and_new_days_and_the_last_visit_are_said(
+    browser: Browser, cell_window: tuple[Cell, Window], viewer: Viewer
+) -> None:
+    """In a window of its own, whose clock goes as it is told: the page itself notes the first visit."""
+    cell, _ = cell_window
+    before_last = outlined(lambda told: told.update(days=list(DAYS[:3]), unfinished=[THIRD]))
+    with window(browser, **cell.options) as opened:
+        screen = CellScreen(opened, viewer, cell)
+        screen.page.clock.install()
+        screen.page.route(OUTLINE, before_last)
+        screen.open(MIDDLE, map="antworld")
+        notice = screen.part("notice")
+        third, last = screen.day_in_words(THIRD), screen.day_in_words(LAST)
+        unfinished = screen.say(f"The harvest of {third} has not come to its end", f"{third} 的采集尚未完成")
+        expect(notice).to_contain_text(unfinished)
+        screen.page.unroute(OUTLINE)
+        screen.page.context.new_cdp_session(screen.page).send("Network.clearBrowserCache")
+        screen.page.clock.run_for(LOOKS_AGAIN)
+        expect(notice).to_contain_text(
+            screen.say(f"A new day has been harvested: {last}", f"已采集新的一天：{last}")
+        )
+        expect(notice).not_to_contain_text(unfinished)
+        expect(screen.part("day")).to_have_text(screen.day_in_words(THIRD, "long"))
+        notice.get_by_role("button", name=screen.say("Show it", "显示")).click()
+        expect(screen.part("day")).to_have_text(screen.day_in_words(LAST, "long"))
+        screen.open(MIDDLE, map="antworld")
+        screen.part("events-switch").click()
+        chosen = screen.part("panel").locator("option:checked")
+        expect(chosen).to_have_text(
+            screen.say(f"since {third}, which you saw last", f"自您上次看到的 {third} 以来")
+        )
+        expect(screen.page.locator(".events li")).to_have_count(2)
 
 
 def test_each_half_side_by_side_has_stories_places_and_heat(screen: CellScreen) -> None:

@@ -29,7 +29,8 @@ _INDEX: Final = "index.html"
 _IMPORT: Final = re.compile(r'^import (?:([^"]+?) from )?"([^"]+)";', re.MULTILINE)
 _EXPORT: Final = re.compile(r"^export (?=(?:async )?(?:function\*?|class|const|let) (\w+))", re.MULTILINE)
 _EXPORT_LIST: Final = re.compile(r"^export \{([\w, ]+)\};", re.MULTILINE)
-_COMMENT: Final = re.compile(r"^[ \t]*(?:/\*\*(?:(?!\*/).)*\*/|// [^\n]*)[ \t]*\n", re.MULTILINE | re.DOTALL)
+_COMMENT: Final = re.compile(r"/\*\* .*?\*/ ?|/\*\*\n.*?\*/|^[ \t]*// [^\n]*", re.MULTILINE | re.DOTALL)
+"""A comment of JSDoc, or one that has a line of its own."""
 _DEFAULT: Final = re.compile(r"^export default ", re.MULTILINE)
 _IMPORT_LATER: Final = re.compile(r"(?<![\w.{@])import\((?=[\"`])")
 _PRELOADED: Final = re.compile(r'^ *<link rel="(?:module)?preload".*\n', re.MULTILINE)
@@ -84,13 +85,22 @@ def bundle(modules: Mapping[str, str]) -> str:
     return f"{''.join(parts)}{_END}"
 
 
+def without_comments(module: str) -> str:
+    """Returns a module of the page without comments, which are a sixth of the page. What is left
+    stays in its line, so that a browser's messages name the line of the file.
+
+    No text in a module may look like a comment of JSDoc, or begin a line like another one.
+    """
+    return _COMMENT.sub(lambda found: "\n" * found[0].count("\n"), module)
+
+
 def _function(name: str, text: str, modules: Mapping[str, str]) -> str:
     """Returns a module as a function that fills its exports."""
     exported = [
         *_EXPORT.findall(text),
         *(one.strip() for found in _EXPORT_LIST.findall(text) for one in found.split(",")),
     ]
-    body = _IMPORT.sub(lambda found: _imported(found, name, modules), _COMMENT.sub("", text))
+    body = _IMPORT.sub(lambda found: _imported(found, name, modules), without_comments(text))
     body = _DEFAULT.sub("exports.default = ", _EXPORT_LIST.sub("", _EXPORT.sub("", body)))
     body = _IMPORT_LATER.sub("later(", body)
     if re.search(r"^(?:import|export)\b", body, re.MULTILINE):

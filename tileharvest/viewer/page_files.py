@@ -8,6 +8,7 @@ from importlib import resources
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
+from tileharvest.export.published_page import without_comments
 from tileharvest.viewer.replies import AFTER_ASKING, tag_of, tagged
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ _TEXTS: Final = {
     ".txt": "text/plain; charset=utf-8",
     "": "text/plain; charset=utf-8",
 }
+_MODULE: Final = ".js"
 _PICTURES: Final = {
     ".ico": "image/x-icon",
     ".png": "image/png",
@@ -56,6 +58,7 @@ class PageFile:
 
 def page_files(folder: Traversable = FOLDER) -> dict[str, PageFile]:
     """Returns the files of the folder and of those below it, by their path, such as `leaflet/leaflet.css`.
+    Modules are without their comments.
 
     Hidden files and those of other kinds than a page has are left out. A missing folder has no files. Raises
     OSError for a file that cannot be read.
@@ -77,5 +80,7 @@ def _below(folder: Traversable, above: str) -> Iterator[tuple[str, PageFile]]:
 def _read(body: bytes, suffix: str) -> PageFile:
     if suffix in _PICTURES:
         return PageFile(body, _PICTURES[suffix], tag_of(body), None)
+    if suffix == _MODULE:
+        body = without_comments(body.decode()).encode()
     zipped = gzip.compress(body, mtime=0)
     return PageFile(body, _TEXTS[suffix], tag_of(body), zipped if len(zipped) < len(body) else None)

@@ -51,6 +51,7 @@ _AHEAD: Final = 16
 _KEPT: Final = 64
 """Parts of images that are kept for the days on which they are seen again; 3 MB each at most."""
 _LOSSLESS: Final = ".png"
+_OPAQUE: Final = (255, 255)
 
 Days: TypeAlias = "list[tuple[date, dict[Tile, str | None]]]"
 """Days, oldest first, each with the images of the tiles that have a version of it; None: it was gone."""
@@ -203,8 +204,12 @@ class PixelStory:
             except UNREADABLE:
                 is_empty, is_damaged = False, True
             else:
-                is_empty = cut.getchannel("A").getextrema() == (0, 0)
-                pixels.paste(cut, mask=cut)
+                opacity = cut.getchannel("A")
+                is_empty = opacity.getextrema() == (0, 0)
+                if opacity.getextrema() == _OPAQUE:
+                    pixels = cut.convert("RGB")
+                else:
+                    pixels.paste(cut, mask=opacity)
         digest = sha1(pixels.tobytes(), usedforsecurity=False).digest()
         return _Part(pixels, digest, is_empty, _is_lossy(name), is_damaged)
 
@@ -225,12 +230,15 @@ def share_of_change(before: Image.Image, after: Image.Image, *, is_lossy: bool) 
     """Returns how much of two RGB images of one size differs, 0 to 1: of the pixels, or of the cells where an
     image is lossy."""
     difference = ImageChops.difference(before, after)
-    if difference.getbbox() is None:
+    place = difference.getbbox()
+    if place is None:
         return 0
     if is_lossy:
         return _share(_cells_that_differ(cells_of(before), cells_of(after)))
-    red, green, blue = difference.split()
-    return _share(ImageChops.lighter(ImageChops.lighter(red, green), blue))
+    # Most changes are small beside the rectangle.
+    red, green, blue = difference.crop(place).split()
+    differing = ImageChops.lighter(ImageChops.lighter(red, green), blue)
+    return _count(differing) / (before.width * before.height)
 
 
 def cells_of(image: Image.Image) -> Image.Image:
@@ -246,5 +254,8 @@ def _cells_that_differ(before: Image.Image, after: Image.Image) -> Image.Image:
 
 def _share(differing: Image.Image) -> float:
     """Returns the share of an image's pixels that are not 0."""
-    count = differing.width * differing.height
-    return (count - differing.histogram()[0]) / count
+    return _count(differing) / (differing.width * differing.height)
+
+
+def _count(differing: Image.Image) -> int:
+    return differing.width * differing.height - differing.histogram()[0]

@@ -23,6 +23,7 @@ LARGEST: Final = 4096
 """The most pixels along the edge of a tile in a picture. Renderers make tiles of 384."""
 
 _PNG: Final = b"\x89PNG\r\n\x1a\n"
+_MODE: Final = "RGBA"
 _COMPRESSION: Final = 1
 """Of zlib: more bytes than with 6, in a quarter of the time."""
 
@@ -59,7 +60,9 @@ def stored_part(store: TileStore, name: str, size: Size, box: Box) -> Pillow.Ima
     if _png_size(body) == size and not _holds_more(*size):
         # An animation, for one, is no longer right in itself.
         with suppress(*UNREADABLE), opened(_down_to(body, box[3])) as image:
-            return image.crop(box).convert("RGBA")
+            part = image.crop(box)
+            # To convert to the same copies all pixels once more.
+            return part if part.mode == _MODE else part.convert(_MODE)
     return decoded(body, size).crop(box)
 
 
@@ -100,7 +103,7 @@ def picture_of(body: bytes) -> bytes:
 
 def _picture(body: bytes) -> Pillow.Image:
     with opened(body) as image:
-        whole = image.convert("RGBA")
+        whole = image.convert(_MODE)
     if not _holds_more(*whole.size):
         return whole
     # The last column and the last row are the first ones of the neighbours.

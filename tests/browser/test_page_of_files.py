@@ -331,30 +331,50 @@ def test_a_view_loads_few_lists(files: FileScreen, folder: Path) -> None:
     assert 0 < listed < MOST_LISTED
 
 
-def test_zooms_without_images_are_not_offered(
-    open_page: Callable[..., Page], shared_maps: Path, common_folder: Path, tmp_path: Path
-) -> None:
-    """Of a map of which the two deepest are kept; and of one that has grown by a level."""
-    project = viewed_project(shared_maps, common_folder)
+@pytest.fixture(scope="module")
+def grown(shared_maps: Path, common_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Viewer:
+    """A map that has grown by a level, published."""
+    project, folder = viewed_project(shared_maps, common_folder), tmp_path_factory.mktemp("grown")
+    project.scrapy("publish", GROWING, str(folder))
+    return Viewer(f"{folder.as_uri()}/index.html", project)
+
+
+@pytest.fixture
+def grown_screen(open_page: Callable[..., Page], grown: Viewer) -> Iterator[FileScreen]:
     page = open_page(**DESK)
-    for name, coarsest in ((DEEP, -1), (GROWING, None)):
-        project.scrapy("publish", name, str(tmp_path / name))
-        screen = FileScreen(page, Viewer(f"{(tmp_path / name).as_uri()}/index.html", project))
-        screen.open(map=name)
-        shown = [square for square in screen.squares_in_view() if square.source]
-        assert shown
-        if coarsest is not None:
-            assert max(ask_outline(screen, name)) == 0
-            assert min(ask_outline(screen, name)) == coarsest
-        else:
-            screen.expect_day(AFTER_GROWTH)
+    yield FileScreen(page, grown)
+    # It looks ahead, and the folder goes before the page does.
+    page.goto("about:blank")
+
+
+def test_zooms_without_images_are_not_offered(grown_screen: FileScreen, tmp_path: Path) -> None:
+    """Of a map of which the two deepest are kept; and of one that has grown by a level."""
+    page, project = grown_screen.page, grown_screen.viewer.project
+    project.scrapy("publish", DEEP, str(tmp_path / DEEP))
+    deep = FileScreen(page, Viewer(f"{(tmp_path / DEEP).as_uri()}/index.html", project))
+    deep.open(map=DEEP)
+    assert any(square.source for square in deep.squares_in_view())
+    assert set(ask_outline(deep, DEEP)) == {-1, 0}
+    grown_screen.open(map=GROWING)
+    assert any(square.source for square in grown_screen.squares_in_view())
+    grown_screen.expect_day(AFTER_GROWTH)
     # On a telephone, too, the first view has pictures on the first day, before the map has grown.
     page.set_viewport_size({"width": 320, "height": 568})
     for day in (BEFORE_GROWTH, AFTER_GROWTH):
-        screen.open(map=GROWING, day=day)
-        assert any(square.source for square in screen.squares_in_view()), day
-    # It looks ahead, and the folder goes before the page does.
-    page.goto("about:blank")
+        grown_screen.open(map=GROWING, day=day)
+        assert any(square.source for square in grown_screen.squares_in_view()), day
+
+
+def test_a_zoom_into_which_the_map_has_grown_is_said_to_begin_then(grown_screen: FileScreen) -> None:
+    grown_screen.open(map=GROWING, day=BEFORE_GROWTH)
+    coarsest = min(ask_outline(grown_screen, GROWING))
+    grown_screen.open(map=GROWING, day=BEFORE_GROWTH, x="0", z="0", zoom=str(coarsest))
+    words = f"this zoom begins {in_words(AFTER_GROWTH, 'medium')}"
+    expect(grown_screen.part("day-change")).to_have_text(words)
+    assert not any(square.source for square in grown_screen.squares_in_view())
+    grown_screen.choose_day(AFTER_GROWTH)
+    expect(grown_screen.part("day-change")).not_to_contain_text("begins")
+    assert any(square.source for square in grown_screen.squares_in_view())
 
 
 def ask_outline(screen: FileScreen, name: str) -> list[int]:

@@ -45,6 +45,14 @@ def test_ticks_are_the_higher_the_more_changed_in_view(screen: Screen, published
     assert 0 < found[0] < found[1] < found[2]
 
 
+def test_words_that_are_too_long_for_their_line_leave_the_map_its_size(screen: Screen) -> None:
+    """A map of another size would have its changes counted again, which changes the words again."""
+    open_coast(screen, LAST)
+    size = screen.part("map").bounding_box()
+    screen.part("day-change").evaluate("(output) => { output.textContent = 'many words '.repeat(20); }")
+    assert screen.part("map").bounding_box() == size
+
+
 def test_where_nothing_changed_no_tick_stands_out(screen: Screen, published_days: PublishedDays) -> None:
     assert published_days.changes(around(OLD_LAND)).keys() == {FIRST}
     screen.open(Spot.middle_of(OLD_LAND), map="antworld")

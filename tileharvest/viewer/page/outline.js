@@ -61,9 +61,23 @@ export class Outline {
   coarsest(layer) {
     const { descriptions, zooms } = this.layer(layer);
     const kept = Object.keys(zooms).map(Number);
-    const isKept = !this.isComposed || descriptions.some(({ factor }) => factor !== 2);
-    if (isKept && kept.length > 0) return Math.min(...kept);
+    if (!this.#composes(layer) && kept.length > 0) return Math.min(...kept);
     return 1 - Math.max(...descriptions.map(({ depth }) => depth));
+  }
+
+  /** @param {string} layer @returns {boolean} whether a zoom can be seen from the tiles of deeper ones */
+  #composes(layer) {
+    return this.isComposed && this.layer(layer).descriptions.every(({ factor }) => factor === 2);
+  }
+
+  /**
+   * @param {string} layer @param {number} zoom
+   * @returns {string | undefined} the first day on which the layer had something to show at this zoom; undefined: none
+   */
+  begun(layer, zoom) {
+    const shows = (/** @type {number} */ kept) => (this.#composes(layer) ? kept >= zoom : kept === zoom);
+    const zooms = Object.entries(this.layer(layer).zooms);
+    return zooms.filter(([kept]) => shows(Number(kept))).map(([, day]) => day).sort()[0];
   }
 
   /**

@@ -34,6 +34,8 @@ export class TimeBar {
     this.changes = new Map();
     /** What is known of the changes in view: they are being counted, are counted, or could not be. */
     this.counting = "changeCounting";
+    /** @type {string | undefined} before this day there is nothing to see at the zoom that is in view */
+    this.begun = undefined;
     /** Two days are shown, of which the first day can only be the other one. */
     this.comparing = false;
     this.playing = 0;
@@ -196,6 +198,9 @@ export class TimeBar {
     if (this.counting !== "") return text(this.counting);
     const count = this.changes.get(day) ?? 0;
     if (day === this.days[0] && count > 0) return text("changeFirst");
+    if (count === 0 && this.begun !== undefined && day < this.begun) {
+      return text("changeLater", { day: dayInWords(this.begun) });
+    }
     if (count === 0) return this.days.includes(day) ? text("changeNone") : text("noHarvestDay");
     return text("changeMany", { n: count });
   }

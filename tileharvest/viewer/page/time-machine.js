@@ -327,7 +327,10 @@ export class TimeMachine {
     this.counting = new AbortController();
     const { signal } = this.counting;
     try {
-      this.time.changesInView = await api.changes(view.outline.name, view.layer.name, view.countable, signal);
+      const { outline, layer, countable } = view;
+      const changes = await api.changes(outline.name, layer.name, countable, signal);
+      this.time.begun = outline.begun(layer.name, countable.zoom);
+      this.time.changesInView = changes;
       this.calendar?.renew();
       this.lookAhead();
     } catch (error) {

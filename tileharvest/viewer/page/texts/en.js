@@ -136,6 +136,7 @@ export default {
   changeCounting: "counting changes …",
   changeUnknown: "changes could not be counted",
   changeNone: "no change in view",
+  changeLater: "this zoom begins {day}",
   changeMany: "{n} {n|tile|tiles} changed in view",
   changeFirst: "first harvest",
   noHarvestDay: "no harvest that day",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 from typing import TYPE_CHECKING
 
 import pytest
@@ -24,6 +26,7 @@ from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.projection import Projection
 from tileharvest.tiles.pyramid import Pyramid
+from tileharvest.viewer.served_maps import TimedCache
 
 if TYPE_CHECKING:
     from tests.viewer.asking import Client
@@ -257,3 +260,25 @@ def test_a_layer_that_is_not_there_names_those_that_are(world: World) -> None:
         reply = client.get(f"/api/v1/maps/{MAP}/tiles/0_1_1", {"layer": "noon"})
     assert reply.status == 404
     assert reply.error == f"map '{MAP}' has no layer 'noon'; it has: 'day', 'night'"
+
+
+def test_of_threads_that_ask_at_once_one_makes_the_value() -> None:
+    """A screen asks four times at once, and what a map is made of takes as long as two of the answers."""
+    cache: TimedCache[int] = TimedCache(1.0, lambda: 0.0)
+    made: list[int] = []
+    others_came = Event()
+
+    def make() -> int:
+        others_came.wait()
+        made.append(len(made))
+        return made[-1]
+
+    def ask_last() -> int:
+        others_came.set()
+        return cache.get("map", make)
+
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(cache.get, "map", make)
+        last = threads.submit(ask_last)
+    assert {first.result(), last.result()} == {0}
+    assert made == [0]

@@ -41,7 +41,8 @@ _Value = TypeVar("_Value")
 class TimedCache(Generic[_Value]):
     """Values that are used again for some seconds. May be used by several threads.
 
-    Two threads that ask at once may both make a value. No key is ever forgotten, so there must be few.
+    Of threads that ask for one key at once one makes the value, and the others wait for it. No key is ever
+    forgotten, so there must be few.
     """
 
     def __init__(self, age: float, clock: Callable[[], float]) -> None:
@@ -49,15 +50,17 @@ class TimedCache(Generic[_Value]):
         self._age = age
         self._clock = clock
         self._made: dict[Hashable, tuple[float, _Value]] = {}
+        self._making: dict[Hashable, threading.Lock] = {}
 
     def get(self, key: Hashable, make: Callable[[], _Value]) -> _Value:
-        now = self._clock()
-        known = self._made.get(key)
-        if known is not None and now - known[0] < self._age:
-            return known[1]
-        value = make()
-        self._made[key] = now, value
-        return value
+        with self._making.setdefault(key, threading.Lock()):
+            now = self._clock()
+            known = self._made.get(key)
+            if known is not None and now - known[0] < self._age:
+                return known[1]
+            value = make()
+            self._made[key] = now, value
+            return value
 
 
 class ServedMaps:

@@ -42,8 +42,8 @@
 
 const BASE = "api/v1";
 
-/** Blocks of 2^4 = 16 tiles along an edge are asked for at once. */
-export const BLOCK_LEVELS = 4;
+/** Blocks of 2^3 = 8 tiles along an edge are asked for at once: four hold a screen, wherever they meet on it. */
+export const BLOCK_LEVELS = 3;
 
 /** An answer that is none: the server's own words, or the browser's if there is no answer. */
 export class ApiError extends Error {

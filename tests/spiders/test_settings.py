@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from scrapy import Spider
 
 OFFSITE = "scrapy.downloadermiddlewares.offsite.OffsiteMiddleware"
+REMOTE_CONTROL = "scrapy.extensions.remote_control.RemoteControl"
+TELNET = "scrapy.extensions.telnet.TelnetConsole"
 DIFF = "tileharvest.middlewares.diff.DiffMiddleware"
 
 USUAL_SPIDER = spider_of("")
@@ -38,7 +40,7 @@ def suited(settings: Settings, spider: type[Spider] = USUAL_SPIDER, **of_project
 @pytest.mark.parametrize("spider", [USUAL_SPIDER, SiteProbeSpider])
 def test_the_spiders_of_tiles_have_what_tiles_need(settings: Settings, spider: type[Spider]) -> None:
     found = suited(settings, spider)
-    assert found["DOWNLOADER_MIDDLEWARES"][OFFSITE] is None
+    assert OFFSITE not in found.get_component_priority_dict_with_base("DOWNLOADER_MIDDLEWARES")
     assert found["DOWNLOADER_MIDDLEWARES"][DIFF] == 540
     assert found["DOWNLOAD_HANDLERS"]["https"] == "tileharvest.spiders.download.TileDownloadHandler"
     assert "c" in found.getlist("DEDUP_IGNORE_QUERY")
@@ -68,6 +70,15 @@ def test_a_projects_own_components_come_to_those_of_tiles_and_go_before(settings
     found = suited(settings, DOWNLOADER_MIDDLEWARES={"a.project.Middleware": 5, OFFSITE: 50})
     middlewares = found["DOWNLOADER_MIDDLEWARES"]
     assert (middlewares["a.project.Middleware"], middlewares[OFFSITE], middlewares[DIFF]) == (5, 50, 540)
+
+
+def test_extensions_that_are_switched_off_are_not_even_loaded(settings: Settings) -> None:
+    assert not {REMOTE_CONTROL, TELNET} & suited(settings)["EXTENSIONS_BASE"].keys()
+
+
+def test_an_extension_that_a_project_switches_on_is_there(settings: Settings) -> None:
+    found = suited(settings, TELNETCONSOLE_ENABLED=True)["EXTENSIONS_BASE"]
+    assert (TELNET in found, REMOTE_CONTROL in found) == (True, False)
 
 
 def test_what_a_project_says_goes_before_the_defaults_of_tiles(settings: Settings) -> None:

@@ -15,23 +15,52 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
+_UNUSED: Final[Mapping[str, tuple[str, ...]]] = {
+    # No tile needs these middlewares of Scrapy's, or the download handler does their work. Each would cost a
+    # call per request.
+    "DOWNLOADER_MIDDLEWARES_BASE": (
+        "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware",
+        "scrapy.downloadermiddlewares.offsite.OffsiteMiddleware",
+        "scrapy.downloadermiddlewares.downloadtimeout.DownloadTimeoutMiddleware",
+        "scrapy.downloadermiddlewares.defaultheaders.DefaultHeadersMiddleware",
+        "scrapy.downloadermiddlewares.useragent.UserAgentMiddleware",
+        "scrapy.downloadermiddlewares.httpauth.HttpAuthMiddleware",
+        "scrapy.downloadermiddlewares.retry.RetryMiddleware",
+        "scrapy.downloadermiddlewares.redirect.MetaRefreshMiddleware",
+        "scrapy.downloadermiddlewares.httpcompression.HttpCompressionMiddleware",
+        "scrapy.downloadermiddlewares.redirect.RedirectMiddleware",
+        "scrapy.downloadermiddlewares.cookies.CookiesMiddleware",
+        "scrapy.downloadermiddlewares.stats.DownloaderStats",
+        "scrapy.downloadermiddlewares.httpcache.HttpCacheMiddleware",
+    ),
+    # The diff middleware judges every answer itself, 404 and 304 included.
+    "SPIDER_MIDDLEWARES_BASE": (
+        "scrapy.spidermiddlewares.httperror.HttpErrorMiddleware",
+        "scrapy.spidermiddlewares.referer.RefererMiddleware",
+        "scrapy.spidermiddlewares.urllength.UrlLengthMiddleware",
+        "scrapy.spidermiddlewares.depth.DepthMiddleware",
+        "scrapy.spidermiddlewares.metacopy.MetaCopyDetectionMiddleware",
+        "scrapy.spidermiddlewares.start.StartSpiderMiddleware",
+    ),
+    # These two count every answer and item through signals, which costs about 8 %. The harvest has its own
+    # counts.
+    "EXTENSIONS_BASE": (
+        "scrapy.extensions.corestats.CoreStats",
+        "scrapy.extensions.logstats.LogStats",
+    ),
+}
+"""Components of Scrapy's that no tile needs. They are taken from its own lists, as Scrapy loads each that a
+list of the project's names, even one that is switched off: aiohttp and others, 11 MB. A project may name
+any of them in its own lists all the same."""
+
+_SWITCHED: Final[Mapping[str, str]] = {
+    "REMOTE_CONTROL_ENABLED": "scrapy.extensions.remote_control.RemoteControl",
+    "TELNETCONSOLE_ENABLED": "scrapy.extensions.telnet.TelnetConsole",
+}
+"""Extensions that are loaded only where their setting is on."""
+
 _COMPONENTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "DOWNLOADER_MIDDLEWARES": {
-        # No tile needs these middlewares of Scrapy's, or the download handler does their work. Each would
-        # cost a call per request.
-        "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,
-        "scrapy.downloadermiddlewares.offsite.OffsiteMiddleware": None,
-        "scrapy.downloadermiddlewares.downloadtimeout.DownloadTimeoutMiddleware": None,
-        "scrapy.downloadermiddlewares.defaultheaders.DefaultHeadersMiddleware": None,
-        "scrapy.downloadermiddlewares.useragent.UserAgentMiddleware": None,
-        "scrapy.downloadermiddlewares.httpauth.HttpAuthMiddleware": None,
-        "scrapy.downloadermiddlewares.retry.RetryMiddleware": None,
-        "scrapy.downloadermiddlewares.redirect.MetaRefreshMiddleware": None,
-        "scrapy.downloadermiddlewares.httpcompression.HttpCompressionMiddleware": None,
-        "scrapy.downloadermiddlewares.redirect.RedirectMiddleware": None,
-        "scrapy.downloadermiddlewares.cookies.CookiesMiddleware": None,
-        "scrapy.downloadermiddlewares.stats.DownloaderStats": None,
-        "scrapy.downloadermiddlewares.httpcache.HttpCacheMiddleware": None,
         # These are ours, in the order from the engine to the network. An answer passes them from the last to
         # the first.
         "tileharvest.middlewares.diff.DiffMiddleware": 540,
@@ -40,15 +69,6 @@ _COMPONENTS: Final[Mapping[str, Mapping[str, Any]]] = {
         "tileharvest.middlewares.redirect.TileRedirectMiddleware": 600,
         "tileharvest.middlewares.traffic.TrafficMiddleware": 990,
     },
-    "SPIDER_MIDDLEWARES": {
-        # The diff middleware judges every answer itself, 404 and 304 included.
-        "scrapy.spidermiddlewares.httperror.HttpErrorMiddleware": None,
-        "scrapy.spidermiddlewares.referer.RefererMiddleware": None,
-        "scrapy.spidermiddlewares.urllength.UrlLengthMiddleware": None,
-        "scrapy.spidermiddlewares.depth.DepthMiddleware": None,
-        "scrapy.spidermiddlewares.metacopy.MetaCopyDetectionMiddleware": None,
-        "scrapy.spidermiddlewares.start.StartSpiderMiddleware": None,
-    },
     "DOWNLOAD_HANDLERS": {
         # libcurl takes a third of what aiohttp takes, which takes less than Twisted.
         "http": "tileharvest.spiders.download.TileDownloadHandler",
@@ -56,10 +76,6 @@ _COMPONENTS: Final[Mapping[str, Mapping[str, Any]]] = {
     },
     "EXTENSIONS": {
         "tileharvest.extensions.notice.Notice": 510,
-        # These two count every answer and item through signals, which costs about 8 %. The harvest has its
-        # own counts.
-        "scrapy.extensions.corestats.CoreStats": None,
-        "scrapy.extensions.logstats.LogStats": None,
     },
     "ITEM_PIPELINES": {"tileharvest.pipelines.HistoryPipeline": 300},
 }
@@ -108,5 +124,10 @@ def suit_tiles(settings: BaseSettings) -> None:
         # Above what is there: a runner that is handed a crawler sets its own settings in it once more.
         priority = max(SETTINGS_PRIORITIES["spider"], (settings.getpriority(name) or 0) + 1)
         settings.set(name, {**components, **settings.getdict(name)}, priority=priority)
+    off = tuple(extension for name, extension in _SWITCHED.items() if not settings.getbool(name))
+    for name, unused in _UNUSED.items():
+        without = {*unused, *off}
+        kept = {path: place for path, place in settings.getdict(name).items() if path not in without}
+        settings.set(name, kept, priority="addon")
     for name, value in _DEFAULTS.items():
         settings.set(name, value, priority="addon")

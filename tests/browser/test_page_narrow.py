@@ -199,6 +199,28 @@ def test_the_day_and_what_changed_on_it_are_said_in_full(width: int, phone: Scre
         phone.page.set_viewport_size({"width": WIDTH, "height": HEIGHT})
 
 
+def test_words_about_a_wrong_link_leave_the_map_and_the_tools_in_view(phone: Screen) -> None:
+    """On the smallest of telephones, for the longest of such words."""
+    phone.page.set_viewport_size({"width": 320, "height": 568})
+    try:
+        wrong = {
+            "layer": "moon",
+            "day": "2021-01-31",
+            "mode": "upside-down",
+            "with": "never",
+            "new": "century",
+        }
+        phone.open(map="antworld", **wrong)
+        expect(phone.part("link-notice")).to_contain_text("century")
+        stage, tools = phone.part("stage").bounding_box(), phone.page.get_by_role("toolbar").bounding_box()
+        assert stage is not None
+        assert tools is not None
+        assert stage["height"] >= 48
+        assert tools["height"] >= 40
+    finally:
+        phone.page.set_viewport_size({"width": WIDTH, "height": HEIGHT})
+
+
 def test_a_finger_pulls_the_slider(phone: Screen) -> None:
     open_one_day(phone)
     box = phone.part("slider").bounding_box()

@@ -184,7 +184,7 @@ def test_playing_without_the_loop_stops_at_the_last_change(timed: Screen) -> Non
     """Here four times as fast."""
     open_coast(timed, FIRST)
     timed.part("loop").uncheck()
-    timed.part("speed").select_option("4 per second")
+    timed.part("speed").select_option("4 a second")
     hold_the_time(timed.page)
     timed.part("play").click()
     for day in (SECOND, LAST):

@@ -129,7 +129,7 @@ export default {
   play: "Play",
   pause: "Pause",
   speed: "Speed",
-  speedValue: "{n} per second",
+  speedValue: "{n} a second",
   loop: "Loop",
   calendar: "Calendar",
   calendarDay: "{day}: {change}",

@@ -77,8 +77,8 @@ def test_sigkill_at_any_moment_loses_nothing_and_repeats_nothing_finished(tmp_pa
         assert_sound(file)
         said = confirmed(lines)
         seen = all_seen(file)
-        queued = numbers(file, "SELECT body FROM requests")
-        failed = numbers(file, "SELECT body FROM failures")
+        queued = numbers(file, "SELECT substr(body, 1, length(body) - 4) FROM requests")
+        failed = numbers(file, "SELECT substr(body, 1, length(body) - 4) FROM failures")
         finished = seen - queued - failed
         assert said["pushed"] <= seen
         assert queued | failed <= seen
@@ -93,7 +93,7 @@ def test_sigkill_at_any_moment_loses_nothing_and_repeats_nothing_finished(tmp_pa
 def test_the_lease_of_a_killed_worker_is_offered_at_once(tmp_path: Path) -> None:
     file = tmp_path / "world.sqlite"
     run_until_killed(file, 10)
-    leased = numbers(file, "SELECT body FROM requests WHERE until IS NOT NULL")
+    leased = numbers(file, "SELECT substr(body, 1, length(body) - 4) FROM requests WHERE until IS NOT NULL")
     assert leased
     with Driven(lambda: SqliteQueue(file, max_attempts=1000)).open(2.0) as queue:
         assert queue.counts(2.0).leased == 0

@@ -106,7 +106,8 @@ def under_way(project: Project) -> set[LayerTile]:
     queue = project.data / "queues" / f"{ANTWORLD}.sqlite"
     with closing(sqlite3.connect(f"file:{queue}?mode=ro", uri=True)) as connection:
         bodies = [body for (body,) in connection.execute("SELECT body FROM requests WHERE until IS NOT NULL")]
-    wanted = [json.loads(body)["asks"] for body in bodies]
+    # Without the checksum.
+    wanted = [json.loads(body[:-4])["asks"] for body in bodies]
     return {LayerTile(asked["layer"], **asked["tile"]) for asked in wanted}
 
 

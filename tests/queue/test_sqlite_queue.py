@@ -300,15 +300,6 @@ def test_what_was_surely_new_is_found_when_it_is_looked_up(queue: Driven) -> Non
     assert queue.counts().seen == 6 * LOGGED + 1
 
 
-def test_a_queue_that_an_earlier_program_made_is_worked_on(queue: Driven, file: Path) -> None:
-    queue.push(entry("1"), entry("1"))
-    queue.stop()
-    execute(file, "DROP TABLE surely_new")
-    queue.open()
-    queue.push(entry("2"))
-    assert queue.push(entry("1"), entry("2")).duplicates == 2
-
-
 def test_a_queue_in_memory_is_kept_as_long_as_its_object() -> None:
     with Driven(SqliteQueue).open() as queue:
         queue.push(entry("1"))

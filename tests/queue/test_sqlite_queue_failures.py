@@ -54,7 +54,7 @@ def execute(file: Path, statement: str) -> None:
 # The file
 
 
-@pytest.mark.parametrize("version", [0, 2, 99])
+@pytest.mark.parametrize("version", [0, 1, 99])
 def test_a_queue_of_another_version_is_refused_and_not_changed(file: Path, version: int) -> None:
     with at(file).open() as queue:
         queue.push(entry("1"))
@@ -62,7 +62,7 @@ def test_a_queue_of_another_version_is_refused_and_not_changed(file: Path, versi
     before = file.read_bytes()
     assert refusal(file) == (
         f"the queue {file} was written by another version of TileHarvest (its format is {version}, this"
-        f" one's 1); nothing was changed; finish it with that version or {AFRESH}"
+        f" one's 2); nothing was changed; finish it with that version or {AFRESH}"
     )
     assert file.read_bytes() == before
 
@@ -92,7 +92,7 @@ def test_a_damaged_queue_says_so(file: Path) -> None:
     with file.open("r+b") as damaged:
         damaged.seek(header)
         damaged.write(b"\xff" * (file.stat().st_size - header))
-    with at(file) as queue, pytest.raises(QueueError, match=rf"malformed\); it was not deleted.*{AFRESH}"):
+    with at(file) as queue, pytest.raises(QueueError, match=rf"malformed.*; it was not deleted.*{AFRESH}"):
         queue.open()
 
 

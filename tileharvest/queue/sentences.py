@@ -48,7 +48,10 @@ _SENTENCES: Final = {
         f"{{queue}} cannot be opened ({{said}}); {_LOST};"
         " make sure that its folder exists and is writable, or name another place"
     ),
-    "SQLITE": f"{{queue}} failed ({{said}}); {_LOST}; run again, or check the disk",
+    "SQLITE": (
+        f"{{queue}} failed ({{said}}); {_LOST}; run again, or check the disk; where that does not help,"
+        f" {AFRESH}"
+    ),
     # By the first word of Redis' errors; AWAY where nothing answers.
     "AWAY": _AWAY,
     "CLUSTERDOWN": _AWAY,

@@ -11,7 +11,7 @@ from tileharvest.queue.sentences import sentence
 if TYPE_CHECKING:
     from pathlib import Path
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Of the tables, kept as SQLite's user_version. There are no migrations: a queue lives for days."""
 
 APPLICATION: Final = 0x54485175
@@ -36,13 +36,6 @@ _ATTEMPTS: Final = 100
 """To be alone in a new file for a moment, when several processes open it at once. Each waits for the lock
 before the next, so this many are never needed; without an end a process could go round for ever."""
 
-_LOG: Final = """
-    CREATE TABLE IF NOT EXISTS surely_new (
-        id INTEGER PRIMARY KEY, segment INTEGER NOT NULL, number INTEGER NOT NULL, fingerprints BLOB NOT NULL
-    )"""
-"""What a filter has called new and is not in `seen` yet: the fingerprints of a batch each, in MessagePack.
-Queues of this version that were made earlier have no such table."""
-
 _TABLES: Final = (
     # The order of ids is that in which segments were opened; AUTOINCREMENT: an id is never used again.
     """CREATE TABLE segments (
@@ -54,6 +47,10 @@ _TABLES: Final = (
     """CREATE TABLE seen (
         segment INTEGER NOT NULL, fingerprint BLOB NOT NULL, PRIMARY KEY (segment, fingerprint)
     ) WITHOUT ROWID""",
+    # What a filter has called new and is not in `seen` yet: the fingerprints of a batch each, in MessagePack.
+    """CREATE TABLE surely_new (
+        id INTEGER PRIMARY KEY, segment INTEGER NOT NULL, number INTEGER NOT NULL, fingerprints BLOB NOT NULL
+    )""",
     # `due` is set while an entry is delayed, `until` while it is leased, never both. An id that came again
     # would let the holder of an old lease finish another's request. No index on the segment: it is asked
     # for only when one is dropped.
@@ -93,7 +90,6 @@ def connect(file: Path | None) -> sqlite3.Connection:
             _write_ahead(connection)
             _create(connection)
         _refuse_others(connection, file)
-        connection.execute(_LOG)
         _adjust(connection)
     except BaseException:
         connection.close()

@@ -267,9 +267,13 @@ class SqliteQueue:
         try:
             yield
         except sqlite3.Error as error:
-            # Errors that the sqlite3 module finds by itself have no name.
-            name = getattr(error, "sqlite_errorname", "SQLITE_ERROR")
+            # Errors that the sqlite3 module finds by itself have no name: of these a text that is no text.
+            unnamed = "SQLITE_CORRUPT" if "decode" in str(error) else "SQLITE_ERROR"
+            name = getattr(error, "sqlite_errorname", unnamed)
             raise QueueError(sentence(name, self._name, str(error))) from error
+        except UnicodeError as error:
+            # SQLite repeats what stands in a damaged file, and sqlite3 cannot read that.
+            raise QueueError(sentence("SQLITE_CORRUPT", self._name, "malformed")) from error
         except OSError as error:
             raise QueueError(sentence("SQLITE_CANTOPEN", self._name, error.strerror or str(error))) from error
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
 from contextlib import contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
+from zlib import crc32
 
 import msgspec
 
@@ -24,6 +26,10 @@ _EVER: Final = float("inf")
 LOGGED: Final = 100
 """Batches of fingerprints in the log, before they are worked into the table. With 512 in each that takes
 0.2 s and 4 MB."""
+
+_SUM: Final = 4
+"""Bytes of the checksum at the end of each body in the tables: of the name of its segment, and of the body.
+What else the table of requests has stands in its indexes, too, with which SQLite compares it."""
 
 _FILTERS: Final = 4
 """Segments whose filters are kept, the newest ones. Most requests are of one segment, and for a while of the
@@ -151,7 +157,12 @@ class Statements:
         self._connection.execute("UPDATE requests SET due = NULL WHERE due <= ?", (now,))
 
     def begin_work(self, now: float) -> None:
-        """Be the worker from now on, who filters what is pushed. Ends all leases, whatever their time."""
+        """Be the worker from now on, who filters what is pushed. Ends all leases, whatever their time.
+
+        Reads the whole file before, and raises sqlite3.DatabaseError where a disk has changed it."""
+        said = self._value("PRAGMA integrity_check(1)")
+        if said != "ok":
+            raise _damaged(f"malformed: {said.removeprefix('*** in database main ***').strip()}")
         self._take_back(_EVER, now, WORKER_ENDED)
         self._expected = max(self._expected, self.counts(now).seen * 5 // 4)
         self._filters = {}
@@ -186,7 +197,7 @@ class Statements:
                     continue
                 false_alarms += self._filters is not None
             due = None if entry.due is None or entry.due <= now else entry.due
-            rows.append((segment, entry.priority, entry.attempt, due, entry.body))
+            rows.append((segment, entry.priority, entry.attempt, due, _summed(entry.segment, entry.body)))
         self._change(_QUEUE, rows)
         return duplicates, false_alarms
 
@@ -242,7 +253,7 @@ class Statements:
         self._change(_LEASE, [(until, row[0]) for row in rows])
         names = dict(self._connection.execute("SELECT id, name FROM segments").fetchall())
         return [
-            Lease(number, attempt, body, names[segment], priority)
+            Lease(number, attempt, _unharmed(names.get(segment), body), names[segment], priority)
             for number, attempt, segment, priority, body in rows
         ]
 
@@ -268,7 +279,8 @@ class Statements:
 
     def failures(self) -> list[Failure]:
         """Returns the failure list, oldest first."""
-        return [Failure(*row) for row in self._connection.execute(_FAILURES)]
+        rows = self._connection.execute(_FAILURES)
+        return [Failure(row[0], _unharmed(row[2], row[1]), *row[2:]) for row in rows]
 
     def forget(self, segment: str) -> None:
         """Drop all of the segment but its failures. Reads all that waits, of every segment."""
@@ -327,9 +339,12 @@ class Statements:
         """Move the fingerprints from the log into the table in which they can be looked up."""
         logged = self._connection.execute("SELECT segment, fingerprints FROM surely_new").fetchall()
         if logged:
+            try:
+                batches = [(segment, _READ_PRINTS.decode(found)) for segment, found in logged]
+            except msgspec.MsgspecError as error:
+                raise _damaged(f"what was seen: {error}") from error
             # Sorted, all that a page of the table gets comes at once.
-            seen = sorted((segment, one) for segment, found in logged for one in _READ_PRINTS.decode(found))
-            self._change(_SEE, seen)
+            self._change(_SEE, sorted((segment, one) for segment, found in batches for one in found))
             self._connection.execute("DELETE FROM surely_new")
 
     def _take_back(self, until: float, now: float, reason: str) -> None:
@@ -357,6 +372,26 @@ class Statements:
         """Returns the first value of the first row, or None without a row."""
         rows = self._connection.execute(statement, values).fetchall()
         return rows[0][0] if rows else None
+
+
+def _summed(segment: str, body: bytes) -> bytes:
+    """Returns the body of a request as the tables have it."""
+    return body + crc32(body, crc32(segment.encode())).to_bytes(_SUM)
+
+
+def _unharmed(segment: str | None, summed: bytes) -> bytes:
+    """Returns the body. Raises sqlite3.DatabaseError where it, or its segment, is not what was written."""
+    body = summed[:-_SUM]
+    if segment is None or _summed(segment, body) != summed:
+        raise _damaged("a request is not what was written")
+    return body
+
+
+def _damaged(said: str) -> sqlite3.DatabaseError:
+    """Returns what SQLite would raise had it found the damage by itself."""
+    error = sqlite3.DatabaseError(said)
+    error.sqlite_errorcode, error.sqlite_errorname = sqlite3.SQLITE_CORRUPT, "SQLITE_CORRUPT"
+    return error
 
 
 def _in_turn(front: Iterable[Any], minus: Iterable[Any], minus_first: Sequence[bool]) -> list[Any]:

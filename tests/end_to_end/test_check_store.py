@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
+from contextlib import closing
 from hashlib import sha1
 from typing import TYPE_CHECKING, Any
 
@@ -157,3 +159,19 @@ def test_an_unknown_map_is_one_line(stage: Stage) -> None:
     done = stage.project.scrapy("check-store", "smal", check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert "has no map 'smal'" in done.stderr
+
+
+def test_a_damaged_history_is_told_and_nothing_is_cleaned(stage: Stage) -> None:
+    file = stage.project.data / "history.sqlite"
+    sound = file.read_bytes()
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute("UPDATE changes SET tiles = tiles + 1")
+    try:
+        done = stage.project.scrapy("check-store", "--clean", check=False)
+        assert "the history is damaged: the counts of changes per day are not those of the versions" in (
+            done.stdout
+        )
+        assert "no image was removed" in done.stderr
+        assert done.returncode == 1
+    finally:
+        file.write_bytes(sound)

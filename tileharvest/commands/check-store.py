@@ -1,4 +1,4 @@
-"""`scrapy check-store [NAME]`: whether the store holds every image that the history names."""  # noqa: N999
+"""`scrapy check-store [NAME]`: whether the history is sound and the store has every image that it names."""  # noqa: N999
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tileharvest.commands.map_command import MapCommand
 from tileharvest.commands.push import tile_order
 from tileharvest.commands.settings import queue_owner
 from tileharvest.commands.terminal import write_json, write_line, write_table
-from tileharvest.errors import ConfigurationError, ExitStatus, counted
+from tileharvest.errors import ConfigurationError, ExitStatus, HistoryError, counted
 from tileharvest.harvest.clean_up import clean_up, note
 from tileharvest.harvest.inventory import Inventory
 from tileharvest.history.damaged_images import ask_anew
@@ -39,11 +39,11 @@ _SHOWN: Final = 20
 
 class Command(MapCommand, ScrapyCommand):
     form = "[options] [NAME]"
-    summary = "Compare history and store, both ways, and list the images that are missing"
+    summary = "Check the history, compare it with the store, both ways, and list the images that are missing"
     details = (
         "It changes nothing without --clean or --mend, and may run beside a harvest. Exit status: 0 if"
-        " nothing is missing, else 1, also where --mend has all of it fetched. Images that no version names"
-        " do no harm."
+        " the history is sound and nothing is missing, else 1, also where --mend has all of it fetched."
+        " Images that no version names do no harm."
     )
     arguments = range(2)
     usage = "scrapy check-store, or for one map: scrapy check-store NAME"
@@ -75,11 +75,19 @@ class Command(MapCommand, ScrapyCommand):
         name = args[0] if args else None
         with open_history_for_reading(settings) as history:
             store = open_store_for_reading(settings)
+            damage = history.damage()
+            if damage and not opts.json:
+                _write_damage(damage)
             found = Inventory.take(history, store, name, reads_bytes=opts.bytes)
         rows = [_plain(named, why) for named, why in found.missing]
         if not opts.json:
             # First: what is done about it may fail.
             _write(found, rows, is_mended=opts.mend, is_cleaned=opts.clean)
+        if damage and opts.clean:
+            raise HistoryError(
+                "the history is damaged, so that what it names cannot be told: no image was removed; restore"
+                " it from a backup first"
+            )
         # Only maps that are there can be harvested.
         maps = all_maps(settings) if opts.mend else {}
         removed = _cleaned(settings, found) if opts.clean else None
@@ -88,14 +96,22 @@ class Command(MapCommand, ScrapyCommand):
             unnamed = None if found.unnamed is None else [one.name for one in found.unnamed]
             done: dict[str, Any] = {} if removed is None else {"removed": removed}
             done |= {} if asked is None else {"asked": [one.image for one in asked]}
-            write_json({"images": found.images, "missing": rows, "unnamed": unnamed, **done})
+            write_json(
+                {"damage": damage, "images": found.images, "missing": rows, "unnamed": unnamed, **done}
+            )
         else:
             if removed is not None:
                 write_line(f"{counted(removed, 'image')} older than a day that no version names: removed")
             if asked is not None:
                 _write_asked(asked, found, maps)
-        if found.missing:
+        if found.missing or damage:
             self.exitcode = ExitStatus.ERROR
+
+
+def _write_damage(damage: Sequence[str]) -> None:
+    for line in damage[:_SHOWN]:
+        write_line(f"the history is damaged: {line}")
+    write_line("restore it from a backup: what was recorded since then is asked for by the next harvest\n")
 
 
 def _cleaned(settings: BaseSettings, found: Inventory) -> int:

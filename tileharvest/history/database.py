@@ -20,7 +20,8 @@ from tileharvest.history.connection import (
     revision_of,
     write_ahead,
 )
-from tileharvest.history.errors import RecoveringError, as_damage, as_history_errors, no_history
+from tileharvest.history.damage import damage
+from tileharvest.history.errors import RecoveringError, as_history_errors, damage_error, no_history
 from tileharvest.history.revisions import refuse_to_read, upgrade
 from tileharvest.history.schema import (
     REVISION,
@@ -172,7 +173,11 @@ class History:
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """Opens a transaction whose queries all see the same state. It waits for no writer."""
-        with as_history_errors(self.place), self._reader.begin() as connection, as_damage(self.place):
+        with (
+            self._telling_damage(),
+            as_history_errors(self.place),
+            self._reader.begin() as connection,
+        ):
             yield connection
 
     @contextmanager
@@ -181,8 +186,35 @@ class History:
 
         Only one can write at a time; others wait up to the lock timeout.
         """
-        with as_history_errors(self.place), self._writer.begin() as connection, as_damage(self.place):
+        with (
+            self._telling_damage(),
+            as_history_errors(self.place),
+            self._writer.begin() as connection,
+        ):
             yield connection
+
+    def damage(self) -> list[str]:
+        """Returns a line for each kind of damage that is found, as `damage.damage` does; it reads
+        everything."""
+        try:
+            with as_history_errors(self.place), self._reader.begin() as connection:
+                return damage(connection)
+        except UnicodeError:
+            # SQLite repeats what stands in a damaged file, and sqlite3 cannot read that.
+            return ["malformed"]
+
+    @contextmanager
+    def _telling_damage(self) -> Iterator[None]:
+        """Raises HistoryError where a transaction meets a value that cannot be because a disk has changed it.
+
+        A mistake of the program looks the same: what it raises stays as it is where the history is sound.
+        """
+        try:
+            yield
+        except (ValueError, TypeError) as error:
+            if not self.damage():
+                raise
+            raise damage_error(str(error), self.place) from error
 
     def read(self, work: Callable[[Connection], _Result]) -> _Result:
         """Returns what `work` returns for a transaction of `reading`.

@@ -5,7 +5,6 @@ A line says what happened, that nothing was lost, and what to do next.
 
 from __future__ import annotations
 
-import logging
 import re
 import sqlite3
 from contextlib import contextmanager
@@ -17,8 +16,6 @@ from tileharvest.errors import HistoryError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-_log = logging.getLogger(__name__)
 
 
 class HarvestEndedError(HistoryError):
@@ -64,17 +61,9 @@ def as_history_errors(place: str) -> Iterator[None]:
         raise HistoryError(_NOT_OPENED.format(place=place, said=error.strerror or error)) from error
 
 
-@contextmanager
-def as_damage(place: str) -> Iterator[None]:
-    """Raises HistoryError, naming the place, where a value that is read cannot be: a disk has changed it.
-
-    A mistake of the program may look the same. The log has the traceback, at the level DEBUG.
-    """
-    try:
-        yield
-    except (ValueError, TypeError) as error:
-        _log.debug("the history %s has a value that cannot be", place, exc_info=True)
-        raise HistoryError(_IMPOSSIBLE.format(place=place, said=" ".join(str(error).split()))) from error
+def damage_error(found: str, place: str) -> HistoryError:
+    """Returns the error that says what is damaged in a history."""
+    return HistoryError(_IMPOSSIBLE.format(place=place, said=" ".join(found.split())))
 
 
 def history_error(error: Exception, place: str) -> HistoryError:
@@ -101,8 +90,8 @@ _UNREADABLE: Final = (
     " it away to start a new history; the images in the store are unharmed"
 )
 _IMPOSSIBLE: Final = (
-    "the history {place} cannot be read (a value cannot be: {said}); it was not changed: restore it from a"
-    " backup; where that does not help, report this with what -L DEBUG shows"
+    "the history {place} is damaged (a value cannot be: {said}); it was not changed: restore it from a"
+    " backup; scrapy check-store lists all that is found"
 )
 _FULL: Final = (
     "disk full: the history {place} could not be written; nothing recorded was lost; free space and run again"

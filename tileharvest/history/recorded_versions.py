@@ -57,7 +57,7 @@ class NamedImage:
 _READ_AT_ONCE: Final = 5_000
 """Rows that are in memory at a time where all of a map are read."""
 
-_VERSION: Final = (
+VERSION: Final = (
     versions.c.day,
     versions.c.sha1,
     versions.c.extension,
@@ -65,11 +65,16 @@ _VERSION: Final = (
     versions.c.etag,
     versions.c.last_modified,
 )
-"""In the order in which `_version` takes them."""
+"""In the order in which `version_of` takes them."""
 
 _LATEST: Final = AreaQuery.over(
     tiles,
-    select(tiles.c.x, tiles.c.y, *_VERSION).join_from(tiles, versions, versions.c.id == tiles.c.version),
+    # A damaged row points at no version of its own tile: that has no day then, and is refused.
+    select(tiles.c.x, tiles.c.y, *VERSION)
+    .join_from(
+        tiles, versions, (versions.c.id == tiles.c.version) & is_same_tile(versions, tiles), isouter=True
+    )
+    .where(tiles.c.version.is_not(None)),
 )
 _ITS: Final = versions.alias("its_versions")
 _ITS_LAST: Final = (
@@ -121,7 +126,7 @@ _DIFFERENCES: Final = AreaQuery.over(
 )
 _PRESENT: Final = AreaQuery.over(
     tiles,
-    select(tiles.c.x, tiles.c.y, *_VERSION)
+    select(tiles.c.x, tiles.c.y, *VERSION)
     .join_from(tiles, versions, versions.c.id == _ITS_LAST)
     .where(versions.c.sha1.is_not(None)),
 )
@@ -137,7 +142,7 @@ _WEIGHT: Final = AreaQuery.over(
         versions.c.day <= bindparam("until")
     ),
 )
-_STORY: Final = select(*_VERSION).where(is_tile(versions)).order_by(versions.c.day)
+_STORY: Final = select(*VERSION).where(is_tile(versions)).order_by(versions.c.day)
 
 
 def latest_versions(connection: Connection, layer: int, area: TileRange) -> dict[Tile, Version]:
@@ -146,7 +151,7 @@ def latest_versions(connection: Connection, layer: int, area: TileRange) -> dict
     One query, whose cost depends on the area and not on the size of the history.
     """
     rows = _LATEST.rows(connection, layer, area)
-    return {Tile(area.zoom, x, y): _version(*version) for x, y, *version in rows}
+    return {Tile(area.zoom, x, y): version_of(*version) for x, y, *version in rows}
 
 
 def shown(history: History, layer: int, area: TileRange, day: date) -> dict[Tile, str | None]:
@@ -204,7 +209,7 @@ def present_versions(history: History, layer: int, area: TileRange, day: date) -
     """
     with history.reading() as connection:
         rows = _PRESENT.rows(connection, layer, area, until=day)
-    return {Tile(area.zoom, x, y): _version(*version) for x, y, *version in rows}
+    return {Tile(area.zoom, x, y): version_of(*version) for x, y, *version in rows}
 
 
 def version_rows(
@@ -233,7 +238,7 @@ def story(history: History, layer: int, tile: Tile) -> list[Version]:
     """Returns all versions of a tile, oldest first. Reads nothing else."""
     place = {"its_layer": layer, "its_zoom": tile.zoom, "its_x": tile.x, "its_y": tile.y}
     with history.reading() as connection:
-        return [_version(*row) for row in connection.execute(_STORY, place)]
+        return [version_of(*row) for row in connection.execute(_STORY, place)]
 
 
 def tile_versions(
@@ -246,7 +251,7 @@ def tile_versions(
     """
     place = (versions.c.zoom, versions.c.x, versions.c.y)
     query = (
-        select(layers.c.name, *place, *_VERSION)
+        select(layers.c.name, *place, *VERSION)
         .join_from(layers, versions, versions.c.layer == layers.c.id)
         .order_by(versions.c.day, layers.c.name, *place)
     )
@@ -258,7 +263,7 @@ def tile_versions(
         if layer is not None:
             query = query.where(layers.c.id == _layer_id(connection, map_id, map_name, layer))
         return [
-            RecordedVersion(name, Tile(zoom, x, y), _version(*version))
+            RecordedVersion(name, Tile(zoom, x, y), version_of(*version))
             for name, zoom, x, y, *version in connection.execute(query)
         ]
 
@@ -269,7 +274,7 @@ def versions_until(history: History, map_name: str, day: date) -> dict[tuple[str
     A map without a history has none. Reads all versions of the map until then, and keeps 1 KB for each tile.
     """
     query = (
-        select(layers.c.name, versions.c.zoom, versions.c.x, versions.c.y, *_VERSION)
+        select(layers.c.name, versions.c.zoom, versions.c.x, versions.c.y, *VERSION)
         .join_from(layers, versions, versions.c.layer == layers.c.id)
         .join(maps, maps.c.id == layers.c.map)
         .where(maps.c.name == map_name, versions.c.day <= day)
@@ -277,7 +282,7 @@ def versions_until(history: History, map_name: str, day: date) -> dict[tuple[str
     )
     with history.reading() as connection:
         rows = connection.execution_options(yield_per=_READ_AT_ONCE).execute(query)
-        return {(name, Tile(zoom, x, y)): _version(*version) for name, zoom, x, y, *version in rows}
+        return {(name, Tile(zoom, x, y)): version_of(*version) for name, zoom, x, y, *version in rows}
 
 
 def named_images(history: History, map_name: str | None = None) -> list[NamedImage]:
@@ -316,18 +321,21 @@ def _layer_id(connection: Connection, map_id: int, map_name: str, name: str) -> 
     return ids[name]
 
 
-def _version(
-    day: date,
+def version_of(
+    day: date | None,
     sha1: str | None,
     extension: str | None,
     size: int | None,
     etag: str | None,
     last_modified: str | None,
 ) -> Version:
-    """Returns the version that a row of `_VERSION` holds, taken by position.
+    """Returns the version that a row of `VERSION` holds, taken by position.
 
-    By name it would cost twice as much, and it is done once per known tile and harvest.
+    By name it would cost twice as much, and it is done once per known tile and harvest. Raises ValueError and
+    TypeError for what cannot be.
     """
+    if day is None:
+        raise ValueError("a tile without the version that it names")
     # The table lets all three be null or none; the image refuses anything else.
     image = None if sha1 is None else Image(sha1, extension or "", size or 0)
     return Version(day, image, Validator(etag, last_modified))

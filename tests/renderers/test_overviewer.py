@@ -6,7 +6,7 @@ import pytest
 
 from tileharvest.errors import ConfigurationError, ExitStatus, SiteError
 from tileharvest.maps.description import MapDescription
-from tileharvest.renderers.overviewer import parse_config, probe_depth, projection_of
+from tileharvest.renderers.overviewer import parse_config, probe_depths, projection_of
 from tileharvest.renderers.quadtree import QuadtreeAddresses
 from tileharvest.renderers.registry import probe
 from tileharvest.renderers.site import Fetched
@@ -241,21 +241,45 @@ def test_depth_is_found_wherever_there_is_a_tile(run, missing, depth):
     async def is_there(path: str) -> bool:
         return path.count("/") <= 9 and path not in missing
 
-    assert run(probe_depth(is_there)) == depth
+    depths = run(probe_depths(is_there))
+    assert len(depths) >= 2
+    assert set(depths) == {depth}
+
+
+def test_a_top_of_one_tile_is_gone_down_on_two_ways(run):
+    async def is_there(path: str) -> bool:
+        return path.startswith("/3") and path.count("/") <= (5 if path.startswith("/3/0") else 2)
+
+    assert run(probe_depths(is_there)) == [5, 2]
+
+
+def test_where_the_ways_down_end_at_different_levels_the_key_is_named(run):
+    site = run(probe(described(layers=("day",)), FakeSite(tiles_of("/1", "/1/2", "/1/2/2", "/0"))))
+    assert site.layers[0].depth == 3
+    (note,) = site.notes
+    assert note == (
+        "layer day: it is not sure that it has 3 levels: from the tiles of its top 3, 1 were found; where it"
+        " has more, write for example depth = 4 for map 'm' into maps.toml"
+    )
+
+
+def test_a_depth_in_maps_toml_is_taken_on_its_word(run):
+    site = run(probe(described(layers=("day",), depth=9), FakeSite(tiles_of("/1", extension="jpg"))))
+    assert (site.layers[0].depth, site.layers[0].image_extension, site.notes) == (9, "jpg", ())
 
 
 def test_depth_of_a_layer_without_tiles_is_0(run):
     async def is_there(path: str) -> bool:
         return False
 
-    assert run(probe_depth(is_there)) == 0
+    assert run(probe_depths(is_there)) == []
 
 
 def test_server_that_answers_yes_to_everything_ends_the_probing(run):
     async def is_there(path: str) -> bool:
         return True
 
-    assert run(probe_depth(is_there)) == 30
+    assert set(run(probe_depths(is_there))) == {30}
 
 
 @pytest.mark.parametrize("north", range(4))

@@ -54,6 +54,9 @@ class Command(MapCommand, ScrapyCommand):
         parser.add_argument(
             "--site-zooms", type=_numbers, metavar="FIRST,LAST", help="the zooms of plain tiles, such as 0,9"
         )
+        parser.add_argument(
+            "--depth", type=int, help="the number of levels, of a site of Overviewer without a configuration"
+        )
         parser.add_argument("--layer", action="append", help="keep this layer only; may be repeated")
         parser.add_argument(
             "--permitted",
@@ -69,8 +72,8 @@ class Command(MapCommand, ScrapyCommand):
         entry: dict[str, Any] = {"url": url}
         if opts.renderer:
             entry["renderer"] = renderer_named(opts.renderer).name
-        reach = {"bounds": opts.bounds, "site_zooms": opts.site_zooms}
-        entry |= {key: value for key, value in reach.items() if value}
+        reach = {"bounds": opts.bounds, "site_zooms": opts.site_zooms, "depth": opts.depth}
+        entry |= {key: value for key, value in reach.items() if value is not None}
         if opts.permitted:
             entry["robots"] = False
         # Before a person is asked.
@@ -179,6 +182,7 @@ def _plain(name: str, site: Site) -> dict[str, Any]:
         "map": name,
         "renderer": site.renderer,
         "probed": site.probed,
+        "notes": list(site.notes),
         "refused": list(site.refused),
         "layers": [
             {

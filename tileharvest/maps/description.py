@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import time
 
+MOST_LEVELS: Final = 30
+"""Of a layer whose levels nobody tells: a square of 2^30 tiles of 384 pixels is wider than a Minecraft world
+at any rotation."""
+
 EXAMPLES: Final = {
     "url": 'url = "https://map.example.net/world/"',
     "renderer": 'renderer = "overviewer"',
@@ -36,6 +40,7 @@ EXAMPLES: Final = {
     "zooms": "zooms = [-3, 0]",
     "bounds": "bounds = [5.9, 45.8, 10.5, 47.8] or bounds = {zoom = 5, x = [0, 31], y = [0, 31]}",
     "site_zooms": "site_zooms = [4, 9]",
+    "depth": "depth = 9",
     "blank": 'blank = ["356a192b7913b04c54574d18c28d46e6395428ab"]',
     "zones": "zones = [{center = [0, -8], width = 56, height = 29, zoom = -3}]",
     "timezone": 'timezone = "Europe/Berlin"',
@@ -172,6 +177,9 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     site_zooms: tuple[int, int] | None = None
     """The coarsest and the deepest zoom of plain tiles, by the site's own numbers: 0 is the coarsest. None
     means: as the site says."""
+    depth: int | None = None
+    """The number of zoom levels of the layers of a site without a configuration. None means: found out by
+    asking for tiles."""
     blank: tuple[str, ...] = ()
     """The sha1 of images that stand for a tile that is not there."""
     zones: tuple[Zone, ...] = ()
@@ -269,6 +277,8 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
                 f"{coarsest} is deeper than {deepest}, and the coarsest comes first",
             )
             _check(deepest <= 0, "zooms", f"{deepest} is deeper than 0, the deepest zoom")
+        most = f"a layer has 1 to {MOST_LEVELS} levels"
+        _check(self.depth is None or 1 <= self.depth <= MOST_LEVELS, "depth", f"{self.depth} is none: {most}")
         _check(self.concurrency >= 1, "concurrency", _no_work(self.concurrency))
         _check_rate(self.requests_per_second)
         _check_politeness(self)

@@ -13,6 +13,7 @@ from urllib.parse import quote, urljoin
 import msgspec
 
 from tileharvest.errors import SiteError
+from tileharvest.maps.description import MOST_LEVELS
 from tileharvest.renderers.bounds import (
     MOST_LAYERS,
     Block,
@@ -53,8 +54,6 @@ if TYPE_CHECKING:
 
 CONFIG_FILE: Final = "overviewerConfig.js"
 _VARIABLE: Final = "overviewerConfig"
-_MOST_LEVELS: Final = 30
-"""A square of 2^30 tiles of 384 pixels is wider than a Minecraft world at any rotation."""
 _UNRESERVED_IN_URLS: Final = "%/:?#[]@!$&'()*+,;=~-._"
 
 
@@ -126,8 +125,15 @@ class Overviewer(Renderer):
         if answer is None:
             if description.layers and not description.renderer:
                 raise UnrecognisedError(f"there is no {url}")
-            return Site(self.name, await _probe_layers(description, fetch), probed=True, tells_sizes=False)
-        return site_of(self.name, description, parse_config(answer.text, answer.folder), url)
+            layers, doubts = await _probe_layers(description, fetch)
+            return Site(self.name, layers, probed=True, tells_sizes=False, notes=doubts)
+        site = site_of(self.name, description, parse_config(answer.text, answer.folder), url)
+        if description.depth is None:
+            return site
+        unused = (
+            f"depth = {description.depth} of map '{description.name}' is not used: {url} tells the depths"
+        )
+        return replace(site, notes=(*site.notes, unused))
 
     def unconfigured(self, page: str, said: Layer) -> Layer:
         """Overviewer writes each tileset into a folder of its name, beside the page. The `base` of a tileset
@@ -151,30 +157,38 @@ def parse_config(text: str, page: str) -> ReadLayers:
     return layers
 
 
-async def probe_depth(is_there: Callable[[str], Awaitable[bool]]) -> int:
-    """Finds the depth of a layer by asking for tiles, from each of the four at its top downwards.
+async def probe_depths(is_there: Callable[[str], Awaitable[bool]]) -> list[int]:
+    """Finds the depth of a layer by asking for tiles, from each of the four at its top downwards. Returns how
+    many levels each of these ways has had; two at least where a tile is there.
 
     Overviewer draws a tile only where it has drawn one below it, down to the deepest. So wherever a tile is,
     one of its four children is, until there are no deeper ones. The child next to the centre is asked for
     first, where most of a map lies: then a level takes one question. A real map of 9 levels lacks that child
-    of all four in its third level, and one of their others is there. Returns 0 if there is no tile.
+    of all four in its third level, and one of their others is there. Where one of the four alone is there, a
+    second way from it goes outwards.
+
+    A site that lost tiles, or is half published, breaks that law: then the ways may end at different levels.
     """
-    depths = []
-    for first, inwards in (("/1", "/2"), ("/0", "/3"), ("/2", "/1"), ("/3", "/0")):
-        depth, path = 0, first if await is_there(first) else None
-        while path is not None:
-            depth += 1
-            path = await _child(path, inwards, is_there) if depth < _MOST_LEVELS else None
-        depths.append(depth)
-    return max(depths)
+    there = [ways for ways in _WAYS if await is_there(ways[0])]
+    if len(there) == 1:
+        there.append((there[0][0], there[0][0]))
+    return [await _levels(first, towards, is_there) for first, towards in there]
 
 
-async def _child(path: str, inwards: str, is_there: Callable[[str], Awaitable[bool]]) -> str | None:
-    """Returns the path of a tile right below this one, or None where there is none."""
-    for digit in dict.fromkeys((inwards, "/0", "/1", "/2", "/3")):
-        if await is_there(path + digit):
-            return path + digit
-    return None
+_WAYS: Final = (("/1", "/2"), ("/0", "/3"), ("/2", "/1"), ("/3", "/0"))
+"""The four tiles at the top, and which child of each, and of all below it, lies next to the centre."""
+
+
+async def _levels(path: str, towards: str, is_there: Callable[[str], Awaitable[bool]]) -> int:
+    """Returns the number of levels on a way that begins with a tile that is there."""
+    for level in range(1, MOST_LEVELS):
+        for digit in dict.fromkeys((towards, "/0", "/1", "/2", "/3")):
+            if await is_there(path + digit):
+                path += digit
+                break
+        else:
+            return level
+    return MOST_LEVELS
 
 
 def projection_of(tile_size: int, north_direction: int) -> Projection:
@@ -252,27 +266,48 @@ def _folder_url(page: str, base: str, name: str) -> str:
     return quote(urljoin(page, base + name), safe=_UNRESERVED_IN_URLS)
 
 
-async def _probe_layers(description: MapDescription, fetch: Fetch) -> tuple[Layer, ...]:
+async def _probe_layers(
+    description: MapDescription, fetch: Fetch
+) -> tuple[tuple[Layer, ...], tuple[str, ...]]:
+    """Returns the layers, and a line for each whose depth is doubtful."""
     if not description.layers:
         raise UnrecognisedError(
             f"there is no {description.page}{CONFIG_FILE}: is the address right, or has the map moved? put"
             f" the right url into maps.toml; if this is its address, name its layers there, such as"
             f' layers = ["world-lighting"], and the depth is probed'
         )
-    return tuple([await _probe_layer(description, name, fetch) for name in description.layers])
+    found = [await _probe_layer(description, name, fetch) for name in description.layers]
+    return tuple(layer for layer, _ in found), tuple(doubt for _, doubt in found if doubt is not None)
 
 
-async def _probe_layer(description: MapDescription, name: str, fetch: Fetch) -> Layer:
+async def _probe_layer(description: MapDescription, name: str, fetch: Fetch) -> tuple[Layer, str | None]:
     folder = _folder_url(description.page, "", name)
     for extension in sorted(EXTENSIONS, key=("png", "jpg", "webp").index):
 
         async def has(path: str, extension: str = extension) -> bool:
             return await is_there(fetch, f"{folder}{path}.{extension}")
 
-        depth = await probe_depth(has)
-        if depth:
+        if description.depth is None:
+            depths = await probe_depths(has)
+        else:
+            # What kind of images these are is not told yet.
+            depths = [description.depth for first, _ in _WAYS if await has(first)]
+        if depths:
+            depth = max(depths)
             addresses = QuadtreeAddresses(folder, depth, extension)
             # Overviewer's own defaults: nothing tells that it is otherwise.
             projection = projection_of(TILE_SIDE, 0)
-            return Layer(name, Pyramid(depth), extension, addresses, projection=projection)
+            layer = Layer(name, Pyramid(depth), extension, addresses, projection=projection)
+            return layer, _doubt(description.name, name, depths)
     raise not_found(f"{folder} has neither a {CONFIG_FILE} beside it nor tiles")
+
+
+def _doubt(map_name: str, layer: str, depths: list[int]) -> str | None:
+    """Returns why it is not sure that a layer has no more levels than were found."""
+    if min(depths) == max(depths):
+        return None
+    return (
+        f"layer {layer}: it is not sure that it has {max(depths)} levels: from the tiles of its top"
+        f" {', '.join(map(str, depths))} were found; where it has more, write for example"
+        f" depth = {max(depths) + 1} for map '{map_name}' into maps.toml"
+    )

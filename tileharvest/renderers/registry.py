@@ -158,14 +158,20 @@ async def with_indexes(site: Site, fetch: Fetch) -> Site:
 
 
 async def _probed(renderer: Renderer, description: MapDescription, fetch: Fetch) -> Site:
-    """Returns what the renderer reads. Raises ConfigurationError for keys that only plain tiles have: of
-    another map they would limit nothing."""
+    """Returns what the renderer reads. Raises ConfigurationError for keys that only other maps have: of this
+    one they would limit nothing."""
     if renderer.name != Xyz.name and (description.bounds or description.site_zooms):
         raise ConfigurationError(
             f"map '{description.name}' has bounds or site_zooms, which are for {Xyz.title}; of a map of"
             f" {renderer.title} keep a part by zones and zooms"
         )
-    return await renderer.probe(description, fetch)
+    site = await renderer.probe(description, fetch)
+    if renderer.name != Overviewer.name and description.depth is not None:
+        raise ConfigurationError(
+            f"map '{description.name}' has depth, which is for sites of {Overviewer.title} without a"
+            f" configuration; that of {renderer.title} tells it: leave the key out"
+        )
+    return site
 
 
 async def _read_as(renderer: Renderer, description: MapDescription, fetch: Fetch) -> Site:

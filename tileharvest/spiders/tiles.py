@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from logging import INFO, WARNING
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from msgspec.structs import replace
@@ -387,7 +388,8 @@ class TileSpider(Spider, HeldSpider):
         if site.probed:
             self.logger.info("the site has no configuration: depths were found by asking for tiles")
         for note in site.notes:
-            self.logger.info("%s", note)
+            # Where tiles were asked for, that is what could not be found out so.
+            self.logger.log(WARNING if site.probed else INFO, "%s", note)
         crawl.refused = site.refused
         for line in site.refused:
             self.logger.error("%s; the other layers are harvested", line)

@@ -210,3 +210,18 @@ def test_without_the_git_program_a_line_says_what_to_install(project: Project, t
     done = project.scrapy_from_nothing("crawl", "overviewer", "-a", "map=small", PATH=str(tmp_path))
     assert done.returncode == 1
     assert "the git program is not installed, and nothing was changed: install it" in done.stderr
+
+
+def test_a_layer_with_more_tiles_than_it_may_have_is_ended_in_git_as_on_its_site(
+    host: Host, project: Project, shared_maps: Path
+) -> None:
+    host.publish(shared_maps, "alexjj", 1, DAY)
+    entry = {"url": host.url, "path": "docs"}
+    project.add_map("small", URL, git=entry, max_tiles=6)
+    done = project.scrapy("crawl", "overviewer", "-a", "map=small", "-a", f"day={DAY}", check=False)
+    assert "has more than 6 tiles: its walk was ended" in done.stderr
+    assert 6 < len(project.versions()) < 29
+    project.maps_file.unlink()
+    project.add_map("small", URL, git=entry)
+    assert project.harvest("small", DAY)["finished"]
+    assert len(project.versions()) == 29

@@ -69,6 +69,10 @@ _MOST_PUT_ANEW: Final = 100
 """Images that are looked at once more at the end, with their bytes in memory: mostly there are none."""
 
 
+_ENDED: Final = "endless:"
+"""What the key of a remark begins with which says that a layer's walk was ended, before the layer's name."""
+
+
 class Harvest:
     """One harvest of one map, from its beginning to its end.
 
@@ -132,6 +136,7 @@ class Harvest:
         self.endless: dict[str, str] = {}
         """By layer why its walk was ended: it seems to have no end. The harvest cannot be complete then."""
         self.doubted: dict[str, str] = {}
+        self._is_widened = False
         """The same of layers of which that is not noted yet, so that their walks go on."""
         self._looking = asyncio.Lock()
         self._wondered: set[str] = set()
@@ -317,7 +322,8 @@ class Harvest:
             self.description, {name: part.walk.pyramid.depth for name, part in self.layers.items()}
         )
         # One that asks for everything again counts it all again.
-        found = record.found() if record.continued and not self._again else {}
+        is_counted_anew = self._again or self._is_widened
+        found = record.found() if record.continued and not is_counted_anew else {}
         extents = {}
         for name, part in self.layers.items():
             tiles, its_kept = last.get(name, (0, None))
@@ -330,7 +336,7 @@ class Harvest:
     def fetches_at_once(self) -> bool:
         """Whether tiles that are to be kept are asked by GET with no HEAD before, as none was known before it
         began. What other runs of the same harvest have added does not count."""
-        return self._fetches_first and not self._known_before
+        return self._fetches_first and not (self._known_before or self._is_widened)
 
     @property
     def fetches_unknown(self) -> bool:
@@ -496,8 +502,30 @@ class Harvest:
             self.doubted[result.layer] = (
                 f"layer {result.layer} of map '{self.description.name}' {why}: its walk was ended, as it may"
                 f" have no end. What was found is kept, and no tile is called gone; write {hint}."
-                " That holds from the next harvest on, or at once with -a fresh=1"
+                ", and run again: the walk begins anew with that"
             )
+
+    def remark_of_end(self, layer: str) -> tuple[str, str]:
+        """Returns key and text of the remark that a layer's walk was ended, for all who harvest the map."""
+        return f"{_ENDED}{layer}", f"{self._limits_of_layers}\n{self.doubted[layer]}"
+
+    def learn_of_ends(self, remarks: Mapping[str, str]) -> None:
+        """Notes which walks were ended by these remarks."""
+        for key, text in remarks.items():
+            if key.startswith(_ENDED):
+                name, line = key.removeprefix(_ENDED), text.partition("\n")[2]
+                self.endless[name] = self.doubted[name] = line
+
+    def is_widened(self, remarks: Mapping[str, str]) -> bool:
+        """Returns whether walks of this segment were ended by other limits than maps.toml has by now. Then
+        what waits is to be forgotten: all is walked, and counted, anew. Call it before `open`."""
+        limits = {text.partition("\n")[0] for key, text in remarks.items() if key.startswith(_ENDED)}
+        self._is_widened = bool(limits - {self._limits_of_layers})
+        return self._is_widened
+
+    @property
+    def _limits_of_layers(self) -> str:
+        return f"max_tiles {self.description.max_tiles} blank {' '.join(sorted(self.description.blank))}"
 
     def endless_error(self) -> BudgetError:
         """Returns what a harvest ends with whose `endless` layers were not walked to the end."""

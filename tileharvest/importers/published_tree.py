@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -103,7 +104,8 @@ class PublishedTree:
             await self._walk(start, foresee)
             await asyncio.to_thread(self._snapshot.fetch, list(changed))
         await self._walk(start, self._judge_and_keep)
-        await self.keep_missed()
+        if not self._harvest.doubted:
+            await self.keep_missed()
 
     async def keep_missed(self) -> None:
         """Keeps a result for each tile that is known and was not reached, and for what lies below."""
@@ -122,11 +124,16 @@ class PublishedTree:
     async def _walk(self, start: Sequence[Place], judge: _Judge) -> None:
         front = Front(self._found.layers)
         front.add(start)
-        while places := front.take(_AT_ONCE_LIMITED if self._is_limited else _AT_ONCE):
+        extents, doubted = self._harvest.extents, self._harvest.doubted
+        there: Counter[str] = Counter()
+        while taken := front.take(_AT_ONCE_LIMITED if self._is_limited else _AT_ONCE):
+            # A layer that is larger than it may be is walked no further.
+            places = [one for one in taken if one[0] not in doubted and there[one[0]] <= extents[one[0]].most]
             latest = [await self._harvest.versions.of(*place) for place in places]
             await asyncio.to_thread(self._name_images, places, latest)
             as_git = [self._as_git(version) for version in latest]
             for place, version, outcome in zip(places, latest, await judge(places, as_git), strict=True):
+                there[place[0]] += outcome not in (Outcome.NOTHING, Outcome.GONE)
                 front.answered(place, outcome, known=version is not None and not version.gone)
 
     async def _judge_and_keep(

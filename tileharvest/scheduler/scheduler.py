@@ -223,18 +223,22 @@ class Scheduler(BaseScheduler):
             # The way out of a queue that cannot be read, or that another version wrote.
             await queue.discard()
             await queue.open(scheduling.clock())
-        if scheduling.shared is not None:
+        workers = () if scheduling.shared is None else await scheduling.shared.workers()
+        if workers:
             # This comes before it can tell the others anything, and before the history hears of this harvest,
             # which ends one of another segment.
             refuse_company(
-                await scheduling.shared.workers(),
+                workers,
                 current,
                 is_fresh=scheduling.fresh,
                 is_history_local=scheduling.is_history_local,
             )
         # From now on the crawl can be told to stop. What was told before is not for this crawl.
         await self._politeness.begin()
-        if scheduling.fresh:
+        harvest = self._crawl.harvest
+        # Beside others, who go on by the limits that they have, nothing can be forgotten.
+        is_widened = harvest is not None and harvest.is_widened(await queue.notes(current))
+        if scheduling.fresh or (is_widened and len(workers) <= 1):
             await queue.forget(current)
         await queue.forget_others(scheduling.segments_kept, current)
         self._failed_before = [failure for failure in await queue.failures() if failure.segment != current]

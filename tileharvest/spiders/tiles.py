@@ -74,8 +74,6 @@ CHECKS: Final = 0
 _OURS: Final = (HistoryError, StoreError, QueueError)
 """Failures of what a harvest writes to: no site has anything to do with them."""
 
-_ENDLESS: Final = "endless:"
-"""What the key of a remark begins with which says that a layer's walk was ended, before the layer's name."""
 _ORDERS: Final = {"shutdown": "Ctrl-C or SIGTERM", "stopped": "scrapy stop"}
 """What a person did, by the reasons for which Scrapy and our scheduler close a spider."""
 
@@ -196,6 +194,8 @@ class TileSpider(Spider, HeldSpider):
                 if self._tree is not None and not self.harvest.is_pushed:
                     with noted(self.crawl.waits, "the tiles of the map's git repository"):
                         await self._tree.keep()
+                    if self.harvest.doubted:
+                        await self._end_layers(sorted(self.harvest.doubted))
         except TileHarvestError as error:
             self.crawl.end(error)
         except Exception as error:
@@ -504,7 +504,7 @@ class TileSpider(Spider, HeldSpider):
         try:
             for name in names:
                 if self._work is not None:
-                    await self._work.note(f"{_ENDLESS}{name}", harvest.doubted[name])
+                    await self._work.note(*harvest.remark_of_end(name))
         except QueueError as error:
             self.crawl.end(error)
             return
@@ -517,10 +517,7 @@ class TileSpider(Spider, HeldSpider):
         """Learns which walks were ended, by this process or another one. Raises QueueError."""
         if self._work is None:
             return
-        for key, line in (await self._work.notes()).items():
-            if key.startswith(_ENDLESS):
-                name = key.removeprefix(_ENDLESS)
-                self.harvest.endless[name] = self.harvest.doubted[name] = line
+        self.harvest.learn_of_ends(await self._work.notes())
         self._drop_the_endless()
 
     def _drop_the_endless(self) -> None:

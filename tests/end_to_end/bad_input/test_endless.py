@@ -87,8 +87,8 @@ def test_a_large_layer_is_walked_to_its_end_on_the_same_day_where_its_limit_is_r
     without_an_end(stage, depth=3)
     first = visit(stage.project, FIRST_DAY)
     assert first.status == 4
-    assert "or at once with -a fresh=1" in first.said
+    assert "and run again: the walk begins anew with that" in first.said
     limit(stage, LARGE)
-    again = visit(stage.project, FIRST_DAY, "-a", "fresh=1")
+    again = visit(stage.project, FIRST_DAY)
     assert (again.status, again.reports[0]["finished"]) == (0, True)
     assert tiles_of(stage, "endless") == LARGE

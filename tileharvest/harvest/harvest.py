@@ -136,8 +136,8 @@ class Harvest:
         self.endless: dict[str, str] = {}
         """By layer why its walk was ended: it seems to have no end. The harvest cannot be complete then."""
         self.doubted: dict[str, str] = {}
-        self._is_widened = False
         """The same of layers of which that is not noted yet, so that their walks go on."""
+        self._is_widened = False
         self._looking = asyncio.Lock()
         self._wondered: set[str] = set()
         """Images, by their sha1, of which it is to be found out whether versions name them."""
@@ -501,7 +501,7 @@ class Harvest:
                 )
             self.doubted[result.layer] = (
                 f"layer {result.layer} of map '{self.description.name}' {why}: its walk was ended, as it may"
-                f" have no end. What was found is kept, and no tile is called gone; write {hint}."
+                f" have no end. What was found is kept, and no tile is called gone; write {hint}"
                 ", and run again: the walk begins anew with that"
             )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from typing import TYPE_CHECKING, Final
+from zlib import crc32
 
 from tileharvest.errors import QueueError
 from tileharvest.queue.sentences import sentence
@@ -12,7 +13,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 VERSION: Final = 2
-"""Of the tables, kept as SQLite's user_version. There are no migrations: a queue lives for days."""
+"""Of the tables, kept as SQLite's user_version. A queue of the first has no checksums until it is opened."""
+
+_FIRST: Final = 1
 
 APPLICATION: Final = 0x54485175
 """SQLite's application_id, "THQu": tells our files from those of others."""
@@ -36,6 +39,17 @@ _ATTEMPTS: Final = 100
 """To be alone in a new file for a moment, when several processes open it at once. Each waits for the lock
 before the next, so this many are never needed; without an end a process could go round for ever."""
 
+CHECKSUM: Final = 4
+"""Bytes at the end of each body in the tables. What else the table of requests has stands in its indexes,
+too, with which SQLite compares it."""
+
+_SURELY_NEW: Final = """
+    CREATE TABLE IF NOT EXISTS surely_new (
+        id INTEGER PRIMARY KEY, segment INTEGER NOT NULL, number INTEGER NOT NULL, fingerprints BLOB NOT NULL
+    )"""
+"""What a filter has called new and is not in `seen` yet: the fingerprints of a batch each, in MessagePack.
+Not each queue of the first version has it."""
+
 _TABLES: Final = (
     # The order of ids is that in which segments were opened; AUTOINCREMENT: an id is never used again.
     """CREATE TABLE segments (
@@ -47,10 +61,7 @@ _TABLES: Final = (
     """CREATE TABLE seen (
         segment INTEGER NOT NULL, fingerprint BLOB NOT NULL, PRIMARY KEY (segment, fingerprint)
     ) WITHOUT ROWID""",
-    # What a filter has called new and is not in `seen` yet: the fingerprints of a batch each, in MessagePack.
-    """CREATE TABLE surely_new (
-        id INTEGER PRIMARY KEY, segment INTEGER NOT NULL, number INTEGER NOT NULL, fingerprints BLOB NOT NULL
-    )""",
+    _SURELY_NEW,
     # `due` is set while an entry is delayed, `until` while it is leased, never both. An id that came again
     # would let the holder of an old lease finish another's request. No index on the segment: it is asked
     # for only when one is dropped.
@@ -74,7 +85,7 @@ _TABLES: Final = (
 
 def connect(file: Path | None) -> sqlite3.Connection:
     """Returns the queue in a file, which is created if it is missing, its folder too; without a file one in
-    memory, which ends with the connection.
+    memory, which ends with the connection. A queue of the first version becomes one of this.
 
     Raises QueueError for a file of another version or another program, which is not changed;
     sqlite3.Error and OSError for what cannot be opened. One thread after another may use the connection.
@@ -89,6 +100,7 @@ def connect(file: Path | None) -> sqlite3.Connection:
             connection.execute(f"PRAGMA page_size = {_PAGE}")
             _write_ahead(connection)
             _create(connection)
+        _add_checksums(connection)
         _refuse_others(connection, file)
         _adjust(connection)
     except BaseException:
@@ -131,12 +143,40 @@ def _create(connection: sqlite3.Connection) -> None:
     connection.execute("COMMIT")
 
 
-def _refuse_others(connection: sqlite3.Connection, file: Path | None) -> None:
+def summed(segment: str, body: bytes) -> bytes:
+    """Returns the body of a request as the tables have it: with a checksum at its end, of the name of its
+    segment, and of the body."""
+    return body + crc32(body, crc32(segment.encode())).to_bytes(CHECKSUM)
+
+
+def _add_checksums(connection: sqlite3.Connection) -> None:
+    """Makes a queue of this version of one of the first. Does nothing to any other."""
+    if _mark(connection) != (APPLICATION, _FIRST):
+        return
+    connection.create_function("summed", 2, summed, deterministic=True)
+    connection.execute("BEGIN IMMEDIATE")
+    # Another process may have been faster.
+    if _mark(connection) == (APPLICATION, _FIRST):
+        segment = "(SELECT name FROM segments WHERE segments.id = requests.segment)"
+        connection.execute(f"UPDATE requests SET body = summed({segment}, body)")  # noqa: S608
+        connection.execute("UPDATE failures SET body = summed(segment, body)")
+        connection.execute(_SURELY_NEW)
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+    connection.execute("COMMIT")
+
+
+def _mark(connection: sqlite3.Connection) -> tuple[int, int]:
+    """Returns the program that a file is of, and the version of its tables."""
     application: int = connection.execute("PRAGMA application_id").fetchone()[0]
     version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    return application, version
+
+
+def _refuse_others(connection: sqlite3.Connection, file: Path | None) -> None:
+    application, version = _mark(connection)
     if application != APPLICATION:
         raise QueueError(sentence("foreign file", "", str(file)))
-    if version != VERSION:
+    if version not in (_FIRST, VERSION):
         raise QueueError(sentence("format", f"the queue {file}", f"{version}, this one's {VERSION}"))
 
 

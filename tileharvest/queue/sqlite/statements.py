@@ -6,7 +6,6 @@ import sqlite3
 from contextlib import contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
-from zlib import crc32
 
 import msgspec
 
@@ -14,6 +13,7 @@ from tileharvest.queue.lanes import Lane, turns
 from tileharvest.queue.port import Counts, Failure, Lease
 from tileharvest.queue.seen_filter import SeenFilter
 from tileharvest.queue.sentences import WORKER_ENDED, expired
+from tileharvest.queue.sqlite.file import CHECKSUM, summed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,10 +26,6 @@ _EVER: Final = float("inf")
 LOGGED: Final = 100
 """Batches of fingerprints in the log, before they are worked into the table. With 512 in each that takes
 0.2 s and 4 MB."""
-
-_SUM: Final = 4
-"""Bytes of the checksum at the end of each body in the tables: of the name of its segment, and of the body.
-What else the table of requests has stands in its indexes, too, with which SQLite compares it."""
 
 _FILTERS: Final = 4
 """Segments whose filters are kept, the newest ones. Most requests are of one segment, and for a while of the
@@ -197,7 +193,7 @@ class Statements:
                     continue
                 false_alarms += self._filters is not None
             due = None if entry.due is None or entry.due <= now else entry.due
-            rows.append((segment, entry.priority, entry.attempt, due, _summed(entry.segment, entry.body)))
+            rows.append((segment, entry.priority, entry.attempt, due, summed(entry.segment, entry.body)))
         self._change(_QUEUE, rows)
         return duplicates, false_alarms
 
@@ -374,15 +370,10 @@ class Statements:
         return rows[0][0] if rows else None
 
 
-def _summed(segment: str, body: bytes) -> bytes:
-    """Returns the body of a request as the tables have it."""
-    return body + crc32(body, crc32(segment.encode())).to_bytes(_SUM)
-
-
-def _unharmed(segment: str | None, summed: bytes) -> bytes:
+def _unharmed(segment: str | None, stored: bytes) -> bytes:
     """Returns the body. Raises sqlite3.DatabaseError where it, or its segment, is not what was written."""
-    body = summed[:-_SUM]
-    if segment is None or _summed(segment, body) != summed:
+    body = stored[:-CHECKSUM]
+    if segment is None or summed(segment, body) != stored:
         raise _damaged("a request is not what was written")
     return body
 

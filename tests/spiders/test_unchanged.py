@@ -34,6 +34,7 @@ from tileharvest.politeness.reasons import Reason
 from tileharvest.politeness.robots import Robots
 from tileharvest.queue.codec import decode, encode_own
 from tileharvest.queue.port import Lease
+from tileharvest.queue.requests import question_of, state_of
 from tileharvest.scheduler.blocks import QueuedTile
 from tileharvest.scheduler.crawl import crawl_of, forget
 from tileharvest.scheduler.fingerprint import SegmentFingerprinter
@@ -289,6 +290,30 @@ def test_a_tile_that_was_missed_is_asked_once_more_and_has_failed_then(tmp_path:
             assert [tile for _, tile in await spider._unasked()] == [missed]
             assert await spider._unasked() == []
             assert (await spider.harvest.counts())[Outcome.FAILED] == 1
+
+    asyncio.run(run())
+
+
+def test_below_a_tile_that_was_given_up_twice_the_walk_goes_on(tmp_path: Path) -> None:
+    """Else what is known there would be taken for vanished, and the map for moved."""
+
+    async def run() -> None:
+        async with crawled(tmp_path, [TILE]) as (spider, _):
+            given_up = spider.ask(SITE.layers[0], ABOVE)
+            state_of(given_up).question = TileQuestion(LAYER, ABOVE, once_more=True)
+
+            class Work:
+                async def given_up(self) -> list[Any]:
+                    reason = "its worker ended 5 times while it was under way"
+                    return [(SimpleNamespace(reason=reason), given_up)]
+
+            work: Any = Work()
+            asked = {
+                question.place for one in await spider._unanswered(work) if (question := question_of(one))
+            }
+            assert asked == {(LAYER, tile) for tile in SITE.layers[0].pyramid.children(ABOVE)}
+            assert (await spider.harvest.counts())[Outcome.FAILED] == 1
+            assert await spider._unanswered(work) == []
 
     asyncio.run(run())
 

@@ -118,7 +118,7 @@ class Round:
     # One process
 
     def _disturb_one(self, *, has_disk: bool) -> None:
-        disturbances = ["kill"] * self._random.randint(4, 24)
+        disturbances = ["kill"] * self._random.randint(2, 12)
         if has_disk:
             disturbances.insert(self._random.randrange(len(disturbances)), "full disk")
         if self._random.random() < 0.1:
@@ -145,7 +145,7 @@ class Round:
     def _disturb_fleet(self, *, has_disk: bool) -> None:
         random = self._random
         kinds = {"kill": 76, "kill of all": 3, "stop": 7, "Redis": 5, "PostgreSQL": 6, "stepped clock": 3}
-        number = random.randint(6, 24)
+        number = random.randint(4, 14)
         disturbances = random.choices(list(kinds), list(kinds.values()), k=number)
         if has_disk:
             disturbances.insert(random.randrange(number), "full disk")

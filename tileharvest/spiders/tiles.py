@@ -594,7 +594,8 @@ class TileSpider(Spider, HeldSpider):
     async def _unanswered(self, work: Fleet) -> list[Request]:
         """Returns what was given up without a result. It was leased in process after process that was killed.
 
-        Most of it was never sent, so it is tried once more. What then has no result again has failed."""
+        Most of it was never sent, so it is tried once more. What then has no result again has failed, and
+        what is below it is asked as after any failure."""
         given_up = {
             _question(request).place: (failure, request) for failure, request in await work.given_up()
         }
@@ -606,7 +607,13 @@ class TileSpider(Spider, HeldSpider):
         for place in without:
             failure, request = given_up[place]
             if _question(request).once_more:
-                await self.harvest.keep(TileResult(*place, Outcome.FAILED, reason=failure.reason))
+                result = TileResult(*place, Outcome.FAILED, reason=failure.reason)
+                known = await self.harvest.knows_below(*place)
+                layer = self.harvest.layers[result.layer].layer
+                # Else all that is known below it would pass for vanished.
+                below = self.after(result, _question(request).asked, known=known)
+                missed += [self.ask(layer, *one) for one in below]
+                await self.harvest.keep(result)
             elif (again := self.again(request, surely=True)) is not None:
                 question = _question(again)
                 # No other than one whose lease was lost less often.

@@ -155,7 +155,8 @@ class Statements:
     def begin_work(self, now: float) -> None:
         """Be the worker from now on, who filters what is pushed. Ends all leases, whatever their time.
 
-        Reads the whole file before, and raises sqlite3.DatabaseError where a disk has changed it."""
+        Reads the whole file before, and raises sqlite3.DatabaseError where a disk has changed it. That takes
+        0.1 s of CPU for each 100,000 requests that wait."""
         said = self._value("PRAGMA integrity_check(1)")
         if said != "ok":
             raise _damaged(f"malformed: {said.removeprefix('*** in database main ***').strip()}")

@@ -8,6 +8,7 @@ import re
 import shutil
 from dataclasses import replace
 from datetime import timedelta
+from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -18,7 +19,7 @@ from tests.viewer.building import FIRST, MAP, SECOND, THIRD, World, picture, squ
 from tileharvest.errors import ConfigurationError, TileHarvestError
 from tileharvest.export.excerpt import Wanted, excerpt_of, period_of, zooms_between
 from tileharvest.export.published_folder import Published, PublishedFolder, Scope, held
-from tileharvest.export.published_lists import PublishedLists, list_named, published_zooms
+from tileharvest.export.published_lists import PublishedLists, leaf_of, list_named, published_zooms
 from tileharvest.export.published_page import bundle, published_files
 from tileharvest.history.database import History
 from tileharvest.history.outlines import map_outline
@@ -422,6 +423,32 @@ def test_square_tiles_of_a_dense_block_are_cut_into_eras(tmp_path: Path) -> None
     told = publish(world, tmp_path / "out")
     # The index, two months of events, the block, the images of its first two days and those of the third.
     assert (told.images, told.lists) == (192, 6)
+
+
+def test_a_view_of_tiles_that_change_every_other_day_for_years_loads_60_kb() -> None:
+    """Of 1,000 days with a harvest, on each of which every tile changes by chance or not, 6 x 5 tiles are
+    looked at, wherever they begin. So of six quarters the list and any era are loaded."""
+    chance, written = Random(1), dict[str, bytes]()
+
+    def write(value: object) -> str:
+        name, script = list_named(value)
+        written[name] = script
+        return name
+
+    code = "p" + 27 * "A"
+    stories = {
+        tile: [(day, code) for day in range(1000) if day == 0 or chance.random() < 0.5] for tile in range(64)
+    }
+    quarters = leaf_of(stories, write)
+    assert isinstance(quarters, list)
+    loaded = []
+    for quarter in quarters:
+        leaf = written.pop(quarter)
+        eras = [script for name, script in written.items() if name.encode() in leaf]
+        loaded.append(len(leaf) + max(map(len, eras)))
+    assert len(loaded) == 4
+    # Besides them the index, and of four blocks the names of 64 leaves.
+    assert 6 * max(loaded) + 4 * 64 * 19 < 60_000
 
 
 def test_many_days_cost_a_place_that_seldom_changes_next_to_nothing(tmp_path: Path) -> None:

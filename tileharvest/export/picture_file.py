@@ -101,7 +101,7 @@ def misfit(form: Form, width: int, height: int, most_pixels: int | None) -> str 
     if max(width, height) > form.longest:
         return f"{form.name} ends at {form.longest:,} pixels"
     if form.most_pixels is not None and width * height > form.most_pixels:
-        return f"{form.name} is packed as a whole, for which {form.most_pixels:,} pixels are the most here"
+        return f"{form.name} is packed in memory as a whole, and ends at {form.most_pixels:,} pixels here"
     if most_pixels is not None and width * height > most_pixels:
         return f"--max-pixels allows {most_pixels:,}"
     return None

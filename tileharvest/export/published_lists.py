@@ -5,8 +5,8 @@ opened by a double click may load scripts, and nothing else. It is named by its 
 which is there is never written anew, and a page that was there before finds its own lists until its index is
 replaced.
 
-A block has 64 x 64 tiles, and a leaf of it 8 x 8. `docs/export.md` tells the form, and `published/api.js`
-reads it.
+A block has 64 x 64 tiles, and a leaf of it 8 x 8, or 4 x 4 where much has changed. `docs/export.md` tells the
+form, and `published/api.js` reads it.
 """
 
 from __future__ import annotations
@@ -36,19 +36,24 @@ if TYPE_CHECKING:
     from tileharvest.export.picture_file import Watch
     from tileharvest.tiles.events import Event
 
-FORM: Final = 2
+FORM: Final = 3
 """Another number for each other form of the lists."""
 
 _LEAVES: Final = 3
 """2^3 = 8 leaves lie along a block's edge."""
 _SIDE: Final = 1 << BLOCK_LEVELS
 """Tiles along a leaf's edge."""
+_QUARTER: Final = _SIDE // 2
+"""Tiles along the edge of a leaf that weighs much as a whole: who looks at some of it loads little else."""
 _ERA: Final = 96
 """Versions after which the images of a leaf go on in another list: 2.7 kB."""
 _SHORT: Final = 1_200
 """Signs up to which a leaf holds the images of its last era itself."""
 _INLINE: Final = 6_000
-"""Bytes up to which a block holds its leaves itself."""
+"""Bytes up to which a block holds its leaves itself, and a leaf all of its tiles. Four leaves and their eras,
+in a view, weigh 45 kB at most then."""
+_NAMED: Final = 16
+"""Signs of a list's name."""
 _MOST_EVENTS: Final = 200
 """Of a month, the largest ones: 25 kB."""
 _DIGITS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
@@ -57,6 +62,9 @@ _GONE: Final = "-"
 
 ListWriter: TypeAlias = "Callable[[object], str]"
 """Keeps a list, and returns its name."""
+Story: TypeAlias = "Sequence[tuple[int, str]]"
+"""Of a tile: the numbers of the days on which it changed, in order, and its images from then on."""
+Stories: TypeAlias = "Mapping[int, Story]"
 
 
 @dataclass(slots=True)
@@ -151,7 +159,7 @@ class PublishedLists:
 
     def _leaf(
         self, excerpt: Excerpt, leaf: Tile, zoom: int, within: TileRange | None, reach: _Reach
-    ) -> dict[str, Any] | None:
+    ) -> dict[str, Any] | list[Any] | None:
         area: TileRange | None = TileRange.of(leaf).at_zoom(zoom)
         if within is not None:
             assert area is not None
@@ -172,44 +180,13 @@ class PublishedLists:
             stories[row % _SIDE * _SIDE + column % _SIDE] = story
             if story[-1][1] != _GONE:
                 reach.add(column, row)
-        if not stories:
-            return None
-        # Of years few days belong to a leaf, and each of its tiles tells which of these.
-        days = sorted({day for story in stories.values() for day, _ in story})
-        numbers = {day: number for number, day in enumerate(days)}
-        tiles = [
-            _bits([numbers[day] for day, _ in stories[tile]]) if tile in stories else "" for tile in _TILES
-        ]
-        return {"d": _bits(days), "t": tiles, "e": self._eras(stories)}
+        return leaf_of(stories, self._write) if stories else None
 
     def _code(self, name: str | None, extension: str | None) -> str:
         if name is None:
             return _GONE
         self._names_image(name, extension or "")
         return _LETTERS[extension or ""] + urlsafe_b64encode(bytes.fromhex(name)).decode()[:-1]
-
-    def _eras(self, stories: Mapping[int, Sequence[tuple[int, str]]]) -> list[str]:
-        """Returns the days on which eras begin, the names of their lists, and the images of the last era.
-
-        The images are what was there before, in the order of the tiles, and then what came, in the order of
-        days and tiles. Eras but the last are lists of their own, which no later harvest changes; so is the
-        last one where it is long, and then its images are empty here.
-        """
-        came = sorted((day, tile, code) for tile, story in stories.items() for day, code in story)
-        now: dict[int, str] = {}
-        begun, names, text, entries = [came[0][0]], "", "", 0
-        for day, versions in groupby(came, key=lambda one: one[0]):
-            if entries >= _ERA:
-                begun.append(day)
-                names += self._write(text)
-                text, entries = "".join(now[tile] for tile in sorted(now)), 0
-            for _, tile, code in versions:
-                now[tile] = code
-                text += code
-                entries += 1
-        if len(text) > _SHORT:
-            names, text = names + self._write(text), ""
-        return [_bits(begun), names, text]
 
     # ------------------------------------------------------------------------------------- events
 
@@ -254,6 +231,65 @@ class PublishedLists:
         }
 
 
+def leaf_of(stories: Stories, write: ListWriter) -> dict[str, Any] | list[Any]:
+    """Returns a leaf of 8 x 8 tiles, or the names of the lists of its quarters where it weighs much: 0 for
+    one in which nothing ever was.
+
+    `stories` are by a tile's number in the leaf, row by row from the upper left; at least one.
+    """
+    days, tiles = _days_of(stories, _SIDE)
+    images = sum(map(len, stories.values()))
+    if len(days) + sum(map(len, tiles)) + images // _ERA * _NAMED <= _INLINE:
+        return {"d": days, "t": tiles, "e": _eras(stories, write)}
+    quarters: list[dict[int, Story]] = [{}, {}, {}, {}]
+    for tile, story in stories.items():
+        (row, column) = divmod(tile, _SIDE)
+        place = row % _QUARTER * _QUARTER + column % _QUARTER
+        quarters[row // _QUARTER * 2 + column // _QUARTER][place] = story
+    return [write(_quarter(part, write)) if part else 0 for part in quarters]
+
+
+def _quarter(stories: Stories, write: ListWriter) -> dict[str, Any]:
+    days, tiles = _days_of(stories, _QUARTER)
+    return {"d": days, "t": tiles, "e": _eras(stories, write)}
+
+
+def _days_of(stories: Stories, side: int) -> tuple[str, list[str]]:
+    """Returns the days on which anything changed, and for each tile its own among these: of years few days
+    belong to a leaf."""
+    days = sorted({day for story in stories.values() for day, _ in story})
+    numbers = {day: number for number, day in enumerate(days)}
+    tiles = [
+        _bits([numbers[day] for day, _ in stories[tile]]) if tile in stories else ""
+        for tile in range(side * side)
+    ]
+    return _bits(days), tiles
+
+
+def _eras(stories: Stories, write: ListWriter) -> list[str]:
+    """Returns the days on which eras begin, the names of their lists, and the images of the last era.
+
+    The images are what was there before, in the order of the tiles, and then what came, in the order of
+    days and tiles. Eras but the last are lists of their own, which no later harvest changes; so is the
+    last one where it is long, and then its images are empty here.
+    """
+    came = sorted((day, tile, code) for tile, story in stories.items() for day, code in story)
+    now: dict[int, str] = {}
+    begun, names, text, entries = [came[0][0]], "", "", 0
+    for day, versions in groupby(came, key=lambda one: one[0]):
+        if entries >= _ERA:
+            begun.append(day)
+            names += write(text)
+            text, entries = "".join(now[tile] for tile in sorted(now)), 0
+        for _, tile, code in versions:
+            now[tile] = code
+            text += code
+            entries += 1
+    if len(text) > _SHORT:
+        names, text = names + write(text), ""
+    return [_bits(begun), names, text]
+
+
 class _Reach:
     """How far the tiles of a zoom reach, in columns and rows."""
 
@@ -265,10 +301,6 @@ class _Reach:
     def add(self, column: int, row: int) -> None:
         _, left, right, top, bottom = self.bounds or (0, column, column, row, row)
         self.bounds = [self._zoom, min(left, column), max(right, column), min(top, row), max(bottom, row)]
-
-
-_TILES: Final = range(_SIDE * _SIDE)
-"""Of a leaf, row by row from the upper left."""
 
 
 def _bits(days: Sequence[int]) -> str:

@@ -3,8 +3,8 @@
  *
  * @typedef {import("../api.js").Tile} Tile
  * @typedef {import("../api.js").Area} Area
- * @typedef {{tiles: number[][], eras: {first: number, list: string | null}[], last: string}} Leaf of each of 64 tiles the
- *   numbers of the days on which it changed; of each era the first day, and the list of its images; or null for the last
+ * @typedef {{side: number, tiles: number[][], eras: {first: number, list: string | null}[], last: string}} Leaf of
+ *   each of 8 x 8 tiles, or of 4 x 4 where they change often, the numbers of the days on which it changed; of each era the first day, and the list of its images; or null for the last
  *   one, whose images may be here
  */
 import { ApiError, tileSizeOf } from "../api.js";
@@ -13,10 +13,11 @@ import { language } from "../text.js";
 
 export { ApiError, tileSizeOf };
 
-/** Leaves of 2^3 = 8 tiles along an edge. */
-export const BLOCK_LEVELS = 3;
+/** The smallest leaves have 2^2 = 4 tiles along an edge. */
+export const BLOCK_LEVELS = 2;
 
-const SIDE = 8; // Tiles along a leaf's edge, and leaves along a block's.
+const QUARTER = 4; // Tiles along the edge of a quarter of a leaf, which may be a leaf by itself.
+const SIDE = 8; // Tiles along a whole leaf's edge, and leaves along a block's.
 const DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 const EXTENSIONS = { p: "png", j: "jpg", w: "webp" };
 const CODED = 28; // Signs of an image: a letter for its kind, and its sha1 in base 64.
@@ -73,7 +74,7 @@ export async function view(map, layer, day, area) {
     const leaf = await leafAt(layer, area.zoom, column, row);
     if (leaf === null || number < leaf.eras[0].first) return;
     const images = await imagesOf(leaf, leaf.eras.findLastIndex(({ first }) => first <= number));
-    for (const [tile, { x, y }] of tilesOf(area, column, row)) {
+    for (const [tile, { x, y }] of tilesOf(area, column, row, leaf.side)) {
       const latest = images[tile]?.findLast(([since]) => since <= number);
       if (latest !== undefined) addresses.set(`${x}_${y}`, addressOf(latest[1]));
     }
@@ -89,7 +90,7 @@ export function isAtHand(layer, day, tiles) {
   const number = numberOf(day);
   return tiles.every((tile) => {
     const { column, row } = cellOf(tile);
-    const leaf = leaves.get(keyOf(layer, tile.zoom, Math.floor(column / SIDE), Math.floor(row / SIDE)));
+    const leaf = leaves.get(keyOf(layer, tile.zoom, Math.floor(column / QUARTER), Math.floor(row / QUARTER)));
     const list = leaf?.eras.findLast(({ first }) => first <= number)?.list ?? null;
     return list === null || globalThis.hasList(list);
   });
@@ -110,7 +111,7 @@ export async function changes(map, layer, area) {
   await Promise.all(placesOf(area).map(async ([column, row]) => {
     const leaf = await leafAt(layer, area.zoom, column, row);
     if (leaf === null) return;
-    for (const [tile] of tilesOf(area, column, row)) {
+    for (const [tile] of tilesOf(area, column, row, leaf.side)) {
       for (const number of leaf.tiles[tile]) {
         const day = every[number];
         if (day >= shown[0]) counts.set(day, (counts.get(day) ?? 0) + 1);
@@ -124,9 +125,9 @@ export async function changes(map, layer, area) {
 export async function story(map, layer, name) {
   const { zoom, ...place } = parseTile(name);
   const { column, row } = cellOf({ zoom, ...place });
-  const leaf = await leafAt(layer, zoom, Math.floor(column / SIDE), Math.floor(row / SIDE));
+  const leaf = await leafAt(layer, zoom, Math.floor(column / QUARTER), Math.floor(row / QUARTER));
   if (leaf === null) return [];
-  const tile = modulo(row, SIDE) * SIDE + modulo(column, SIDE);
+  const tile = modulo(row, leaf.side) * leaf.side + modulo(column, leaf.side);
   const eras = await Promise.all(leaf.eras.map((_, era) => imagesOf(leaf, era)));
   /** @type {Map<number, string>} */
   const versions = new Map(eras.flatMap((images) => images[tile] ?? []));
@@ -211,13 +212,13 @@ function modulo(value, divisor) {
   return ((value % divisor) + divisor) % divisor;
 }
 
-/** @param {Area} area @returns {[number, number][]} columns and rows of the leaves in which it has a part */
+/** @param {Area} area @returns {[number, number][]} columns and rows of the quarters of leaves in which it has a part */
 function placesOf({ zoom, xFrom, xTo, yFrom, yTo }) {
   const first = cellOf({ zoom, x: xFrom, y: yTo });
   const last = cellOf({ zoom, x: xTo, y: yFrom });
   const span = (/** @type {number} */ from, /** @type {number} */ to) => {
-    const start = Math.floor(from / SIDE);
-    return Array.from({ length: Math.floor(to / SIDE) - start + 1 }, (_, number) => start + number);
+    const start = Math.floor(from / QUARTER);
+    return Array.from({ length: Math.floor(to / QUARTER) - start + 1 }, (_, number) => start + number);
   };
   const rows = span(first.row, last.row);
   return span(first.column, last.column).flatMap((column) =>
@@ -225,18 +226,21 @@ function placesOf({ zoom, xFrom, xTo, yFrom, yTo }) {
 }
 
 /**
- * The tiles of an area in a leaf, each with its number there.
- * @param {Area} area @param {number} column @param {number} row of the leaf
+ * The tiles of an area in a quarter, each with its number in the leaf.
+ * @param {Area} area @param {number} column @param {number} row of the quarter @param {number} side of the leaf
  * @returns {Generator<[number, Tile]>}
  */
-function* tilesOf({ zoom, xFrom, xTo, yFrom, yTo }, column, row) {
-  for (let number = 0; number < SIDE * SIDE; number += 1) {
-    const tile = tileAtCell(column * SIDE + (number % SIDE), row * SIDE + Math.floor(number / SIDE), zoom);
-    if (tile.x >= xFrom && tile.x <= xTo && tile.y >= yFrom && tile.y <= yTo) yield [number, tile];
+function* tilesOf({ zoom, xFrom, xTo, yFrom, yTo }, column, row, side) {
+  for (let down = row * QUARTER; down < (row + 1) * QUARTER; down += 1) {
+    for (let across = column * QUARTER; across < (column + 1) * QUARTER; across += 1) {
+      const tile = tileAtCell(across, down, zoom);
+      const isIn = tile.x >= xFrom && tile.x <= xTo && tile.y >= yFrom && tile.y <= yTo;
+      if (isIn) yield [modulo(down, side) * side + modulo(across, side), tile];
+    }
   }
 }
 
-/** @type {Map<string, Leaf>} those that were read, by layer, zoom and place */
+/** @type {Map<string, Leaf>} those that were read, by layer, zoom, and column and row of a quarter */
 const leaves = new Map();
 
 /** @param {string} layer @param {number} zoom @param {number} column @param {number} row */
@@ -244,24 +248,34 @@ function keyOf(layer, zoom, column, row) {
   return `${layer} ${zoom} ${column} ${row}`;
 }
 
-/** @param {string} layer @param {number} zoom @param {number} column @param {number} row @returns {Promise<Leaf | null>} */
+/**
+ * @param {string} layer @param {number} zoom @param {number} column @param {number} row of a quarter
+ * @returns {Promise<Leaf | null>} in which it lies
+ */
 async function leafAt(layer, zoom, column, row) {
   const key = keyOf(layer, zoom, column, row);
   const known = leaves.get(key);
   if (known !== undefined) return known;
-  const name = index.layers[layer]?.zooms[zoom]?.[`${Math.floor(column / SIDE)}_${Math.floor(row / SIDE)}`];
+  const [across, down] = [Math.floor(column / 2), Math.floor(row / 2)];
+  const name = index.layers[layer]?.zooms[zoom]?.[`${Math.floor(across / SIDE)}_${Math.floor(down / SIDE)}`];
   if (name === undefined) return null;
-  const block = await globalThis.listNamed(name);
-  const found = block[modulo(row, SIDE) * SIDE + modulo(column, SIDE)];
+  const whole = await listIn((await globalThis.listNamed(name))[modulo(down, SIDE) * SIDE + modulo(across, SIDE)]);
+  const isCut = Array.isArray(whole);
+  const found = isCut ? await listIn(whole[modulo(row, 2) * 2 + modulo(column, 2)]) : whole;
   if (found === 0) return null;
-  const { d, t, e } = typeof found === "string" ? await globalThis.listNamed(found) : found;
+  const { d, t, e } = found;
   const [begun, names, last] = e;
   const eras = numbersIn(begun).map((first, era) => ({ first, list: names.slice(NAMED * era, NAMED * (era + 1)) || null }));
   const days = numbersIn(d);
   const tiles = t.map((/** @type {string} */ written) => numbersIn(written).map((number) => days[number]));
-  const leaf = { tiles, eras, last };
+  const leaf = { side: isCut ? QUARTER : SIDE, tiles, eras, last };
   leaves.set(key, leaf);
   return leaf;
+}
+
+/** @param {any} found a list, or its name @returns {any} the list */
+function listIn(found) {
+  return typeof found === "string" ? globalThis.listNamed(found) : found;
 }
 
 /** @param {Leaf} leaf @param {number} era @returns {Promise<[number, string][][]>} days and images of each tile */

@@ -72,6 +72,15 @@ def test_a_projects_own_components_come_to_those_of_tiles_and_go_before(settings
     assert (middlewares["a.project.Middleware"], middlewares[OFFSITE], middlewares[DIFF]) == (5, 50, 540)
 
 
+def test_what_no_tile_needs_is_there_where_a_project_names_it(settings: Settings) -> None:
+    found = suited(settings, DOWNLOADER_MIDDLEWARES={OFFSITE: 50})
+    assert found.get_component_priority_dict_with_base("DOWNLOADER_MIDDLEWARES")[OFFSITE] == 50
+
+
+def test_a_list_of_scrapys_that_a_project_has_set_stays(settings: Settings) -> None:
+    assert dict(suited(settings, EXTENSIONS_BASE={TELNET: 7})["EXTENSIONS_BASE"]) == {TELNET: 7}
+
+
 def test_extensions_that_are_switched_off_are_not_even_loaded(settings: Settings) -> None:
     assert not {REMOTE_CONTROL, TELNET} & suited(settings)["EXTENSIONS_BASE"].keys()
 

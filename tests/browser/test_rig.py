@@ -32,7 +32,7 @@ def broken_rules(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str, Pa
         env={**os.environ, _MARK: mark},
         capture_output=True,
         text=True,
-        timeout=90,
+        timeout=240,
         check=False,
     )
     return run.stdout, mark, folder
@@ -63,7 +63,7 @@ def test_a_failed_test_leaves_a_picture_and_says_where(broken_rules: tuple[str, 
 
 
 def test_no_process_is_left_after_failures(broken_rules: tuple[str, str, Path]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     # Its crash handlers are processes of their own, which end when they notice that the browser has.
     while (left := processes_with(broken_rules[1])) and time.monotonic() < deadline:
         time.sleep(0.01)

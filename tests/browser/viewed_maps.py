@@ -11,7 +11,7 @@ from hashlib import sha1
 from typing import TYPE_CHECKING, Final
 
 from tests.end_to_end.project import LayerTile, Project, stop
-from tests.end_to_end.real_maps import ANTWORLD, harvested_antworld
+from tests.end_to_end.real_maps import ANTWORLD, harvested_antworld, made_once
 from tests.end_to_end.rendering import LAYER
 from tests.servers.nginx import nginx
 from tests.servers.published import published
@@ -99,11 +99,14 @@ OLD_LAND: Final = tile(0, 71, 11)
 
 @cache
 def viewed_project(shared_maps: Path, below: Path) -> Project:
-    """All these maps in one history, in a new folder below `below`; once, however many ask. Read only."""
-    folder = below / "viewed"
-    folder.mkdir()
+    """All these maps in one history, in a folder below `below`; once, however many ask. Read only."""
+    antworld = harvested_antworld(shared_maps, below)[-1]
+    return made_once(below / "viewed", lambda folder: _harvested(shared_maps, antworld, folder))
+
+
+def _harvested(shared_maps: Path, antworld: Harvested, folder: Path) -> Project:
     project = Project(folder)
-    project.adopt(harvested_antworld(shared_maps, below)[-1].data)
+    project.adopt(antworld.data)
     project.add_map(ANTWORLD, LIVE, note=NOTE)
     site = folder / "site-growing"
     with nginx(published(shared_maps, "alexjj", 1, site)) as server:

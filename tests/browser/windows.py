@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 REPORT: Final = pytest.StashKey[pytest.TestReport]()
 """How the test went, in the stash of its item; nothing as long as it runs."""
-PATIENCE: Final = 15_000
+PATIENCE: Final = 60_000
 """Milliseconds that an expectation or an action waits, far below a test's time limit."""
 DESK: Final[dict[str, Any]] = {"viewport": {"width": 1280, "height": 800}, "color_scheme": "light"}
 USUAL: Final[dict[str, Any]] = {

@@ -50,7 +50,7 @@ def test_a_harvest_through_git_killed_at_each_step_in_turn_loses_and_repeats_not
     for name, passes in KILLS.items():
         command = ("crawl", "overviewer", "-a", f"map={SMALL}", "-a", f"day={DAY}")
         with killed.running(name, str(passes), *command, module="tests.crash.killed_at_step") as process:
-            _, told = process.communicate(timeout=60)
+            _, told = process.communicate(timeout=240)
         assert process.returncode == -signal.SIGKILL, (name, told)
         assert_sound(killed)
     assert "continuing the harvest" in killed.crawl(SMALL, DAY).stderr

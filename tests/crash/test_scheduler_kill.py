@@ -111,7 +111,7 @@ def test_an_undisturbed_crawl_asks_for_each_page_once(tree: Callable[[int], Tree
 def test_a_crawl_killed_at_a_step_processes_every_page(tree: Callable[[int], Tree], step: str) -> None:
     killed = tree(40)
     with killed.crawls.running(killed.run, program=PROGRAM, arguments=(step, "4")) as process:
-        _, stderr = process.communicate(timeout=30)
+        _, stderr = process.communicate(timeout=240)
     assert process.returncode == -signal.SIGKILL, stderr[-2000:]
     leased = killed.leased()
     killed.crawls.crawl(killed.run)

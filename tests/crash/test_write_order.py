@@ -69,7 +69,7 @@ def kill(project: Project, name: str) -> None:
     kill_there = (name, str(passes))
     command = ("crawl", "overviewer", "-a", f"map={SMALL}", "-a", f"day={DAY}")
     with project.running(*kill_there, *command, module="tests.crash.killed_at_step") as process:
-        _, stderr = process.communicate(timeout=60)
+        _, stderr = process.communicate(timeout=240)
     assert process.returncode == -signal.SIGKILL, stderr
 
 

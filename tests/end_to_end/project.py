@@ -98,7 +98,7 @@ class Project:
         return kept | places | {"PYTHONPATH": str(ROOT)}
 
     def scrapy(
-        self, *arguments: str, check: bool = True, timeout: float = 60.0
+        self, *arguments: str, check: bool = True, timeout: float = 240.0
     ) -> subprocess.CompletedProcess[str]:
         """Run `scrapy ...` to its end. With `check`, an exit status other than 0 is an AssertionError that
         shows what was written."""
@@ -118,7 +118,7 @@ class Project:
             capture_output=True,
             text=True,
             encoding="utf-8",
-            timeout=60.0,
+            timeout=240.0,
             check=False,
         )
 
@@ -193,7 +193,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     }
 
 
-def await_condition(holds: Callable[[], bool], process: Forked, patience: float = 30.0) -> bool:
+def await_condition(holds: Callable[[], bool], process: Forked, patience: float = 240.0) -> bool:
     """Look until the condition holds: True; False when the process ended before.
 
     Raises AssertionError when neither comes within `patience` seconds.
@@ -216,7 +216,7 @@ def answered(server: Nginx) -> int:
 def stop(process: Forked, how: signal.Signals) -> tuple[str, str]:
     """Send the signal, and wait for the end: what was written to stdout and stderr."""
     process.send_signal(how)
-    return process.communicate(timeout=60)
+    return process.communicate(timeout=240)
 
 
 def _toml(value: Any) -> str:

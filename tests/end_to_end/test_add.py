@@ -118,7 +118,7 @@ def typed(project: Project, keys: str, *arguments: str) -> tuple[int, str, str]:
             stderr=its,
             text=True,
         )
-        stdout, _ = process.communicate(timeout=60)
+        stdout, _ = process.communicate(timeout=240)
         # A few lines, which the terminal has kept.
         return process.returncode, stdout, os.read(ours, 4096).decode()
 

@@ -59,7 +59,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
         command = ("crawl", "overviewer", "-a", "map=small", "-a", f"day={FIRST_DAY}")
         with project.running(*command, "-s", f"LOG_FILE={story.log}") as process:
             amend(story, process)
-            story.status.append(process.wait(60))
+            story.status.append(process.wait(240))
         yield story
 
 

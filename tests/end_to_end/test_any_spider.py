@@ -73,7 +73,7 @@ class Foreign:
         """Run the spiders to their end; what they logged."""
         process = self.started(*spiders)
         try:
-            _, log = process.communicate(timeout=90)
+            _, log = process.communicate(timeout=240)
             assert process.wait() == 0, log[-4000:]
         finally:
             process.kill()

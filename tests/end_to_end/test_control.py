@@ -120,7 +120,7 @@ def start_and_stop(story: Story) -> None:
     with harvesting(story.project) as (process, log):
         assert await_condition(lambda: IS_PAUSED in log.read_text(), process)
         story.tell("stop", "stop", "small")
-        output, errors = process.communicate(timeout=30)
+        output, errors = process.communicate(timeout=240)
         story.said["stopped"] = Said(process.wait(), output, errors)
 
 
@@ -129,7 +129,7 @@ def start_and_resume(story: Story) -> None:
         assert await_condition(lambda: IS_PAUSED in log.read_text(), process)
         story.note("to be resumed")
         story.tell("resume", "resume", "small")
-        output, errors = process.communicate(timeout=30)
+        output, errors = process.communicate(timeout=240)
         story.said["done"] = Said(process.wait(), output, errors)
     story.tell("resume again", "resume", "small")
     story.tell("resume for programs", "resume", "small", "--json")
@@ -191,7 +191,7 @@ def test_all_maps_are_done_where_the_only_one_is_paused(project: Project) -> Non
         "map 'small' is paused: nobody works on it now, and the next run will wait;"
         " scrapy resume small lets it go on\n"
     )
-    done = project.scrapy("harvest", "--all", timeout=30)
+    done = project.scrapy("harvest", "--all")
     assert "map 'small' is paused since " in done.stderr
     assert done.stderr.endswith(" and was passed over; scrapy resume small lets it go on\n")
 

@@ -119,7 +119,7 @@ def test_what_was_made_before_a_signal_is_told(
     with held_at_an_image(project, arguments) as (process, go_on):
         process.send_signal(signal.SIGTERM)
         go_on()
-        _, told = process.communicate(timeout=60)
+        _, told = process.communicate(timeout=240)
     assert f"stopped: {listed} was made, {shown} was not, and what was there before is as it was" in told
     assert [one.name for one in tmp_path.iterdir() if one.name.startswith("diff")] == ["diff.json"]
 
@@ -192,7 +192,7 @@ def test_a_film_that_is_stopped_leaves_the_one_from_before(
     with held_at_an_image(project, ["film", SMALL, str(path), *WITH_IMAGES["film"][1:]]) as (process, go_on):
         process.send_signal(signal.SIGTERM)
         go_on()
-        _, told = process.communicate(timeout=60)
+        _, told = process.communicate(timeout=240)
     assert told.splitlines()[-1].startswith("error: stopped: nothing was made")
     assert path.read_bytes() == b"before"
     assert [one.name for one in tmp_path.iterdir() if "map.mp4" in one.name] == ["map.mp4"]
@@ -206,7 +206,7 @@ def leaves_nothing(project: Project, beside: Path, command: str, number: int) ->
         assert any(folder.iterdir())
         process.send_signal(number)
         go_on()
-        _, told = process.communicate(timeout=60)
+        _, told = process.communicate(timeout=240)
         assert process.wait() == 1
     assert "Traceback" not in told
     end = told.splitlines()[-1]
@@ -239,7 +239,7 @@ def test_a_killed_publish_leaves_the_page_from_before(
     with held_at_an_image(project, ["publish", SMALL, str(folder)]) as (process, _):
         assert contents(folder).keys() >= before.keys()
         process.kill()
-        process.wait(timeout=60)
+        process.wait(timeout=240)
     after = contents(folder)
     assert {name: after[name] for name in before} == before
     # The next one finds the folder free, and leaves nothing half written.
@@ -272,7 +272,7 @@ def test_a_harvest_beside_it_changes_nothing_of_what_was_asked_for(
         project.crawl(SMALL, "2016-10-08")
         for process, go_on in waiting:
             go_on()
-            process.communicate(timeout=60)
+            process.communicate(timeout=240)
             assert process.wait() == 0
     assert files_of(beside) == files_of(alone)
     assert len({one.day for one in project.versions()}) == 2

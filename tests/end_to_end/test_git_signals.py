@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from tests.end_to_end.project import Project
 
-PATIENCE: Final = 60.0
+PATIENCE: Final = 240.0
 """Seconds in which what was told to end has ended. It needs less than one."""
 
 

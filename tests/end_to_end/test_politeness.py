@@ -125,8 +125,8 @@ def test_two_maps_of_one_host_harvested_at_once_keep_the_hosts_rate_together(car
         project.running("harvest", NAME, *settings[NAME]) as one,
         project.running("harvest", "other", *settings["other"]) as two,
     ):
-        one.communicate(timeout=60)
-        two.communicate(timeout=60)
+        one.communicate(timeout=240)
+        two.communicate(timeout=240)
     lines = list(site.log())
     assert [line.path for line in lines].count("/robots.txt") == 2
     assert len([line for line in lines if line.path.endswith(".png")]) == 2 * (15 - 2)
@@ -180,7 +180,7 @@ def test_in_quiet_hours_nothing_is_asked_and_then_it_goes_on(careful: Careful, t
         pause.wait(1.0)
         assert len(list(site.log())) <= len(before) + 4
         clock.set(23, 30)
-        assert process.wait(60) == 0
+        assert process.wait(240) == 0
     assert len(project.versions()) == len(Rendering(tmp_path / "site", 5).paths())
 
 

@@ -47,7 +47,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Shown:
         capture_output=True,
         text=True,
         check=True,
-        timeout=120,
+        timeout=240,
     )
     *before, serve = COMMANDS
     assert serve == "scrapy serve"
@@ -79,7 +79,6 @@ def numbers(text: str) -> list[list[str]]:
     return [[walk, *found.split()] for walk, found in rows]
 
 
-@pytest.mark.timeout(300)
 def test_the_viewer_shows_the_demo(shown: Shown) -> None:
     assert [one["name"] for one in shown.maps] == ["demo"]
     assert shown.maps[0]["days"] == 3

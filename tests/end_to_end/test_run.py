@@ -56,7 +56,7 @@ def test_a_map_is_harvested_and_its_next_time_is_told_as_scrapy_maps_shows_it(st
     with stage.project.running("run") as process:
         line = said(process, "nothing is due")
         process.send_signal(signal.SIGTERM)
-        output, _ = process.communicate(timeout=60)
+        output, _ = process.communicate(timeout=240)
     (shown,) = json.loads(stage.project.scrapy("maps", "--json").stdout)
     due = datetime.fromisoformat(shown["due"])
     assert line == f"nothing is due; next is map 'small' at {due:%Y-%m-%d %H:%M} UTC\n"
@@ -101,7 +101,7 @@ def test_a_harvest_that_is_stopped_goes_on_in_the_same_segment(stage: Stage) -> 
     with project.running("run") as process:
         assert await_condition(lambda: len(stage.site.received) > 10, process)
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=60)
+        process.communicate(timeout=240)
     assert (process.returncode, finished(project)) == (0, [])
     with project.running("run") as process:
         said(process, "nothing is due")
@@ -115,7 +115,7 @@ def test_the_second_signal_names_the_maps_that_are_left_at_once(stage: Stage) ->
         process.send_signal(signal.SIGTERM)
         said(process, "stopping")
         process.send_signal(signal.SIGTERM)
-        _, errors = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=240)
     assert (process.returncode, errors) == (0, "left at once, and going on at the next start: small\n")
     stage.site.rules.clear()
     with stage.project.running("run") as process:
@@ -144,7 +144,7 @@ def test_two_workers_on_one_machine_share_the_maps(stage: Stage) -> None:
         for process in (one, two):
             said(process, "nothing is due")
             process.send_signal(signal.SIGTERM)
-        lines = [process.communicate(timeout=60)[0].splitlines() for process in (one, two)]
+        lines = [process.communicate(timeout=240)[0].splitlines() for process in (one, two)]
     assert sorted(finished(project)) == ["fourth", "second", "small", "third"]
     assert sorted(line.partition(",")[0] for line in chain(*lines)) == sorted(finished(project))
 
@@ -179,7 +179,7 @@ def test_the_viewer_is_in_the_same_process(stage: Stage) -> None:
         with urlopen(f"{address}api/v1/maps") as answer:
             shown: dict[str, Any] = json.load(answer)
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=60)
+        process.communicate(timeout=240)
     assert "small" in json.dumps(shown)
     assert process.returncode == 0
 

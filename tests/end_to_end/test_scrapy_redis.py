@@ -46,7 +46,7 @@ def run(server: RedisServer, spider: str, scheduler: str, left: int, *moments: s
         stderr=subprocess.STDOUT,
         text=True,
         check=False,
-        timeout=120,
+        timeout=240,
     )
     assert done.returncode == 0, done.stdout
     return [json.loads(item)["url"] for item in server.ask("LRANGE", f"{spider}:items", 0, -1)]
@@ -161,7 +161,7 @@ def test_both_lpush_and_our_push_feed_a_running_spider(
         for number, feed in enumerate((server_push, project_push)):
             url = f"{site}/page{number}.html"
             feed(project, server, url, words)
-            assert await_condition(lambda url=url: url in served(), crawl, 60.0), crawl.communicate()
+            assert await_condition(lambda url=url: url in served(), crawl), crawl.communicate()
         project.scrapy("stop", "fed", *words)
         crawl.wait(60)
     assert served() == {f"{site}/page0.html", f"{site}/page1.html"}

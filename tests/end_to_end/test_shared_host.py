@@ -69,7 +69,7 @@ def test_they_share_the_hosts_concurrency_and_its_retry_after(stage: Stage) -> N
         asked, ahead = len(stage.site.received), sum(leased(stage, name) for name in NAMES)
         too_many.go_on()
         for process in (first, second):
-            process.communicate(timeout=60)
+            process.communicate(timeout=240)
         assert [process.wait() for process in (first, second)] == [0, 0]
     assert slow.most == CONCURRENCY
     assert too_many.answered is not None

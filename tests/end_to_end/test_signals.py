@@ -54,7 +54,7 @@ def test_the_first_signal_ends_a_long_pause_between_two_requests(stage: Stage, h
         assert await_condition(lambda: len(stage.site.received) == 1, process)
         process.send_signal(how)
         assert process.stderr.readline() == f"{STOPPING}\n"
-        _, errors = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=240)
     assert (process.returncode, errors) == (1, f"{STOPPED}\n")
 
 
@@ -64,7 +64,7 @@ def test_the_first_signal_lets_what_waits_to_be_stored_be_stored_at_once(stage: 
     with stage.project.running(*HARVEST) as process:
         assert await_condition(lambda: len(fetched(stage)) > 2, process)
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=30)
+        process.communicate(timeout=240)
     assert len(list(stored.rglob("*.png"))) == len(fetched(stage))
 
 
@@ -73,7 +73,7 @@ def test_an_order_to_stop_ends_a_long_pause_between_two_requests_too(stage: Stag
     with stage.project.running(*HARVEST) as process:
         assert await_condition(lambda: len(stage.site.received) == 1, process)
         said = stage.project.scrapy("stop", "small", "--json").stdout
-        _, errors = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=240)
     assert json.loads(said) == {"map": "small", "stopping": True}
     assert (process.returncode, errors) == (1, f"{STOPPED}\n")
     assert len(stage.site.received) == 1
@@ -85,7 +85,7 @@ def test_the_first_signal_ends_a_harvest_that_waits_for_the_end_of_quiet_hours(s
         assert "map 'small' has quiet hours: nothing is asked until" in process.stderr.readline()
         assert stage.project.scrapy("queue", "small").stdout.startswith("a harvest waits: quiet hours")
         process.send_signal(signal.SIGTERM)
-        _, errors = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=240)
     # Also where it is yet opening its queue.
     assert (process.returncode, errors.splitlines()) == (1, [STOPPING, STOPPED])
     assert stage.site.received == []
@@ -99,7 +99,7 @@ def test_the_second_signal_quits_at_once_and_nothing_is_lost(stage: Stage) -> No
         process.send_signal(signal.SIGINT)
         assert process.stderr.readline() == f"{STOPPING}\n"
         process.send_signal(signal.SIGINT)
-        output, errors = process.communicate(timeout=30)
+        output, errors = process.communicate(timeout=240)
     assert process.returncode == 1
     assert errors == f"{LEFT}\n"
     assert json.loads(output) == []
@@ -116,7 +116,7 @@ def test_one_that_begins_anew_each_time_is_not_said_to_go_on(stage: Stage) -> No
     with stage.project.running("harvest", "small", "-a", "segment=run") as process:
         assert await_condition(lambda: len(stage.site.received) == 1, process)
         process.send_signal(signal.SIGTERM)
-        _, errors = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=240)
     assert errors.splitlines()[-1] == (
         "error: map 'small' was stopped; what was found is kept; run again, it begins anew, in another"
         " segment"
@@ -134,7 +134,7 @@ def test_a_signal_is_for_all_maps_and_an_order_for_one(stage: Stage, signalled: 
             process.send_signal(signal.SIGTERM)
         else:
             stage.project.scrapy("stop", "small")
-        output, _ = process.communicate(timeout=60)
+        output, _ = process.communicate(timeout=240)
     assert process.returncode == 1
     ends = {report["map"]: report["finished"] for report in json.loads(output)}
     assert ends == ({"small": False} if signalled else {"small": False, "other": True})
@@ -149,7 +149,7 @@ def test_the_first_signal_ends_those_of_many_maps_cleanly_that_are_just_about_to
     with stage.project.running("harvest", *names, "-a", f"day={FIRST_DAY}") as process:
         assert await_condition(lambda: len(stage.site.received) == 1, process)
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=240)
     assert process.returncode == 1
     assert "stopped; run" in errors or "were stopped" in errors
     assert "left at once" not in errors

@@ -72,7 +72,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
         options = ("-s", f"LOG_FILE={story.log}", "-s", "LOG_LEVEL=DEBUG", *SPIDER)
         with project.running("crawl", "pages", "-a", address, "-a", "stay=1", *options) as process:
             steer(story, process)
-            story.status["crawl"] = process.wait(60)
+            story.status["crawl"] = process.wait(240)
         yield story
 
 

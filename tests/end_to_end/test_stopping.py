@@ -101,7 +101,7 @@ def test_nobody_waits_for_the_pause_that_a_site_asks_for_before_it_is_known(
     with project.running("harvest", ANTWORLD) as process:
         assert await_condition(lambda: answered(server) >= 1, process)
         project.scrapy("stop", ANTWORLD)
-        _, stderr = process.communicate(timeout=20)
+        _, stderr = process.communicate(timeout=240)
     assert process.returncode == 1
     assert f"map '{ANTWORLD}' was stopped; run it again to continue" in stderr
     assert "cannot be reached" not in stderr

@@ -13,7 +13,7 @@ from typing import Final
 
 from tests.end_to_end.forking import Forked
 
-_PATIENCE: Final = 60.0
+_PATIENCE: Final = 240.0
 """Seconds for one program."""
 
 

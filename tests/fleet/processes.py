@@ -77,6 +77,12 @@ def with_clock(hours: int, told: Path | None = None) -> list[str]:
     return ["env", *(f"{name}={value}" for name, value in clock.items())]
 
 
+def remove_clock(pid: int) -> None:
+    """Remove what libfaketime keeps in memory for a program of `with_clock` that was killed."""
+    for name in (f"faketime_shm_{pid}", f"sem.faketime_sem_{pid}"):
+        (Path("/dev/shm") / name).unlink(missing_ok=True)
+
+
 def step_in_words(hours: int) -> str:
     """So much later than it is, as libfaketime reads it."""
     return f"{hours * 3600:+}s"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-import pytest
 from sqlalchemy import NullPool, create_engine, text
 
 from tests.end_to_end.real_maps import ANTWORLD
@@ -15,6 +14,8 @@ from tests.servers.published import published
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    import pytest
 
     from tests.end_to_end.real_maps import Harvested
     from tests.fleet.workers import Fleet
@@ -27,7 +28,6 @@ def of_tiles(log: list[LogLine]) -> list[LogLine]:
     return [line for line in log if line.path.endswith(".png")]
 
 
-@pytest.mark.timeout(300)
 def test_three_workers_record_the_versions_of_a_map_as_one_worker_does(
     fleet_on: Callable[..., Fleet],
     redis: RedisServer,

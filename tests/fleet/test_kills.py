@@ -114,8 +114,7 @@ def test_a_second_signal_ends_a_worker_at_once_and_loses_nothing(
 ) -> None:
     site, gate = misbehaving(small.folder), Gate()
     fleet.describe(site.url)
-    # For longer than a test may take, nothing but the signal ends it.
-    fleet.settings |= {"LEASE_SECONDS": LEASE, "DOWNLOAD_TIMEOUT": 600, "DOWNLOAD_LOW_SPEED_TIME": 600}
+    fleet.settings["LEASE_SECONDS"] = LEASE
     site.rule_for_all = tiles_only(gate)
     worker = fleet.start()
     fleet.await_until(lambda: gate.is_reached)

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from tests.end_to_end.project import Project
-from tests.fleet.processes import fork, start
+from tests.fleet.processes import fork, remove_clock, start
 from tileharvest.queue.redis.queue import RedisQueue
 
 if TYPE_CHECKING:
@@ -79,6 +79,7 @@ class Worker:
     def kill(self) -> None:
         self.send(signal.SIGKILL)
         self.process.wait()
+        remove_clock(self.process.pid)
 
     def send(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
@@ -95,7 +96,7 @@ class Fleet:
         self.redis_url = redis_url
         self.database_url = database_url or f"sqlite:///{self.project.database}"
         # Longer than any test: a gate holds an answer until the test has seen what it waits for.
-        self.settings: dict[str, object] = {"DOWNLOAD_TIMEOUT": 120, "DOWNLOAD_LOW_SPEED_TIME": 120}
+        self.settings: dict[str, object] = {"DOWNLOAD_TIMEOUT": 600, "DOWNLOAD_LOW_SPEED_TIME": 600}
         """Of Scrapy, for all workers that start from now on."""
         self.workers: list[Worker] = []
 
@@ -138,7 +139,7 @@ class Fleet:
     def start_several(self, number: int, *arguments: str, day: str = DAY) -> list[Worker]:
         return [self.start(*arguments, day=day) for _ in range(number)]
 
-    def await_until(self, holds: Callable[[], bool], patience: float = 60.0) -> None:
+    def await_until(self, holds: Callable[[], bool], patience: float = 240.0) -> None:
         """Raises AssertionError, with all logs, when it does not come to hold, or no worker is left."""
 
         def holds_or_never() -> bool:
@@ -150,7 +151,7 @@ class Fleet:
         if not holds():
             raise AssertionError(f"what was waited for did not come\n{self._logs()}")
 
-    def await_ends(self, *workers: Worker, patience: float = 60.0) -> None:
+    def await_ends(self, *workers: Worker, patience: float = 240.0) -> None:
         self.await_until(lambda: {worker.has_ended for worker in workers} == {True}, patience)
 
     def assert_ended_together(self, *workers: Worker, status: int = 0) -> None:
@@ -202,7 +203,7 @@ class Fleet:
         )
 
 
-def await_until(holds: Callable[[], bool], patience: float = 10.0) -> None:
+def await_until(holds: Callable[[], bool], patience: float = 240.0) -> None:
     """Raises TimeoutError.
 
     Some looks go through a queue. They leave four fifths of the time to those who are looked at, however

@@ -172,7 +172,7 @@ def test_a_harvest_goes_on_after_the_server_was_restarted(restarted: PostgresqlS
         with ThreadPoolExecutor(1) as worker:
             recording = worker.submit(harvest.record, [found("add", B)], Cost(1, 10, 100))
             restarted.start()
-            recording.result(30)
+            recording.result(240)
         assert harvest.counts() == {Outcome.ADDED: 2}
         ended(harvest)
         (summary,) = harvest_summaries(history, "world")

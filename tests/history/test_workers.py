@@ -137,7 +137,7 @@ def held(
 
 def await_waiting(postgresql: PostgresqlServer, database: str) -> None:
     waiting = f"SELECT 1 FROM pg_stat_activity WHERE datname = '{database}' AND wait_event_type = 'Lock'"
-    end = time.monotonic() + 60
+    end = time.monotonic() + 240
     while not postgresql.ask(waiting):
         assert time.monotonic() < end, "nobody waits"
         time.sleep(0.01)

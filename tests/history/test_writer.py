@@ -58,7 +58,7 @@ def test_what_waits_while_another_transaction_runs_shares_the_next_one(
     later = [writer.submit(writing(text)) for text in ("second", "third", "fourth")]
     assert not first.done()
     database.may_go_on.set()
-    assert [future.result(30) for future in (first, *later)] == [None] * 4
+    assert [future.result(240) for future in (first, *later)] == [None] * 4
     assert database.transactions == [["first"], ["second", "third", "fourth"]]
 
 
@@ -67,9 +67,9 @@ def test_a_work_that_fails_takes_no_other_with_it(writer: Writer, database: Data
     assert database.begun.wait(30)
     good, bad, better = [writer.submit(work) for work in (writing("good"), failing, writing("better"))]
     database.may_go_on.set()
-    assert (good.result(30), better.result(30)) == (None, None)
+    assert (good.result(240), better.result(240)) == (None, None)
     with pytest.raises(ValueError, match="own mistake"):
-        bad.result(30)
+        bad.result(240)
     assert database.transactions == [["first"], ["good"], ["better"]]
 
 
@@ -79,7 +79,7 @@ def test_a_hundred_at_most_share_a_transaction(writer: Writer, database: Databas
     futures = [writer.submit(writing(str(number))) for number in range(150)]
     database.may_go_on.set()
     for future in futures:
-        future.result(30)
+        future.result(240)
     assert [len(written) for written in database.transactions] == [1, 100, 50]
 
 

@@ -23,7 +23,7 @@ from tileharvest.importers.repository import Repository
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PATIENCE: Final = 30.0
+PATIENCE: Final = 240.0
 """Seconds. What is waited for takes one or two."""
 FETCHING: Final = """
 import sys

@@ -24,7 +24,7 @@ SUPPORTED: Final = tuple(
 )
 _NEEDED: Final = ("pyproject.toml", "requirements.txt", "setup.py", "tileharvest")
 """All that a build reads."""
-_PATIENCE: Final = 100.0
+_PATIENCE: Final = 240.0
 """Seconds in which a program ends. It needs less than ten."""
 
 

@@ -201,7 +201,7 @@ def test_killed_workers_lose_nothing_and_repeat_nothing_finished(server: RedisSe
             second.kill()
     assert server.ask("ZCARD", "tileharvest:{walk}:leases") > 0
     with walking(server) as survivor:
-        survivor.communicate(timeout=60)
+        survivor.communicate(timeout=240)
     assert survivor.returncode == 0
     assert server.ask("HGET", "tileharvest:{walk}:segment:day", "done") == b"2500"
     assert server.ask("HLEN", "tileharvest:{walk}:requests") == 0

@@ -73,7 +73,7 @@ class Crawls:
     def crawl(self, *runs: dict[str, Any]) -> list[Crawled]:
         """The runs one after the other, each to its end."""
         with self.running(*runs) as process:
-            stdout, stderr = process.communicate(timeout=20)
+            stdout, stderr = process.communicate(timeout=240)
             assert process.wait() == 0, stderr[-4000:]
         return [Crawled(**json.loads(line)) for line in stdout.splitlines()]
 

@@ -34,7 +34,7 @@ def test_what_waits_in_the_downloader_goes_back_into_the_queue_in_a_pause(crawls
             assert process.poll() is None
         asked = len(crawls.asked())
         crawls.tell(orders.stop)
-        process.communicate(timeout=20)
+        process.communicate(timeout=240)
     # One may have been on its way.
     assert asked <= len(crawls.asked()) <= asked + 1 < 7
     counts = crawls.counts()

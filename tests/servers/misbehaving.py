@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
     from pathlib import Path
 
-_PATIENCE: Final = 10.0
+_PATIENCE: Final = 120.0
 """Seconds in which the loop must do what it is asked. It needs some milliseconds."""
 
 _TYPES: Final = {

@@ -27,7 +27,7 @@ NEVER_304: Final = "if_modified_since off; etag off;"
 
 _READY: Final = "/.ready"
 """A path that is answered with 204 and not logged."""
-_PATIENCE: Final = 10.0
+_PATIENCE: Final = 120.0
 """Seconds in which nginx must start, answer or stop. It needs some milliseconds."""
 
 _CONFIG: Final = """

@@ -39,7 +39,7 @@ _SETTINGS: Final = {
     "dynamic_shared_memory_type": "mmap",
     "log_min_messages": "fatal",
 }
-_PATIENCE: Final = 20.0
+_PATIENCE: Final = 120.0
 """Seconds in which PostgreSQL must start or stop. It needs some tenths."""
 _MOMENT: Final = 0.02
 """Seconds between two looks whether the server has started."""

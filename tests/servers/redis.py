@@ -26,8 +26,10 @@ AOF: Final = ("--appendonly", "yes", "--appendfsync", "always")
 SLOTS: Final = 16384
 """The keys of a cluster are spread over so many parts."""
 
-_PATIENCE: Final = 10.0
+_PATIENCE: Final = 120.0
 """Seconds in which Redis must start or stop. It needs some hundredths."""
+_PATIENCE_OF_QUEUES: Final = 10.0
+"""Seconds for which a queue calls a Redis that does not answer. Tests in which none answers wait so long."""
 _MOMENT: Final = 0.005
 """Seconds between two looks whether the server has started."""
 
@@ -223,7 +225,7 @@ def queue_on(server: RedisServer | RedisCluster, map_name: str = "world", **opti
     url = server.socket_url if isinstance(server, RedisServer) else server.url
     parameters = options.pop("parameters", {"url": url})
     defaults = {"max_attempts": 3, "lease_seconds": 100.0, "minus_share": 0, "expected": 1_000}
-    options = defaults | {"server_clock": False, "patience": _PATIENCE} | options
+    options = defaults | {"server_clock": False, "patience": _PATIENCE_OF_QUEUES} | options
     return RedisQueue(parameters, map_name, **options)
 
 

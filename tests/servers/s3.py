@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 KEY_ID: Final = "AKIAEXAMPLEOFTESTS"
 SECRET: Final = "hush/a+secret"
-_PATIENCE: Final = 20.0
+_PATIENCE: Final = 120.0
 """Seconds in which moto must start, answer or stop. It needs about one to start."""
 _OWNER: Final = f"AWS4-HMAC-SHA256 Credential={KEY_ID}/20261120/us-east-1/s3/aws4_request, Signature=0"
 """The owner's credentials. Moto checks no signature, but a request without one counts as a stranger's."""

@@ -29,7 +29,7 @@ PROJECT: Final = "tileharvest"
 USER: Final = "deploy"
 PASSWORD: Final = "open-sesame"
 
-_PATIENCE: Final = 60.0
+_PATIENCE: Final = 120.0
 """Seconds in which scrapyd must start, end a job of some requests, or stop. Each needs one or two if nothing
 else runs."""
 _MOMENT: Final = 0.02

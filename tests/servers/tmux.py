@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-_PATIENCE: Final = 30.0
+_PATIENCE: Final = 120.0
 """Seconds in which the screen must show what is awaited."""
 _LOOK: Final = 0.05
 

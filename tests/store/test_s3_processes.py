@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 BODY: Final = bytes(range(256)) * 1_200
 IMAGE: Final = Image(sha1(BODY).hexdigest(), "png", len(BODY))
-PATIENCE: Final = 20.0
+PATIENCE: Final = 240.0
 """Seconds for a program to start or to put; both take less than one."""
 
 PROGRAM: Final = """

@@ -155,7 +155,7 @@ def running(application: Application, **limits: Any) -> Iterator[Client]:
 
     thread = threading.Thread(target=run)
     thread.start()
-    addresses, loop, stopped = started.result(30)
+    addresses, loop, stopped = started.result(240)
     try:
         yield Client(urlsplit(addresses[0]).port or 0)
     finally:

@@ -165,11 +165,11 @@ def test_a_stopped_composer_ends_after_the_image_it_is_at(history: History, stor
     store.let_go.clear()
     with ThreadPoolExecutor(1) as threads:
         making = threads.submit(compose, composer, scene(history, FIRST))
-        assert store.begun.acquire(timeout=30)
+        assert store.begun.acquire(timeout=240)
         composer.stop()
         store.let_go.set()
         with pytest.raises(ComposerStoppedError):
-            making.result(30)
+            making.result(240)
     assert sum(store.read.values()) == 1
 
 
@@ -200,7 +200,7 @@ def test_what_nobody_waits_for_any_more_is_not_begun(
             connection = waiting.enter_context(socket.create_connection((HOST, client.port)))
             connection.sendall(f"{line}\r\nHost: localhost\r\n\r\n".encode())
         # Both threads have something to do, so that the next one has to wait.
-        assert all(store.begun.acquire(timeout=30) for _ in wanted[:2])
+        assert all(store.begun.acquire(timeout=240) for _ in wanted[:2])
         with socket.create_connection((HOST, client.port)) as connection:
             connection.sendall(f"{wanted[2]}\r\nHost: localhost\r\n\r\n".encode())
             assert client.get("/healthz").status == 200
@@ -268,7 +268,7 @@ def test_who_waits_for_a_picture_gets_its_error_and_the_next_tries_again() -> No
         waiting = threads.submit(memory.get, "a", lambda: made(b"never"))
         fail.set()
         with pytest.raises(OSError, match="broken"):
-            making.result(30)
+            making.result(240)
         # It began to wait before the failure, or asked for itself after it.
         error = waiting.exception(30)
         assert isinstance(error, OSError) or waiting.result() == made(b"never")

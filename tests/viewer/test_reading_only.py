@@ -137,7 +137,7 @@ def test_beside_a_harvest_each_answer_shows_whole_batches(world: World) -> None:
             (shown,) = {view[place(tile)] for tile in tiles[:4]}
             assert client.get(f"/tiles/{shown}").status == 200
             seen.append(shown)
-        writing.result(30)
+        writing.result(240)
         view = client.get(f"{API}/view", of_area(AREA, layer=DAY_LAYER, day="2099-01-01")).json["tiles"]
     assert view[place(tiles[0])] == name_of(picture((batches - 1, 1, 1, 255)))
     order = [name_of(picture())] + [name_of(picture((number, 1, 1, 255))) for number in range(batches)]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tests.end_to_end.forking import Forked
 
 ANNOUNCED: Final = re.compile(r"the viewer is at http://127\.0\.0\.1:(\d+)/ \(Ctrl-C ends it\)\n")
-PATIENCE: Final = 60.0
+PATIENCE: Final = 240.0
 """Seconds to end in. It takes a tenth of one, but not on a computer that is busy with other tests."""
 
 

@@ -246,7 +246,7 @@ def harvested(project: Project, day: str, *names: str) -> Run:
         capture_output=True,
         text=True,
         encoding="utf-8",
-        timeout=180,
+        timeout=240,
         check=False,
     )
     *lines, peak = done.stderr.splitlines()

@@ -265,7 +265,7 @@ class PoliteQueue:
         return Account(
             self._map_name,
             self._in_flight,
-            self._is_busy or self._in_flight > 0,
+            self._is_busy,
             self._ahead,
             Spent(
                 self.traffic.requests,

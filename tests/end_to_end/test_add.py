@@ -75,6 +75,7 @@ def test_the_first_map_begins_the_file(project: Project, server: Nginx) -> None:
         "refused": [],
         "layers": [{"layer": LAYER, "depth": SMALL_DEPTH, "extension": "png", "world": "world"}],
         "forbidden": None,
+        "notes": [],
     }
     expected = (
         "[mine]",

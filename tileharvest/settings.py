@@ -126,7 +126,7 @@ DOWNLOAD_LOW_SPEED_LIMIT = 1000
 
 DOWNLOAD_LOW_SPEED_TIME = 30
 """Seconds for which an answer may be slower than that, or silent, before it is given up; and after which a
-connection that was not made is. Of several answers that are silent at once it is up to twice as many.
+connection that was not made is.
 Scrapy's DOWNLOAD_TIMEOUT bounds a whole answer, however it comes; with 0 here, nothing else does."""
 
 PROGRESS_INTERVAL = 60.0

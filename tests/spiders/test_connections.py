@@ -44,9 +44,11 @@ class CountedSites:
             await asyncio.gather(*filter(None, self._serving))
 
 
-async def ask(shared: Connections, url: str) -> int:
+async def ask(shared: Connections, url: str, **options: int) -> int:
     curl = pycurl.Curl()
     curl.setopt(pycurl.URL, url)
+    for name, value in options.items():
+        curl.setopt(getattr(pycurl, name), value)
     curl.setopt(pycurl.NOBODY, 1)
     await shared.transfer(curl)
     status: int = curl.getinfo(pycurl.RESPONSE_CODE)
@@ -89,6 +91,26 @@ def test_what_is_cancelled_leaves_its_room_to_the_next() -> None:
             next_one = asyncio.ensure_future(ask(shared, url))
             hung.cancel()
             assert await next_one == 204
+            shared.close()
+
+    asyncio.run(test())
+
+
+def test_the_silence_of_several_at_once_is_counted_before_the_time_for_their_connections_is_up() -> None:
+    """libcurl's own clock cannot be given; a minute stands for never."""
+
+    async def test() -> None:
+        async def be_silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read()
+            writer.close()
+
+        async with await asyncio.start_server(be_silent, "127.0.0.1", 0) as server:
+            url = "http://{}:{}/".format(*server.sockets[0].getsockname())
+            shared = Connections(3)
+            bounds = {"LOW_SPEED_LIMIT": 1, "LOW_SPEED_TIME": 1, "CONNECTTIMEOUT": 60, "TIMEOUT": 60}
+            asked = [ask(shared, url, **bounds) for _ in range(3)]
+            failures = await asyncio.gather(*asked, return_exceptions=True)
+            assert ["too slow" in str(failure) for failure in failures] == [True] * 3
             shared.close()
 
     asyncio.run(test())

@@ -12,6 +12,10 @@ import pycurl
 _ENOUGH: Final = 4096
 """Connections that no process needs: it has used up a core long before."""
 
+_LOOK: Final = 1.0
+"""Seconds after which libcurl looks at each transfer. It counts the seconds of a silent one only when it is
+called, and where several are silent at once its first timer for that is the one for their connections."""
+
 _ALL: Final[dict[asyncio.AbstractEventLoop, Connections]] = {}
 """Those that are open, by their event loop."""
 
@@ -59,6 +63,7 @@ class Connections:
         self._watched: set[int] = set()
         self._soon: asyncio.Handle | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._next_look: asyncio.TimerHandle | None = None
         self._waiting: dict[pycurl.Curl, asyncio.Future[None]] = {}
 
     async def transfer(self, curl: pycurl.Curl) -> None:
@@ -66,6 +71,7 @@ class Connections:
         async with self._room:
             self._multi.add_handle(curl)
             done = self._waiting[curl] = self._loop.create_future()
+            self._next_look = self._next_look or self._loop.call_later(_LOOK, self._look)
             try:
                 await done
             finally:
@@ -80,7 +86,7 @@ class Connections:
         if self.users > 0:
             return
         _ALL.pop(self._loop, None)
-        for handle in (self._soon, self._timer):
+        for handle in (self._soon, self._timer, self._next_look):
             if handle is not None:
                 handle.cancel()
         self._multi.close()
@@ -121,6 +127,15 @@ class Connections:
         self._soon = None
         self._multi.socket_action(pycurl.SOCKET_TIMEOUT, 0)
         self._end_complete()
+
+    def _look(self) -> None:
+        self._next_look = None
+        # A list, as what is called changes the set. 0: whether anything has come, libcurl looks for itself.
+        for socket in list(self._watched):
+            self._multi.socket_action(socket, 0)
+        self._end_complete()
+        if self._waiting:
+            self._next_look = self._loop.call_later(_LOOK, self._look)
 
     def _act(self) -> None:
         for key, events in self._sockets.select(0):

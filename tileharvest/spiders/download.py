@@ -211,8 +211,9 @@ class TileDownloadHandler(BaseHttpDownloadHandler):
         transfer, since = next(iter(self._under_way.items()))
         curl = transfer.curl
         is_silent = self._least and not curl.getinfo(pycurl.HEADER_SIZE)
-        # Of several that are silent at once libcurl counts the seconds only after those for the connection.
-        patience = min(2 * self._silence, self._timeout) if is_silent else self._timeout
+        # Its silence begins when the connection is made.
+        silence = self._silence + curl.getinfo(pycurl.PRETRANSFER_TIME)
+        patience = min(silence, self._timeout) if is_silent else self._timeout
         return Wait(f"{curl.getinfo(pycurl.EFFECTIVE_URL)} to answer", since, since + patience)
 
     def _lines_for(self, request: Request) -> list[bytes]:

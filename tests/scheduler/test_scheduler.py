@@ -8,13 +8,13 @@ import pickle
 import signal
 import socket
 import time
-from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 import pytest
+from msgspec.structs import replace
 
 from tests.end_to_end.project import answered, await_condition, stop
 from tests.scheduler.crawling import Crawls, order, run

@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from tests.middlewares.making import run_jumping
 from tests.scheduler.driving import QueueAtOnce, entry
 from tileharvest.queue.port import Changes
@@ -44,7 +46,10 @@ class WatchedQueue(QueueAtOnce):
         if self.error is not None:
             raise self.error
         answer = await super().exchange(changes, wanted, now)
-        leases = [replace(one, start=self.starts.get(one.body.decode(), 0.0)) for one in answer.leases]
+        leases = [
+            msgspec.structs.replace(one, start=self.starts.get(one.body.decode(), 0.0))
+            for one in answer.leases
+        ]
         return replace(answer, leases=leases, **self.adds)
 
     async def extend(self, leases: Sequence[Lease], now: float) -> int:

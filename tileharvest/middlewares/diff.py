@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Final, Self
 
 from msgspec.structs import replace
@@ -131,7 +130,7 @@ class DiffMiddleware:
         by_head = request.method == "HEAD"
         answer = answer_of(response)
         if not by_head:
-            answer = dataclasses.replace(answer, length=len(answer.body))
+            answer = replace(answer, length=len(answer.body))
         answer = self._harvest.understood(answer, tile)
         if by_head and answer.status in HEAD_REFUSED:
             # Noted before anything is waited for: the next tile is asked meanwhile.

@@ -7,6 +7,8 @@ from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, TypeVar
 
+import msgspec
+
 from tileharvest.errors import QueueError
 from tileharvest.maps.budgets import Budget
 from tileharvest.politeness.rate_limit import Account, Host, Spent, spent_part
@@ -243,7 +245,10 @@ class PoliteQueue:
             return (), now + self._hosts.ahead(self._host)
         ahead = self._hosts.ahead(self._host)
         _logger.debug("requests of map '%s' start at %s", self._map_name, starts)
-        timed = [replace(lease, start=start - ahead) for lease, start in zip(leases, starts, strict=True)]
+        timed = [
+            msgspec.structs.replace(lease, start=start - ahead)
+            for lease, start in zip(leases, starts, strict=True)
+        ]
         return timed, next_start
 
     async def _changed(

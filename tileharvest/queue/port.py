@@ -6,14 +6,15 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import TYPE_CHECKING, Protocol
 
+import msgspec
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tileharvest.queue.lanes import Lane
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True):
     """A request to be queued."""
 
     body: bytes
@@ -37,8 +38,7 @@ class Entry:
             raise ValueError(f"{self.due} is no time")
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
+class Lease(msgspec.Struct, frozen=True):
     """A request handed out and not finished yet. `id` and `attempt` together prove who holds it."""
 
     id: int

@@ -197,7 +197,7 @@ class Dynmap(Renderer):
         if said.entity == _BLANK_HASH or (said == Validator() and is_transparent(answer.body)):
             return Answer(404)
         if said.last_modified is not None and said.entity is not None and _HASH.fullmatch(said.entity):
-            return replace(answer, validator=Validator(last_modified=said.last_modified))
+            return msgspec.structs.replace(answer, validator=Validator(last_modified=said.last_modified))
         return answer
 
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+import msgspec
 
 from tileharvest.errors import counted
 from tileharvest.tiles.images import MOST_BYTES, identify
@@ -35,12 +36,11 @@ NextStep: TypeAlias = Literal["GET", "conditional GET"]
 the same question."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """The parts of a server's answer that a verdict is made of."""
 
     status: int
-    validator: Validator = field(default_factory=Validator)
+    validator: Validator = Validator()
     length: int | None = None
     """To HEAD the Content-Length in bytes, where given; to GET the bytes that came."""
     body: bytes = b""
@@ -54,8 +54,7 @@ class Answer:
         return f"{self.status} {HTTPStatus(self.status).phrase}" if known else str(self.status)
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(msgspec.Struct, frozen=True):
     """An outcome with what recording it needs; the fields are those of `TileResult`."""
 
     outcome: Outcome

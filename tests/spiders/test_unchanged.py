@@ -333,7 +333,7 @@ class Host:
         return self._answer
 
 
-SAME = Head(200, [(b"ETag", ETAG.encode())])
+SAME = Head(200, [(b"etag", ETAG.encode())])
 ABOVE = TILE.parent()
 
 

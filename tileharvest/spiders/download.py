@@ -88,7 +88,7 @@ class Head(NamedTuple):
 
     status: int
     headers: list[tuple[bytes, bytes]]
-    """Those that are read."""
+    """Those that are read, named in lower case."""
 
 
 class TileDownloadHandler(BaseHttpDownloadHandler):
@@ -379,8 +379,8 @@ def _limit(request: Request, maxsize: int) -> int:
 
 
 def _headers(lines: list[bytes], *, by_head: bool) -> list[tuple[bytes, bytes]]:
-    """Returns the headers of the last head; of one that answers HEAD only those that are read. What follows
-    the parts of a body is no header."""
+    """Returns the headers of the last head, named in lower case; of one that answers HEAD only those that are
+    read. What follows the parts of a body is no header."""
     found: list[tuple[bytes, bytes]] = []
     is_within = False
     for line in lines:
@@ -391,7 +391,8 @@ def _headers(lines: list[bytes], *, by_head: bool) -> list[tuple[bytes, bytes]]:
             continue
         name, colon, value = line.partition(b":")
         if colon:
-            if not by_head or name.lower() in _TOLD:
+            name = name.lower()
+            if not by_head or name in _TOLD:
                 found.append((name, value.strip()))
         elif not line.strip():
             is_within = False

@@ -227,7 +227,7 @@ def unchanged_tiles(spider: TileSpider, scheduler: Scheduler) -> UnchangedTiles 
 
 
 def _answer_of(head: Head) -> Answer:
-    told = {name.lower(): value for name, value in head.headers}
+    told = dict(head.headers)
     etag, modified, length = told.get(b"etag"), told.get(b"last-modified"), told.get(b"content-length")
     validator = Validator(
         None if etag is None else etag.decode("latin-1"),

@@ -3,6 +3,8 @@
     make bench                               all parts
     make bench ARGS="ratio --pairs 1"        ours against stock, once each
     make bench ARGS="flat --sizes 5000 20000"
+    make bench ARGS="sparse"                 memory and time of a map as people have them, of 84,199 tiles
+    make bench ARGS="link"                   a link of 40 ms and 50 Mbit/s
     make bench ARGS="schedulers"             a harvest with our scheduler and with Scrapy's
     make bench ARGS="clients"                an unchanged harvest beside `wget -N` and `curl --parallel`
     make bench ARGS="queues --queued 10000"  schedulers alone, without any request made
@@ -45,11 +47,11 @@ from rich.console import Console
 from rich.table import Table
 
 from bench import clients as ask_by
-from bench import exports, fleet, fleet_maps, imports, maps, quiet_day, unit_costs, walks
+from bench import exports, fleet, fleet_maps, imports, maps, narrow_link, quiet_day, unit_costs, walks
 from bench.cost import Cost, cores, on_core, run
 from bench.fleet_simulation import FleetSimulation
 from bench.harvest import PROJECT, check, harvest_twice
-from bench.site import count, depth_for, generate
+from bench.site import count, depth_for, generate, generate_sparse
 from bench.viewer import measure
 from tests.servers.nginx import nginx
 
@@ -59,6 +61,7 @@ if TYPE_CHECKING:
     from tests.servers.nginx import Nginx
 
 SIZES = (5_000, 20_000, 80_000)
+SPARSE = 84_199
 RATIO_SIZE = 20_000
 PAIRS = 3
 LEAST_RATIO = 8.0
@@ -74,6 +77,8 @@ SIMULATED = (10_000, 20)
 PARTS = (
     "ratio",
     "flat",
+    "sparse",
+    "link",
     "schedulers",
     "clients",
     "queues",
@@ -190,7 +195,7 @@ class Bench:
     def _ours(self, depth: int, settings: Sequence[str] = ()) -> tuple[Cost, Cost]:
         self.runs += 1
         with self.site(depth) as server:
-            harvests = harvest_twice(server, depth, self.folder / f"ours-{self.runs}", settings)
+            harvests = harvest_twice(server, count(depth), self.folder / f"ours-{self.runs}", settings)
         return harvests.first, harvests.unchanged
 
 
@@ -234,7 +239,9 @@ def shortfalls(found: Mapping[str, Any]) -> list[str]:
             f"too slow: {ratio:.1f} times as fast as stock Scrapy by CPU, and {LEAST_RATIO:.1f} is the least;"
             " measure again without other work, then look at what has changed since docs/benchmarks.md"
         )
-    figures = [figure for part in ("ratio", "flat") for figure in found.get(part, {}).get("runs", ())]
+    figures = [
+        figure for part in ("ratio", "flat", "sparse") for figure in found.get(part, {}).get("runs", ())
+    ]
     for figure in figures:
         what, tiles, memory = figure["what"], figure["tiles"], figure["whole"]["rss"]
         most = [MOST_MEMORY[size] for size in MOST_MEMORY if what == "unchanged" and tiles >= size]
@@ -257,6 +264,18 @@ def _cpu(figures: list[Figure]) -> float:
 def flat(bench: Bench, console: Console, sizes: list[int]) -> dict[str, Any]:
     figures = [figure for size in sizes for figure in bench.ours(depth_for(size))]
     console.print(table("As the map grows", figures))
+    return {"runs": [figure.as_json() for figure in figures]}
+
+
+def sparse(bench: Bench, console: Console, tiles: int) -> dict[str, Any]:
+    """Measures both harvests of a map that is nowhere full. What is asked for in vain counts as its cost."""
+    site = bench.folder / "sparse-site"
+    generate_sparse(site, tiles)
+    with nginx(site) as server:
+        found = harvest_twice(server, tiles, bench.folder / "sparse")
+    costs = (("first", found.first), ("unchanged", found.unchanged))
+    figures = [Figure(name, tiles, cost, cost) for name, cost in costs]
+    console.print(table("A map as people have them, start-up included", figures))
     return {"runs": [figure.as_json() for figure in figures]}
 
 
@@ -397,6 +416,8 @@ def main() -> None:
         parts: dict[str, Callable[[], dict[str, Any]]] = {
             "ratio": lambda: ratio(bench, console, chosen.pairs),
             "flat": lambda: flat(bench, console, list(chosen.sizes)),
+            "sparse": lambda: sparse(bench, console, SPARSE),
+            "link": lambda: narrow_link.measure(bench.folder, console),
             "schedulers": lambda: schedulers(bench, console, chosen.pairs),
             "clients": lambda: clients(bench, console, chosen.pairs),
             "queues": lambda: queues(bench, console, list(chosen.queued)),

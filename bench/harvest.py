@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.cost import Cost, RunFailedError, run
-from bench.site import count
 from bench.stock import CONCURRENCY
 
 if TYPE_CHECKING:
@@ -28,24 +27,31 @@ class Harvests:
     unchanged: Cost
 
 
-def harvest_twice(server: Nginx, depth: int, folder: Path, settings: Sequence[str] = ()) -> Harvests:
+def harvest_twice(server: Nginx, tiles: int, folder: Path, settings: Sequence[str] = ()) -> Harvests:
     """Harvests the whole site on two days.
 
     `folder` must not exist; it gets the history and the store. `settings` are further arguments of the
     command, such as `-s NAME=VALUE`. Raises RunFailedError when a harvest ended with an error, or when the
     server's log shows other requests than the harvest should have made.
     """
-    folder.mkdir()
-    entry = f'[bench]\nurl = "{server.url}/"\nconcurrency = {CONCURRENCY}\ntimezone = "UTC"\n'
-    (folder / "maps.toml").write_text(f"{entry}change_index = false\n", encoding="utf-8")
-    first = _harvest(server, folder, FIRST_DAY, settings)
-    check(server, {"GET": count(depth)})
-    unchanged = _harvest(server, folder, SECOND_DAY, settings)
-    check(server, {"HEAD": count(depth), "GET": 0})
+    describe(folder, server.url, CONCURRENCY)
+    first = harvest(server, folder, FIRST_DAY, settings)
+    check(server, {"GET": tiles})
+    unchanged = harvest(server, folder, SECOND_DAY, settings)
+    check(server, {"HEAD": tiles, "GET": 0})
     return Harvests(first, unchanged)
 
 
-def _harvest(server: Nginx, folder: Path, day: str, settings: Sequence[str]) -> Cost:
+def describe(folder: Path, url: str, concurrency: int) -> None:
+    """Makes the folder, with an entry for the map `bench` in maps.toml."""
+    folder.mkdir()
+    entry = f'[bench]\nurl = "{url}/"\nconcurrency = {concurrency}\ntimezone = "UTC"\n'
+    (folder / "maps.toml").write_text(f"{entry}change_index = false\n", encoding="utf-8")
+
+
+def harvest(server: Nginx, folder: Path, day: str, settings: Sequence[str] = ()) -> Cost:
+    """Harvests the map `bench` of that folder, for that day, whose requests alone are in the server's log
+    then."""
     server.clear_log()
     command = [sys.executable, "-m", "scrapy", "crawl", "overviewer", "-a", "map=bench", "-a", f"day={day}"]
     command += settings

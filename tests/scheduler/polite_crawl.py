@@ -27,6 +27,10 @@ class Worker:
     def __init__(self) -> None:
         self.apart: list[float] = []
         self.anew = 0
+        self.ago: list[float] = []
+
+    def started(self, ago: float = 0.0) -> None:
+        self.ago.append(ago)
 
     def lease_anew(self) -> None:
         self.anew += 1

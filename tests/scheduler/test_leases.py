@@ -90,6 +90,15 @@ def test_leases_that_are_late_are_kept_apart() -> None:
     assert leases.earliest == NOW + 2
 
 
+def test_what_starts_later_than_it_was_taken_keeps_the_next_one_back_from_then_on() -> None:
+    """What it has cost had to be recorded first."""
+    leases = waiting(NOW, NOW + 2)
+    leases.keep_apart(2.0)
+    leases.take(NOW)
+    leases.started(NOW + 1.5)
+    assert leases.earliest == NOW + 3.5
+
+
 @pytest.mark.parametrize("spacing", [5.0, 0.5, 0.0])
 def test_a_new_distance_counts_from_the_last_start(spacing: float) -> None:
     leases = waiting(NOW, NOW)

@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 from scrapy import Request
 
-from tests.middlewares.making import run_jumping
+from tests.middlewares.making import JumpingLoop, run_jumping
 from tests.queue.polite_memory import comes_true
 from tests.scheduler.polite_crawl import HOST, NOON, crawling
 from tileharvest.maps.quiet_hours import QuietHours
@@ -243,6 +243,45 @@ def test_what_is_asked_aside_keeps_the_gap_of_the_host_too() -> None:
             await crawl.politeness.aside()
             await crawl.politeness.aside()
             assert now() - began == pytest.approx(3600)
+
+    run_jumping(test())
+
+
+def test_what_is_asked_aside_too_late_is_followed_no_sooner_for_that() -> None:
+    """The loop is busy while its turn comes."""
+
+    async def test() -> None:
+        async with crawling(gap=Gap(2.0, 2.0)) as crawl:
+            loop = asyncio.get_running_loop()
+            assert isinstance(loop, JumpingLoop)
+            crawl.queue._clock = loop.time
+            await crawl.politeness.aside()
+            asking = asyncio.ensure_future(crawl.politeness.aside())
+            await asyncio.sleep(0.1)
+            loop.jump(3.4)
+            await asking
+            began = loop.time()
+            await crawl.politeness.aside()
+            assert loop.time() - began == pytest.approx(2)
+            loop.jump(1.5)
+            crawl.offers()
+            assert crawl.worker.ago == [pytest.approx(1.5)]
+
+    run_jumping(test())
+
+
+def test_the_worker_hears_of_a_request_when_it_starts_not_when_it_is_held_back() -> None:
+    async def test() -> None:
+        async with crawling(gap=Gap(2.0, 2.0)) as crawl:
+            crawl.offers()
+            first, late = (Request(f"http://{HOST}/{name}", meta={DELAY: 30}) for name in "ab")
+            assert crawl.politeness.comes(first)
+            before = len(crawl.worker.ago)
+            assert not crawl.politeness.comes(late)
+            assert len(crawl.worker.ago) == before
+            await asyncio.sleep(30)
+            assert crawl.politeness.comes(late)
+            assert crawl.worker.ago[before:] == [0.0]
 
     run_jumping(test())
 

@@ -180,6 +180,7 @@ class Politeness:
         self._worker, self._pace = worker, pace
         if pace is not None:
             worker.keep_apart(pace.least)
+            worker.started(asyncio.get_running_loop().time() - self._last_start)
 
     def exchanged(self) -> None:
         """The queue has answered. The crawl ends where a budget is spent that something waits for."""
@@ -196,6 +197,8 @@ class Politeness:
                 self._timer = asyncio.get_running_loop().call_later(left, self._waited)
             return False
         self._last_start, self._delayed = asyncio.get_running_loop().time(), None
+        if self._worker is not None:
+            self._worker.started()
         self._traffic.ask()
         return True
 
@@ -254,7 +257,17 @@ class Politeness:
             if left is not None:
                 with noted(self._turns, "its next turn at the host", left):
                     await self.wait(left)
+        await self._keep_from_last()
         await self.may_go_on()
+
+    async def _keep_from_last(self) -> None:
+        """Returns when a request beside the queue may follow the last one. That may have started after its
+        turn, as this process had other work."""
+        now, pace = asyncio.get_running_loop().time(), self.pace
+        self._last_start = max(now, self._last_start + (0.0 if pace is None else pace.least))
+        if self._worker is not None:
+            self._worker.started(now - self._last_start)
+        await self.wait(self._last_start - now)
 
     async def wait(self, seconds: float) -> None:
         """Returns after so long. Raises CancelledError as soon as the crawl is over."""

@@ -144,6 +144,10 @@ class Leases:
         self.waiting = 0
         return withdrawn
 
+    def started(self, start: float) -> None:
+        """One started then, which may be later than it was taken. The next one keeps apart from that."""
+        self._next_start = max(self._next_start, start + self._spacing)
+
     def keep_apart(self, seconds: float) -> None:
         """Let so many seconds lie between two starts, the last one included. What is late keeps them too."""
         self._next_start += seconds - self._spacing
@@ -277,6 +281,10 @@ class QueueWorker:
         self._leases.keep_apart(seconds)
         if self._alive is not None:
             self.look_again()
+
+    def started(self, ago: float = 0.0) -> None:
+        """A request started so many seconds ago, from the queue or beside it. Less than none: it will."""
+        self._leases.started(self._clock() - ago)
 
     def look_again(self) -> None:
         """Ask the queue whether it has something after all."""

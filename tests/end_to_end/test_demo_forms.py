@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from datetime import date, timedelta
 from hashlib import sha1
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
@@ -31,9 +31,14 @@ READ = sorted(
 )
 """Overviewer's is harvested by the README's test. Those that look from one side share the drawing, and so
 follow each other."""
+REPEATED: Final = {"bluemap", "dynmap"}
+"""Their published maps show the same on more days, in tests of their own."""
 
 
-@pytest.mark.parametrize("name", READ)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(one, marks=[pytest.mark.repetition] if one in REPEATED else []) for one in READ],
+)
 def test_each_day_has_the_outcomes_and_the_images_that_the_world_predicts(
     name: str, project: Project, tmp_path: Path
 ) -> None:

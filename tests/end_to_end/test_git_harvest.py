@@ -60,7 +60,15 @@ def host(served: tuple[Nginx, Path]) -> Host:
     return Host(server, FastImport(folder / f"{sum(1 for _ in folder.iterdir())}.git"))
 
 
-@pytest.mark.parametrize("drawn", HARVESTED, ids=lambda drawn: drawn.name)
+@pytest.mark.parametrize(
+    "drawn",
+    [
+        # Squares of one layer that are added and changed: the regions of several layers are, too.
+        pytest.param(one, marks=[pytest.mark.repetition] if one is ANTWORLD_MAP else [])
+        for one in HARVESTED
+    ],
+    ids=lambda drawn: drawn.name,
+)
 def test_the_history_is_that_of_harvests_over_http(
     drawn: DrawnMap, host: Host, project: Project, shared_maps: Path, common_folder: Path
 ) -> None:

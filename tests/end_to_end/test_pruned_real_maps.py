@@ -130,8 +130,11 @@ def test_auto_walks_in_full_until_the_times_of_several_uploads_prove_the_law(
 
 @pytest.mark.parametrize(
     "keys",
-    [{"zones": [ZONE]}, {"zooms": [-4, -2]}, {"zooms": [-1, 0], "zones": [ZONE]}],
-    ids=["a zone", "zooms that leave out the deepest", "deep zooms of a zone"],
+    [
+        pytest.param({"zones": [ZONE]}, id="a zone", marks=pytest.mark.repetition),
+        pytest.param({"zooms": [-4, -2]}, id="zooms that leave out the deepest"),
+        pytest.param({"zooms": [-1, 0], "zones": [ZONE]}, id="deep zooms of a zone"),
+    ],
 )
 def test_what_is_not_kept_is_remembered_for_the_walk(
     shared_maps: Path, project: Project, tmp_path: Path, nginx: Callable[..., Nginx], keys: dict[str, object]

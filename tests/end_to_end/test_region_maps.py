@@ -84,7 +84,11 @@ def test_a_map_that_is_begun_anew_has_moved_and_none_of_it_is_gone(
     assert project.versions() == before.versions
 
 
-@pytest.mark.parametrize("drawn", [DUCKMAP_ANEW, SBATSERVER], ids=lambda drawn: drawn.name)
+@pytest.mark.parametrize(
+    "drawn",
+    [DUCKMAP_ANEW, pytest.param(SBATSERVER, marks=pytest.mark.repetition)],
+    ids=lambda drawn: drawn.name,
+)
 def test_pruned_walks_leave_the_history_of_full_ones(
     shared_maps: Path, common_folder: Path, drawn: RegionMap, project: Project, tmp_path: Path
 ) -> None:

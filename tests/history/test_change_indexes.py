@@ -61,6 +61,31 @@ def test_a_continued_harvest_keeps_to_what_it_has_noted(history: History, first:
     assert read(began(history, LATER), NEW, earlier) == set()
 
 
+def test_who_continues_a_harvest_notes_what_its_killed_beginner_had_not(
+    history: History, first: HarvestRecord
+) -> None:
+    read(first, OLD)
+    ended(first)
+    began(history, LATER)
+    second = began(history, LATER)
+    assert second.continued
+    read(second, NEW)
+    ended(second)
+    assert stored(history) == StoredIndex(NEW, LATER, confirmed=1)
+
+
+def test_what_is_read_when_tiles_may_have_been_asked_for_is_not_noted(
+    history: History, first: HarvestRecord
+) -> None:
+    read(first, OLD)
+    ended(first)
+    second = began(history, LATER)
+    second.note_walk("full", "no index was there")
+    read(began(history, LATER), NEW)
+    ended(second)
+    assert stored(history) == StoredIndex(OLD, first.day)
+
+
 def test_tiles_that_failed_are_in_the_ground(history: History, first: HarvestRecord) -> None:
     ended(first)
     second = began(history, LATER)

@@ -119,6 +119,11 @@ def note_readings(
         connection.execute(insert(index_readings), rows)
 
 
+def has_readings(connection: Connection, harvest: int) -> bool:
+    """Returns whether anything is noted of what the harvest has read."""
+    return connection.execute(_ITS_READINGS, {"in_harvest": harvest}).first() is not None
+
+
 def ground_of(
     connection: Connection, harvest: int, layer: int, *, is_kept: bool = True
 ) -> ChangedGround | None:

@@ -17,7 +17,7 @@ from tileharvest.history.areas import (
     count_present,
     present_cells,
 )
-from tileharvest.history.change_indexes import ground_of, note_readings, withdraw
+from tileharvest.history.change_indexes import ground_of, has_readings, note_readings, withdraw
 from tileharvest.history.costs import NO_COST, Cost
 from tileharvest.history.day_costs import add_spending
 from tileharvest.history.errors import HarvestEndedError
@@ -84,6 +84,10 @@ _EXPECT: Final = (
     .values(expected=_EXPECTED)
     .returning(harvests.c.expected)
 )
+_HAS_WALK: Final = (
+    select(harvests.c.walk.is_not(None)).where(harvests.c.id == bindparam("in_harvest")).with_for_update()
+)
+"""Until its walk is noted, no process of the harvest asks for a tile."""
 _WAS_PRUNED: Final = harvests.c.walk.in_(("pruned", "repaired"))
 _NOTE_WALK: Final = (
     update(harvests)
@@ -442,12 +446,14 @@ class HarvestRecord:
         """Notes what the site says of its changes, by layer, before any tile is asked for.
 
         Returns the ground to which the walk of a layer keeps, for those whose index is relied on and tells of
-        less than all. A harvest that is continued keeps to what it has noted when it began: what changed
-        since then the next one is told of.
+        less than all. A harvest keeps to what was noted before its walk was: what changed since then the next
+        one is told of. Who began it may have been killed before that, so any process may note it.
         """
 
         def write(connection: Connection) -> dict[str, ChangedGround]:
-            if not self.continued:
+            # The row is locked, so that of several processes only one finds nothing noted.
+            has_walk = connection.execute(_HAS_WALK, {"in_harvest": self.id}).scalar_one()
+            if not has_walk and not has_readings(connection, self.id):
                 note_readings(connection, self.id, self._layer_ids, read, relied_on)
             grounds = {name: ground_of(connection, self.id, layer) for name, layer in self._layer_ids.items()}
             return {name: ground for name, ground in grounds.items() if ground is not None}

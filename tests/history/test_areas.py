@@ -82,7 +82,7 @@ def test_latest_goes_to_each_column_directly(sqlite_history: History) -> None:
         plan = [row[3] for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {query}")]
     assert plan == [
         "SEARCH tiles USING PRIMARY KEY (layer=? AND zoom=? AND x=? AND y>? AND y<?)",
-        "SEARCH versions USING INTEGER PRIMARY KEY (rowid=?)",
+        "SEARCH versions USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
     ]
 
 

@@ -6,6 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from tileharvest.errors import ExitStatus, QueueError
 from tileharvest.queue.locks import Locks, locks_in
 
 PROGRAM = """
@@ -75,6 +78,16 @@ def test_a_killed_process_lets_go_of_its_locks(tmp_path: Path) -> None:
         process.wait()
         assert locks_in(tmp_path).take("world")
     locks_in(tmp_path).drop("world")
+
+
+def test_elsewhere_than_on_linux_one_line_tells_that_it_is_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    with pytest.raises(QueueError, match="needs Linux, and this is darwin") as told:
+        locks_in(tmp_path)
+    assert told.value.exit_status is ExitStatus.USAGE
+    assert not list(tmp_path.iterdir())
 
 
 def test_where_no_lock_was_taken_none_is_seen_and_no_file_is_made(tmp_path: Path) -> None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import fcntl
 import os
 import struct
+import sys
 from functools import cache
 from hashlib import sha1
 from threading import Lock
 from typing import TYPE_CHECKING, Final
+
+from tileharvest.errors import ExitStatus, QueueError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -80,7 +83,14 @@ class Locks:
 
 
 def locks_in(folder: Path) -> Locks:
-    """Returns the locks in a folder's file `locks`. All of a process that name one folder share them."""
+    """Returns the locks in a folder's file `locks`. All of a process that name one folder share them. Raises
+    QueueError where the system is not Linux, which alone has such locks in this form."""
+    if sys.platform != "linux":
+        raise QueueError(
+            f"TileHarvest needs Linux, and this is {sys.platform}, which has no such locks for {folder};"
+            " nothing was changed; run it on Linux, for example in a container",
+            exit_status=ExitStatus.USAGE,
+        )
     return _locks(folder / "locks", os.getpid())
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tests.servers.redis import RedisServer
 
 MAPS: Final = ("north", "east", "south", "west")
-MANY: Final = tuple(f"map-{number}" for number in range(12))
+MANY: Final = tuple(f"map-{number}" for number in range(20))
 """At random moments. `tests/crash` kills a single worker at every step of what it writes to SQLite. In Redis
 a script is one step, and in PostgreSQL a transaction."""
 LEASE: Final = 3
@@ -134,7 +134,7 @@ def test_a_worker_with_nothing_to_do_joins_where_no_rate_is_the_limit(
 def test_workers_are_killed_again_and_again_and_every_history_is_whole(
     fleet: Fleet, site: Misbehaving, files: SmallSite, kills: int
 ) -> None:
-    """At random points, each time another one takes its place. A dozen maps at three workers."""
+    """At random points, each time another one takes its place. Twenty maps at three workers."""
     random = Random(20)
     describe(fleet, MANY, site, requests_per_second=200)
     # A request whose worker is killed each time is given up after MAX_ATTEMPTS, as it may be what kills them.

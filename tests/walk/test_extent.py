@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 import pytest
 
@@ -46,6 +47,24 @@ def test_a_layer_is_ended_with_the_first_tile_too_many() -> None:
     extent = Extent(20, found=17)
     said = [extent.add(tile, None) for tile in square(2)]
     assert said == [None, None, None, "has more than 20 tiles"]
+
+
+def test_it_is_compared_after_an_eighth_of_what_is_left_and_at_the_end_after_the_two_hundredth() -> None:
+    extent, compared = Extent(1_000), [0]
+    for number, tile in enumerate(square(32)[:1_000], 1):
+        extent.add(tile, None)
+        if extent.is_to_be_compared:
+            extent.learn(number)
+            compared.append(number)
+    steps = [after - before for before, after in pairwise(compared)]
+    assert (steps[0], steps[-1]) == (125, 5)
+    assert steps == sorted(steps, reverse=True)
+
+
+def test_what_others_have_found_counts() -> None:
+    extent = Extent(20)
+    extent.learn(19)
+    assert [extent.add(tile, None) for tile in square(1) * 2] == [None, "has more than 20 tiles"]
 
 
 def test_the_same_image_at_many_neighbouring_places_ends_a_layer() -> None:

@@ -315,15 +315,18 @@ class Harvest:
         # What the probe has cost, and what comes, is kept before anything further is asked.
         await self._commits.flush()
 
+    @property
+    def _counts_anew(self) -> bool:
+        """Whether it asks for everything again. Then it counts it all again, each worker for itself."""
+        return self._again or self._is_widened
+
     def _extents_of(self, record: HarvestRecord) -> dict[str, Extent]:
         """Returns how far each layer may reach."""
         wish, last = self.description.max_tiles, record.last_complete()
         kept = kept_in_words(
             self.description, {name: part.walk.pyramid.depth for name, part in self.layers.items()}
         )
-        # One that asks for everything again counts it all again.
-        is_counted_anew = self._again or self._is_widened
-        found = record.found() if record.continued and not is_counted_anew else {}
+        found = record.found() if record.continued and not self._counts_anew else {}
         extents = {}
         for name, part in self.layers.items():
             tiles, its_kept = last.get(name, (0, None))
@@ -417,6 +420,8 @@ class Harvest:
             # The lease was lost, and another worker has had the tile's result since.
             return
         self._count(result)
+        if self.extents[result.layer].is_to_be_compared and not self._counts_anew:
+            await self._learn_of_others(result.layer)
         if self.tally[Outcome.GONE] > self._known_before / 2:
             raise self._moved()
 
@@ -484,6 +489,12 @@ class Harvest:
                 self._named |= await asyncio.to_thread(self._record.named, wondered)
                 self._wondered -= wondered
         return image.sha1 in self._named
+
+    async def _learn_of_others(self, layer: str) -> None:
+        """Counts what other processes of the harvest have found of a layer, too."""
+        # First, so that no other result has it looked up meanwhile.
+        self.extents[layer].learn(0)
+        self.extents[layer].learn((await asyncio.to_thread(self._record.found))[layer])
 
     def _measure(self, result: TileResult) -> None:
         """Notes a layer that seems to have no end."""

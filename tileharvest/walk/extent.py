@@ -44,7 +44,22 @@ class Extent:
         """`found` are the tiles that other processes of the harvest have found before. `is_alike_an_end` is
         False for a layer that may well have the same image everywhere, as it is known to have an end."""
         self.most, self._found, self._is_alike_an_end = most, found, is_alike_an_end
+        self._compared_at = self._next_comparison()
         self._alike: Counter[tuple[str, int, tuple[int, int]]] = Counter()
+
+    @property
+    def is_to_be_compared(self) -> bool:
+        """Whether so many were found since the last time that it is worth a look what all processes have."""
+        return self._found >= self._compared_at
+
+    def learn(self, found: int) -> None:
+        """All processes of the harvest together have found at least so many."""
+        self._found = max(self._found, found)
+        self._compared_at = self._next_comparison()
+
+    def _next_comparison(self) -> int:
+        """Seldom at first, and never more often than 200 times: each reads all tiles of the map."""
+        return self._found + max(1, self.most // 200, (self.most - self._found) // 8)
 
     def add(self, tile: Tile, sha1: str | None) -> str | None:
         """Counts a tile that is there, with the image that was fetched, if any.

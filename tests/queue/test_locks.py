@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -66,6 +67,30 @@ def test_hundreds_need_one_open_file_and_none_when_they_are_dropped(tmp_path: Pa
     for name in names:
         locks.drop(name)
     assert open_files() == before
+
+
+def test_what_is_taken_after_the_file_was_deleted_is_seen_by_all(tmp_path: Path) -> None:
+    one, other = Locks(tmp_path / "locks"), Locks(tmp_path / "locks")
+    one.take("world")
+    (tmp_path / "locks").unlink()
+    assert one.take("nether")
+    assert other.is_taken("nether")
+    assert not other.take("nether")
+    before = open_files()
+    one.drop("world")
+    one.drop("nether")
+    assert open_files() == before - 2
+
+
+def test_a_process_that_may_open_no_more_files_calls_nobody_dead(tmp_path: Path) -> None:
+    one, other = Locks(tmp_path / "locks"), Locks(tmp_path / "locks")
+    one.take("world")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        assert other.is_taken("world")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_a_killed_process_lets_go_of_its_locks(tmp_path: Path) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import struct
 import sys
-from functools import cache
+from contextlib import suppress
 from hashlib import sha1
 from threading import Lock
 from typing import TYPE_CHECKING, Final
@@ -32,9 +33,9 @@ class Locks:
     def __init__(self, file: Path) -> None:
         """Touches nothing yet. The file's folder must be there when one is taken."""
         self._path = file
-        self._file: int | None = None
-        """Open while any is held."""
-        self._held: set[str] = set()
+        self._held: dict[str, int] = {}
+        """By the names that are held the open file in which they are. Where that was deleted, and there is
+        another one now, what is taken later is in the other one."""
         self._alone = Lock()
 
     def take(self, name: str) -> bool:
@@ -42,44 +43,58 @@ class Locks:
         with self._alone:
             if name in self._held:
                 return False
-            if self._file is None:
-                self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
+            file = self._open_one()
+            if file is None:
+                file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
             try:
-                _ask(self._file, fcntl.F_OFD_SETLK, fcntl.F_WRLCK, name)
-                self._held.add(name)
+                _ask(file, fcntl.F_OFD_SETLK, fcntl.F_WRLCK, name)
+                self._held[name] = file
             except BlockingIOError:
                 return False
             finally:
-                self._close_unused()
+                self._close_unused(file)
             return True
 
     def drop(self, name: str) -> None:
         """Let go of one that this process holds. That is harmless when it holds it not."""
         with self._alone:
-            if name in self._held and self._file is not None:
-                self._held.remove(name)
-                _ask(self._file, fcntl.F_OFD_SETLK, fcntl.F_UNLCK, name)
-                self._close_unused()
+            file = self._held.pop(name, None)
+            if file is not None:
+                _ask(file, fcntl.F_OFD_SETLK, fcntl.F_UNLCK, name)
+                self._close_unused(file)
 
     def is_taken(self, name: str) -> bool:
-        """Returns whether a process holds it, this one included; False where the file cannot be read."""
-        if name in self._held:
-            return True
-        try:
-            file = os.open(self._path, os.O_RDONLY)
-        except OSError:
-            return False
-        try:
-            return _ask(file, fcntl.F_OFD_GETLK, fcntl.F_WRLCK, name) != fcntl.F_UNLCK
-        except OSError:
-            return False
-        finally:
-            os.close(file)
+        """Returns whether a process holds it, this one included; False where the file cannot be read.
 
-    def _close_unused(self) -> None:
-        if not self._held and self._file is not None:
-            os.close(self._file)
-            self._file = None
+        True where this process may open no more files: who cannot look must not call others dead.
+        """
+        with self._alone:
+            if name in self._held:
+                return True
+            file = None
+            try:
+                file = self._open_one()
+                if file is None:
+                    file = os.open(self._path, os.O_RDONLY)
+                return _ask(file, fcntl.F_OFD_GETLK, fcntl.F_WRLCK, name) != fcntl.F_UNLCK
+            except OSError as error:
+                return error.errno in (errno.EMFILE, errno.ENFILE)
+            finally:
+                if file is not None:
+                    self._close_unused(file)
+
+    def _open_one(self) -> int | None:
+        """Returns the open file that lies at the path; None where none of what is held is in that."""
+        with suppress(FileNotFoundError):
+            there = self._path.stat()
+            for file in set(self._held.values()):
+                if os.path.samestat(os.fstat(file), there):
+                    return file
+        return None
+
+    def _close_unused(self, file: int) -> None:
+        if file not in self._held.values():
+            os.close(file)
 
 
 def locks_in(folder: Path) -> Locks:
@@ -91,13 +106,12 @@ def locks_in(folder: Path) -> Locks:
             " nothing was changed; run it on Linux, for example in a container",
             exit_status=ExitStatus.USAGE,
         )
-    return _locks(folder / "locks", os.getpid())
+    file = folder / "locks"
+    return _LOCKS.setdefault((file, os.getpid()), Locks(file))
 
 
-@cache
-def _locks(file: Path, _: int) -> Locks:
-    """For each process: one that was forked would hold what the other one holds."""
-    return Locks(file)
+_LOCKS: Final[dict[tuple[Path, int], Locks]] = {}
+"""By file and process: one that was forked would hold what the other one holds."""
 
 
 def _ask(file: int, command: int, kind: int, name: str) -> int:

@@ -113,7 +113,7 @@ def test_a_power_cut_loses_no_version(
         if run.met(fault):
             cut_power(project.data, disk)
         assert_sound(as_found(project))
-        assert_completes(day, project, with_faults, fault)
+        assert_completes(day, project, with_faults, fault, is_cut=True)
         shutil.rmtree(disk)
 
 
@@ -145,11 +145,23 @@ def assert_told(run: Run, fault: Fault) -> None:
     assert "nothing" in lines[0] or "no request" in lines[0], (str(fault), run)
 
 
-def assert_completes(day: Day, project: Project, with_faults: Faulty, fault: Fault) -> None:
+def assert_completes(
+    day: Day, project: Project, with_faults: Faulty, fault: Fault, *, is_cut: bool = False
+) -> None:
+    """A power cut right after the end may bring back requests of the queue, which is flushed less often. They
+    are then taken for pushed ones: a harvest of its own that asks for no tile that the history has."""
     again = day.run(with_faults, project, NONE)
     assert (again.status, again.said) == (0, ""), str(fault)
     assert_sound(project)
-    assert state(project) == day.end, str(fault)
+    found = state(project)
+    if is_cut:
+        pushed = project.query(
+            "SELECT day, reason FROM harvests WHERE walk = 'pushed'"
+            " AND id NOT IN (SELECT harvest FROM harvest_counts)"
+        )
+        assert pushed in ([], found.ends[-1:]), str(fault)
+        found = found._replace(ends=found.ends[: len(found.ends) - len(pushed)])
+    assert found == day.end, str(fault)
 
 
 def as_found(project: Project) -> Project:

@@ -85,6 +85,10 @@ def test_extensions_that_are_switched_off_are_not_even_loaded(settings: Settings
     assert not {REMOTE_CONTROL, TELNET} & suited(settings)["EXTENSIONS_BASE"].keys()
 
 
+def test_where_a_project_says_nothing_of_them_the_doors_of_scrapy_are_closed() -> None:
+    assert not {REMOTE_CONTROL, TELNET} & suited(Settings())["EXTENSIONS_BASE"].keys()
+
+
 def test_an_extension_that_a_project_switches_on_is_there(settings: Settings) -> None:
     found = suited(settings, TELNETCONSOLE_ENABLED=True)["EXTENSIONS_BASE"]
     assert (TELNET in found, REMOTE_CONTROL in found) == (True, False)

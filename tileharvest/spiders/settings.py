@@ -61,8 +61,9 @@ _SWITCHED: Final[Mapping[str, str]] = {
     "REMOTE_CONTROL_ENABLED": "scrapy.extensions.remote_control.RemoteControl",
     "TELNETCONSOLE_ENABLED": "scrapy.extensions.telnet.TelnetConsole",
 }
-"""Extensions that are loaded only where their setting is on. An add-on of Scrapy's, which comes later, must
-name the extension, too, to switch it on."""
+"""Extensions that are loaded only where a project has switched their setting on: both run any code that they
+are sent, and Scrapy's default is on. An add-on of Scrapy's, which comes later, must name the extension, too.
+"""
 
 _COMPONENTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "DOWNLOADER_MIDDLEWARES": {
@@ -129,7 +130,11 @@ def suit_tiles(settings: BaseSettings) -> None:
         # Above what is there: a runner that is handed a crawler sets its own settings in it once more.
         priority = max(SETTINGS_PRIORITIES["spider"], (settings.getpriority(name) or 0) + 1)
         settings.set(name, {**components, **settings.getdict(name)}, priority=priority)
-    off = tuple(extension for name, extension in _SWITCHED.items() if not settings.getbool(name))
+    off = tuple(
+        extension
+        for name, extension in _SWITCHED.items()
+        if not (settings.getpriority(name) and settings.getbool(name))
+    )
     for name, unused in _UNUSED.items():
         without = {*unused, *off}
         kept = {path: place for path, place in settings.getdict(name).items() if path not in without}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ import pytest
 
 from tests.scheduler.driving import Driven
 from tests.servers.redis import queue_on, redis_cluster, redis_server
+from tileharvest.errors import QueueError
 from tileharvest.queue.map_leases import LocalMapLeases, MapLease
 from tileharvest.queue.redis.map_leases import KEY, RedisMapLeases
 from tileharvest.queue.requests import PUSHED
@@ -271,6 +273,22 @@ def test_a_file_that_cannot_be_read_is_of_a_map_that_has_not_failed(tmp_path: Pa
     (tmp_path / "a.lease").write_text(content, errors="surrogateescape")
     leases = LocalMapLeases(tmp_path)
     assert asyncio.run(leases.acquire(["a"], 0.0)) == MapLease("a", 0)
+    asyncio.run(leases.close())
+
+
+def test_on_a_full_disk_the_failures_so_far_are_kept(tmp_path: Path) -> None:
+    leases = LocalMapLeases(tmp_path)
+    asyncio.run(leases.acquire(["a"], 0.0))
+    asyncio.run(leases.fail("a", 1.0, 0.0))
+    asyncio.run(leases.acquire(["a"], 1.0))
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        with pytest.raises(QueueError, match="nothing was lost"):
+            asyncio.run(leases.fail("a", 2.0, 1.0))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert asyncio.run(leases.acquire(["a"], 2.0)) == MapLease("a", 1)
     asyncio.run(leases.close())
 
 

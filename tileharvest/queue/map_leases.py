@@ -135,7 +135,11 @@ class LocalMapLeases:
     async def fail(self, name: str, again: float, now: float) -> None:
         failures, _ = self._read(name)
         try:
-            self._file_of(name).write_bytes(msgspec.json.encode((failures + 1, again)))
+            file = self._file_of(name)
+            # Beside it first: where that fails, the number so far is kept. Who writes has the map's lock.
+            new = file.with_name(f"{file.name}.new")
+            new.write_bytes(msgspec.json.encode((failures + 1, again)))
+            new.replace(file)
         except OSError as error:
             raise self._error(error) from error
         finally:

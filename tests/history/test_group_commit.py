@@ -254,6 +254,27 @@ def test_what_a_late_worker_has_spent_is_recorded_before_it_may_be_killed(
     assert summary.cost.requests == 2
 
 
+def test_closing_waits_until_what_late_results_have_cost_is_recorded(
+    harvest: WatchedHarvest, history: History
+) -> None:
+    traffic = Traffic()
+
+    async def run() -> None:
+        commits = GroupCommit(harvest, traffic, linger=NEVER)
+        ended(harvest)
+        traffic.requests += 2
+        (late,) = await started(commits.record(found("add", A)))
+        with pytest.raises(HarvestEndedError):
+            await commits.close()
+        assert not commits.is_recording
+        (summary,) = harvest_summaries(history, "world")
+        assert summary.cost.requests == 2
+        with pytest.raises(HarvestEndedError):
+            await late
+
+    asyncio.run(run())
+
+
 def test_nothing_starts_that_a_kill_would_leave_uncounted(harvest: WatchedHarvest) -> None:
     """However long a transaction takes."""
     traffic, asked = Traffic(), []

@@ -152,13 +152,18 @@ class GroupCommit:
             self._make_due(self._batches[-1])
 
     async def close(self) -> None:
-        """Flushes. Nothing can be recorded then, even if the flush raises. It may be called twice."""
+        """Flushes. Nothing is being recorded then, and nothing can be, even if the flush raises. It may be
+        called twice."""
         if self._closed:
             return
         self._closing = True
         try:
             await self.flush()
         finally:
+            # Where results came too late the flush has failed, and what they cost is still being recorded.
+            while self.is_recording:
+                self.hurry()
+                await (self._committing or self._batches[-1])
             self._closed = True
 
     def _gathering(self) -> _Batch:

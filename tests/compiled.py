@@ -14,13 +14,20 @@ from sqlalchemy.util import LRUCache
 
 
 class _OfAKind(LRUCache[Any, Any]):
-    """Compiled statements, without the dialect of one engine in their keys: those of a kind are alike."""
+    """Compiled statements, without the dialect of one engine in their keys: those of a kind are alike, where
+    the servers' versions and the style of parameters are. The version is known from the first connection on.
+    """
 
     def get(self, key: Any, default: Any = None) -> Any:
-        return super().get(key[1:], default)
+        return super().get(_shared(key), default)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        super().__setitem__(key[1:], value)
+        super().__setitem__(_shared(key), value)
+
+
+def _shared(key: Any) -> tuple[Any, ...]:
+    dialect, *rest = key
+    return (dialect.server_version_info, dialect.paramstyle, *rest)
 
 
 _MOST: Final = 5_000

@@ -147,6 +147,29 @@ def test_nothing_starts_while_more_bytes_came_than_are_recorded(traffic: Traffic
     assert traffic.may_ask()
 
 
+@pytest.mark.parametrize(
+    ("concurrency", "size", "too_low"), [(4, 400_000, 1_075_712), (32, 30_000, 0)], ids=["large", "small"]
+)
+def test_a_kill_leaves_no_more_bytes_uncounted_than_is_said(
+    traffic: Traffic, concurrency: int, size: int, too_low: int
+) -> None:
+    """The figures are those of docs/reliability.md. Nothing is recorded any more after the first time."""
+    traffic.count_ahead(list)
+    handed_on = traffic.take()
+    traffic.recorded()
+    under_way = 0
+    while True:
+        while under_way < concurrency and traffic.may_ask():
+            traffic.ask()
+            under_way += 1
+        if not under_way:
+            break
+        under_way -= 1
+        traffic.received_bytes += size
+    assert traffic.requests <= handed_on.requests
+    assert max(traffic.received_bytes - handed_on.received_bytes, 0) == too_low
+
+
 def test_a_site_that_has_sent_no_bytes_yet_may_be_asked(traffic: Traffic) -> None:
     """It has answered HEAD. Then nothing is counted ahead of bytes."""
     traffic.count_ahead(list)

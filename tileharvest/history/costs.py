@@ -61,8 +61,9 @@ class Traffic:
 
     From `count_ahead` until `settle` more requests and bytes are handed on than there were: those that may
     come before the next call. Until these are recorded no further one may start (`may_ask`). So a process
-    that is killed has counted too much rather than too little, however late a database is, and budgets, which
-    rest on what was recorded, hold.
+    that is killed has counted all requests that waited for that, however late a database is. Requests beside
+    the queue do not wait. Bytes hold approximately, as nobody knows how large the answers on the way are: a
+    kill leaves at most these uncounted, less the quarter that is kept for them.
 
     Used from one thread. It counts time from `start` on. `pause` and `resume` may be called twice. After a
     `pause` before `start` the time stands still until `resume`.
@@ -89,8 +90,8 @@ class Traffic:
     _dearest: int = field(default=0, init=False, repr=False)
     """Bytes of a request, in the dearest time between two calls."""
     _most: tuple[float, float] = field(default=(inf, inf), init=False, repr=False)
-    """So many requests, and bytes received, are recorded. A quarter of the bytes is kept for what is on the
-    way."""
+    """So many requests may start, and bytes be received, before a further one has to wait. Of the bytes that
+    are counted ahead a quarter is kept for what is on the way, which may be more."""
     _low_from: tuple[float, float] = field(default=(inf, inf), init=False, repr=False)
     """The numbers of requests and bytes at which half of what was counted ahead is spent."""
     _when_low: Callable[[], None] = field(default=lambda: None, init=False, repr=False)

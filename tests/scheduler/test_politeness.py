@@ -286,6 +286,21 @@ def test_the_worker_hears_of_a_request_when_it_starts_not_when_it_is_held_back()
     run_jumping(test())
 
 
+def test_while_a_request_waits_for_a_connection_no_other_starts_and_the_next_keeps_its_gap() -> None:
+    async def test() -> None:
+        async with crawling(gap=Gap(2.0, 2.0)) as crawl:
+            crawl.offers()
+            politeness, wakes, told = crawl.politeness, crawl.wakes, len(crawl.worker.ago)
+            with politeness.delayed():
+                assert [wait.what for wait in politeness._turns] == ["a free connection"]
+                assert not politeness.comes(Request(f"http://{HOST}/a"))
+                assert (crawl.wakes, len(crawl.worker.ago)) == (wakes, told)
+            assert (crawl.wakes, crawl.worker.ago[told:]) == (wakes + 1, [0.0])
+            assert politeness.comes(Request(f"http://{HOST}/a"))
+
+    run_jumping(test())
+
+
 def test_nobody_is_woken_for_a_request_whose_turn_comes_after_the_end() -> None:
     async def test() -> None:
         async with crawling() as crawl:

@@ -13,6 +13,7 @@ from tileharvest.spiders.connections import Connections, connections
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+CRAWL = "one crawl"
 ANSWER = b"HTTP/1.1 204 No Content\r\n\r\n"
 
 
@@ -50,7 +51,13 @@ async def ask(shared: Connections, url: str, **options: int) -> int:
     for name, value in options.items():
         curl.setopt(getattr(pycurl, name), value)
     curl.setopt(pycurl.NOBODY, 1)
-    await shared.transfer(curl)
+    shared.join(CRAWL)
+    if not shared.take(CRAWL):
+        await shared.wait(CRAWL)
+    try:
+        await shared.transfer(curl)
+    finally:
+        shared.leave(CRAWL)
     status: int = curl.getinfo(pycurl.RESPONSE_CODE)
     curl.close()
     return status
@@ -92,6 +99,54 @@ def test_what_is_cancelled_leaves_its_room_to_the_next() -> None:
             hung.cancel()
             assert await next_one == 204
             shared.close()
+
+    asyncio.run(test())
+
+
+def test_a_crawl_that_takes_many_places_leaves_one_for_each_other() -> None:
+    async def test() -> None:
+        shared = Connections(4)
+        shared.join("silent")
+        shared.join("good")
+        assert [shared.take("silent") for _ in range(4)] == [True] * 3 + [False]
+        further = asyncio.ensure_future(shared.wait("silent"))
+        for _ in range(2):
+            await asyncio.sleep(0)
+            assert shared.take("good")
+            shared.leave("good")
+        assert not further.done()
+        shared.part("good")
+        await further
+        shared.close()
+
+    asyncio.run(test())
+
+
+def test_an_eighth_of_the_places_is_kept_for_crawls_to_come() -> None:
+    async def test() -> None:
+        shared = Connections(16)
+        shared.join("silent")
+        assert [shared.take("silent") for _ in range(15)] == [True] * 14 + [False]
+        for new in ("one", "two"):
+            shared.join(new)
+            assert shared.take(new)
+        shared.close()
+
+    asyncio.run(test())
+
+
+def test_a_place_that_is_given_to_one_who_is_cancelled_goes_to_the_next() -> None:
+    async def test() -> None:
+        shared = Connections(1)
+        shared.join(CRAWL)
+        assert shared.take(CRAWL)
+        cancelled, waiting, next_one = (asyncio.ensure_future(shared.wait(CRAWL)) for _ in range(3))
+        await asyncio.sleep(0)
+        cancelled.cancel()
+        shared.leave(CRAWL)
+        waiting.cancel()
+        await next_one
+        shared.close()
 
     asyncio.run(test())
 

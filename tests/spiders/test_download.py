@@ -30,6 +30,8 @@ from scrapy.exceptions import (
 from scrapy.http import Headers
 from scrapy.utils.test import get_crawler
 
+from tests.scheduler.polite_crawl import crawling
+from tileharvest.politeness.reasons import HeldBackError, Reason
 from tileharvest.spiders.download import TileDownloadHandler
 
 if TYPE_CHECKING:
@@ -388,6 +390,38 @@ def test_an_answer_that_is_too_large_is_told_in_words_that_are_the_same_for_all_
         async with asking() as crawl:
             with pytest.raises(DownloadCancelledError, match=r"^the answer has more than 4,000 bytes$"):
                 await crawl.ask(path, "GET", download_maxsize=4000)
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize("way", ["paused", "stopped", "neither"])
+def test_a_request_that_waited_for_a_connection_starts_only_if_it_still_may(
+    way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tileharvest.spiders.connections.most_connections", lambda: 1)
+
+    async def test() -> None:
+        async with crawling() as polite, asking() as crawl:
+            crawl.handler._crawl.politeness = polite.politeness
+            silent = asyncio.ensure_future(crawl.ask("/silent"))
+            while not crawl.site.heads:  # noqa: ASYNC110 - nobody but the site knows when it was asked
+                await asyncio.sleep(0)
+            waiting = asyncio.ensure_future(crawl.handler.head(f"{crawl.site.url}/moved"))
+            await asyncio.sleep(0)
+            (oldest,) = crawl.handler._crawl.oldest_requests
+            assert [wait.what for wait in polite.politeness.waits(0.0)] == ["a free connection"]
+            if way == "paused":
+                polite.politeness.hold(Reason.PAUSED)
+            elif way == "stopped":
+                polite.politeness.cut_short()
+            silent.cancel()
+            if way == "neither":
+                assert (await waiting).status == 302
+            else:
+                with pytest.raises(HeldBackError):
+                    await waiting
+                assert len(crawl.site.heads) == 1
+            assert oldest() is None
 
     asyncio.run(test())
 

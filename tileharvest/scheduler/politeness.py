@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -105,7 +105,9 @@ class Politeness:
         self._delayed: tuple[Any, float] | None = None
         """The request that waits for its own delay, which is drawn once, and its seconds."""
         self._turns: list[Wait] = []
-        """Of requests beside the queue."""
+        """Of requests beside the queue, and of those that have started and have no connection yet."""
+        self._late = 0
+        """How many have started and have no connection yet."""
         self._timer: asyncio.TimerHandle | None = None
         self._resting: asyncio.TimerHandle | None = None
         """Ends the rest that the host has asked for."""
@@ -189,6 +191,8 @@ class Politeness:
 
     def comes(self, request: Any) -> bool:
         """Returns whether the request may start now. If so it is taken for started, else ask again for it."""
+        if self._late:
+            return False
         left = self._left(request) if DELAY in request.meta else 0.0
         if left <= 0 and not self._traffic.may_ask():
             left = _SOON
@@ -201,6 +205,21 @@ class Politeness:
             self._worker.started()
         self._traffic.ask()
         return True
+
+    @contextmanager
+    def delayed(self) -> Iterator[None]:
+        """Lets nothing else start while a request that has started waits for a connection, as long as the
+        block runs. What follows keeps the gap from then on, so that the site hears of no two at a time."""
+        self._late += 1
+        try:
+            with noted(self._turns, "a free connection"):
+                yield
+        finally:
+            self._late -= 1
+            self._last_start = asyncio.get_running_loop().time()
+            if self._worker is not None:
+                self._worker.started()
+            self._listener.wake()
 
     def over(self, request: Any) -> None:
         """The request has ended, however. It has cost nothing if it was not sent."""

@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import resource
 import selectors
+from collections import deque
 from typing import Final
 
 import pycurl
 
 _ENOUGH: Final = 4096
 """Connections that no process needs: it has used up a core long before."""
+
+_KEPT: Final = 8
+"""One of so many places is kept for crawls that have none."""
 
 _LOOK: Final = 1.0
 """Seconds after which libcurl looks at each transfer. It counts the seconds of a silent one only when it is
@@ -43,11 +47,18 @@ class Connections:
     """
 
     def __init__(self, most: int) -> None:
-        """So many transfers are made at once, and so many connections are open, those among them that wait to
-        be used again. Other transfers wait: their time-outs begin when they begin."""
+        """So many transfers have a place, and so many connections are open, those among them that wait to be
+        used again."""
         self.users = 0
         """Who still has to close them."""
-        self._room = asyncio.Semaphore(most)
+        self._most = self._free = most
+        """All places, and those that nobody has."""
+        self._taken: dict[object, int] = {}
+        """By crawl: the places that it has. Crawls that have none are there, too."""
+        self._idle = 0
+        """How many crawls have none."""
+        self._queue: deque[tuple[object, asyncio.Future[None]]] = deque()
+        """Whose transfers wait for a place."""
         self._loop = asyncio.get_running_loop()
         self._multi = pycurl.CurlMulti()
         self._multi.setopt(pycurl.M_MAX_TOTAL_CONNECTIONS, most)
@@ -67,17 +78,86 @@ class Connections:
         self._waiting: dict[pycurl.Curl, asyncio.Future[None]] = {}
 
     async def transfer(self, curl: pycurl.Curl) -> None:
-        """Returns when the transfer is complete. Raises pycurl.error with libcurl's number and words."""
-        async with self._room:
-            self._multi.add_handle(curl)
-            done = self._waiting[curl] = self._loop.create_future()
-            self._next_look = self._next_look or self._loop.call_later(_LOOK, self._look)
-            try:
-                await done
-            finally:
-                if self._waiting.pop(curl, None) is not None:
-                    # The caller was cancelled, and the transfer ends with it.
-                    self._multi.remove_handle(curl)
+        """Returns when the transfer is complete. Its crawl has taken a place for it. Raises pycurl.error with
+        libcurl's number and words."""
+        self._multi.add_handle(curl)
+        done = self._waiting[curl] = self._loop.create_future()
+        self._next_look = self._next_look or self._loop.call_later(_LOOK, self._look)
+        try:
+            await done
+        finally:
+            if self._waiting.pop(curl, None) is not None:
+                # The caller was cancelled, and the transfer ends with it.
+                self._multi.remove_handle(curl)
+
+    def join(self, crawl: object) -> None:
+        """Keep a place for this crawl while it has none."""
+        if crawl not in self._taken:
+            self._taken[crawl] = 0
+            self._idle += 1
+
+    def part(self, crawl: object) -> None:
+        """The crawl needs no place any more."""
+        taken = self._taken.pop(crawl, None)
+        if taken is not None:
+            self._idle -= not taken
+            self._free += taken
+            self._let_in()
+
+    def take(self, crawl: object) -> bool:
+        """Returns whether there is a place now for a transfer of this crawl, which then has it. One that has
+        parted needs none: its transfer fails."""
+        if crawl not in self._taken:
+            return True
+        # Those who wait for a further place come first.
+        if not self._free or (self._queue and self._taken[crawl]) or not self._has_place(crawl):
+            return False
+        self._give(crawl)
+        return True
+
+    async def wait(self, crawl: object) -> None:
+        """Returns when the crawl has a place that was not there at once."""
+        given = self._loop.create_future()
+        self._queue.append((crawl, given))
+        try:
+            await given
+        except asyncio.CancelledError:
+            if given.done() and not given.cancelled():
+                self.leave(crawl)
+            else:
+                self._queue.remove((crawl, given))
+            raise
+
+    def leave(self, crawl: object) -> None:
+        """The crawl gives one of its places back."""
+        if crawl not in self._taken:
+            return
+        self._free += 1
+        self._taken[crawl] -= 1
+        if not self._taken[crawl]:
+            self._idle += 1
+        if self._queue:
+            self._let_in()
+
+    def _has_place(self, crawl: object) -> bool:
+        """A crawl that has a place takes no other one of those that are kept: one for each that has none, and
+        an eighth of all for those to come."""
+        kept = max(self._idle, self._most // _KEPT) if self._taken[crawl] else 0
+        return self._free > kept
+
+    def _give(self, crawl: object) -> None:
+        self._free -= 1
+        if not self._taken[crawl]:
+            self._idle -= 1
+        self._taken[crawl] += 1
+
+    def _let_in(self) -> None:
+        for waiting in list(self._queue):
+            crawl, given = waiting
+            if not given.done() and self._free and self._has_place(crawl):
+                self._queue.remove(waiting)
+                self._give(crawl)
+                given.set_result(None)
 
     def close(self) -> None:
         """To be called once by each who was given them, when none of its transfers is under way. With the

@@ -119,6 +119,7 @@ class TileDownloadHandler(BaseHttpDownloadHandler):
         self._crawl = crawl_of(crawler)
         self._loop = asyncio.get_running_loop()
         self._connections = connections()
+        self._connections.join(self._crawl)
         settings = crawler.settings
         constant = settings.getdict("DEFAULT_REQUEST_HEADERS")
         self._constant = Headers(_given({**constant, "User-Agent": settings["USER_AGENT"]}))
@@ -144,11 +145,8 @@ class TileDownloadHandler(BaseHttpDownloadHandler):
         self._crawl.oldest_requests.append(self._oldest)
 
     async def download_request(self, request: Request) -> Response:
-        politeness = self._crawl.politeness
-        # Between the scheduler and here lies Scrapy's own delay, of AutoThrottle for one. What was offered
-        # before the budget was spent is a part of that.
-        reasons = () if politeness is None else politeness.reasons
-        if reasons and reasons != {Reason.SPENT} and is_offered(request):
+        # Between the scheduler and here lies Scrapy's own delay, of AutoThrottle for one.
+        if self._is_held_back and is_offered(request):
             raise HeldBackError
         request.meta.setdefault("download_timeout", self._timeout)
         # A body makes a POST of whatever request the handle makes.
@@ -156,6 +154,8 @@ class TileDownloadHandler(BaseHttpDownloadHandler):
         transfer = free.pop() if free else _Transfer(request.method, self._options)
         transfer.prepare(request, self._lines_for(request), self._default_maxsize)
         curl = transfer.curl
+        if not self._connections.take(self._crawl):
+            await self._wait_for_place(is_offered=is_offered(request))
         self._under_way[transfer] = self._loop.time()
         try:
             try:
@@ -174,18 +174,22 @@ class TileDownloadHandler(BaseHttpDownloadHandler):
                 curl.close()
             else:
                 free.append(transfer)
+            self._connections.leave(self._crawl)
         if by_head:
             return Response(request.url, status=status, headers=headers, request=request)
         return make_response(url=request.url, status=status, headers=Headers(headers), body=body)
 
     async def head(self, url: str) -> Head:
         """Asks for the head of one address, as `download_request` does for an offered request that has
-        nothing of its own, and raises what that raises. Whether requests are held back is not looked at."""
+        nothing of its own, and raises what that raises. Whether requests are held back is looked at only
+        where it had to wait for a connection."""
         free = self._free["HEAD"]
         transfer = free.pop() if free else _Transfer("HEAD", self._options)
         transfer.prepare_head(
             url, choice(self._lines_of_agents) if self._agents else self._lines, self._timeout
         )
+        if not self._connections.take(self._crawl):
+            await self._wait_for_place(is_offered=True)
         self._under_way[transfer] = self._loop.time()
         try:
             try:
@@ -198,11 +202,34 @@ class TileDownloadHandler(BaseHttpDownloadHandler):
             del self._under_way[transfer]
             transfer.clear()
             free.append(transfer)
+            self._connections.leave(self._crawl)
 
     async def close(self) -> None:
         if self._oldest in self._crawl.oldest_requests:
             self._crawl.oldest_requests.remove(self._oldest)
+            if not self._crawl.oldest_requests:
+                self._connections.part(self._crawl)
             self._connections.close()
+
+    @property
+    def _is_held_back(self) -> bool:
+        """Whether a request that was offered must not start any more. What was offered before the budget was
+        spent is a part of that."""
+        politeness = self._crawl.politeness
+        return politeness is not None and bool(politeness.reasons) and politeness.reasons != {Reason.SPENT}
+
+    async def _wait_for_place(self, *, is_offered: bool) -> None:
+        """Returns when a request may have a connection. Raises HeldBackError where an offered one must not
+        start any more by then."""
+        politeness = self._crawl.politeness
+        if politeness is None:
+            await self._connections.wait(self._crawl)
+            return
+        with politeness.delayed():
+            await self._connections.wait(self._crawl)
+        if is_offered and (self._is_held_back or politeness.is_over):
+            self._connections.leave(self._crawl)
+            raise HeldBackError
 
     def _oldest(self) -> Wait | None:
         """Returns which answer has been waited for longest, and when it is given up."""

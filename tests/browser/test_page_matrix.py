@@ -462,8 +462,9 @@ def test_a_rectangle_that_is_drawn_tells_when_its_pixels_changed(screen: CellScr
     screen.part("pixels-switch").click()
     expect(screen.page.locator("#map.asking")).to_be_visible()
     x, y = screen.middle_of("map")
-    # Above what lies behind the panel, in the middle tile.
-    screen.pull((x - 150, y - 180), (x - 60, y - 120), (x + 30, y - 60))
+    # Above what lies behind the panel, in the middle tile. From its lower corner, as a finger that comes down
+    # beside the buttons of the zoom is taken for one on them.
+    screen.pull((x + 30, y - 60), (x - 60, y - 120), (x - 150, y - 180))
     chapters = screen.page.locator(".pixels-panel .story li")
     since = screen.day_in_words(LAST, "long")
     expect(screen.part("panel")).to_contain_text(

@@ -225,7 +225,7 @@ def test_no_list_is_made_beside_a_picture_that_cannot_be(
     arguments = ("diff", SMALL, SMALL_DAY, SMALL_DAY, str(listed), str(shown), "--zoom", "0")
     done = project.scrapy(*arguments, check=False)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "WEBP is packed as a whole" in done.stderr.splitlines()[-1]
+    assert "WEBP is packed in memory as a whole" in done.stderr.splitlines()[-1]
     assert not listed.exists()
 
 

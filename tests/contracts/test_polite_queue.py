@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.scheduler.driving import entry
 from tileharvest.maps.rates import Gap
 from tileharvest.politeness.rate_limit import ALONE
 
@@ -195,25 +194,6 @@ def test_a_map_without_a_share_leases_nothing_and_looks_again_soon(asked: AskedH
     assert (answer.share, answer.leases) == (0, [])
     assert answer.held_until is not None
     assert 1000 < answer.held_until <= 1001
-
-
-def test_what_an_answer_brings_may_start_at_once_beside_a_busy_map(asked: AskedHost) -> None:
-    """While the map waited for that answer, its share of the host was the other's."""
-    walking, busy = (asked.map(name, 4, host_concurrency=4) for name in ("one", "other"))
-    busy.fill(40)
-    walking.fill(1)
-    busy.ask(4)
-    walking.ask(4)
-    busy.ask(4, in_flight=2)
-    assert len(walking.ask(4).leases) == 1
-    # What it has leased and not started is something to do.
-    assert [walking.ask(4, in_flight=0).share for _ in range(3)] == [2, 2, 2]
-    walking.ahead = 0
-    assert [len(walking.ask(4, in_flight=1).leases) for _ in range(3)] == [0, 0, 0]
-    assert busy.ask(4, in_flight=2).share == 3
-    children = [entry("child"), entry("other child")]
-    answer = walking.exchange(4, asked.clock.now, in_flight=0, pushed=children)
-    assert len(answer.leases) == 2
 
 
 @pytest.mark.parametrize("seed", range(3))

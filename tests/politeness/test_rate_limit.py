@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
@@ -111,36 +111,6 @@ def test_shares_are_as_equal_as_the_maps_allow_and_use_all_there_is(
         # Whoever has less than another by more than one has all that its map allows it.
         most = -(-concurrency[name] // names.count(name))
         assert share >= most - 1 or all(other <= share + 1 for other in shares)
-
-
-def test_a_map_that_only_waits_for_an_answer_leaves_the_rest_of_its_share_to_others() -> None:
-    """Its one request hangs: minutes may pass until that is given up."""
-    host, pace = Host(), Pace("map.example.net", 4, host_concurrency=4)
-
-    def share(process: str, **account: Any) -> int:
-        """Until it has told that it keeps what it was told."""
-        for _ in range(2):
-            told = host.tell(process, Account(process[-1], **account), NOW)
-            answer = host.stand(told, pace, wanted=0, now=NOW).share
-        return answer
-
-    assert share("1-a", is_busy=True) == 4
-    assert share("2-b", is_busy=True) == 0
-    assert [share("1-a", is_busy=True, in_flight=2), share("2-b", is_busy=True)] == [2, 2]
-    # What hangs is on the way at the host, so it counts.
-    assert [share("1-a", in_flight=1), share("2-b", is_busy=True, in_flight=2)] == [1, 3]
-    # Nobody is to be told less at once: what others have on the way counts until it is through.
-    assert [share("1-a", is_busy=True), share("2-b", is_busy=True, in_flight=3)] == [1, 2]
-    assert [share("1-a", is_busy=True), share("2-b", is_busy=True, in_flight=2)] == [1, 2]
-    assert share("1-a", is_busy=True) == 2
-
-
-def test_what_nobody_else_asks_for_stays_with_a_map_that_waits() -> None:
-    host, pace = Host(), Pace("map.example.net", 4, host_concurrency=4)
-    own = host.tell("1-a", Account("a", in_flight=1), NOW)
-    host.tell("2-b", Account("b"), NOW)
-    host.limit(own, pace)
-    assert host.stand(own, pace, wanted=1, now=NOW).share == 4
 
 
 def test_what_is_kept_can_be_read_again() -> None:

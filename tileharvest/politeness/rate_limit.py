@@ -80,7 +80,7 @@ class Account(msgspec.Struct, frozen=True):
     in_flight: int = 0
     """Requests that it has on the way."""
     is_busy: bool = False
-    """Whether there was anything to do for it when it asked last, besides what it has on the way."""
+    """Whether there was anything to do for it when it asked last."""
     ahead: int = 0
     """Requests that were leased to it and have not started."""
     spent: Spent = Spent()
@@ -250,7 +250,7 @@ class Host(msgspec.Struct):
         rests_until = self.rests_until if self.rests_until > now else None
         next_start = self.next_start(own)
         parts = min(len(self._mates(account.map)), of_map.concurrency or 1)
-        busy = sum(one is own or one.account.is_busy or one.account.in_flight > 0 for one in self.processes)
+        busy = sum(one.account.is_busy or one is own for one in self.processes)
         host_parts = min(busy, of_host.concurrency or busy)
         allowed = wanted if share and rests_until is None else 0
         is_alone = len(self.processes) == 1
@@ -343,26 +343,14 @@ class Host(msgspec.Struct):
         return share
 
     def _fair_share(self, own: Process, of_host: Limited) -> int:
-        """Returns the share that the process would have if all were told theirs.
-
-        Of the host's share those come first who have something to do. Who only waits for answers, which may
-        take minutes to be given up, keeps what it has on the way, and beyond that what the others leave."""
+        """Returns the share that the process would have if all were told theirs."""
         shares = []
         for process in self.processes:
             mates, name = self._mates(process.account.map), process.account.map
             total = (self.maps[name].concurrency if name in self.maps else None) or 0
             shares.append(total // len(mates) + (mates.index(process) < total % len(mates)))
         if of_host.concurrency is not None:
-            accounts = [process.account for process in self.processes]
-            is_any_busy = any(one.is_busy for one in accounts)
-            first = [
-                most if one.is_busy or not is_any_busy else min(most, one.in_flight)
-                for one, most in zip(accounts, shares, strict=True)
-            ]
-            first = _levelled(first, of_host.concurrency)
-            rest = [most - part for most, part in zip(shares, first, strict=True)]
-            rest = _levelled(rest, of_host.concurrency - sum(first))
-            shares = [sum(parts) for parts in zip(first, rest, strict=True)]
+            shares = _levelled(shares, of_host.concurrency)
         return shares[self.processes.index(own)]
 
 

@@ -188,7 +188,6 @@ class PoliteQueue:
             return await self._queue.exchange(changes, wanted, now)
         began = self._clock()
         self._in_flight, self._ahead = changes.in_flight, changes.ahead
-        self._is_busy = self._is_busy or bool(changes.pushed or changes.returned)
         standing = await self._changed(
             lambda known, own, now: known.stand(own, pace, wanted=wanted, now=now), now
         )
@@ -200,7 +199,7 @@ class PoliteQueue:
             self._is_lost = True
             raise
         self._ahead = changes.ahead + len(answer.leases)
-        self._is_busy = bool(answer.leases or changes.ahead) or (self._is_busy and not wanted)
+        self._is_busy = bool(answer.leases) or (self._is_busy and not wanted)
         leases, next_start, ahead = answer.leases, standing.next_start, self._hosts.ahead(self._host)
         now += self._clock() - began
         if leases and standing.has_gap:
@@ -271,7 +270,7 @@ class PoliteQueue:
         return Account(
             self._map_name,
             self._in_flight,
-            self._is_busy,
+            self._is_busy or self._in_flight > 0,
             self._ahead,
             Spent(
                 self.traffic.requests,

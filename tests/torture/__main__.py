@@ -1,18 +1,18 @@
-"""The command `make torture`: harvests are disturbed at random, and must leave what undisturbed ones do.
+"""The command `make torture`: disturbs harvests at random and compares them with undisturbed ones.
 
-    make torture                                        a thousand kills, by a seed of its own
-    make torture ARGS="--kills 100 --seed 7 --hours 1"  fewer, the same each time, for an hour at most
-    make torture ARGS="--seed 7 --round 12"             one round again
+    make torture                                        a thousand kills, with a new seed
+    make torture ARGS="--kills 100 --seed 7 --hours 1"  100 kills, at most an hour, with the rounds of seed 7
+    make torture ARGS="--seed 7 --round 12"             repeats one round
 
-Each round takes a stage (a harvest of real maps after one of the day before), lets it be done by one
-process or by three workers over Redis and PostgreSQL, and disturbs it at moments that the seed draws:
-SIGKILL, SIGSTOP for longer than the leases, a killed Redis, a PostgreSQL restarted in immediate mode, a full
-disk, a clock that steps. Then the whole history, row by row, all images and the queue are compared with those
-of the same harvest undisturbed, and so are the versions after the day after. A round that fails leaves its
-folder.
+Each round runs a stage: a harvest of real maps, usually after a harvest of the day before. One process or
+three workers over Redis and PostgreSQL do the work. The seed draws the moments of the disturbances:
+SIGKILL, SIGSTOP for longer than a lease, a killed Redis, a PostgreSQL restarted in immediate mode, a full
+disk, a clock that steps. Then the round compares every row of the history, all images and the queue with
+those of the same harvest undisturbed. It harvests once more on the day after, and compares the versions
+again. A round that fails leaves its folder.
 
-Needs root, for the small disk that gets full, and the real maps in `../shared/maps`, or where
-`TILEHARVEST_SHARED_MAPS` says.
+The command needs root to mount the small disk that gets full. It needs the real maps in `../shared/maps`,
+or in the folder that `TILEHARVEST_SHARED_MAPS` names.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _MAPS: Final = Path(os.environ.get("TILEHARVEST_SHARED_MAPS", Path(__file__).par
 
 
 class Torture:
-    """The rounds of one seed, their servers, and how the stages end undisturbed."""
+    """The rounds of one seed, the servers that they share, and the undisturbed results of the stages."""
 
     def __init__(self, folder: Path, servers: ExitStack, seed: int) -> None:
         self._folder = folder
@@ -57,14 +57,17 @@ class Torture:
         self._postgresql: PostgresqlServer = servers.enter_context(postgresql_server())
         self._undisturbed: dict[tuple[Stage, bool], Undisturbed] = {}
         self._sites: dict[Stage, Path] = {}
-        self.done: dict[tuple[str, str], Counter[str]] = {}
-        """By stage and by who harvests: what was done, and what came of it."""
+        self.done: dict[str, Counter[str]] = {}
+        """How many rounds held and which disturbances and requests they had, by who harvests."""
+        self.stages: Counter[str] = Counter()
+        """How many rounds of each stage held."""
 
     def round(self, number: int) -> Outcome:
-        """Raises DifferenceError."""
+        """Runs one round and returns its outcome. Raises DifferenceError if the round fails."""
         drawn = random.Random(f"{self._seed}/{number}")
         stage, is_fleet = drawn.choice(STAGES), drawn.random() < 0.4
-        self.name = f"{'three workers' if is_fleet else 'one process'}, {stage.name}"
+        who = "three workers" if is_fleet else "one process"
+        self.name = f"{who}, {stage.name}"
         undisturbed = self._ends_undisturbed(stage, is_fleet=is_fleet)
         workplace = self._workplace(stage, f"round{number}", is_fleet=is_fleet)
         this = Round(workplace, undisturbed, drawn)
@@ -75,10 +78,15 @@ class Torture:
             self._redis.ask("FLUSHALL")
             raise
         workplace.close()
-        who = "three workers" if is_fleet else "one process"
-        counted = self.done.setdefault((stage.name, who), Counter())
-        counted.update(outcome.done)
-        counted["rounds"] += 1
+        self.stages[stage.name] += 1
+        self.done.setdefault(who, Counter()).update(
+            outcome.done,
+            rounds=1,
+            asked=outcome.asked,
+            counted=outcome.counted,
+            after=outcome.after,
+            undisturbed_after=outcome.undisturbed_after,
+        )
         return outcome
 
     def _workplace(self, stage: Stage, name: str, *, is_fleet: bool) -> Workplace:
@@ -86,7 +94,7 @@ class Torture:
         return Workplace(stage, self._server, *shared, self._folder / name, f"{name.replace('-', '_')}")
 
     def _ends_undisturbed(self, stage: Stage, *, is_fleet: bool) -> Undisturbed:
-        """Harvests it once without disturbances; by one worker."""
+        """Returns what the stage leaves undisturbed. The first call harvests it, by one worker."""
         site = self._site(stage)
         if (stage, is_fleet) in self._undisturbed:
             publish(_MAPS, stage, site, is_before=False)
@@ -110,7 +118,7 @@ class Torture:
         return self._undisturbed[stage, is_fleet]
 
     def _site(self, stage: Stage) -> Path:
-        """One server for all: maps are asked for at the same addresses."""
+        """Returns the folder of the site. All stages share one server, so a map keeps its address."""
         folder = self._folder / "site"
         if not folder.exists():
             folder.mkdir()
@@ -124,7 +132,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, help="draws the same rounds again")
     parser.add_argument("--hours", type=float, default=24.0, help="end after so long (24)")
     parser.add_argument("--round", type=int, help="only this round of the seed")
-    parser.add_argument("--folder", type=Path, help="where folders of failed rounds are left")
+    parser.add_argument("--folder", type=Path, help="the folder in which failed rounds leave theirs")
     wanted = parser.parse_args(arguments)
     missing = _missing(wanted.folder)
     if missing is not None:
@@ -140,7 +148,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _missing(folder: Path | None) -> str | None:
-    """Returns what must be there first, or None where all is."""
+    """Returns a sentence about what is missing, or None if nothing is."""
     if not _MAPS.is_dir():
         return f"there are no real maps in {_MAPS}: TILEHARVEST_SHARED_MAPS names another folder"
     if os.geteuid() != 0:
@@ -175,14 +183,20 @@ def _run(torture: Torture, wanted: argparse.Namespace, seed: int, folder: Path) 
 
 
 def _table(torture: Torture) -> str:
-    """Returns the table that docs/reliability.md shows."""
+    """Returns the rounds that held, as the table of docs/reliability.md shows them, and in sentences."""
     columns = ("rounds", "kill", "stop", "Redis", "PostgreSQL", "full disk", "stepped clock")
-    lines = [f"| harvest | by | {' | '.join(columns)} |", "|---" * (len(columns) + 2) + "|"]
+    lines = [f"| by | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
     total: Counter[str] = Counter()
-    for (stage, who), counted in sorted(torture.done.items()):
+    for who, counted in sorted(torture.done.items()):
         total.update(counted)
-        lines.append(f"| {stage} | {who} | {' | '.join(str(counted[one]) for one in columns)} |")
-    lines.append(f"| all | | {' | '.join(f'**{total[one]}**' for one in columns)} |")
+        lines.append(f"| {who} | {' | '.join(str(counted[one]) for one in columns)} |")
+    lines.append(f"| all | {' | '.join(f'**{total[one]}**' for one in columns)} |\n")
+    rounds = ", ".join(f"{stage}: {count}" for stage, count in sorted(torture.stages.items()))
+    lines.append(f"Rounds of each stage: {rounds}.")
+    lines.append(
+        f"Requests: {total['asked']} made, {total['counted']} counted; on the day after {total['after']} made"
+        f" instead of {total['undisturbed_after']}."
+    )
     return "\n".join(lines)
 
 

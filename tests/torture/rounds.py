@@ -1,4 +1,4 @@
-"""One round: a harvest is disturbed as a seed draws it, and what it leaves is compared."""
+"""One round: a harvest with disturbances that a seed draws, and the comparison of what it leaves."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from tests.torture.stages import Left, Undisturbed, Workplace
 
 LEASE: Final = 3
-"""Seconds: so long is lost what a killed worker of a fleet had."""
+"""The seconds of a lease in a fleet. After so long others get the requests of a killed worker."""
 PATIENCE: Final = 240.0
-"""Seconds until a harvest that is not disturbed any more must have ended."""
+"""The seconds in which a harvest must end after its last disturbance, and in which a moment must come."""
 WORKERS: Final = 3
 _DISK: Final = 256 << 20
-"""Bytes of the disk that gets full."""
+"""The size in bytes of the disk that gets full."""
 _HOURS: Final = 30
-"""A clock steps by at most so many hours."""
+"""The most hours by which a clock steps."""
 
 MAY_DIFFER: Final = frozenset(
     {
@@ -46,38 +46,42 @@ MAY_DIFFER: Final = frozenset(
         "validators: missing",
     }
 )
-"""docs/reliability.md says why it harms nothing."""
+"""Columns that a disturbed harvest may leave otherwise. docs/reliability.md says why this harms nothing."""
 MAY_DIFFER_BY_AUDIT: Final = frozenset({"tiles.harvest", "tiles.outcome", "harvest_counts.tiles"})
-"""What an audit asks is drawn for each harvest."""
+"""Columns that may differ in a harvest with an audit, which draws its tiles anew."""
 
 
 class DifferenceError(AssertionError):
-    """What was found wrong, in some lines."""
+    """The round has failed. The message has one line for each difference."""
 
 
 class Moment(NamedTuple):
-    """When a disturbance comes: so many lines later in the log of the site, or of the worker itself."""
+    """The time of a disturbance, counted in lines of a log."""
 
     lines: int
     is_own: bool
+    """True: counted from the beginning of the newest worker's log. False: counted from now on in the log of
+    the site."""
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What was done in a round, and what came of it."""
+    """The disturbances of a round, and what they have changed."""
 
     done: Counter[str] = field(default_factory=Counter)
-    """Disturbances by their names."""
+    """How often each disturbance was made. A kill that came after the end of its process is not counted."""
     different: Counter[str] = field(default_factory=Counter)
-    """Rows by the column in which they may differ, and do."""
+    """How many rows differ, by the column in which they may."""
     asked: int = 0
-    """Requests that the site has answered."""
+    """The requests that the site has answered."""
     counted: int = 0
-    """Those that the history tells of."""
+    """The requests that the history has counted."""
     undisturbed: int = 0
+    """The requests that the site answers to the undisturbed harvest."""
     after: int = 0
-    """Requests of the day after."""
+    """The requests of the day after."""
     undisturbed_after: int = 0
+    """The requests of the day after an undisturbed harvest."""
 
     @property
     def in_words(self) -> str:
@@ -90,7 +94,8 @@ class Outcome:
 
 
 class Round:
-    """Draws everything from `random`, in an order that does not depend on what the processes do."""
+    """One round. It draws from `random` in an order that does not depend on what the processes do, so a
+    repeated round has the same disturbances."""
 
     def __init__(self, workplace: Workplace, undisturbed: Undisturbed, random: Random) -> None:
         self._workplace = workplace
@@ -102,7 +107,7 @@ class Round:
         self._clock: Path | None = None
 
     def run(self) -> Outcome:
-        """Raises DifferenceError."""
+        """Runs the round and returns its outcome. Raises DifferenceError if it fails."""
         random, place = self._random, self._workplace
         has_disk = random.random() < 0.15
         with self._disk() if has_disk else nullcontext():
@@ -176,7 +181,7 @@ class Round:
         elif what == "PostgreSQL":
             place.postgresql.kill()
             self.outcome.done[what] += 1
-            # One that begins while it is away.
+            # The new worker begins while the server is away.
             self._replace(workers, which)
             place.postgresql.start()
         elif what == "full disk":
@@ -195,20 +200,21 @@ class Round:
             self._replace(workers, which)
 
     def _replace(self, workers: list[Worker], which: int) -> None:
-        """Kills one, and lets another one take its place."""
+        """Kills one worker and starts another one in its place."""
         self._kill(workers[which])
         workers[which] = self._workplace.start(DAY)
 
     # What is done to them
 
     def _draw(self, disturbances: int) -> Moment:
-        """A moment as likely at the beginning of a run, in few requests, as in the middle of many."""
+        """Returns a moment: two of five are within 12 lines, at the beginning of a run or just after the
+        last disturbance; the others are spread over the requests of the harvest."""
         most = max(2, 2 * self._undisturbed.found.requests // (disturbances + 1))
         kind, few, many = self._random.random(), self._random.randint(1, 12), self._random.randint(1, most)
         return Moment(few if kind < 0.4 else many, is_own=kind < 0.2)
 
     def _await(self, moment: Moment, workers: list[Worker]) -> bool:
-        """Returns True at the moment; False where all have ended before."""
+        """Waits for the moment. Returns False if all workers have ended before it."""
         so_far, last = answered(self._server), workers[-1]
 
         def comes() -> bool:
@@ -235,7 +241,7 @@ class Round:
 
     @contextmanager
     def _disk(self) -> Iterator[None]:
-        """The data lie on a small disk of their own."""
+        """Mounts a small disk for the data of the round."""
         data = self._workplace.folder / "data"
         data.mkdir(parents=True)
         subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={_DISK}", "tmpfs", data], check=True)
@@ -246,7 +252,8 @@ class Round:
             subprocess.run(["umount", "--lazy", data], check=True)
 
     def _fill_disk(self, workers: list[Worker]) -> None:
-        """Nothing is left on it until all of them have ended, and one that finds it full."""
+        """Fills the disk, and makes room again when all workers have ended, and one more that was started
+        while the disk was full."""
         ballast = self._workplace.folder / "data" / "ballast"
         size = _DISK
         with ballast.open("wb", buffering=0) as file:
@@ -274,7 +281,7 @@ class Round:
         self.outcome.done["stepped clock"] += 1
 
     def _end(self) -> None:
-        """Lets the harvest get to its end, where it did not."""
+        """Runs the harvest once more, undisturbed, so that it gets to its end."""
         for worker in self._workplace.fleet.workers:
             self._look_at(worker)
         last = self._workplace.start(DAY)
@@ -296,7 +303,7 @@ class Round:
         wrong = self._wrong(found, expected.found)
         self._server.clear_log()
         if self._is_fleet:
-            # Who was killed just now counts as a worker until its leases expire, and holds the next day up.
+            # The next day waits for a killed worker until its leases expire.
             time.sleep(LEASE + 1)
         place.harvest(DAY_AFTER)
         after = place.left(list(self._server.log()))
@@ -331,7 +338,7 @@ class Round:
         return wrong
 
     def _queues(self) -> Iterator[tuple[str, tuple[int, int]]]:
-        """Of each map the requests that are left, and those that were given up."""
+        """Yields for each map the numbers of requests that are left in its queue and in its failure list."""
         for name, _ in self._workplace.stage.maps:
             if self._is_fleet:
                 counts = self._workplace.fleet.counts(name)
@@ -347,8 +354,8 @@ class Round:
 
 
 def wrong_costs(found: Left, expected: Left) -> list[str]:
-    """Returns which costs of a disturbed harvest are counted too low. Too high they may be, and the bytes of
-    an image that several tiles have may be missing: docs/reliability.md says why."""
+    """Returns the costs of a disturbed harvest that are counted too low. Costs may be too high, and the bytes
+    of an image that several tiles have may be missing: docs/reliability.md says why."""
     requests, received, stored = (
         _sum_of(found, column) for column in ("requests", "received_bytes", "stored_bytes")
     )
@@ -364,7 +371,7 @@ def wrong_costs(found: Left, expected: Left) -> list[str]:
 
 
 def _bytes_of_common_images(left: Left) -> int:
-    """Of those that several tiles have, each once."""
+    """Returns the bytes of the images that several tiles have. Each image counts once."""
     images = [(row["sha1"], row["size"]) for row in left.history["versions"].values() if row["sha1"]]
     return sum(size for (_, size), tiles in Counter(images).items() if tiles > 1)
 

@@ -1,4 +1,4 @@
-"""The harvests that are disturbed: what lies before each of them, and how it ends undisturbed."""
+"""The harvests that `make torture` disturbs, the folders in which they run, and what they leave."""
 
 from __future__ import annotations
 
@@ -26,26 +26,27 @@ if TYPE_CHECKING:
 
 DAY_BEFORE: Final = "2024-05-01"
 DAY: Final = "2024-05-02"
-"""That of the harvest that is disturbed."""
+"""The day of the harvest that is disturbed."""
 DAY_AFTER: Final = "2024-05-03"
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A harvest of some real maps. It can be hashed."""
+    """A harvest of some real maps. It is hashable."""
 
     name: str
     maps: tuple[tuple[str, int], ...]
-    """Each with its version; the one before was harvested on the day before. Nothing was before version 1."""
+    """The name and the version of each map. On the day before, the version before was harvested. A map with
+    version 1 was not harvested before."""
     keys: tuple[tuple[str, Any], ...] = ()
-    """Of all entries in maps.toml."""
+    """Keys that each map has in maps.toml."""
 
 
 ANTWORLD: Final = "antworld"
 _IMAGES: Final = (".png", ".jpg", ".jpeg", ".webp")
 _PRUNED: Final = (("walk", "pruned"), ("full_every", RARELY))
 _UNAUDITED: Final = (("audit", 0),)
-"""What an audit asks is drawn anew for each harvest, so without one all that is found can be compared."""
+"""No audit. An audit draws other tiles in each harvest: only harvests without one can be compared in full."""
 _CONDITIONAL: Final = (("check", "conditional"),)
 _FULL: Final = (("walk", "full"),)
 
@@ -67,37 +68,37 @@ STAGES: Final = (
 
 
 class Left(NamedTuple):
-    """What a harvest has left."""
+    """What a harvest has left, and what it has cost the site."""
 
     history: dict[str, Rows]
     images: dict[str, str]
-    """Path in the store, and the SHA1 of what is there. What a killed writer has not named is left out."""
+    """The SHA1 of each file in the store, by its path. Temporary files of killed writers are left out."""
     requests: int
-    """That the site has answered."""
+    """All requests that the site has answered."""
     of_tiles: int
-    """Those of them that came after the harvest had begun: others find out what the site has."""
+    """The requests for tiles. The others read robots.txt and the configuration before the harvest begins."""
     received_bytes: int
-    """The bodies of these."""
+    """The bytes of the bodies that answered the requests for tiles."""
 
 
 @dataclass(slots=True)
 class Workplace:
-    """Where harvests of a stage are run: by one process, or by workers that share a queue."""
+    """A folder, a history and a queue for the harvests of a stage."""
 
     stage: Stage
     server: Nginx
     redis: RedisServer | None
-    """None for one process with its queue in a file and its history in SQLite."""
+    """None for one process, which has its queue in a file and its history in SQLite."""
     postgresql: PostgresqlServer | None
     folder: Path
     database: str = ""
     fleet: Fleet = field(init=False)
 
     def open(self, before: Workplace | None = None) -> None:
-        """With a copy of another workplace's data, or without any."""
+        """Makes the folder and the history: a copy of those of `before`, or empty ones."""
         url = None
         if self.postgresql is not None:
-            # The other strategy copies sequences so that they go back when the server crashes soon.
+            # With the other strategy, sequences of the copy go back when the server crashes soon after.
             template = f" TEMPLATE {before.database} STRATEGY FILE_COPY" if before else ""
             self.postgresql.ask(f"CREATE DATABASE {self.database}{template}")
             url = self.postgresql.tcp_url(self.database)
@@ -120,13 +121,13 @@ class Workplace:
         return self.fleet.start(*more, day=day, command=("harvest", "--all"), **how)
 
     def harvest(self, day: str) -> None:
-        """Undisturbed. Raises AssertionError where it does not end with 0."""
+        """Harvests the day undisturbed, by one worker. Raises AssertionError if it does not end with 0."""
         worker = self.start(day)
         self.fleet.await_ends(worker, patience=300)
         assert worker.status == 0, worker.log
 
     def left(self, lines: Sequence[LogLine]) -> Left:
-        """After a harvest of which the site has logged these lines."""
+        """Returns what the harvest has left. `lines` is what the site has logged during the harvest."""
         stored = self.fleet.project.stored()
         of_tiles = [line for line in lines if line.path.endswith(_IMAGES)]
         return Left(
@@ -139,16 +140,17 @@ class Workplace:
 
 
 class Undisturbed(NamedTuple):
-    """A stage as it is without disturbances."""
+    """The results of a stage without disturbances."""
 
     before: Workplace | None
     found: Left
     after: Left
-    """On the day after, when nothing has changed."""
+    """What the harvest of the day after leaves. The site has not changed since."""
 
 
 def publish(shared_maps: Path, stage: Stage, site: Path, *, is_before: bool) -> bool:
-    """Lets the site have the maps of the stage, or of the day before. Returns False where there was none."""
+    """Puts the maps of the stage on the site, with `is_before` those of the day before. Returns False if
+    there was no harvest on the day before."""
     for name, version in stage.maps:
         if is_before and version == 1:
             return False
@@ -157,5 +159,5 @@ def publish(shared_maps: Path, stage: Stage, site: Path, *, is_before: bool) -> 
 
 
 def misnamed(images: Mapping[str, str]) -> list[str]:
-    """Images whose bytes are not those that their name says."""
+    """Returns the paths of images whose bytes have another SHA1 than their name."""
     return [name for name, digest in images.items() if PurePosixPath(name).stem != digest]

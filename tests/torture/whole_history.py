@@ -1,4 +1,4 @@
-"""All rows of a history, by names instead of numbers, and in what two histories differ."""
+"""Reads all rows of a history, with names instead of ids, and compares two histories."""
 
 from __future__ import annotations
 
@@ -19,30 +19,31 @@ _NAMED_BY: Final = {
     "harvests": ("map", "segment"),
     "versions": (*TILE, "day"),
 }
-"""The columns that name a row of tables with numbers. A stage has one harvest of a map and segment."""
+"""The columns that name a row, for each table whose rows have ids. A stage has one harvest per map and
+segment."""
 
 OF_A_RUN: Final = {
     "harvests": {"started", "ended", "requests", "received_bytes", "stored_bytes", "spared_bytes", "seconds"},
 }
-"""Columns that tell how a harvest went, and not what it found. Of two undisturbed ones they differ, too; what
-of them must hold is looked at by itself."""
+"""Columns that are not compared, by table. They say how a harvest went and not what it found, and differ
+between two undisturbed harvests as well. `wrong_costs` of `rounds.py` checks what must hold for costs."""
 _OF_A_RUN_AS_A_WHOLE: Final = {"spending", "batches", "identity", "unnamed_images"}
 
 Rows = dict[tuple[Any, ...], dict[str, Any]]
-"""By what names them."""
+"""The rows of a table, by the values of the columns that name a row."""
 
 
 class Difference(NamedTuple):
-    """In one column, or in whole rows, which then are more or fewer."""
+    """A difference of two histories in one column, or rows that only one of them has."""
 
     place: str
-    """Such as `tiles.outcome`, or `versions: missing`."""
+    """Where they differ: `tiles.outcome`, `versions: missing` or `versions: too much`."""
     rows: int
     example: str
 
 
 def whole_history(url: str) -> dict[str, Rows]:
-    """Every row, by table. A number that stands for another row is replaced by what names that one."""
+    """Returns every row of every table. A foreign key is replaced by the columns that name the other row."""
     engine = create_engine(url)
     try:
         with engine.connect() as connection:
@@ -62,7 +63,7 @@ def whole_history(url: str) -> dict[str, Rows]:
 
 
 def differences(found: Mapping[str, Rows], expected: Mapping[str, Rows]) -> list[Difference]:
-    """Between two histories, but for what tells of their runs."""
+    """Returns the differences of two histories, without the tables and columns that say how harvests went."""
     different: dict[str, list[str]] = {}
 
     def note(place: str, what: object) -> None:

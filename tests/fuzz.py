@@ -1,6 +1,7 @@
-"""How often what comes from outside is made up: seldom and always alike, unless somebody wants hours of it.
+"""What the fuzz tests share: how many examples they try, and strategies for damaged input.
 
-`pytest --all` tries a thousand times as many examples, other ones each time.
+`make test` tries few examples, the same ones each time. `pytest --all` tries a thousand times as many, other
+ones each time.
 """
 
 from __future__ import annotations
@@ -14,18 +15,19 @@ from hypothesis import strategies as st
 from tileharvest.errors import printable
 
 TIMES: Final = "TILEHARVEST_FUZZ_TIMES"
-"""The environment variable that says how many times as many examples are tried."""
+"""The environment variable that multiplies the number of examples."""
 
 
 def fuzzed(examples: int) -> settings:
-    """So many examples, by a fixed seed, or that many times as many."""
+    """Returns hypothesis settings for so many examples, from a fixed seed. If `TIMES` is set, for that many
+    times as many, from a new seed."""
     times = int(os.environ.get(TIMES, "1"))
     return settings(max_examples=examples * times, derandomize=times == 1, deadline=None, database=None)
 
 
 @st.composite
 def damaged(draw: st.DrawFn, bodies: list[bytes]) -> bytes:
-    """One of the bodies, with some bytes lost, changed, repeated or put in."""
+    """Draws one of the bodies, with some bytes lost, changed, repeated or put in."""
     body = draw(st.sampled_from(bodies))
     for _ in range(draw(st.integers(1, 4))):
         start = draw(st.integers(0, len(body)))
@@ -36,10 +38,10 @@ def damaged(draw: st.DrawFn, bodies: list[bytes]) -> bytes:
 
 
 def nested(open_: str, close: str, inner: str = "1") -> Any:
-    """Texts with brackets in each other, more than anybody reads."""
+    """Draws a text with up to 5,000 nested brackets."""
     return st.integers(1, 5_000).map(lambda deep: open_ * deep + inner + close * deep)
 
 
 def assert_told(error: Exception) -> None:
-    """What was wrong is said in one line that steers no terminal."""
+    """Asserts that the message is one line without characters that steer a terminal."""
     assert str(error) == printable(str(error))

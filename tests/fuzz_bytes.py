@@ -1,11 +1,12 @@
-"""Bytes made up by coverage, for hours: images, and the times of regions, which libraries unpack.
+"""Fuzzes with atheris, which follows the coverage of the code: images, and BlueMap's files of regions.
 
     .venv/bin/pip install atheris==3.0.0
     .venv/bin/python -m tests.fuzz_bytes images CORPUS -max_total_time=3600
     .venv/bin/python -m tests.fuzz_bytes regions CORPUS -max_total_time=3600
 
-CORPUS is a folder with bodies to begin with, such as tiles of a real map; what leads further is written into
-it. Further arguments are libFuzzer's. atheris is not needed by the tests: it has wheels for few Pythons.
+CORPUS is a folder with bodies to begin with, such as tiles of a real map. Bodies that reach new code are
+written into it. Further arguments are libFuzzer's. The tests do not need atheris, which has wheels for few
+Pythons only.
 """
 
 from __future__ import annotations

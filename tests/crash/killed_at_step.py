@@ -1,7 +1,7 @@
-"""A program for test_write_order: `scrapy`, killed at one step of the write order.
+"""A program for test_write_order: `scrapy`, which is killed at one step of the write order.
 
-Arguments: the step's name, how many times it is let pass first, and those of `scrapy`. What it runs is
-the program's own code; only the kill is added, before or after a call.
+Its arguments are the name of the step, how many times the step passes before the kill, and those of
+`scrapy`. It runs the program's own code and adds nothing but the kill, before or after a call.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from tileharvest.store.files import FileStore
 
 
 def _in_store(file: str, *_: Any) -> bool:
-    """Files are renamed elsewhere too."""
+    """Returns whether the file belongs to the store. Other files are renamed, too."""
     return "tiles" in Path(file).parts
 
 
 def _in_writer(*_: Any, **__: Any) -> bool:
-    """Of what is written to the history, the results are meant."""
+    """Returns whether the thread that records results makes the call. Others write to the history, too."""
     return threading.current_thread().name.startswith("history-writer")
 
 
@@ -53,7 +53,7 @@ GIT_STEPS: Final = {
     "changed files not fetched": Step(Repository, "fetch_blobs", before=True),
     "changed files fetched": Step(Repository, "fetch_blobs", before=False),
 }
-"""Those that only a harvest through git has."""
+"""The steps that only a harvest through git has."""
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""A program for test_scheduler_kill: a crawl by a stub spider that is killed at one step of an exchange.
+"""A program for test_scheduler_kill: a crawl by a stub spider, which is killed at one step of an exchange.
 
-Arguments: the file of runs, the step's name, and how many times it is let pass first. Without a step it is
-`crawl_stubs`.
+Its arguments are the file of runs, the name of the step, and how many times the step passes before the kill.
+Without a step the program does the same as `crawl_stubs`.
 """
 
 from __future__ import annotations

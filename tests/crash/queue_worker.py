@@ -1,8 +1,8 @@
-"""A program for test_queue_kill: works on a queue until it is killed.
+"""A program for test_queue_kill that works on a queue until it is killed.
 
-Argument: the queue's file. The requests are the numbers from 1 on, and the children of n are 2n and 2n + 1:
-a walk that has no end. A child is pushed when its parent is finished, in the same step. The program writes
-a line when it begins, and one for each step that was confirmed: `pushed 4 5 finished 2`.
+Its argument is the queue's file. The requests are the numbers from 1 on. The children of n are 2n and
+2n + 1, so the walk has no end. A child is pushed in the step that finishes its parent. The program writes
+one line when it begins, and one line for each step that the queue has confirmed: `pushed 4 5 finished 2`.
 """
 
 import asyncio
@@ -14,23 +14,23 @@ from tileharvest.queue.sqlite.queue import SqliteQueue
 
 SEGMENT = "2021-02-13"
 MOST = 7
-"""Leases at once."""
+"""How many requests are leased at once."""
 
 
 def entry(number: int) -> Entry:
-    # Lanes and delays take turns, so that all of them are under way when it ends.
+    # Lanes and delays take turns, so that requests of all kinds are leased at the kill.
     due = 1.0 if number % 5 == 0 else None
     return Entry(b"%d" % number, SEGMENT, b"%d" % number, number % 3 - 1, due)
 
 
 async def work(file: Path) -> None:
-    # The first is pushed at every start. The others are new; of some of them the filter raises a false alarm.
+    # Each start pushes the first request again. With this error rate the filter takes many new ones for seen.
     queue = SqliteQueue(file, max_attempts=1000, minus_share=4, expected=1, error_rate=0.9)
     await queue.open(0.0)
     leases = list((await queue.exchange(Changes(pushed=[entry(1)]), MOST, 0.0)).leases)
     say("began")
     while True:
-        # The last lease fails, the one before is given back, if there are so many.
+        # Of seven leases the last one fails, and the one before it is given back.
         finished, failed, returned = leases[:5], leases[6:], leases[5:6]
         parents = [number(lease) for lease in finished]
         children = [child for parent in parents for child in (2 * parent, 2 * parent + 1)]

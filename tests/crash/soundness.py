@@ -1,4 +1,4 @@
-"""What must hold in a data folder at any moment, and what of it must be the same as without a crash."""
+"""What must hold in a data folder at any moment, and the state in which a harvest must leave it."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ if TYPE_CHECKING:
 
 
 class State(NamedTuple):
-    """All that a harvest leaves behind, but for numbers and times of its own."""
+    """All that harvests leave behind, without ids, times and costs, which differ from run to run."""
 
     versions: set[RecordedVersion]
     outcomes: dict[LayerTile, str]
     images: dict[str, bytes]
     ends: list[tuple[str, str | None]]
-    """Day and end of every harvest."""
+    """The day of every harvest, and the reason of its end. None: it has not ended."""
     counts: dict[tuple[str, str], int]
-    """Tiles by day and outcome, as kept when harvests ended."""
+    """How many tiles had an outcome, by day and outcome, as counted at the ends of harvests."""
 
 
 def state(project: Project) -> State:
@@ -37,7 +37,7 @@ def state(project: Project) -> State:
 
 
 def images(project: Project) -> dict[str, bytes]:
-    """Of the store what has a name; what a killed writer left behind has none yet."""
+    """Returns the files of the store by their paths, without temporary files of killed writers."""
     return {name: content for name, content in project.stored().items() if not is_leftover(name)}
 
 
@@ -46,7 +46,8 @@ def is_leftover(name: str) -> bool:
 
 
 def assert_sound(project: Project) -> None:
-    """A readable database, no row without its bytes, and no image under a name that is not its own."""
+    """Asserts that the database is whole, that each version has its image, and that each image has the SHA1
+    that is its name."""
     for name, content in images(project).items():
         assert PurePosixPath(name).stem == sha1(content).hexdigest()
     if not project.database.exists():

@@ -1,4 +1,4 @@
-"""A step of a program at which a test kills it."""
+"""A step at which a program kills itself, for tests."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ if TYPE_CHECKING:
 
 
 class Step(NamedTuple):
-    """A call of a function of a class or a module."""
+    """A call of a function that belongs to a class or a module."""
 
     owner: Any
     function: str
     before: bool
-    """Killed before the call, else after it."""
+    """True: the kill comes before the call. False: after it."""
     is_meant: Callable[..., bool] = lambda *_, **__: True
-    """Whether a call with these arguments counts: others may call the function, too."""
+    """Returns whether a call with these arguments counts."""
 
 
 def kill_at(step: Step, passes: int) -> None:
-    """Lets the call after `passes` others be the last thing that this process does."""
+    """Lets this process kill itself at the step, after the step has passed so many times."""
     original: Callable[..., Any] = getattr(step.owner, step.function)
     calls = count()
 

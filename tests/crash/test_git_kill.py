@@ -1,4 +1,4 @@
-"""SIGKILL at each step of a harvest through git: run again, it ends as if nothing had happened."""
+"""SIGKILL at each step of a harvest through git: the next run ends as an undisturbed harvest does."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 DAY: Final = "2016-10-07"
 KILLS: Final = {
     "the commit's trees fetched": 0,
-    # The files that say what the map is come first. They are kept, so that the next time there is one call.
+    # The first call fetches the files that describe the map. They are kept, so a later run makes one call.
     "changed files not fetched": 1,
     "changed files fetched": 0,
     "the harvest has begun": 0,
@@ -27,7 +27,7 @@ KILLS: Final = {
     "all recorded, harvest not ended": 0,
     "harvest ended and gone tiles recorded, not committed": 0,
 }
-"""How many calls are let pass before the kill, by the step."""
+"""How many times each step passes before the kill."""
 
 
 def test_a_harvest_through_git_killed_at_each_step_in_turn_loses_and_repeats_nothing(

@@ -1,4 +1,4 @@
-"""SIGKILL in a harvest whose change index is wrong: continued, it leaves the history of a full one."""
+"""SIGKILL in a harvest whose change index is wrong: the next run leaves the history of a full harvest."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 def test_a_wrong_index_is_found_out_and_repaired_over_kills(
     antworld: list[Harvested], shared_maps: Path, tmp_path: Path, moments: tuple[int, ...]
 ) -> None:
-    """The fourth version is published with the configuration of the third. All is audited, which takes some
-    490 requests, and then asked in full."""
+    """The site publishes the fourth version with the configuration of the third. The harvest audits all
+    tiles, which takes some 490 requests, and then walks in full."""
     before, undisturbed = antworld[2], antworld[3]
     site = published(shared_maps, ANTWORLD, 3, tmp_path / "site")
     told = (site / "overviewerConfig.js").read_bytes()

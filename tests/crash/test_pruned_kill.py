@@ -1,5 +1,5 @@
-"""SIGKILL at any moment of a pruned harvest: continued, it leaves the history of a full one, and hides
-nothing from the next."""
+"""SIGKILL at any moment of a pruned harvest: the next run leaves the history of a full harvest, and later
+harvests find every change."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _RANDOM: Final = Random(20261121)
 REQUESTS: Final = 148
-"""Of the pruned harvest, the site's configuration among them; of the full one 548."""
+"""The requests of the pruned harvest, with those for the site's configuration. A full harvest makes 548."""
 AUDITED: Final = 20
 MOMENTS: Final = sorted(_RANDOM.randrange(3, REQUESTS + AUDITED - 4) for _ in range(3))
 NEXT_DAY: Final = "2021-05-13"
@@ -38,7 +38,7 @@ class Stage(NamedTuple):
     server: Nginx
     before: Harvested
     undisturbed: Harvested
-    """In full."""
+    """The result of a full walk."""
 
     @property
     def command(self) -> tuple[str, ...]:
@@ -48,13 +48,14 @@ class Stage(NamedTuple):
         folder.mkdir()
         project = Project(folder)
         project.adopt(self.before.data)
-        # At eight on the way more than a tile is lost at each kill.
+        # With eight requests on the way, a kill cuts off more than one tile.
         project.add_map(ANTWORLD, self.server.url, walk="pruned", full_every=RARELY, concurrency=8)
         return project
 
 
 def kill(server: Nginx, project: Project, moment: int, *command: str) -> bool:
-    """Run, and kill as soon as so many requests are answered; False where the run has ended before."""
+    """Runs the command and kills it when the site has answered so many requests. Returns False if the run has
+    ended before."""
     server.clear_log()
     with project.running(*command) as process:
         await_condition(lambda: answered(server) >= moment, process)
@@ -97,13 +98,13 @@ def test_a_killed_pruned_harvest_run_again_ends_with_the_history_of_a_full_one(
     assert "continuing the harvest" in log
     assert_as_undisturbed(stage, project)
     assert len(list(stage.server.log())) < len(stage.undisturbed.log) / 2
-    # What the kill has made doubtful is asked on the next day, and nothing else is found there.
+    # The next day asks for the tiles that the kill has made doubtful, and finds no change.
     assert the_walk(project.crawl(ANTWORLD, NEXT_DAY).stderr).is_pruned
     assert project.versions() == stage.undisturbed.versions
 
 
 def test_a_pruned_harvest_killed_again_and_again_gets_to_its_end(stage: Stage, tmp_path: Path) -> None:
-    """At its first request, on the way, and in the audit or shortly before."""
+    """It is killed at its first request, on the way, and in the audit or shortly before."""
     project = stage.begin(tmp_path / "project")
     assert kill(stage.server, project, 1, *stage.command)
     for moment in (40, 60, 30):
@@ -115,7 +116,7 @@ def test_a_pruned_harvest_killed_again_and_again_gets_to_its_end(stage: Stage, t
 def test_a_change_after_a_harvest_that_was_killed_and_never_continued_is_found(
     stage: Stage, tmp_path: Path
 ) -> None:
-    """What it has seen of tiles above what it did not come to is not trusted."""
+    """A tile is not trusted if the killed harvest has asked for it and not for all tiles below it."""
     project = stage.begin(tmp_path / "project")
     assert kill(stage.server, project, 60, *stage.command)
     assert the_walk(project.crawl(ANTWORLD, NEXT_DAY).stderr).is_pruned
@@ -140,7 +141,8 @@ def test_a_change_after_a_harvest_that_was_killed_and_never_continued_is_found(
 def test_a_harvest_that_is_killed_while_it_repairs_itself_goes_on_with_it(
     project: Project, tmp_path: Path, nginx: Callable[..., Nginx], moment: int
 ) -> None:
-    """The law is broken everywhere: 64 places show it, and all are repaired, whenever the kill comes."""
+    """At 64 places a tile is older than one below it, which breaks the law. All are repaired, wherever the
+    kill comes."""
     leaves = [f"{number // 16}{number // 4 % 4}{number % 4}" for number in range(64)]
     files: DrawnSite = drawn_site(tmp_path / "site", leaves)
     server = nginx(files.folder)
@@ -171,8 +173,8 @@ def test_a_killed_full_harvest_that_is_continued_lets_the_next_one_prune(
 def test_a_killed_harvest_that_is_continued_blames_no_host_and_makes_the_next_one_no_dearer(
     antworld: list[Harvested], shared_maps: Path, tmp_path: Path
 ) -> None:
-    """The second version is the first from which a proof can come. What was leased and not asked at the kill,
-    as most of the map was, is asked in time all the same."""
+    """The second version is the first one that can bring a proof. At the kill most of the map was leased and
+    not asked yet. Such tiles do not count as asked late."""
     first, second, third = antworld[:3]
     killed, twin = (Project(tmp_path / name) for name in ("killed", "twin"))
     site, asked, walks = published(shared_maps, ANTWORLD, second.version, tmp_path / "site"), [], []

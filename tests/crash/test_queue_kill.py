@@ -1,3 +1,5 @@
+"""SIGKILL at any moment of a worker's steps on a queue in a file: nothing is lost or done twice."""
+
 from __future__ import annotations
 
 import sqlite3
@@ -21,7 +23,8 @@ PROJECT = Path(__file__).parents[2]
 
 
 def run_until_killed(file: Path, lines: int) -> list[str]:
-    """Kills the program some moment after its n-th line; gives the lines that were whole."""
+    """Kills the program after it has written so many lines. Returns its whole lines; a last one that was cut
+    off is left out."""
     program = [sys.executable, "-m", "tests.crash.queue_worker", str(file)]
     with subprocess.Popen(program, cwd=PROJECT, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -33,7 +36,7 @@ def run_until_killed(file: Path, lines: int) -> list[str]:
 
 
 def confirmed(lines: Iterable[str]) -> dict[str, set[int]]:
-    """The numbers after each of the words pushed, finished, failed."""
+    """Returns the numbers that follow the words pushed, finished and failed, by the word."""
     found: dict[str, set[int]] = defaultdict(set)
     what = ""
     for word in " ".join(lines).split():
@@ -45,7 +48,7 @@ def confirmed(lines: Iterable[str]) -> dict[str, set[int]]:
 
 
 def numbers(file: Path, statement: str) -> set[int]:
-    """The single column of what is there; no number may be there twice."""
+    """Returns the numbers that a statement selects. Asserts that none occurs twice."""
     with closing(sqlite3.connect(file)) as connection:
         rows = [int(row[0]) for row in connection.execute(statement)]
     assert len(rows) == len(set(rows))
@@ -53,7 +56,8 @@ def numbers(file: Path, statement: str) -> set[int]:
 
 
 def all_seen(file: Path) -> set[int]:
-    """What was looked up when it was pushed, and what the filter called new; nothing may be both."""
+    """Returns all requests that were ever pushed: those that were looked up and those that the filter called
+    new. Asserts that none is in both."""
     looked_up = numbers(file, "SELECT fingerprint FROM seen")
     with closing(sqlite3.connect(file)) as connection:
         batches = connection.execute("SELECT fingerprints FROM surely_new").fetchall()
@@ -68,7 +72,7 @@ def assert_sound(file: Path) -> None:
 
 
 def test_sigkill_at_any_moment_loses_nothing_and_repeats_nothing_finished(tmp_path: Path, kills: int) -> None:
-    """The worker runs on while it is being killed, so the moments fall anywhere in its work."""
+    """The worker does not wait for the kill, so the moments fall anywhere in its work."""
     random = Random(20)
     file = tmp_path / "world.sqlite"
     lines: list[str] = []
@@ -85,7 +89,7 @@ def test_sigkill_at_any_moment_loses_nothing_and_repeats_nothing_finished(tmp_pa
         assert said["finished"] <= finished
         assert said["failed"] <= failed
         assert not queued & failed
-        # One step: the children of all that is finished are there, and of nothing else.
+        # A parent is finished and its children are pushed in one step, so neither is there without the other.
         assert seen == {1} | {child for n in finished for child in (2 * n, 2 * n + 1)}
     assert len(said["finished"]) > 10 * kills
 

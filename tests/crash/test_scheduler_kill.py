@@ -1,4 +1,4 @@
-"""SIGKILL at any moment of a crawl: every request has its effect, and none is made again without reason."""
+"""SIGKILL at any moment of a crawl: every request has its effect, and only leased ones are made again."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FAN: Final = 7
 
 
 class Tree:
-    """Pages numbered from 0, each but the last ones with links to the next in order, and a crawl of them."""
+    """A crawl of pages that are numbered from 0. Page n links to the pages 7n + 1 to 7n + 7, if there are."""
 
     def __init__(self, crawls: Crawls, pages: int) -> None:
         self.crawls = crawls
@@ -45,7 +45,8 @@ class Tree:
         )
 
     def kill(self, further: int) -> int:
-        """Crawl, and kill as soon as nginx has logged so many more; how many requests were leased then."""
+        """Crawls, and kills the crawl when nginx has logged so many further requests. Returns how many were
+        leased then."""
         seen = answered(self.crawls.server)
         with self.crawls.running(self.run, program=PROGRAM) as process:
             assert await_condition(lambda: answered(self.crawls.server) >= seen + further, process)
@@ -63,7 +64,7 @@ class Tree:
         return found
 
     def assert_complete(self) -> None:
-        """Every page has had its effect, and nothing waits, is leased or has failed."""
+        """Asserts that every page has had its effect, and that no request waits, is leased or has failed."""
         assert set(self.effects.read_text(encoding="utf-8").split()) == self.pages
         counts = self.crawls.counts()
         assert (counts.left, counts.failed) == (0, 0)
@@ -71,7 +72,7 @@ class Tree:
 
     @property
     def repeated(self) -> int:
-        """Requests beyond one for each page."""
+        """How many requests were made beyond one for each page."""
         return len(self.crawls.asked()) - len(self.pages)
 
 

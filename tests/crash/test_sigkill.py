@@ -1,4 +1,4 @@
-"""SIGKILL at any moment of a harvest of a real map: nothing that was finished is lost, nothing skipped."""
+"""SIGKILL at any moment of a harvest of a real map: no finished work is lost, and no tile is skipped."""
 
 from __future__ import annotations
 
@@ -29,16 +29,17 @@ if TYPE_CHECKING:
 _RANDOM: Final = Random(20260213)
 _PARTS: Final = 4
 MOMENTS: Final = [(part + _RANDOM.random()) / _PARTS * 0.9 for part in range(_PARTS)]
-"""Shares of a harvest's requests; one in each part, and none so late that the harvest mostly ends first."""
+"""When the kills come, as shares of the harvest's requests: one in each quarter of the first 90 %. Later the
+harvest would mostly end before its kill."""
 _BETWEEN: Final = [pytest.param(share, marks=pytest.mark.repetition) for share in MOMENTS[1:-1]]
 
 
 class Stage(NamedTuple):
-    """A harvest to be disturbed: where it begins, and how it must end."""
+    """A harvest to be disturbed, with the data before it and the result undisturbed."""
 
     server: Nginx
     before: Path | None
-    """The data folder of the harvests before."""
+    """The data folder of the harvests before. None for the first harvest."""
     undisturbed: Harvested
 
     @property
@@ -46,7 +47,7 @@ class Stage(NamedTuple):
         return ("crawl", "overviewer", "-a", f"map={ANTWORLD}", "-a", f"day={self.undisturbed.day}")
 
     def begin(self, project: Project) -> None:
-        """The project before the harvest, whatever it was until now."""
+        """Turns the project into what it is before the harvest."""
         shutil.rmtree(project.data, ignore_errors=True)
         project.maps_file.unlink(missing_ok=True)
         if self.before is not None:
@@ -54,7 +55,8 @@ class Stage(NamedTuple):
         project.add_map(ANTWORLD, self.server.url)
 
     def kill(self, project: Project, moment: int) -> bool:
-        """Run, and kill as soon as nginx has logged so many requests; False if the run ended before that."""
+        """Runs the harvest and kills it when nginx has logged so many requests. Returns False if the run has
+        ended before."""
         self.server.clear_log()
         with project.running(*self.command) as process:
             await_condition(lambda: answered(self.server) >= moment, process)
@@ -64,7 +66,7 @@ class Stage(NamedTuple):
         return process.returncode == -signal.SIGKILL
 
     def begin_and_kill(self, project: Project, moment: int) -> None:
-        """On a busy machine the kill may come too late, and is tried again."""
+        """Begins and kills a harvest. On a busy machine the kill may come too late; then it begins anew."""
         for _ in range(5):
             self.begin(project)
             if self.kill(project, moment):
@@ -72,7 +74,7 @@ class Stage(NamedTuple):
         raise AssertionError("the kill came too late each time")
 
     def assert_as_undisturbed(self, project: Project) -> None:
-        """The harvest that was killed has ended as one, with what it would have found anyway."""
+        """Asserts that there is one harvest, finished, with the result of the undisturbed one."""
         expected = self.undisturbed
         assert_sound(project)
         assert project.versions() == expected.versions
@@ -102,17 +104,17 @@ def stage(
 
 
 def under_way(project: Project) -> set[LayerTile]:
-    """The tiles of the requests that were handed out and whose end the queue was not told."""
+    """Returns the tiles whose requests are leased."""
     queue = project.data / "queues" / f"{ANTWORLD}.sqlite"
     with closing(sqlite3.connect(f"file:{queue}?mode=ro", uri=True)) as connection:
         bodies = [body for (body,) in connection.execute("SELECT body FROM requests WHERE until IS NOT NULL")]
-    # Without the checksum.
+    # The last four bytes are a checksum.
     wanted = [json.loads(body[:-4])["asks"] for body in bodies]
     return {LayerTile(asked["layer"], **asked["tile"]) for asked in wanted}
 
 
 def fetched_and_recorded(project: Project, day: str) -> set[LayerTile]:
-    """Tiles whose GET is paid for: recorded in this day's harvest as something that only a GET can tell."""
+    """Returns the tiles that the day's harvest has recorded with an outcome that only a GET can tell."""
     asked = project.query(
         "SELECT layers.name, zoom, x, y FROM tiles JOIN layers ON layers.id = tiles.layer"
         " JOIN harvests ON harvests.id = tiles.harvest WHERE day = ? AND outcome IN ('add', 'upd', 'nMod')",
@@ -134,13 +136,13 @@ def test_a_killed_harvest_run_again_ends_as_if_it_had_not_been_killed(
     project.scrapy(*stage.command)
     stage.assert_as_undisturbed(project)
     after = list(stage.server.log())
-    # Nothing is asked twice but what was under way at the kill, and the site's configuration.
+    # Only the tiles that were leased at the kill and the site's configuration are asked twice.
     twice = Counter((line.method, line.path) for line in (*before, *after))
     tiles = expected.rendering.tiles_of_files
     repeated = [path.removeprefix("/") for (_, path), times in twice.items() if times > 1]
     assert set(twice.values()) <= {1, 2}
     assert tiles(repeated) <= leased
-    # What was recorded before the kill is not fetched again; everything else is.
+    # A tile that was recorded before the kill is not fetched again, unless it was still leased.
     fetched = {tile for tile, found in expected.outcomes.items() if found in ("add", "upd", "nMod")}
     got = (line for line in after if (line.method, line.status) == ("GET", 200))
     again = tiles(line.path.removeprefix("/") for line in got)
@@ -148,7 +150,7 @@ def test_a_killed_harvest_run_again_ends_as_if_it_had_not_been_killed(
 
 
 def test_a_harvest_killed_again_and_again_gets_to_its_end(stage: Stage, project: Project) -> None:
-    """First at its very first request, while the history is made or opened; then in the middle."""
+    """The first kill comes at the first request, while the history is made or opened; two come later."""
     random = Random(4)
     stage.begin(project)
     for moment in (1, random.randrange(2, 100), random.randrange(100, 200)):

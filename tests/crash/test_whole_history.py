@@ -1,4 +1,4 @@
-"""What `make torture` finds, any row or cost that is not as it should be, and what it needs first."""
+"""`make torture` finds each row and cost that is not as it should be, and says what it needs to begin."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def history(folder: Path, change: str = "") -> dict[str, Rows]:
-    """Two harvests of a tile each, and a change that none has made."""
+    """Returns a history of two harvests of one tile each, after a statement has changed it."""
     folder.mkdir()
     for number, tile in enumerate(FIRST_LEVEL[:2]):
         asyncio.run(remember(folder, added(tile), day=DAY.replace(day=1 + number)))

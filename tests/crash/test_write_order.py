@@ -1,4 +1,4 @@
-"""SIGKILL at each step of the write order: bytes, then the row, then the end of the harvest."""
+"""SIGKILL at each step of a harvest's writing: the image's bytes, then the row, then the harvest's end."""
 
 from __future__ import annotations
 
@@ -26,21 +26,22 @@ NAMELESS: Final = "bytes flushed, without their name"
 ENDED: Final = "harvest ended, nobody told"
 
 PASSES: Final = {"put_all": 1, "replace": 11, "record": 1}
-"""How many calls of a function are let pass, so that the kill comes in the middle; others are made once."""
+"""How many calls of a function pass before the kill, so that it comes in the middle of a harvest. All other
+steps are killed at the first call."""
 
 
 class Stage(NamedTuple):
     url: str
     before: Path
     undisturbed: State
-    """How the harvest must end."""
+    """What the undisturbed harvest leaves."""
 
 
 @pytest.fixture(scope="module")
 def stage(
     shared_maps: Path, small_history: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Stage]:
-    """A real map that has grown, with tiles that are new, changed, unchanged, and gone."""
+    """A real map that has grown, with new, changed, unchanged and vanished tiles."""
     folder = tmp_path_factory.mktemp("write-order")
     rendering = Rendering(published(shared_maps, "alexjj", 2, folder / "site"), depth=6)
     project = Project(folder)
@@ -63,7 +64,7 @@ def staged(stage: Stage, project: Project) -> Project:
 
 
 def kill(project: Project, name: str) -> None:
-    """Run the harvest, and have it kill itself at the step."""
+    """Runs the harvest, which kills itself at the step."""
     step = STEPS[name]
     passes = PASSES.get(step.function, 0)
     kill_there = (name, str(passes))
@@ -108,7 +109,7 @@ def test_a_kill_after_the_end_leaves_a_finished_harvest(stage: Stage, staged: Pr
     assert_sound(staged)
     assert state(staged) == stage.undisturbed
     report = staged.harvest(SMALL, DAY, "-a", "segment=run")
-    # The site tells that nothing was rendered: a few tiles are asked, and the others are not.
+    # The site's change index says that nothing was rendered, so most tiles are not asked.
     assert report["counts"].keys() <= {"404", "ign", "skip"}
     assert report["counts"]["skip"] > 0
     assert staged.versions() == stage.undisturbed.versions

@@ -1,4 +1,4 @@
-"""What the tests of faults share: what makes calls fail, and harvests that are not disturbed."""
+"""Fixtures of the tests of faults: a program whose calls fail, and undisturbed harvests."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="package")
 def with_faults(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Faulty]:
     if sys.platform != "linux" or shutil.which("gcc") is None:
-        pytest.skip("calls are made to fail by what gcc compiles, on Linux")
+        pytest.skip("the library that lets calls fail needs gcc and Linux")
     with faulty(tmp_path_factory.mktemp("faults")) as running:
         yield running
 
 
 @pytest.fixture(scope="package")
 def days(with_faults: Faulty, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sequence[Day]]:
-    """A map's first harvest, and one in which all kinds of things are found."""
+    """A map's first harvest, and a second one with new, changed, unchanged and vanished tiles."""
     with ExitStack() as stack:
         first = stack.enter_context(first_day(with_faults, tmp_path_factory.mktemp("first")))
         yield first, stack.enter_context(second_day(with_faults, tmp_path_factory.mktemp("second"), first))

@@ -1,4 +1,4 @@
-"""Small harvests for the tests of faults: how each begins, and how it ends if nothing disturbs it."""
+"""Two small harvests for the tests of faults, with the data before each and the result undisturbed."""
 
 from __future__ import annotations
 
@@ -25,24 +25,25 @@ _REMOVED: Final = ("33", "32")
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """A harvest of the small site, which can be run as often as one likes."""
+    """A harvest of the small site, which can be repeated from the same beginning."""
 
     name: str
     workplace: Path
     url: str
     before: Path | None
-    """The data with which it begins; None if there is none."""
+    """The data folder before the harvest. None: there is none."""
     undisturbed: Project
-    """After it."""
+    """The project after the undisturbed harvest."""
     calls: dict[str, int]
-    """What it made of each kind, undisturbed."""
+    """How many calls of each kind the undisturbed harvest makes."""
 
     @property
     def end(self) -> State:
+        """What the undisturbed harvest leaves."""
         return state(self.undisturbed)
 
     def project(self) -> Project:
-        """A project before this harvest. The one before it is removed."""
+        """Returns a new project as it is before the harvest. Removes the one of the last call."""
         return _project(self.workplace / "disturbed", self.url, self.before)
 
     def run(self, program: Faulty, project: Project, fault: Fault, disk: Path | None = None) -> Run:
@@ -73,7 +74,7 @@ def first_day(program: Faulty, workplace: Path) -> Iterator[Day]:
 
 @contextmanager
 def second_day(program: Faulty, workplace: Path, first: Day) -> Iterator[Day]:
-    """Half of the tiles have changed, and two are gone."""
+    """A harvest after half of the tiles have changed and two have vanished."""
     files = publish(workplace / "site")
     for path in _CHANGED:
         files.write(path, drawn(f"{path} changed"))

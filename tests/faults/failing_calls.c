@@ -1,12 +1,12 @@
-/* Makes one call of the system fail, or the process end there, for calls on what lies below one folder.
+/* Lets one call to the system fail, or kills the process at it. Only calls on files below one folder count.
 
-   Preloaded by LD_PRELOAD, and told in the environment, which is read when the first call counts:
-     FAULT        "KIND NUMBER ERROR LASTING FOLDER": the call of this kind that fails, counted from 1 (0: none),
-                  by the number of its error (0: SIGKILL, after the call; -1: it writes a half), and 1 if all later ones fail
+   The library is preloaded by LD_PRELOAD. It reads the environment at the first call that counts:
+     FAULT        "KIND NUMBER ERROR LASTING FOLDER": which call of the kind fails, counted from 1 (0: none); the
+                  number of its error (0: SIGKILL after the call, -1: it writes half); 1 if all later ones fail, too
      FAULT_CALLS  a file of six numbers of 32 bits: how many calls of each kind were made
-     FAULT_DISK   optional, a folder: what a disk has for sure that keeps only what is flushed. Files by their
-                  inodes; the entries of folders, by their inodes and ".folder", as "INODE d|f NAME".
-   libfiu has no count of calls and no folders; strace has no folders, either. */
+     FAULT_DISK   optional, a folder that gets a copy of all that is flushed. A file is named by its inode. The
+                  entries of a folder are in a file named by the inode and ".folder", as lines "INODE d|f NAME".
+   libfiu and strace cannot choose calls by folder, and libfiu cannot count them. */
 
 #define _GNU_SOURCE
 #undef _FILE_OFFSET_BITS
@@ -70,7 +70,7 @@ static const char *path_of(int fd, char *buffer) {
     return buffer;
 }
 
-/* Keeps what is durable from now on. Not a signal-safe thing, but nobody calls fsync from a signal. */
+/* Copies what is durable from now on. It is not signal-safe; no signal handler calls fsync. */
 static void keep(int fd, const char *path) {
     struct stat state;
     char place[PATH_MAX], part[PATH_MAX + 8], block[65536];
@@ -86,7 +86,7 @@ static void keep(int fd, const char *path) {
                 dprintf(copy, "%lu %c %s\n", entry->d_ino, entry->d_type == DT_DIR ? 'd' : 'f', entry->d_name);
         closedir(listing);
     } else {
-        /* Anew: it may be open for writing alone. */
+        /* Opens the file anew: fd may be open for writing only. */
         ssize_t length;
         int whole = REAL(open)(path, O_RDONLY);
         while ((length = read(whole, block, sizeof block)) > 0)
@@ -125,7 +125,7 @@ static int flushed(int fd, const char *path, int answer) {
 static int keep_entry(const char *path, const struct stat *state, int type, struct FTW *where) {
     (void)state, (void)type, (void)where;
     int fd = REAL(open)(path, O_RDONLY);
-    /* Others may rename or delete it meanwhile. */
+    /* Another process may have renamed or deleted the file meanwhile. */
     if (fd >= 0) keep(fd, path), close(fd);
     return 0;
 }
@@ -135,7 +135,7 @@ static int all_flushed(int answer) {
     return answer;
 }
 
-/* Of a half that is never nothing: who goes on comes to the end. */
+/* Half of the bytes, and at least one: a caller that goes on comes to the end. */
 #define WRITTEN (met == 3 ? (size + 1) / 2 : size)
 ssize_t write(int fd, const void *body, size_t size) {
     FAILING(WRITE, path_of(fd, its_path), REAL(write)(fd, body, WRITTEN))

@@ -1,4 +1,4 @@
-"""Faults of the system in a program: which call fails, what came of it, and what a power cut leaves."""
+"""Runs programs of which one call to the system fails, and makes what a power cut leaves of their files."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ if TYPE_CHECKING:
     from tests.end_to_end.project import Project
 
 KINDS: Final = ("write", "fsync", "rename", "open", "link", "unlink")
-"""Of calls, in the order of `failing_calls.c`. `pwrite`, `fdatasync`, `syncfs` and the like are among
-them."""
+"""The kinds of calls, in the order of `failing_calls.c`. Each includes its relatives: `pwrite` is a write,
+`fdatasync` and `syncfs` are an fsync."""
 ERRORS: Final = (errno.ENOSPC, errno.EIO, errno.EINTR, errno.EACCES, errno.EDQUOT)
 KILL: Final = 0
-"""Instead of an error: the call is the last thing that the process does."""
+"""Takes the place of an error: the process is killed after the call."""
 SHORT: Final = -1
-"""Instead of an error: the call writes a half of its bytes and says so, as on a disk that is nearly full."""
+"""Takes the place of an error: the call writes half of its bytes and says so, as on a nearly full disk."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What befalls one call on a project's data."""
+    """The failure of one call on a project's data folder."""
 
     kind: str
     number: int
-    """Among the calls of the kind, counted from 1; with 0 nothing happens."""
+    """Which call of the kind fails, counted from 1. 0: none does."""
     error: int = KILL
     lasting: bool = False
-    """Whether all later calls of the kind fail, too, as on a disk that stays full."""
+    """True: all later calls of the kind fail as well, as on a disk that stays full."""
 
     def __str__(self) -> str:
         names = {KILL: "SIGKILL", SHORT: "half", **errno.errorcode}
@@ -52,16 +52,17 @@ NONE: Final = Fault("write", 0)
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What a program did that had a fault."""
+    """The end of a program that was run with a fault."""
 
     status: int
     said: str
-    """On stderr."""
+    """All of stderr."""
     calls: dict[str, int]
-    """How many calls of each kind it made on the project's data."""
+    """How many calls of each kind the program made on the project's data folder."""
 
     def met(self, fault: Fault) -> bool:
-        """Whether it came so far: how often a database is written depends on what waits together."""
+        """Returns whether the program made the call that was to fail. It may end before: how often it writes
+        to a database depends on how many results are recorded together."""
         return self.calls[fault.kind] >= fault.number
 
 
@@ -73,7 +74,7 @@ class Faulty:
     _server: subprocess.Popen[str]
 
     def run(self, project: Project, fault: Fault, *arguments: str, disk: Path | None = None) -> Run:
-        """`disk` is a folder in which is kept what a power cut would leave; see `flushed`."""
+        """Runs `scrapy ARGUMENTS`. The folder `disk` gets a copy of all that is flushed; see `flushed`."""
         calls = self.workplace / "calls"
         calls.write_bytes(bytes(4 * len(KINDS)))
         told = f"{KINDS.index(fault.kind)} {fault.number} {fault.error} {int(fault.lasting)} {project.data}"
@@ -91,7 +92,7 @@ class Faulty:
 
 @contextmanager
 def faulty(workplace: Path) -> Iterator[Faulty]:
-    """Compiles what is preloaded, and starts what runs programs with it."""
+    """Compiles the library of failing calls, and starts the server that runs programs with it."""
     library, source = workplace / "failing_calls.so", Path(__file__).with_name("failing_calls.c")
     compiling = [
         "gcc",
@@ -122,7 +123,7 @@ def faulty(workplace: Path) -> Iterator[Faulty]:
 
 
 def flushed(data: Path, disk: Path) -> None:
-    """Begins a disk on which all of the data folder is safe."""
+    """Makes the folder `disk`, a copy of the data folder as a disk has it on which everything is flushed."""
     disk.mkdir()
     for path in (data, *data.rglob("*")):
         number = path.stat().st_ino
@@ -136,8 +137,8 @@ def flushed(data: Path, disk: Path) -> None:
 
 
 def cut_power(data: Path, disk: Path) -> None:
-    """Makes of the data folder what a disk has that keeps nothing but what was flushed, files and folders
-    alike. No disk is as forgetful."""
+    """Turns the data folder into what was flushed of it: bytes of files, and names in folders. A real disk
+    forgets less."""
     number = data.stat().st_ino
     shutil.rmtree(data)
     _restore(number, data, disk)

@@ -1,8 +1,8 @@
-"""A program that runs others, each with a fault. It is started with `failing_calls.c` preloaded, and so is
-the server that forks them.
+"""A program that runs other programs, each with a fault. It runs with `failing_calls.c` preloaded, which the
+server that it forks them from inherits.
 
-It reads lines of JSON: a list of arguments, and the environment. For each it runs `scrapy ARGUMENTS`, and
-writes a list: exit status, stdout, stderr.
+It reads lines of JSON: a list of arguments, and the environment. For each line it runs `scrapy ARGUMENTS`
+and writes a list: exit status, stdout, stderr.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 from tests.end_to_end.forking import Forked
 
 _PATIENCE: Final = 240.0
-"""Seconds for one program."""
+"""The most seconds that a program may take."""
 
 
 def main() -> None:

@@ -1,5 +1,8 @@
-"""A flipped bit in what is kept: it is found and said in one line, and never recorded as what a site has.
-A few, drawn by a seed; with `--all` 200 of each kind."""
+"""A flipped bit in an image or in `maps.toml` is found and told in one line, and nothing false is recorded.
+
+A seed draws the bits: a few, and with `--all` 200 of images. Histories, queues and seen filters have tests of
+their own: `tests/history/test_damage.py` and `tests/queue/test_damage.py`.
+"""
 
 from __future__ import annotations
 
@@ -39,14 +42,14 @@ renderer = "overviewer"
 
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    """After a harvest."""
+    """A small site and a project that has harvested it."""
     with staged(tmp_path_factory.mktemp("damaged")) as stage:
         visit(stage.project, FIRST_DAY)
         yield stage
 
 
 def flip(file: Path, number: int) -> None:
-    """Flips a bit of the file, in a byte that is not empty: databases have pages with room."""
+    """Flips one bit of the file. Bytes of value 0 are left out: databases have pages of unused room."""
     drawn, body = Random(f"{SEED} {file.name} {number}"), bytearray(file.read_bytes())
     used = [place for place, byte in enumerate(body) if byte]
     body[drawn.choice(used)] ^= 1 << drawn.randrange(8)

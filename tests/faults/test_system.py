@@ -1,5 +1,9 @@
-"""Each call of the system that a harvest makes on its data fails: one line, nothing false, and the next run
-completes it. A few calls, drawn by a seed; with `--all` the first 500 of each kind."""
+"""A call to the system fails in a harvest: the harvest says so in one line and records nothing false, and
+the next run completes it.
+
+`make test` tries a few calls that a seed draws. With `--all` each of the first 500 calls of each kind fails
+once with each error, which takes hours. `-k` chooses: `pytest --all tests/faults -k "ENOSPC and rename"`.
+"""
 
 from __future__ import annotations
 
@@ -24,28 +28,28 @@ if TYPE_CHECKING:
     from tests.faults.faults import Faulty, Run
 
 pytestmark = pytest.mark.timeout(1800)
-"""With `--all` a test is dozens of harvests, beside whatever else the machine does."""
+"""Seconds. With `--all` a test makes dozens of harvests, and the machine may be busy."""
 
 SEED: Final = 21
 MOST: Final = 500
-"""Calls of a kind that are made to fail. No kind is called as often in these harvests."""
+"""The most calls of a kind that fail in turn. No harvest here makes as many."""
 AT_ONCE: Final = 10
-"""Of them in one test."""
+"""How many calls fail in turn in one test with `--all`."""
 LASTING: Final = (errno.ENOSPC, errno.EDQUOT)
-"""Errors that stay until somebody does something."""
+"""The errors that stay until somebody makes room."""
 MADE: Final = tuple(kind for kind in KINDS if kind != "link")
-"""The kinds of calls that a harvest makes: it links nothing, which a test shows."""
+"""The kinds of calls that a harvest makes. It makes no links, which a test shows."""
 
 
 class Some(NamedTuple):
-    """Some calls of a kind, which fail in turn."""
+    """Calls of one kind in one harvest, which fail in turn with one error."""
 
     kind: str
     error: int
     day: int
     lasting: bool
     numbers: range | None
-    """None: one, drawn by the seed."""
+    """The numbers of the calls. None: one number, which the seed draws."""
 
     def __str__(self) -> str:
         name = errno.errorcode[self.error] if self.error else "power cut"
@@ -56,7 +60,7 @@ class Some(NamedTuple):
         most = calls[self.kind]
         numbers = self.numbers
         if numbers is None:
-            # Not among the last: the number of writes differs a little from run to run.
+            # The last tenth is left out: a run makes a few writes more or fewer than another.
             number = Random(f"{SEED} {self}").randint(1, 1 + most * 9 // 10)
             numbers = range(number, number + 1)
         for number in numbers:
@@ -118,7 +122,7 @@ def test_a_power_cut_loses_no_version(
 
 
 def test_what_is_written_in_parts_is_whole(days: Sequence[Day], with_faults: Faulty) -> None:
-    """A write may take a part of the bytes, and says so. Here each does."""
+    """A write may take a part of the bytes only and return how many. Here each write takes half."""
     day, project = days[1], days[1].project()
     run = day.run(with_faults, project, Fault("write", 1, SHORT, lasting=True))
     assert (run.status, run.said) == (0, "")
@@ -127,13 +131,13 @@ def test_what_is_written_in_parts_is_whole(days: Sequence[Day], with_faults: Fau
 
 
 def test_a_harvest_links_nothing(days: Sequence[Day]) -> None:
-    """So there is nothing that could fail."""
+    """A link is a kind of call that could fail in `failing_calls.c`, and has no case above."""
     assert [day.calls["link"] for day in days] == [0, 0]
     assert all(0 < day.calls[kind] <= MOST for day in days for kind in MADE)
 
 
 def assert_told(run: Run, fault: Fault) -> None:
-    """One line that says what was kept and what to do; none where the harvest is complete all the same."""
+    """Asserts that there is one line that says what was kept, or none if the harvest is complete."""
     lines = run.said.splitlines()
     if run.status == 0:
         assert not lines, (str(fault), run)
@@ -148,8 +152,12 @@ def assert_told(run: Run, fault: Fault) -> None:
 def assert_completes(
     day: Day, project: Project, with_faults: Faulty, fault: Fault, *, is_cut: bool = False
 ) -> None:
-    """A power cut right after the end may bring back requests of the queue, which is flushed less often. They
-    are then taken for pushed ones: a harvest of its own that asks for no tile that the history has."""
+    """Asserts that the next run leaves what an undisturbed harvest leaves.
+
+    The queue is flushed less often than the history, so a power cut after the end of a harvest may bring back
+    requests that were done. The next run takes them for pushed ones: it makes one more harvest, which asks
+    for no tile that the history has.
+    """
     again = day.run(with_faults, project, NONE)
     assert (again.status, again.said) == (0, ""), str(fault)
     assert_sound(project)
@@ -165,7 +173,8 @@ def assert_completes(
 
 
 def as_found(project: Project) -> Project:
-    """A copy, whose database is as the next one to open it finds it: what is under test stays as it is."""
+    """Returns a copy of the project whose database was opened once, so that SQLite has made up for the crash.
+    The project itself stays as the crash left it."""
     copy = Project(project.folder.with_name("found"))
     shutil.rmtree(copy.folder, ignore_errors=True)
     shutil.copytree(project.folder, copy.folder)

@@ -193,7 +193,9 @@ def contents(folder: Path) -> dict[str, bytes]:
     }
 
 
-def await_condition(holds: Callable[[], bool], process: Forked, patience: float = 240.0) -> bool:
+def await_condition(
+    holds: Callable[[], bool], process: Forked | subprocess.Popen[str], patience: float = 240.0
+) -> bool:
     """Look until the condition holds: True; False when the process ended before.
 
     Raises AssertionError when neither comes within `patience` seconds.

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from tests.end_to_end.bad_input.small_site import FIRST_DAY, PATHS, address, found, staged, versions, visit
+from tests.end_to_end.forking import ROOT
 from tests.end_to_end.project import await_condition, quiet_now
 from tests.servers import rules
 
@@ -153,3 +156,20 @@ def test_the_first_signal_ends_those_of_many_maps_cleanly_that_are_just_about_to
     assert process.returncode == 1
     assert "stopped; run" in errors or "were stopped" in errors
     assert "left at once" not in errors
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_scrapy_add_with_one_line_while_the_site_is_silent(
+    stage: Stage, how: signal.Signals
+) -> None:
+    """The program is started as a user starts it: the end of a forked one frees no memory."""
+    stage.site.rules["/robots.txt"] = rules.hang()
+    command = (sys.executable, "-m", "scrapy", "add", "other", f"{stage.site.url}/", "--contact=")
+    with subprocess.Popen(
+        command, cwd=ROOT, env=stage.project.environment, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert await_condition(lambda: bool(stage.site.received), process)
+        process.send_signal(how)
+        _, said = process.communicate(timeout=240)
+    assert process.returncode == 5
+    assert said.splitlines()[-1] == f"error: {stage.site.url}/ was not probed to the end; nothing was added"

@@ -103,6 +103,28 @@ def test_what_is_cancelled_leaves_its_room_to_the_next() -> None:
     asyncio.run(test())
 
 
+def test_a_transfer_that_is_under_way_when_they_are_closed_is_cancelled() -> None:
+    async def test() -> None:
+        begun = asyncio.Event()
+
+        async def be_silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            begun.set()
+            await reader.read()
+            writer.close()
+
+        async with await asyncio.start_server(be_silent, "127.0.0.1", 0) as server:
+            shared = connections()
+            address = "http://{}:{}/".format(*server.sockets[0].getsockname())
+            asking = asyncio.ensure_future(ask(shared, address))
+            await begun.wait()
+            shared.close()
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            assert asking.cancelled()
+
+    asyncio.run(test())
+
+
 def test_a_crawl_that_takes_many_places_leaves_one_for_each_other() -> None:
     async def test() -> None:
         shared = Connections(4)

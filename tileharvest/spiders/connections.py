@@ -160,11 +160,18 @@ class Connections:
                 given.set_result(None)
 
     def close(self) -> None:
-        """To be called once by each who was given them, when none of its transfers is under way. With the
-        last one all connections are closed."""
+        """Closes all connections when the last crawl that was given them has called this. Each calls it once.
+
+        Transfers that are still under way then are cancelled: Scrapy closes its handlers at a signal without
+        waiting for what spiders ask for by themselves, and a handle that is freed after its connections ends
+        the process by a segmentation fault."""
         self.users -= 1
         if self.users > 0:
             return
+        for curl, done in self._waiting.items():
+            self._multi.remove_handle(curl)
+            done.cancel()
+        self._waiting.clear()
         _ALL.pop(self._loop, None)
         for handle in (self._soon, self._timer, self._next_look):
             if handle is not None:

@@ -83,12 +83,10 @@ LEASE_SECONDS = 300.0
 for 30 at most, so that others soon have what a killed worker had."""
 
 LEASE_AHEAD = 512
-"""The requests that are leased ahead of their turn, so that many share a transaction. With 128 a harvest
-needs 8 % more time. A kill costs each of them an attempt."""
-
-LEASE_AHEAD_SHARED = 4
-"""The requests that are leased ahead from a shared queue, for each request that may be on the way. They are
-few, because other workers cannot have what one worker has leased."""
+"""The requests that are leased ahead of their turn at most, so that many share a transaction or a call to
+Redis. A site that answers them within half a second gets so many; at a slower one they are fewer, down to 16,
+because other workers cannot have what one worker has leased. With 128 a harvest needs 8 % more time. A kill
+costs each of them an attempt."""
 
 BLOCK_SIZE = 64
 """The tiles of a host that are at most put together into one request of Scrapy's. They are asked one after

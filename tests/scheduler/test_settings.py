@@ -136,15 +136,6 @@ def test_a_queue_in_memory_has_no_file(settings: Settings) -> None:
     assert of_this_worker(scheduling(settings))._file is None
 
 
-@pytest.mark.parametrize(("concurrency", "ahead"), [(1, 16), (8, 32), (1000, 512)])
-def test_of_a_shared_queue_no_more_is_leased_ahead_than_is_needed_soon(
-    settings: Settings, concurrency: int, ahead: int
-) -> None:
-    settings.set("REDIS_URL", REDIS)
-    settings.set("CONCURRENT_REQUESTS", concurrency)
-    assert scheduling(settings).ahead == ahead
-
-
 def test_a_history_in_a_file_is_known_to_be_of_one_machine(settings: Settings) -> None:
     assert scheduling(settings).is_history_local
     settings.set("DATABASE_URL", "postgresql+psycopg://user:password@db.example.net/maps")

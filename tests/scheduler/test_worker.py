@@ -34,6 +34,42 @@ def test_more_are_leased_when_half_of_them_are_taken() -> None:
     run(test())
 
 
+async def batches(side: Side, number: int, pause: float) -> list[int]:
+    """How many leases start at a time, so many seconds after each other."""
+    found = []
+    for _ in range(number):
+        answers = side.answers
+        found.append(len(side.take(1000)))
+        await side.hear(answers + 1)
+        await asyncio.sleep(pause)
+    return found
+
+
+def test_a_worker_that_uses_up_its_leases_soon_leases_twice_as_many() -> None:
+    async def test() -> None:
+        async with started(*map(str, range(900)), ahead=100) as side:
+            assert await batches(side, 6, 0.1) == [16, 32, 64, 100, 100, 100]
+
+    run(test())
+
+
+def test_at_a_slow_site_few_are_leased_ahead() -> None:
+    async def test() -> None:
+        async with started(*map(str, range(900)), ahead=100) as side:
+            assert await batches(side, 5, 1.0) == [16, 32, 32, 32, 32]
+
+    run(test())
+
+
+def test_at_a_site_that_becomes_slow_fewer_are_leased_ahead() -> None:
+    async def test() -> None:
+        async with started(*map(str, range(900)), ahead=100) as side:
+            await batches(side, 6, 0.1)
+            assert await batches(side, 5, 5.0) == [100, 100, 50, 25, 16]
+
+    run(test())
+
+
 def test_no_more_are_leased_while_none_may_start() -> None:
     async def test() -> None:
         async with started(*"abcdef", ahead=4) as side:

@@ -6,7 +6,7 @@ import random
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 from scrapy.dupefilters import BaseDupeFilter
@@ -40,11 +40,6 @@ if TYPE_CHECKING:
     from tileharvest.queue.settings import QueueKind
     from tileharvest.queue.shared_queue import SharedQueue
 
-_LEAST_AHEAD: Final = 16
-"""At least so many requests are leased ahead of a shared queue: with fewer, each of them would need a call of
-its own."""
-
-
 @dataclass(frozen=True, slots=True)
 class Scheduling:
     """What the scheduler of one crawl works with."""
@@ -64,7 +59,7 @@ class Scheduling:
     """The present time in the map's zone."""
     clock: Callable[[], float]
     ahead: int
-    """Requests leased ahead."""
+    """The requests that are leased ahead of their turn at most."""
     block_size: int
     """Tiles that are at most put together into one request of Scrapy's. 1 where each is to go alone."""
     lease_seconds: float
@@ -113,7 +108,7 @@ def scheduling_for(crawler: Crawler) -> Scheduling:
         resolver=segment_resolver(settings, own.get("segment"), zone, datetime.now(UTC)),
         local_time=lambda: datetime.now(zone),
         clock=time.time,
-        ahead=_ahead(settings, kind),
+        ahead=int(setting(settings, "LEASE_AHEAD")),
         block_size=_block_size(settings) if harvest is not None else 1,
         lease_seconds=lease_seconds(settings),
         linger=LINGER if shared is None else float(setting(settings, "LINGER_SHARED")),
@@ -137,14 +132,6 @@ def start_urls_of(spider: Spider, longest: float) -> StartUrls | None:
     from tileharvest.queue.redis.start_urls import StartUrls  # noqa: PLC0415
 
     return StartUrls(spider, silent=min(SILENT, longest))
-
-
-def _ahead(settings: BaseSettings, kind: QueueKind) -> int:
-    most = int(setting(settings, "LEASE_AHEAD"))
-    if kind != "redis":
-        return most
-    wanted = settings.getint("CONCURRENT_REQUESTS") * int(setting(settings, "LEASE_AHEAD_SHARED"))
-    return min(most, max(_LEAST_AHEAD, wanted))
 
 
 def _block_size(settings: BaseSettings) -> int:

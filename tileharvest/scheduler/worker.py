@@ -33,6 +33,17 @@ PATIENCE: Final = 2.0
 """Seconds that it waits at most where the host's limit lets nothing start yet. A kill makes a harvest ask
 again for what has ended in this time."""
 
+_FIRST: Final = 16
+"""The requests that are leased ahead at first. A slow site leaves it there, so that the other workers of a
+map have the rest, and a kill costs few requests an attempt."""
+
+_OFTEN: Final = 0.5
+"""Seconds. A worker that uses up its leases sooner leases twice as many from then on, as each exchange costs
+as much as some tens of requests."""
+
+_SELDOM: Final = 8 * _OFTEN
+"""Seconds. A worker whose leases last for longer leases half as many from then on."""
+
 _LONG: Final = 1.0
 """Seconds of a pause that may last until the next tick."""
 
@@ -167,15 +178,19 @@ class QueueWorker:
         clock: Callable[[], float],
         linger: float = LINGER,
     ) -> None:
-        """Holds at most `ahead` leases that have not started. The queue hears of this worker
-        `HEARTBEATS` times in a lease."""
+        """Holds at most `ahead` leases that have not started, and fewer at a slow site. The queue hears of
+        this worker `HEARTBEATS` times in a lease."""
         if ahead < 1:
             raise ValueError(f"{ahead} leases ahead offer nothing")
         self._queue = queue
         self._listener = listener
-        self._ahead = ahead
-        self._few = ahead // 2
-        """With no more leases ahead it asks for others."""
+        self._most_ahead = ahead
+        self._ahead = min(ahead, _FIRST)
+        """How many leases that have not started it holds at most for now."""
+        self._got_all = False
+        """Whether the last exchange brought as many leases as were wanted."""
+        self._ran_short = 0.0
+        """When half of them had last started, on the event loop's clock."""
         self._lease_seconds = lease_seconds
         self._clock = clock
         self._linger_seconds = linger
@@ -200,7 +215,7 @@ class QueueWorker:
 
     def start(self) -> None:
         """Begin to lease ahead, and to keep alive what is leased."""
-        self._heard = self._clock()
+        self._heard, self._ran_short = self._clock(), asyncio.get_running_loop().time()
         self._alive = asyncio.ensure_future(self._keep_alive())
         self._begin()
 
@@ -272,7 +287,7 @@ class QueueWorker:
         lease = self._leases.take(now)
         if lease is None and self._leases.earliest is not None:
             self._wait_for(self._leases.earliest - now)
-        if self._leases.waiting <= self._few and self._wants_leases():
+        if self._is_short and self._wants_leases():
             self._begin()
         return lease
 
@@ -343,9 +358,13 @@ class QueueWorker:
 
     # The exchange
 
+    @property
+    def _is_short(self) -> bool:
+        """Whether half of the leases that it may hold ahead have started."""
+        return self._leases.waiting <= self._ahead // 2
+
     def _wants_leases(self) -> bool:
-        is_short = self._may_have_more and self._leases.waiting <= self._few
-        return is_short and self._listener.may_start and not self._is_held
+        return self._may_have_more and self._is_short and self._listener.may_start and not self._is_held
 
     @property
     def _is_held(self) -> bool:
@@ -382,6 +401,8 @@ class QueueWorker:
         # Let this moment pass: what the engine says in it goes along.
         await asyncio.sleep(0)
         may_lease = self._may_have_more and self._listener.may_start
+        if may_lease and self._is_short and self._got_all:
+            self._fit_ahead()
         wanted = max(0, self._ahead - self._leases.waiting) if may_lease else 0
         changes = self._taken()
         # An exchange that asks for nothing, as enough is leased ahead, does not learn what there is.
@@ -402,6 +423,15 @@ class QueueWorker:
         if self._untold or self._wants_leases():
             self._tell()
 
+    def _fit_ahead(self) -> None:
+        """Fit the number of leases ahead to the speed at which they are used up."""
+        now = asyncio.get_running_loop().time()
+        lasted, self._ran_short = now - self._ran_short, now
+        if lasted < _OFTEN:
+            self._ahead = min(2 * self._ahead, self._most_ahead)
+        elif lasted > _SELDOM:
+            self._ahead = max(self._ahead // 2, min(_FIRST, self._most_ahead))
+
     def _taken(self) -> Changes:
         """Returns what the queue is to be told now."""
         told, self._untold = self._untold, Changes()
@@ -413,8 +443,9 @@ class QueueWorker:
         # This comes first, because what was lost may be among what is leased now.
         self._drop_lost(self._clock())
         self._leases.add(answer.leases, answer.rests_until)
+        self._got_all = 0 < wanted == len(answer.leases)
         # What was pushed meanwhile has set it already.
-        self._may_have_more = self._may_have_more or 0 < wanted == len(answer.leases)
+        self._may_have_more = self._may_have_more or self._got_all
         self.answer = answer
         if self._due is not None:
             self._due.cancel()

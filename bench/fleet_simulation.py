@@ -34,8 +34,8 @@ from tileharvest.commands.shared_maps import LOOK
 from tileharvest.harvest.due import due, leaves_room, pause_after
 from tileharvest.history.past import VISITS, Past, Visit
 from tileharvest.politeness.rate_limit import Account, Host, Spent, spent_part
+from tileharvest.queue.port import SILENT
 from tileharvest.queue.redis.map_leases import MapTable
-from tileharvest.queue.shared_queue import SILENT
 from tileharvest.settings import HOST_DOWN_PATIENCE, MAPS_AT_ONCE
 
 if TYPE_CHECKING:

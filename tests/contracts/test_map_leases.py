@@ -14,9 +14,9 @@ from tests.scheduler.driving import Driven
 from tests.servers.redis import queue_on, redis_cluster, redis_server
 from tileharvest.errors import QueueError
 from tileharvest.queue.map_leases import LocalMapLeases, MapLease
+from tileharvest.queue.port import SILENT
 from tileharvest.queue.redis.map_leases import KEY, RedisMapLeases
 from tileharvest.queue.requests import PUSHED
-from tileharvest.queue.shared_queue import SILENT
 from tileharvest.queue.sqlite.queue import SqliteQueue
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.scheduler.driving import DAY, LEASE, entry
 from tileharvest.errors import QueueError
-from tileharvest.queue.lanes import Lane
+from tileharvest.queue.port import Lane
 
 if TYPE_CHECKING:
     from tests.scheduler.driving import Driven

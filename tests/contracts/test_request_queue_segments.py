@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.scheduler.driving import DAY, entry, pending
-from tileharvest.queue.lanes import Lane
+from tileharvest.queue.port import Lane
 
 if TYPE_CHECKING:
     from tests.scheduler.driving import Driven

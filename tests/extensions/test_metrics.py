@@ -18,9 +18,7 @@ from tileharvest.extensions.metrics import MetricsServer
 from tileharvest.extensions.prometheus import Prometheus
 from tileharvest.history.costs import Traffic
 from tileharvest.monitoring.overview import Overview, workers_as_plain
-from tileharvest.queue.lanes import Lane
-from tileharvest.queue.port import Counts
-from tileharvest.queue.shared_queue import Worker
+from tileharvest.queue.port import Counts, Lane, Worker
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:

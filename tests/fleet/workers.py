@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from tests.fleet.processes import Process
     from tileharvest.queue.port import Counts
-    from tileharvest.queue.shared_queue import Worker as Known
+    from tileharvest.queue.port import Worker as Known
 
 MAP: Final = "world"
 DAY: Final = "2021-02-13"

@@ -15,7 +15,7 @@ from tileharvest.commands.terminal import write_rows
 from tileharvest.commands.workers import WORKER_COLUMNS
 from tileharvest.monitoring.overview import NOTHING, look, seconds_in_words, workers_as_plain
 from tileharvest.queue.orders import pause, set_rate
-from tileharvest.queue.shared_queue import Worker
+from tileharvest.queue.port import Worker
 from tileharvest.queue.sqlite.queue import SqliteQueue
 
 if TYPE_CHECKING:

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tileharvest.queue.lanes import Lane, check_minus_share, turns
+from tileharvest.queue.port import Lane, check_terms
+from tileharvest.queue.sqlite.statements import turns
 
 
 def test_lanes_are_polled_plus_then_normal_then_minus():
@@ -27,4 +28,4 @@ def test_share_of_zero_turns_ageing_off():
 @pytest.mark.parametrize("share", [1, -1, -16])
 def test_share_that_would_starve_the_others_is_refused(share):
     with pytest.raises(ValueError, match="0 turns ageing off"):
-        check_minus_share(share)
+        check_terms(5, 30.0, share, 100)

@@ -13,10 +13,9 @@ from tests.queue.redis_maps import RedisMap
 from tests.scheduler.driving import DAY, Driven, entry, pending
 from tests.servers.redis import queue_on
 from tileharvest.errors import QueueError
-from tileharvest.queue.port import Changes
+from tileharvest.queue.port import SILENT, Changes
 from tileharvest.queue.redis import calls
 from tileharvest.queue.settings import redis_queue
-from tileharvest.queue.shared_queue import SILENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,7 +14,7 @@ from tileharvest.queue.port import Changes
 
 if TYPE_CHECKING:
     from tests.queue.redis_maps import RedisMap
-    from tileharvest.queue.shared_queue import Ending
+    from tileharvest.queue.port import Ending
 
 GOES_ON, YOURS, ENDED = "goes on", "yours", "ended"
 

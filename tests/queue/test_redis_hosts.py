@@ -21,8 +21,7 @@ from tileharvest.history.costs import Traffic
 from tileharvest.maps.budgets import Budget
 from tileharvest.maps.rates import Gap
 from tileharvest.politeness.rate_limit import HORIZON, Host, Pace, Spent
-from tileharvest.queue.port import Changes
-from tileharvest.queue.shared_queue import SILENT
+from tileharvest.queue.port import SILENT, Changes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

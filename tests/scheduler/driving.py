@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tileharvest.queue.lanes import Lane
-from tileharvest.queue.port import Changes, Entry
+from tileharvest.queue.port import Changes, Entry, Lane
 from tileharvest.queue.sqlite.queue import SqliteQueue
 
 if TYPE_CHECKING:

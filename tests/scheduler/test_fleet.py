@@ -12,9 +12,8 @@ import pytest
 
 from tests.middlewares.making import run_jumping
 from tileharvest.errors import QueueError
-from tileharvest.queue.port import Failure
+from tileharvest.queue.port import SILENT, Failure, Worker
 from tileharvest.queue.sentences import WORKER_ENDED
-from tileharvest.queue.shared_queue import SILENT, Worker
 from tileharvest.scheduler.fleet import Fleet, refuse_company
 
 DAY, NEXT_DAY = "2026-11-20", "2026-11-21"

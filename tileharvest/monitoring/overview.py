@@ -7,16 +7,13 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from tileharvest.maps.rates import rate_in_words
-from tileharvest.queue.lanes import Lane
 from tileharvest.queue.orders import Orders, orders_of
-from tileharvest.queue.port import Counts
-from tileharvest.queue.shared_queue import SharedQueue
+from tileharvest.queue.port import Counts, Lane
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tileharvest.queue.port import RequestQueue
-    from tileharvest.queue.shared_queue import Worker
+    from tileharvest.queue.port import RequestQueue, Worker
 
 
 def workers_as_plain(workers: Sequence[Worker], moment: float) -> list[dict[str, Any]]:
@@ -88,9 +85,9 @@ async def look(queue: RequestQueue, now: float) -> Overview:
     """
     orders = await orders_of(queue)
     counts = await queue.counts(now)
-    if not isinstance(queue, SharedQueue):
-        return Overview(counts, None, orders)
-    return Overview(counts, workers_as_plain(await queue.workers(), await queue.time(now)), orders)
+    workers = await queue.workers()
+    told = None if workers is None else workers_as_plain(workers, await queue.time(now))
+    return Overview(counts, told, orders)
 
 
 def seconds_in_words(seconds: float) -> str:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from tileharvest.queue.shared_queue import Worker
+    from tileharvest.queue.port import Worker
 
 _KEPT: Final = 4096
 """Bytes that are read of a lease's file. It needs some fifty."""

@@ -3,15 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import IntEnum
 from math import isfinite
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tileharvest.queue.lanes import Lane
+
+class Lane(IntEnum):
+    """Which lane a request waits in, in the order in which the lanes are asked."""
+
+    PLUS = 0
+    NORMAL = 1
+    MINUS = 2
+
+
+def check_terms(max_attempts: int, lease_seconds: float, minus_share: int, expected: int) -> None:
+    """Raises ValueError for options with which a queue would offer no request, or would offer the minus lane
+    before the others."""
+    if max_attempts < 1 or lease_seconds <= 0 or expected < 1:
+        raise ValueError(
+            f"{max_attempts} attempts of {lease_seconds} s for {expected} requests would offer none"
+        )
+    if minus_share < 0 or minus_share == 1:
+        raise ValueError(f"minus_share {minus_share}: 0 turns ageing off, 2 and above is one of so many")
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -173,6 +191,33 @@ class Counts:
         }
 
 
+class Worker(msgspec.Struct, array_like=True):
+    """A process that works on a shared queue. Times are those of Redis' clock, in seconds since 1970."""
+
+    host: str
+    machine: str
+    """All workers under one operating system have the same, in its containers too."""
+    pid: int
+    segment: str
+    """The segment for which it works. Empty before it has joined a harvest."""
+    started: float
+    share: int | None = None
+    """The number of requests that it may have on the way at the same time. None without a pace."""
+    finished: int = 0
+    """The requests that it has finished since it started."""
+    rate: float = 0.0
+    """The requests per second that it has finished lately."""
+    heartbeat: float = 0.0
+    """When it was last heard of."""
+    leased: int = 0
+    """The leases that it holds."""
+
+
+SILENT: Final = 30.0
+"""The seconds that a lease of a shared queue lasts at most. A worker that was silent for so long is gone, and
+its leases with it: it has missed six signs of life."""
+
+
 class RequestQueue(Protocol):
     """Where the requests of one map wait.
 
@@ -230,6 +275,15 @@ class RequestQueue(Protocol):
     async def notes(self, segment: str) -> Mapping[str, str]:
         """Returns all remarks of the segment, by key. This is cheap: it is asked every second while requests
         are made."""
+        ...
+
+    async def workers(self) -> Sequence[Worker] | None:
+        """Returns the workers of a shared queue that were heard of lately, the oldest first. A worker finds
+        itself among them. Returns None for a queue that is not shared."""
+        ...
+
+    async def time(self, now: float) -> float:
+        """Returns the present time by the clock of the workers' times. `now` is the caller's."""
         ...
 
     async def discard(self) -> None:

@@ -14,9 +14,9 @@ from tileharvest.maps.settings import data_folder, setting
 from tileharvest.queue.locks import locks_in
 from tileharvest.queue.map_leases import LocalMapLeases
 from tileharvest.queue.orders import Orders, orders_of
+from tileharvest.queue.port import SILENT
 from tileharvest.queue.requests import PUSHED
 from tileharvest.queue.segments import parse_resolver
-from tileharvest.queue.shared_queue import SILENT, SharedQueue
 from tileharvest.queue.sqlite.queue import SqliteQueue
 
 if TYPE_CHECKING:
@@ -28,10 +28,9 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from tileharvest.queue.map_leases import MapLeases
-    from tileharvest.queue.port import RequestQueue
+    from tileharvest.queue.port import RequestQueue, Worker
     from tileharvest.queue.redis.queue import RedisQueue
     from tileharvest.queue.segments import SegmentResolver
-    from tileharvest.queue.shared_queue import Worker
 
 
 def segment_resolver(
@@ -187,9 +186,8 @@ def _local_orders(settings: BaseSettings, name: str) -> Orders:
 async def is_worked_on(settings: BaseSettings, name: str, queue: RequestQueue) -> bool:
     """Returns whether anybody harvests the map whose open queue this is. A worker of a shared queue that was
     killed counts until it has been silent for long. Raises QueueError."""
-    if isinstance(queue, SharedQueue):
-        return bool(await queue.workers())
-    return has_local_worker(settings, name)
+    workers = await queue.workers()
+    return has_local_worker(settings, name) if workers is None else bool(workers)
 
 
 def workers_on(settings: BaseSettings, name: str) -> int:
@@ -197,7 +195,7 @@ def workers_on(settings: BaseSettings, name: str) -> int:
 
     async def count() -> int:
         async with open_beside(settings, name) as queue:
-            return len(await queue.workers()) if isinstance(queue, SharedQueue) else 0
+            return len(await queue.workers() or ())
 
     if not is_shared(settings):
         return int(has_local_worker(settings, name))

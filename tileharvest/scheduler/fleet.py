@@ -20,8 +20,8 @@ from tileharvest.scheduler.worker import as_queue_error
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tileharvest.queue.port import Failure
-    from tileharvest.queue.shared_queue import Ending, SharedQueue, Worker
+    from tileharvest.queue.port import Failure, Worker
+    from tileharvest.queue.redis.queue import Ending
     from tileharvest.scheduler.request_writer import RequestWriter
     from tileharvest.scheduler.settings import Scheduling
     from tileharvest.scheduler.worker import QueueWorker, WorkerListener
@@ -52,7 +52,7 @@ class Fleet:
         """`has_joined` tells whether the worker works for a harvest, whose end all who share the queue are
         told. An ordinary spider ends when nothing is left."""
         self._queue = scheduling.queue
-        self._shared: SharedQueue | None = scheduling.shared
+        self._shared = scheduling.shared
         self._segment = scheduling.segment_of(None)
         self._worker = worker
         self._writer = writer

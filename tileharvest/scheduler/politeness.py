@@ -8,7 +8,7 @@ import random
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from math import inf
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from tileharvest.errors import BudgetError, QueueError
 from tileharvest.history.group_commit import TICK, at_tick
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tileharvest.maps.budgets import Budget
     from tileharvest.politeness.rules import Rules
     from tileharvest.queue.polite_queue import PoliteQueue
-    from tileharvest.scheduler.worker import QueueWorker
+    from tileharvest.scheduler.worker import QueueWorker, WorkerListener
 
 _logger = logging.getLogger(__name__)
 
@@ -47,22 +47,6 @@ _ANY: Final = 1_000_000
 """Requests on the way at the same time, which are more than there ever are."""
 
 
-class PolitenessListener(Protocol):
-    """The crawl that is to be polite."""
-
-    def wake(self) -> None:
-        """A request may start that had to wait."""
-        ...
-
-    def end(self, why: BudgetError | QueueError | str) -> None:
-        """End the crawl: for a spent budget, for a queue that cannot go on, or as `stopped` by a person."""
-        ...
-
-    def check(self) -> None:
-        """Raises BudgetError where something else than the budget ends the crawl. Asked every second."""
-        ...
-
-
 class Politeness:
     """Decides whether the requests of one crawl may start.
 
@@ -74,7 +58,7 @@ class Politeness:
         self,
         queue: PoliteQueue,
         name: str,
-        listener: PolitenessListener,
+        listener: WorkerListener,
         *,
         rules: Rules | None,
         local_time: Callable[[], datetime],

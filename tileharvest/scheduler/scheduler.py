@@ -18,7 +18,7 @@ from tileharvest.queue.requests import FAILURE, NOT_BEFORE, PUSHED, is_offered, 
 from tileharvest.scheduler.blocks import Block, Blocks, QueuedTile
 from tileharvest.scheduler.completion import EngineHook, is_closing
 from tileharvest.scheduler.crawl import crawl_of
-from tileharvest.scheduler.failures import Failures
+from tileharvest.scheduler.failures import not_downloaded, note_failures
 from tileharvest.scheduler.fingerprint import SegmentFingerprinter
 from tileharvest.scheduler.fleet import Fleet, refuse_company
 from tileharvest.scheduler.memory import RequestMemory
@@ -86,7 +86,7 @@ class Scheduler(BaseScheduler):
         self._is_open = False
         self._fleet: Fleet | None = None
         """While requests are offered."""
-        self._failures = Failures(crawler)
+        note_failures(crawler)
         self._failed_before: Sequence[Failure] = ()
         """What failed in earlier segments, until it is offered again."""
         self._memory = RequestMemory()
@@ -127,7 +127,7 @@ class Scheduler(BaseScheduler):
         if request.method == "POST" and self._is_repeated_post(request):
             self._count("dropped/seen")
             return False
-        if request.errback is self._failures.errback:
+        if request.errback is not_downloaded:
             request.errback = None
         if (mistake := mistake_in(request)) is not None:
             _logger.error("%s was not queued: %s", request, mistake)
@@ -507,7 +507,7 @@ class Scheduler(BaseScheduler):
             return request
         self._under_way[request] = lease
         if request.errback is None:
-            request.errback = self._failures.errback
+            request.errback = not_downloaded
         return request
 
     def _next(self) -> tuple[Request | QueuedTile, Lease | None] | None:

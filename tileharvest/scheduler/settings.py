@@ -17,6 +17,7 @@ from tileharvest.history.settings import database_url
 from tileharvest.maps.settings import data_folder, setting
 from tileharvest.queue.hosts import HostFile
 from tileharvest.queue.polite_queue import PoliteQueue
+from tileharvest.queue.port import SILENT
 from tileharvest.queue.settings import (
     lease_seconds,
     local_queue,
@@ -24,7 +25,6 @@ from tileharvest.queue.settings import (
     redis_queue,
     segment_resolver,
 )
-from tileharvest.queue.shared_queue import SILENT
 from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.scheduler.worker import LINGER
 
@@ -35,10 +35,11 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
+    from tileharvest.queue.redis.queue import RedisQueue
     from tileharvest.queue.redis.start_urls import StartUrls
     from tileharvest.queue.segments import SegmentResolver
     from tileharvest.queue.settings import QueueKind
-    from tileharvest.queue.shared_queue import SharedQueue
+
 
 @dataclass(frozen=True, slots=True)
 class Scheduling:
@@ -47,7 +48,7 @@ class Scheduling:
     name: str
     """The map's name, or the spider's."""
     queue: PoliteQueue
-    shared: SharedQueue | None
+    shared: RedisQueue | None
     """The queue inside, where other workers may share it."""
     is_history_local: bool
     """Whether the history is a file, which only workers of one machine can share."""

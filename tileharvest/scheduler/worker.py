@@ -21,6 +21,7 @@ from tileharvest.queue.port import Changes, Exchange
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
+    from tileharvest.errors import TileHarvestError
     from tileharvest.queue.port import Entry, Lease, RequestQueue
 
 _logger = logging.getLogger(__name__)
@@ -55,7 +56,7 @@ _SET_BACK: Final = 1.0
 
 
 class WorkerListener(Protocol):
-    """Who makes the requests that a worker leases."""
+    """The scheduler, which makes the requests that a worker leases, as far as politeness lets it."""
 
     @property
     def in_flight(self) -> int:
@@ -75,9 +76,13 @@ class WorkerListener(Protocol):
         """A lease that had to wait may start now."""
         ...
 
-    def end(self, error: QueueError) -> None:
-        """End the crawl, because the queue cannot go on. This is told once. Nothing more is leased, and what
-        was leased is offered again when the queue is next opened."""
+    def check(self) -> None:
+        """Raises BudgetError if something else than the budget ends the crawl. It is asked every second."""
+        ...
+
+    def end(self, why: TileHarvestError | str) -> None:
+        """Ends the crawl: for a queue that cannot go on, for a spent budget, or as `stopped` by a person.
+        What was leased is offered again when the queue is next opened."""
         ...
 
 

@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 import msgspec
 from redis.exceptions import NoScriptError
 
-from tileharvest.queue.lanes import Lane
-from tileharvest.queue.port import Counts, Exchange, Failure, Lease
-from tileharvest.queue.shared_queue import Worker
+from tileharvest.queue.port import Counts, Exchange, Failure, Lane, Lease, Worker
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import msgspec
 
 from tileharvest.queue.map_leases import MapLease
+from tileharvest.queue.port import SILENT
 from tileharvest.queue.redis.calls import remarks, swap
 from tileharvest.queue.redis.link import RedisLink
 from tileharvest.queue.redis.queue import notes_at, workers_at
-from tileharvest.queue.shared_queue import SILENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from tileharvest.queue.shared_queue import Worker
+    from tileharvest.queue.port import Worker
 
     Result = TypeVar("Result")
 

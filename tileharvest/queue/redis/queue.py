@@ -12,24 +12,22 @@ from dataclasses import replace
 from functools import partial
 from operator import methodcaller
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 
 from tileharvest.errors import QueueError
-from tileharvest.queue.lanes import check_minus_share
+from tileharvest.queue.port import Worker, check_terms
 from tileharvest.queue.redis import calls
 from tileharvest.queue.redis.hosts import RedisHosts
 from tileharvest.queue.redis.link import RedisLink
 from tileharvest.queue.sentences import expired, sentence
-from tileharvest.queue.shared_queue import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from tileharvest.queue.port import Changes, Counts, Exchange, Failure, Lease
     from tileharvest.queue.redis.connection import Client
-    from tileharvest.queue.shared_queue import Ending
 
     Found = TypeVar("Found")
 
@@ -54,8 +52,15 @@ _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 """Linux draws another one at each start; all its containers see the same."""
 
 
+Ending: TypeAlias = Literal["goes on", "yours", "ended"]
+"""How far the work of a segment is. It `goes on` if something waits, is leased or is delayed, or if another
+worker is about to end it. It is `yours` if nothing is left, and this worker is to end it or to push what is
+missing; no other worker is told so."""
+
+
 class RedisQueue:
-    """A `SharedQueue` for as many workers as there are, and any number of programs beside them.
+    """A `RequestQueue` that any number of workers share, beside any number of programs. Each worker may come,
+    go, freeze or be killed at any time.
 
     Each call is one script, which Redis runs as one step. An exchange whose answer did not arrive is made
     again with the same number, and is then only answered again; the other calls bear being made twice. Redis'
@@ -93,11 +98,7 @@ class RedisQueue:
         more than the last segment had. Redis is waited for during `patience` seconds. `server_clock=False` is
         for tests: then the times that callers give are taken for the present one.
         """
-        if max_attempts < 1 or lease_seconds <= 0 or expected < 1:
-            raise ValueError(
-                f"{max_attempts} attempts of {lease_seconds} s for {expected} requests would offer none"
-            )
-        check_minus_share(minus_share)
+        check_terms(max_attempts, lease_seconds, minus_share, expected)
         self._link = RedisLink(parameters, f"the queue of map '{map_name}'", patience)
         self._map_name = map_name
         self._key = partial(calls.key, map_name)
@@ -236,6 +237,9 @@ class RedisQueue:
         return RedisHosts(self._link, silent=self._lease_seconds, server_clock=self._has_server_clock)
 
     async def join(self, segment: str, harvest: str) -> bool:
+        """Works for a harvest from now on. Returns whether the first requests are still to be pushed; every
+        worker that is told so may push them. If the segment holds the work of another harvest, all of that
+        work is forgotten before."""
         self._expect_open()
         if self._own is None:
             raise RuntimeError("only a worker of a queue joins a harvest")
@@ -246,10 +250,12 @@ class RedisQueue:
         return is_first
 
     async def ending(self, segment: str) -> Ending:
-        """Returns how far the work is. What was pushed into an ended harvest is made first: it goes on until
-        that is done, and is ended then. It has ended, too, where another harvest has taken its place.
+        """Returns how far the work is. A worker that is told `yours` keeps that right until it pushes, or
+        calls `ended` or `close`, or was not heard of for the time of a lease.
 
-        Raises QueueError if Redis has lost the work, and RuntimeError if this worker has not joined it.
+        A request that a person pushes into an ended harvest is made first: the harvest goes on until then. A
+        harvest whose place another one has taken has ended. Raises QueueError if Redis has lost the work, and
+        RuntimeError if this worker has not joined it.
         """
         word = await self._end(segment, is_over=False)
         if word == "lost":
@@ -258,7 +264,8 @@ class RedisQueue:
         return ending
 
     async def ended(self, segment: str) -> None:
-        """Nothing is done if another worker has the right to end it by now."""
+        """Tells the other workers that the end of the work is written. Does nothing if another worker has the
+        right to end it by now."""
         await self._end(segment, is_over=True)
 
     async def workers(self) -> Sequence[Worker]:

@@ -12,9 +12,8 @@ from itertools import count
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from tileharvest.errors import ExitStatus, QueueError
-from tileharvest.queue.lanes import check_minus_share
 from tileharvest.queue.locks import locks_in
-from tileharvest.queue.port import Exchange
+from tileharvest.queue.port import Exchange, check_terms
 from tileharvest.queue.seen_filter import check_filter
 from tileharvest.queue.sentences import sentence
 from tileharvest.queue.sqlite.file import connect, connect_to_look
@@ -63,10 +62,8 @@ class SqliteQueue:
         """The file's name without its ending is the map's, for messages. Without a file everything is in
         memory, for dry runs and tests. A filter has room for the `expected` requests, or for a quarter more
         than the last segment had, and errs at that rate. Touches nothing yet."""
-        if max_attempts < 1 or lease_seconds <= 0:
-            raise ValueError(f"{max_attempts} attempts of {lease_seconds} s would offer no request")
+        check_terms(max_attempts, lease_seconds, minus_share, expected)
         check_filter(expected, error_rate)
-        check_minus_share(minus_share)
         self._file = file
         self._statements_on = partial(
             Statements,
@@ -127,6 +124,12 @@ class SqliteQueue:
 
     async def notes(self, segment: str) -> Mapping[str, str]:
         return await self._run(lambda statements: statements.notes(segment))
+
+    async def workers(self) -> None:
+        """Only one worker at a time uses this queue, and it tells nothing of itself."""
+
+    async def time(self, now: float) -> float:
+        return now
 
     def glance(self, segment: str) -> Mapping[str, str]:
         """Returns the remarks of the segment, as `notes` does, of a queue that is not open and has a file. It

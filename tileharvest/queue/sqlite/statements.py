@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from tileharvest.queue.lanes import Lane, turns
-from tileharvest.queue.port import Counts, Failure, Lease
+from tileharvest.queue.port import Counts, Failure, Lane, Lease
 from tileharvest.queue.seen_filter import SeenFilter
 from tileharvest.queue.sentences import WORKER_ENDED, expired
 from tileharvest.queue.sqlite.file import CHECKSUM, summed
@@ -91,6 +90,15 @@ _FORGET: Final = (
     "DELETE FROM remarks WHERE segment = ?",
     "DELETE FROM segments WHERE id = ?",
 )
+
+
+def turns(before: int, number: int, minus_share: int) -> list[bool]:
+    """Returns for each of `number` offers, after the `before` ones, whether it asks the minus lane first.
+
+    Of every `minus_share` offers the last one does, so that the lane does not starve. With a share of 0 none
+    does.
+    """
+    return [minus_share > 0 and offer % minus_share == 0 for offer in range(before + 1, before + number + 1)]
 
 
 def remarks_of(connection: Connection, segment: str) -> dict[str, str]:

@@ -318,6 +318,42 @@ def test_below_a_tile_that_was_given_up_twice_the_walk_goes_on(tmp_path: Path) -
     asyncio.run(run())
 
 
+def test_a_tile_that_is_given_up_when_the_last_leases_expire_is_asked_once_more(tmp_path: Path) -> None:
+    """A shared queue looks for expired leases when it is asked whether the work is over."""
+
+    async def run() -> None:
+        async with crawled(tmp_path, [TILE]) as (spider, crawler):
+            await spider.harvest.keep(TileResult(LAYER, TILE, Outcome.IGNORED))
+            leased, asked, failures = spider.ask(SITE.layers[0], ABOVE), list[Any](), list[Any]()
+            engine: Any = SimpleNamespace(crawl=asked.append)
+            crawler.engine = engine
+
+            class Work:
+                is_ended = False
+
+                async def may_end(self) -> bool:
+                    failures.append((SimpleNamespace(reason="its worker ended 5 times"), leased))
+                    return True
+
+                async def given_up(self) -> list[Any]:
+                    return failures
+
+                def take_up(self, failure: object) -> None:
+                    failures.clear()
+
+                async def notes(self) -> dict[str, str]:
+                    return {}
+
+                async def ended(self) -> None: ...
+
+            work: Any = Work()
+            spider._work = work
+            assert await spider._counts_at_end() is None
+            assert [question_of(one).place for one in asked] == [(LAYER, ABOVE)]
+
+    asyncio.run(run())
+
+
 # Asked, judged and kept
 
 

@@ -552,7 +552,12 @@ class TileSpider(Spider, HeldSpider):
         if (work is not None and work.is_ended) or await harvest.is_finished():
             harvest.ended_here = False
             counts = await harvest.counts()
-        elif await self._ask_for_the_missed() or (work is not None and not await work.may_end()):
+        elif (
+            not await self._may_end()
+            or await self._ask_for_the_missed()
+            # Others may have pushed something while this worker looked.
+            or not await self._may_end()
+        ):
             return None
         else:
             await self._read_ends()
@@ -563,6 +568,11 @@ class TileSpider(Spider, HeldSpider):
         if work is not None:
             await work.ended()
         return counts
+
+    async def _may_end(self) -> bool:
+        """Returns whether this worker ends the harvest. The queue then has no request left: those whose lease
+        was lost too often are in the failure list. So the failure list is read after this was asked."""
+        return self._work is None or await self._work.may_end()
 
     async def _ask_for_the_missed(self) -> bool:
         """Returns whether anything was missed: given up unanswered, known and not reached, or skipped and to

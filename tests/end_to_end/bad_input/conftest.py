@@ -21,6 +21,6 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
 
 @pytest.fixture(scope="module")
 def shared_stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    """For several cases of one harvest, each on a tile of its own."""
+    """A stage for a module whose tests look at different tiles of the same harvests."""
     with staged(tmp_path_factory.mktemp("stage")) as stage:
         yield stage

@@ -1,4 +1,4 @@
-"""A site of 20 tiles, and harvests of it as a user sees them: exit status, lines on stderr, files."""
+"""A site of 20 tiles, and what a user sees of its harvests: exit status, lines on stderr, files."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _RENDERED: Final = 1_714_500_000
 
 
 class Found(NamedTuple):
-    """What the last harvest that asked found for a tile."""
+    """What the last harvest that has asked for a tile has found."""
 
     outcome: str
     reason: str | None
@@ -51,7 +51,7 @@ class Visit:
     said: str
     """All of stderr."""
     reports: list[dict[str, Any]]
-    """What it wrote to stdout: a report per map, none where it ended before."""
+    """The reports that it wrote to stdout, one per map. Empty if it ended before the first harvest."""
 
     @property
     def counts(self) -> dict[str, int]:
@@ -60,7 +60,7 @@ class Visit:
 
     @property
     def error(self) -> str:
-        """The one line on stderr, without the word that begins it. AssertionError if there are more."""
+        """The one line on stderr, without the word `error:`. Raises AssertionError if there are more."""
         (line,) = self.said.splitlines()
         word, _, message = line.partition(": ")
         assert word.lower() == "error", line
@@ -69,12 +69,12 @@ class Visit:
 
 @dataclass(frozen=True, slots=True)
 class SmallSite:
-    """The site's folder."""
+    """The folder of the site's files."""
 
     folder: Path
 
     def write(self, path: str, content: bytes) -> None:
-        """(Over)write a tile, with another time than before."""
+        """Writes a tile, and gives the file another time than before."""
         file = self.file(path)
         time = int(file.stat().st_mtime) + 60 if file.exists() else _RENDERED
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -94,7 +94,7 @@ class SmallSite:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A small site, its server, and a user's project that knows it as the map `small`."""
+    """A small site, its server, and a user's project with the map `small`."""
 
     files: SmallSite
     site: Misbehaving
@@ -112,7 +112,7 @@ def staged(folder: Path) -> Iterator[Stage]:
 
 
 def publish(folder: Path, pixels: int = 16) -> SmallSite:
-    """A site with all 20 tiles, no two alike, of about `3 * pixels ** 2` bytes each."""
+    """Makes a site with all 20 tiles. Each is another image of about `3 * pixels ** 2` bytes."""
     site = SmallSite(folder)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "overviewerConfig.js").write_text(configuration(), encoding="utf-8")
@@ -128,7 +128,7 @@ def configuration() -> str:
 
 
 def drawn(name: str, pixels: int = 16) -> bytes:
-    """A PNG that is always the same for a name, and hardly compresses."""
+    """Returns a PNG of noise, which hardly compresses. A name has always the same one."""
     picture = Image.frombytes("RGB", (pixels, pixels), Random(name).randbytes(3 * pixels * pixels))
     buffer = BytesIO()
     picture.save(buffer, "PNG")
@@ -136,12 +136,12 @@ def drawn(name: str, pixels: int = 16) -> bytes:
 
 
 def address(path: str) -> str:
-    """Where the site has the tile."""
+    """Returns the path of the tile's URL."""
     return f"/{LAYER}/{'/'.join(path)}.png"
 
 
 def visit(project: Project, day: str, *more: str, names: tuple[str, ...] = ("small",)) -> Visit:
-    """Run `scrapy harvest`, with pauses so short that nobody waits."""
+    """Runs `scrapy harvest`, with pauses of 20 ms between attempts."""
     done = project.scrapy(
         "harvest", *names, "-a", f"day={day}", "--json", "-s", "RETRY_PAUSE=0.02", *more, check=False
     )
@@ -149,20 +149,20 @@ def visit(project: Project, day: str, *more: str, names: tuple[str, ...] = ("sma
 
 
 def found(project: Project) -> dict[str, Found]:
-    """What the last harvest found, by path, as the database has it."""
+    """Returns what the last harvest found, by path. It is read from the database."""
     rows = project.query("SELECT zoom, x, y, outcome, reason FROM tiles")
     return {_path(*place): Found(outcome, reason) for *place, outcome, reason in rows}
 
 
 def versions(project: Project, path: str) -> list[tuple[str, str | None, str | None]]:
-    """Day, sha1 and ETag of a tile's versions, oldest first, as the database has them."""
+    """Returns day, SHA1 and ETag of a tile's versions, the oldest first. They are read from the database."""
     place = _place(path)
     query = "SELECT day, sha1, etag FROM versions WHERE zoom = ? AND x = ? AND y = ? ORDER BY day"
     return [(day, name, etag) for day, name, etag in project.query(query, *place)]
 
 
 def asked(site: Misbehaving, path: str) -> list[Received]:
-    """The requests for a tile."""
+    """Returns the requests for a tile."""
     return [request for request in site.received if request.path == address(path)]
 
 
@@ -171,7 +171,8 @@ def methods(site: Misbehaving, path: str) -> list[str]:
 
 
 def _place(path: str) -> tuple[int, int, int]:
-    """Zoom and centre in a layer of depth 2, by the grid's definition: a step of 2, then one of 1."""
+    """Returns zoom and centre of a tile in a layer of depth 2. By the grid's definition the first digit is a
+    step of 2, and the second a step of 1."""
     x = sum((2 >> index) * (1 if digit in "13" else -1) for index, digit in enumerate(path))
     y = sum((2 >> index) * (1 if digit in "01" else -1) for index, digit in enumerate(path))
     return len(path) - 2, x, y

@@ -1,4 +1,4 @@
-"""Connections that break, stay silent or are reset: asked again a few times, then the tile has failed."""
+"""Connections that break, stay silent or are reset: a tile is asked again, and fails after five attempts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ RULES = {
 
 @pytest.fixture(scope="module")
 def broken(shared_stage: Stage) -> Stage:
-    """A site that was harvested, by HEAD and then GET, while connections broke."""
+    """A site whose connections break. Its map is asked by HEAD first."""
     shared_stage.project.maps_file.unlink()
     shared_stage.project.add_map("small", f"{shared_stage.site.url}/", first="head")
     shared_stage.site.rules = {address(path): rule for path, rule in RULES.items()}
@@ -42,8 +42,8 @@ def broken(shared_stage: Stage) -> Stage:
 
 @pytest.fixture(scope="module")
 def first_visit(broken: Stage) -> Visit:
-    # So long may the server take to answer a request that is not silent, on however busy a machine. The site
-    # is never taken for down, however many of its failures come in a row: that asks a good tile once more.
+    # In 3 s the server answers all requests that it does not leave silent, even on a busy machine. The site
+    # must not be taken for down after some failures in a row, as that asks for a good tile once more.
     return visit(broken.project, FIRST_DAY, "-s", "DOWNLOAD_TIMEOUT=3", "-s", "HOST_DOWN_AFTER=100")
 
 
@@ -95,7 +95,7 @@ def test_the_other_tiles_are_harvested(first_visit: Visit) -> None:
 
 
 def test_the_next_harvest_asks_again(stage: Stage) -> None:
-    """Half of an image arrives every time, today and for a tile that is known; tomorrow all is well."""
+    """On the first day a part of an image arrives each time. On the second day the site is well."""
     stage.site.rules[address("00")] = rules.broken_off(100)
     assert visit(stage.project, FIRST_DAY).counts == {"add": 19, "fail": 1}
     stage.site.rules.clear()

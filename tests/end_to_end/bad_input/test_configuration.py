@@ -1,4 +1,4 @@
-"""Sites whose configuration cannot be read, or is not there: one clear line per map, and exit status 5."""
+"""Sites whose configuration is missing or cannot be read: one clear line per map, and exit status 5."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SAID = {
     "broken": "overviewerConfig.js cannot be reached",
     "closed": "cannot be reached",
 }
-"""What is wrong with the map of that name, in the words for the user."""
+"""What the user is told of each map, by the map's name."""
 
 
 class Tried(NamedTuple):
@@ -51,7 +51,7 @@ class Tried(NamedTuple):
 
 @pytest.fixture(scope="module")
 def tried(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tried]:
-    """All of these maps in one run."""
+    """A harvest of all these maps in one run."""
     folder = tmp_path_factory.mktemp("sites")
     project = Project(folder)
     with misbehaving(publish(folder / "site").folder) as site, closed_port() as port:
@@ -93,7 +93,7 @@ def test_each_is_one_line_on_stderr_that_names_its_map(tried: Tried) -> None:
         for name, error in zip(whose, (report["error"] for report in tried.visit.reports), strict=True)
     ]
     *said, last = tried.visit.said.splitlines()
-    # They are harvested side by side.
+    # The maps are harvested side by side, so the order of the lines may vary.
     assert sorted(said) == sorted(errors)
     assert last == f"exit status 5, unreachable, or moved: {', '.join(SAID)}"
 
@@ -117,7 +117,7 @@ def test_without_configuration_the_depth_of_named_layers_is_probed(stage: Stage)
 
 
 def test_a_depth_that_is_not_sure_is_said_with_the_key_that_tells_it(stage: Stage) -> None:
-    """Nothing is left below one of the four tiles at the top."""
+    """One of the four tiles at the top has no tiles below it."""
     (stage.files.folder / "overviewerConfig.js").unlink()
     for last in "0123":
         stage.files.file(f"1{last}").unlink()
@@ -158,7 +158,7 @@ def test_a_good_map_is_harvested_after_a_bad_one(stage: Stage) -> None:
 
 
 def test_a_configuration_alone_is_no_map(stage: Stage) -> None:
-    """A first harvest that finds nothing has not failed, and the next one may find tiles."""
+    """A first harvest that finds no tiles has not failed: the next one may find some."""
     shutil.rmtree(stage.files.folder / LAYER)
     done = visit(stage.project, FIRST_DAY)
     assert (done.status, done.counts) == (0, {"404": 4})
@@ -166,7 +166,7 @@ def test_a_configuration_alone_is_no_map(stage: Stage) -> None:
 
 @contextmanager
 def closed_port() -> Iterator[int]:
-    """A port that is taken, so that nobody else opens it, and refuses all connections."""
+    """A port that refuses all connections. It is bound, so that no other program opens it."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield taken.getsockname()[1]

@@ -1,4 +1,4 @@
-"""Data folders that cannot be written: exit status 1, one line, and what is there stays as it is."""
+"""Data folders that cannot be written: exit status 1, one line, and the data stay as they are."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SMALL = 896 * 1024
-"""Bytes of a disk with room for a queue, a history and some of the tiles."""
+"""The size in bytes of a disk with room for a queue, a history and some of the tiles."""
 
 
 def test_a_file_in_place_of_the_data_folder(stage: Stage) -> None:
@@ -54,15 +54,15 @@ def test_a_data_folder_that_may_only_be_read(stage: Stage) -> None:
     with read_only(stage.project.data):
         done = visit(stage.project, SECOND_DAY)
     assert done.status == 1
-    # Before the history is looked at.
+    # The queue is opened before the history.
     assert str(stage.project.data / "queues" / "small.sqlite") in done.error
     assert "writable" in done.error
     assert contents(stage.project.data) == before
 
 
 def test_a_full_disk_keeps_what_was_recorded_and_the_next_run_goes_on(stage: Stage) -> None:
-    """The images are so large that not all of them fit beside the history. They come one by one, each later
-    than results are gathered for, so that some are recorded before the disk is full."""
+    """Not all images fit on the disk. They come one by one, with pauses longer than the time for which
+    results are gathered, so that some are recorded before the disk is full."""
     for path in PATHS:
         stage.files.write(path, drawn(path, pixels=128))
     stage.project.data.mkdir()
@@ -90,7 +90,7 @@ def test_a_disk_too_full_for_a_history(stage: Stage) -> None:
 
 
 def assert_whole(stage: Stage) -> None:
-    """Every version has its bytes in the store, and they are the site's."""
+    """Asserts that the store has the site's bytes for every version."""
     stored = stage.project.stored()
     right = {drawn(path, pixels=128) for path in PATHS}
     for version in stage.project.versions():
@@ -99,7 +99,7 @@ def assert_whole(stage: Stage) -> None:
 
 @contextmanager
 def mounted(folder: Path, options: str) -> Iterator[None]:
-    """A file system of its own in the folder, until the block ends."""
+    """Mounts a file system in the folder, until the block ends."""
     mount = shutil.which("mount")
     command = [mount or "mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
     if sys.platform != "linux" or mount is None or subprocess.run(command, check=False).returncode != 0:
@@ -112,7 +112,7 @@ def mounted(folder: Path, options: str) -> Iterator[None]:
 
 @contextmanager
 def read_only(folder: Path) -> Iterator[None]:
-    """Nobody may write in the folder; the administrator, who may always, gets it mounted so."""
+    """Forbids writing in the folder. For root, who may always write, the folder is mounted read-only."""
     if os.getuid() != 0:
         modes = {path: path.stat().st_mode for path in (folder, *folder.rglob("*"))}
         for path, mode in modes.items():

@@ -1,4 +1,4 @@
-"""Histories that this program cannot or must not touch: exit status 1, one line, not a byte changed."""
+"""Histories that the program cannot read or must not change: exit status 1, one line, no byte changed."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_history_that_is_no_database_is_left_alone(harvested: Stage) -> None:
 
 @pytest.mark.parametrize("table", ["alembic_version", "harvests", "layers"])
 def test_a_history_with_a_damaged_page_is_left_alone(harvested: Stage, table: str) -> None:
-    """The page is the first of a table: all that the table holds is lost."""
+    """The damaged page is the first one of a table, so all rows of the table are lost."""
     damage(harvested.project.database, table)
     assert "restore it from a backup" in error_without_a_change(harvested)
 
@@ -56,7 +56,8 @@ def test_a_history_with_a_damaged_page_is_left_alone(harvested: Stage, table: st
 def test_a_damaged_page_that_is_noticed_later_ends_the_harvest(
     harvested: Stage, kept: Path, table: str
 ) -> None:
-    """By then the harvest has begun. A log left beside the file would spoil the backup put in its place."""
+    """The harvest has begun when it meets the page. It leaves no log beside the file: a log would spoil the
+    backup that takes the file's place."""
     damage(harvested.project.database, table)
     files = contents(harvested.project.data)
     done = visit(harvested.project, SECOND_DAY)
@@ -68,7 +69,7 @@ def test_a_damaged_page_that_is_noticed_later_ends_the_harvest(
 
 
 def test_a_damaged_value_ends_the_harvest_and_no_tile_has_failed(harvested: Stage, kept: Path) -> None:
-    """The site has answered: it is asked again once the history is restored."""
+    """The site has answered, so its tiles have not failed. They are asked again once the history is whole."""
     with closing(sqlite3.connect(harvested.project.database)) as connection, connection:
         connection.execute("UPDATE versions SET day = '202\r-01-01'")
     done = visit(harvested.project, SECOND_DAY)
@@ -96,7 +97,8 @@ def test_a_database_of_another_program_is_left_alone(harvested: Stage) -> None:
 
 
 def error_without_a_change(stage: Stage) -> str:
-    """What a harvest of the next day says that ends with an error; no byte of history and store changes."""
+    """Harvests the next day, and returns the error with which it ends. Asserts that no byte of history and
+    store has changed."""
     before = stage.project.kept()
     done = visit(stage.project, SECOND_DAY)
     assert done.status == 1

@@ -1,4 +1,4 @@
-"""A site that answers 200 to everything: the walk over that layer ends, and the others go on."""
+"""A layer that answers 200 to everything: its walk is ended, and the other layers are harvested."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ ENDLESS = {"path": "endless", "zoomLevels": 12, "imgextension": "png"}
 
 
 LARGE = 4 + 16 + 64
-"""Tiles of a layer of depth 3 that has all of them."""
+"""The number of tiles of a whole layer of depth 3."""
 
 
 async def anything(exchange: Exchange) -> web.StreamResponse:
-    """Below `/endless/` whatever is asked for is there, each an image of its own."""
+    """Answers each address below `/endless/` with an image of its own."""
     if not exchange.path.startswith("/endless/"):
         return await exchange.send_properly()
     return await exchange.send(Answer(200, {"ETag": f'"{exchange.path}"'}, drawn(exchange.path)))
@@ -47,7 +47,7 @@ def without_an_end(stage: Stage, depth: int = 12) -> None:
 
 def limit(stage: Stage, tiles: int) -> None:
     stage.project.maps_file.unlink()
-    # One at a time: of many at once, all of a small layer would be asked before its end is known.
+    # One request at a time: with many, all tiles of a small layer would be asked before the limit is passed.
     stage.project.add_map("small", f"{stage.site.url}/", max_tiles=tiles, concurrency=1)
 
 
@@ -65,17 +65,17 @@ def test_a_layer_without_an_end_is_ended_and_the_other_one_is_complete(stage: St
     assert said in first.said
     assert (first.status, first.reports[0]["finished"]) == (4, False)
     assert tiles_of(stage, LAYER) == len(PATHS)
-    # What was on the way is kept, and what waited, three times as much again, was not asked.
+    # Tiles on the way are kept. The waiting ones, three times as many, were not asked.
     assert MOST < tiles_of(stage, "endless") < 3 * MOST
     asked = len(stage.site.received)
 
     assert f"max_tiles = {2 * MOST} " in first.said
     again = visit(stage.project, FIRST_DAY)
     assert (again.status, again.said.count(said)) == (4, 1)
-    # robots.txt and the configuration.
+    # The second run asks for robots.txt and the configuration only.
     assert len(stage.site.received) <= asked + 2
 
-    # The site has no such layer any more: nothing of it is gone, as nobody has said so.
+    # The site has no such layer any more. No tile of it is gone, as no answer has said so.
     stage.site.rule_for_all = None
     (stage.files.folder / "overviewerConfig.js").write_text(configuration(), encoding="utf-8")
     healthy = visit(stage.project, SECOND_DAY)

@@ -1,4 +1,4 @@
-"""Servers that answer no HEAD: a GET with a condition asks the same question."""
+"""Servers that refuse HEAD: a GET with a condition takes its place."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_nginx_that_refuses_head_is_asked_for_what_changed_by_get(
     files = publish(tmp_path / "site")
     server = nginx(files.folder, location=HEAD_REFUSED)
     project = Project(tmp_path)
-    # One request at a time: of several at once, all would be on the way before the first refusal.
+    # One request at a time: of several at once, all would be on the way when the first one is refused.
     project.add_map("small", f"{server.url}/", concurrency=1)
     assert visit(project, FIRST_DAY).counts == {"add": 20}
     server.clear_log()
@@ -45,7 +45,7 @@ def test_nginx_that_refuses_head_is_asked_for_what_changed_by_get(
 
 
 def test_a_tile_that_is_asked_by_get_instead_costs_the_budget_one_request(stage: Stage) -> None:
-    """Besides them, two requests look at the site, and one HEAD is refused."""
+    """23 requests are robots.txt, the configuration, one HEAD that is refused, and 20 tiles."""
     stage.project.maps_file.unlink()
     stage.project.add_map("small", f"{stage.site.url}/", concurrency=1, first="head", budget={"requests": 23})
     stage.site.rule_for_all = rules.head_refused()

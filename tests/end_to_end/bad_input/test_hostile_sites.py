@@ -1,7 +1,7 @@
-"""Sites that want to break us, one row each: how the harvest ends, in which line, and with how much memory.
+"""Sites that try to break the program. A row of the table says how the harvest of a site must end.
 
-All are harvested by one process, which is started as a user starts it, and later once more, when they are
-healthy.
+One process, which is started as a user starts it, harvests all of them, and its memory is measured. Later
+another process harvests them once more, when they are healthy.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
     from tests.servers.misbehaving import Exchange, Rule
 
 MOST_MEMORY: Final = 300 * 1024
-"""Kilobytes that the process may have had at any time."""
+"""The most kilobytes of memory that the process may have at any time."""
 MEASURED: Final = """
 import atexit, sys
 def tell():
-    # The kernel's other figure, ru_maxrss, begins with the memory of the process that started this one.
+    # ru_maxrss would begin with the memory of the process that started this one.
     peak = [line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM:")]
     print("peak", *peak, file=sys.stderr)
 atexit.register(tell)
@@ -59,7 +59,7 @@ def told(tilesets: Any, **more: Any) -> bytes:
 
 
 def file(content: bytes) -> Rule:
-    """Sends this in place of a file."""
+    """Answers with this content."""
 
     async def answer(exchange: Exchange) -> web.StreamResponse:
         return await exchange.send(Answer(200, {}, content))
@@ -68,7 +68,7 @@ def file(content: bytes) -> Rule:
 
 
 def proper_head(exchange: Exchange) -> bytes:
-    """The first bytes of the proper answer."""
+    """Returns the head of the proper answer."""
     return HTTP + b'ETag: "1"\r\nContent-Length: %d\r\n\r\n' % len(exchange.proper.body)
 
 
@@ -98,7 +98,7 @@ def head_with_a_body() -> Rule:
 
 
 def reset_further_on() -> Rule:
-    """Resets each connection at another place of the answer, until it has been sent as a whole."""
+    """Resets each connection 17 bytes later in the answer than the one before."""
     place = 0
 
     async def answer(exchange: Exchange) -> web.StreamResponse:
@@ -111,14 +111,14 @@ def reset_further_on() -> Rule:
 
 
 def packed_bomb(size: int) -> bytes:
-    """So many zeros in gzip, packed in parts so that nobody has to have them."""
+    """Returns so many zero bytes as gzip. They are packed in parts, so they are never whole in memory."""
     packer = zlib.compressobj(1, wbits=31)
     part = bytes(1 << 20)
     return b"".join(packer.compress(part) for _ in range(size >> 20)) + packer.flush()
 
 
 def image_bomb(size: int) -> bytes:
-    """An image of 16 x 16 pixels whose profile has so many zeros."""
+    """Returns an image of 16 x 16 pixels with a colour profile of so many zero bytes."""
     image = drawn("bomb")
     packed = b"zeros\0\0" + packed_bomb(size)[10:-8]
     name = b"iCCP" + packed
@@ -134,28 +134,28 @@ CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 HEADER: Final = b"X-Much: %b\r\n" % (b"x" * 1000)
 LENGTHS: Final = HTTP + b"Content-Length: 5\r\nContent-Length: 500\r\n\r\n" + b"x" * 500
 LONG_LENGTH: Final = HTTP + b"Content-Length: " + b"9" * 5_000 + b"\r\n\r\n"
-"""Python refuses to read a number of so many digits."""
+"""Python refuses to convert a number of so many digits."""
 SECOND: Final = b'HTTP/1.1 200 OK\r\nETag: "2"\r\nContent-Length: 4\r\n\r\nevil'
 LINKED_LOCALLY: Final = "http://169.254.169.254/latest/meta-data.png"
-"""Where clouds keep the keys of a machine."""
+"""The address at which clouds give a machine its keys."""
 
 
 class Row(NamedTuple):
     status: int
     line: str | None
-    """A part of the line that says what is wrong. None: nothing is, and nothing is said."""
+    """A part of the line that says what is wrong. None: there is no line."""
     config: Rule | None = None
-    """What is sent in place of the configuration."""
+    """What the site sends for its configuration."""
     tile: Rule | None = None
-    """What is sent in place of each tile."""
+    """What the site sends for each tile."""
     robots: Rule | None = None
-    """What is sent in place of robots.txt. Such a site has a host of its own."""
+    """What the site sends for robots.txt. Such a site has a host of its own."""
     first: str = "get"
-    """How a map asks of which nothing is known."""
+    """The key `first` of the map: how a first harvest asks for tiles."""
 
 
 def told_row(line: str, config: bytes) -> Row:
-    """A configuration that is refused."""
+    """Returns the row of a site whose configuration is refused."""
     return Row(5, line, file(config))
 
 
@@ -220,7 +220,7 @@ TABLE: Final = {
     ),
 }
 UNDISTURBED: Final = "undisturbed"
-"""A map that is harvested on the second day alone."""
+"""A map that is harvested on the second day only."""
 
 
 class Run(NamedTuple):
@@ -231,7 +231,7 @@ class Run(NamedTuple):
 
 
 def harvested(project: Project, day: str, *names: str) -> Run:
-    # Nothing is asked again, no host is taken for down, and nobody waits 30 s for what is silent.
+    # No request is repeated, no host is taken for down, and a silent answer is given up after 8 s, not 30.
     settings = (
         "RETRY_TIMES=0",
         "HOST_DOWN_AFTER=100000",
@@ -255,7 +255,7 @@ def harvested(project: Project, day: str, *names: str) -> Run:
 
 
 async def hostile(exchange: Exchange) -> web.StreamResponse:
-    """Answers below the name of a row as the row says."""
+    """Answers as the row says whose name is the first part of the path."""
     row = TABLE.get(exchange.path.split("/")[1])
     rule = None
     if row is not None and exchange.path.endswith(".js"):
@@ -300,7 +300,7 @@ def test_a_hostile_site_ends_with_its_status_and_at_most_one_line(
     assert report["exit_status"] == row.status
     said = [line for line in runs[0].said.splitlines() if f"'{name}'" in line or f"/{name}/" in line]
     if row.status == ExitStatus.FAILED_TILES:
-        # Of many maps with failed tiles only the first have a line; why tiles have failed the report says.
+        # Only the first ten maps with failed tiles have a line, but each report says why tiles have failed.
         assert len(said) <= 1
         said = ["; ".join(report["failures"])]
     assert len(said) == (row.line is not None)
@@ -313,7 +313,7 @@ def test_a_hostile_site_ends_with_its_status_and_at_most_one_line(
 def test_none_of_them_makes_a_traceback_or_takes_much_memory(runs: tuple[Run, Run, Project]) -> None:
     assert "Traceback" not in runs[0].said
     ends = Counter(row.status for row in TABLE.values())
-    # Ten maps are named whose tiles have failed, and the last line says how the maps ended.
+    # Ten maps with failed tiles have a line, and the last line says how all maps ended.
     most = ends[ExitStatus.UNREACHABLE] + min(10, ends[ExitStatus.FAILED_TILES]) + 1
     assert len(runs[0].said.splitlines()) == most
     assert runs[0].peak < MOST_MEMORY
@@ -327,7 +327,7 @@ def test_a_later_healthy_harvest_is_as_if_nothing_had_been(runs: tuple[Run, Run,
 
 
 def latest(project: Project, name: str) -> list[tuple[Any, ...]]:
-    """Of each tile of a map: what its latest version is."""
+    """Returns the latest version of each tile of a map."""
     rows = project.query(
         "SELECT layers.name, zoom, x, y, sha1, max(versions.day) FROM versions"
         " JOIN layers ON layers.id = versions.layer JOIN maps ON maps.id = layers.map"

@@ -1,4 +1,4 @@
-"""Mistakes in `maps.toml` and on the command line: exit status 2, one line, and nothing is touched."""
+"""Mistakes in `maps.toml` and on the command line: exit status 2, one line, and no file is changed."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_zooms_zones_and_a_max_depth_that_do_not_fit_the_site_are_mistakes_too(s
     stage.project.add_map("shallow", url, zooms=[0, 0], max_depth=0)
     done = visit(stage.project, FIRST_DAY, names=("coarse", "far", "shallow"))
     assert done.status == 2
-    # They are harvested side by side.
+    # The maps are harvested side by side, so the order of the lines may vary.
     coarse, outside, shallow, last = sorted(done.said.splitlines())
     assert "map 'coarse', layer 'world-day': a layer of depth 2 has the zooms -1 to 0" in coarse
     assert "map 'far', layer 'world-day': no zone lies within a layer" in outside

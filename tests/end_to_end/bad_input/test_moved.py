@@ -1,4 +1,4 @@
-"""A site that is no longer where it was, and one of which only a part was deleted."""
+"""Sites that have moved, and sites of which a part was deleted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.end_to_end.bad_input.small_site import (
 
 
 class Recorded(NamedTuple):
-    """All that could wrongly have changed."""
+    """The versions and images, which must not change when a map has moved."""
 
     versions: set[tuple[str, ...]]
     stored: dict[str, bytes]
@@ -39,7 +39,7 @@ class Days(NamedTuple):
 
 @pytest.fixture(scope="module")
 def days(shared_stage: Stage) -> Days:
-    """A day with all tiles, and one with the configuration only."""
+    """A harvest of all tiles, and one of a site that has its configuration only."""
     visit(shared_stage.project, FIRST_DAY)
     before = recorded(shared_stage)
     shutil.rmtree(shared_stage.files.folder / LAYER)
@@ -81,7 +81,7 @@ def test_a_map_whose_configuration_has_moved_too_is_one_line_with_what_to_do(sta
 
 
 def test_a_map_without_configuration_that_has_moved_is_one_line_too(stage: Stage) -> None:
-    """Its layers are named, so that its depth is probed: there is nothing that could be."""
+    """Its layers are named in maps.toml, so its depth would be found by asking for tiles. There are none."""
     stage.project.maps_file.unlink()
     stage.project.add_map("small", f"{stage.site.url}/", layers=[LAYER])
     visit(stage.project, FIRST_DAY)

@@ -1,4 +1,4 @@
-"""Answers with status 200 that are no image: on one day for new tiles, on the next for known ones."""
+"""Answers with status 200 that are no image: for new tiles on one day, and for known tiles on the next."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Case(NamedTuple):
     """A tile that is no image on the second day."""
     rule: rules.Rule
     reason: str
-    """How it begins in the failure list."""
+    """The beginning of the reason in the failure list."""
 
 
 CASES = {
@@ -51,7 +51,7 @@ class Day(NamedTuple):
 
 @pytest.fixture(scope="module")
 def days(shared_stage: Stage) -> list[Day]:
-    """A day with bad answers for new tiles, one with bad answers for known ones, and one without."""
+    """A day with bad answers for new tiles, one with bad answers for known tiles, and one with good ones."""
 
     def harvested(day: str, bad: dict[str, rules.Rule]) -> Day:
         shared_stage.site.rules = bad
@@ -80,7 +80,7 @@ def test_a_known_tile_that_is_no_image_fails_with_its_reason(days: list[Day], ca
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_what_is_no_image_never_becomes_a_version(days: list[Day], shared_stage: Stage, case: Case) -> None:
-    """The new tile's first version is of the day after, the known tile's only one of the day before."""
+    """The new tile has its first version on the second day. The known tile keeps that of the first day."""
     files, project = shared_stage.files, shared_stage.project
     assert [row[:2] for row in versions(project, case.new)] == [(SECOND_DAY, files.sha1(case.new))]
     assert [row[:2] for row in versions(project, case.known)] == [(FIRST_DAY, files.sha1(case.known))]

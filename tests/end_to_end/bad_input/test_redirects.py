@@ -1,4 +1,4 @@
-"""Sites of which a part, or all, lies elsewhere."""
+"""Sites that redirect to other addresses or hosts for some of their files, or for all."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ WHY = (
 
 @pytest.fixture(scope="module")
 def visits(shared_stage: Stage) -> list[Visit]:
-    """Two days of a site that sends some requests elsewhere."""
+    """Harvests on two days of a site that redirects some requests."""
     elsewhere = shared_stage.files.folder / "elsewhere"
     elsewhere.mkdir()
     for path in (FOR_GOOD, FOR_NOW):
@@ -88,7 +88,7 @@ def test_a_redirect_loop_is_a_failure(visits: list[Visit], shared_stage: Stage, 
 
 
 def test_a_redirect_loop_is_followed_five_times(visits: list[Visit], shared_stage: Stage) -> None:
-    """A first harvest asks by GET, and a later one asks by HEAD for what is still not known."""
+    """The first harvest asks by GET, and the second one asks by HEAD for a tile that is still unknown."""
     assert methods(shared_stage.site, TO_ITSELF) == ["GET"] * 6 + ["HEAD"] * 6
 
 
@@ -100,7 +100,7 @@ def test_the_other_tiles_are_harvested(visits: list[Visit]) -> None:
 
 
 def test_layers_lie_beside_the_configuration_that_was_found(stage: Stage) -> None:
-    """The whole site has moved into a folder, and only its old configuration tells."""
+    """The whole site has moved into a folder, and the old address of its configuration redirects there."""
     folder = stage.files.folder
     (folder / "new").mkdir()
     for part in ("overviewerConfig.js", LAYER):
@@ -114,7 +114,7 @@ def test_layers_lie_beside_the_configuration_that_was_found(stage: Stage) -> Non
 
 @contextmanager
 def another_host(stage: Stage, robots: str) -> Iterator[Misbehaving]:
-    """Four of the tiles lie on another host now, which has a robots.txt."""
+    """Another host that has this robots.txt, and to which the site redirects for four tiles."""
     (stage.files.folder / "robots.txt").write_text(robots, encoding="utf-8")
     stage.site.rules["/robots.txt"] = rules.status(404)
     with misbehaving(stage.files.folder) as other:
@@ -148,7 +148,7 @@ def test_another_host_whose_robots_txt_fails_is_asked_for_no_tile(stage: Stage) 
 
 
 def test_a_harvest_that_is_ended_while_another_host_is_looked_at_loses_no_tile(stage: Stage) -> None:
-    """That host is asked again after some minutes. Nobody waits for that at a signal."""
+    """The other host's robots.txt would be asked for again after 300 s. A signal ends this wait."""
     with another_host(stage, "") as other:
         other.rules["/robots.txt"] = rules.status(503)
         patient = ("-a", f"day={FIRST_DAY}", "-s", "RETRY_PAUSE=300")
@@ -164,7 +164,7 @@ def test_a_redirect_into_a_network_of_ours_is_not_followed(stage: Stage) -> None
     stage.site.rules[address("00")] = rules.redirect(302, "http://169.254.169.254/latest/meta-data.png")
     done = visit(stage.project, FIRST_DAY)
     assert (done.status, done.counts) == (3, {"add": 19, "fail": 1})
-    # What was answered by a redirect has cost a request.
+    # A request that was answered by a redirect counts as well.
     assert done.reports[0]["requests"] == len(stage.site.received)
     reason = found(stage.project)["00"].reason or ""
     said = "the redirect to http://169.254.169.254 was not followed: its address is of a network"
@@ -173,7 +173,7 @@ def test_a_redirect_into_a_network_of_ours_is_not_followed(stage: Stage) -> None
 
 
 def test_tiles_that_all_lie_at_one_address_are_all_recorded(stage: Stage) -> None:
-    """As a host does it that keeps one blank image for many places."""
+    """Some hosts have one blank image for many tiles."""
     blank = drawn("blank")
     (stage.files.folder / "blank.png").write_bytes(blank)
     paths = ("00", "01", "10")

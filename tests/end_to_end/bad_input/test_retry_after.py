@@ -1,4 +1,4 @@
-"""Servers that ask to be left alone for a while (RFC 9110, section 10.2.3)."""
+"""Servers that send Retry-After (RFC 9110, section 10.2.3): no request comes before that time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tests.servers.misbehaving import Exchange, Received
 
 ONE_BY_ONE = ("-s", "CONCURRENT_REQUESTS=1")
-"""Then nothing else is on the way that could not be called back."""
+"""One request at a time: no other one is on the way when the answer comes."""
 
 
 def test_the_whole_host_is_left_alone_for_that_many_seconds(stage: Stage) -> None:
@@ -53,5 +53,5 @@ def test_the_configuration_too_is_asked_for_again_no_earlier(stage: Stage) -> No
 
 
 def between(stage: Stage, start: float, end: float) -> list[Received]:
-    """The requests that came after `start` and before `end`."""
+    """Returns the requests that came after `start` and before `end`."""
     return [request for request in stage.site.received if start < request.time < end]

@@ -1,4 +1,4 @@
-"""Statuses that say nothing about the tile."""
+"""Statuses that do not say whether there is a tile, such as 500, 403 and 429."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ RULES = {
     BUSY_FOR_AN_HOUR: rules.too_many("3600"),
 }
 PAUSE = 0.1
-"""Seconds before the second attempt."""
+"""The seconds before the second attempt."""
 LONGEST_REST = 1.0
-"""Seconds that a host may have to itself."""
+"""The most seconds for which a host is left alone."""
 
 
 @pytest.fixture(scope="module")
 def refusing(shared_stage: Stage) -> Stage:
-    """A site whose new tiles were answered with statuses of all kinds."""
+    """A site that answers some new tiles with such statuses."""
     shared_stage.site.rules = {address(path): rule for path, rule in RULES.items()}
     return shared_stage
 
 
 @pytest.fixture(scope="module")
 def first_visit(refusing: Stage) -> Visit:
-    """One request at a time, so that none is on the way while another is told of a rest."""
+    """A harvest with one request at a time: no other one is on the way when a host asks for a rest."""
     options = {"RETRY_PAUSE": PAUSE, "RETRY_AFTER_LONGEST": LONGEST_REST, "CONCURRENT_REQUESTS": 1}
     settings = [word for name, value in options.items() for word in ("-s", f"{name}={value}")]
     return visit(refusing.project, FIRST_DAY, *settings)
@@ -62,7 +62,7 @@ def test_a_server_that_recovers_at_the_fourth_attempt_loses_no_tile(
 def test_pauses_double(refusing: Stage, first_visit: Visit) -> None:
     times = [request.time for request in asked(refusing.site, ILL)]
     gaps = [later - earlier for earlier, later in pairwise(times)]
-    # No request comes too early; on a busy machine each may come late.
+    # No request comes too early. On a busy machine each may come late.
     assert [gap >= PAUSE * 2**doublings for doublings, gap in enumerate(gaps)] == [True] * 4
 
 
@@ -110,7 +110,7 @@ class Days(NamedTuple):
 
 @pytest.fixture(scope="module")
 def days(refusing: Stage, first_visit: Visit) -> Days:
-    """A day with all tiles right, one on which a known tile above others fails, and the one after."""
+    """Harvests on three days: of all tiles, with a known tile that fails above others, and of all again."""
     refusing.site.rules = {}
     visit(refusing.project, FIRST_DAY, "-a", "segment=run")
     refusing.site.received.clear()
@@ -143,10 +143,10 @@ def test_nothing_is_asked_below_an_unknown_tile_that_fails(stage: Stage) -> None
 
 
 def test_a_look_at_the_site_that_is_repeated_keeps_the_delay_and_the_budget(stage: Stage) -> None:
-    """Of the budget robots.txt takes one, and each attempt at the configuration one.
+    """robots.txt takes one request of the budget, and each attempt at the configuration takes one.
 
-    A request may come late on a busy machine, but the next starts only after it was answered: so the one
-    after that comes a whole delay later.
+    On a busy machine a request may come late. The next one starts only after its answer, so the second next
+    one comes at least a whole delay later.
     """
     stage.site.rules["/overviewerConfig.js"] = rules.first(9, rules.status(503))
     done = visit(stage.project, FIRST_DAY, "-s", "DELAY=0.7", "-s", 'BUDGET={"requests": 4}')

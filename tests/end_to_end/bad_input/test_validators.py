@@ -1,4 +1,4 @@
-"""Servers that say little, or contradict themselves, about whether a tile has changed."""
+"""Servers without ETags, with weak ones, or with others for HEAD than for GET."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class SecondDay(NamedTuple):
 
 @pytest.fixture(scope="module")
 def second_day(shared_stage: Stage) -> SecondDay:
-    """The same site is harvested on two days, and only the strength of one ETag changes."""
+    """The second of two harvests. Between them one ETag becomes strong, and nothing else changes."""
     site, project = shared_stage.site, shared_stage.project
     site.rules = {address(path): rule for path, rule in RULES.items()}
     visit(project, FIRST_DAY)
@@ -88,7 +88,7 @@ def test_no_condition_is_sent_where_head_is_answered(second_day: SecondDay) -> N
 
 
 def test_another_time_with_the_same_length_is_fetched(stage: Stage) -> None:
-    """Without an ETag the time alone tells that a file was written again."""
+    """Without an ETag only the time tells that a file was written again."""
     stage.site.rule_for_all = rules.without_etag()
     visit(stage.project, FIRST_DAY)
     stage.files.write("00", stage.files.file("00").read_bytes())

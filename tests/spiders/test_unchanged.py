@@ -354,6 +354,33 @@ def test_a_tile_that_is_given_up_when_the_last_leases_expire_is_asked_once_more(
     asyncio.run(run())
 
 
+def test_all_failures_of_a_tile_that_has_a_result_leave_the_failure_list(tmp_path: Path) -> None:
+    """Each worker that lost the lease of a HEAD may have enqueued a GET, and all of them may be given up."""
+
+    async def run() -> None:
+        async with crawled(tmp_path, [TILE]) as (spider, _):
+            await spider.harvest.keep(TileResult(LAYER, TILE, Outcome.IGNORED))
+            failures = {
+                f"{number} of {tile}": spider.ask(SITE.layers[0], tile)
+                for number in range(3)
+                for tile in (TILE, ABOVE)
+            }
+
+            class Work:
+                async def given_up(self) -> list[Any]:
+                    return list(failures.items())
+
+                def take_up(self, failure: str) -> None:
+                    del failures[failure]
+
+            work: Any = Work()
+            asked = await spider._unanswered(work)
+            assert [question_of(one).place for one in asked] == [(LAYER, ABOVE)]
+            assert failures == {}
+
+    asyncio.run(run())
+
+
 # Asked, judged and kept
 
 

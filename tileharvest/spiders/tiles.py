@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from tileharvest.harvest.harvest import Harvest
     from tileharvest.maps.description import MapDescription
     from tileharvest.politeness.rules import Rules
+    from tileharvest.queue.port import Failure as GivenUp
     from tileharvest.renderers.site import Fetch, Site
     from tileharvest.scheduler.crawl import Crawl
     from tileharvest.scheduler.fleet import Fleet
@@ -552,12 +553,7 @@ class TileSpider(Spider, HeldSpider):
         if (work is not None and work.is_ended) or await harvest.is_finished():
             harvest.ended_here = False
             counts = await harvest.counts()
-        elif (
-            not await self._may_end()
-            or await self._ask_for_the_missed()
-            # Others may have pushed something while this worker looked.
-            or not await self._may_end()
-        ):
+        elif await self._ask_for_the_missed() or not await self._may_end():
             return None
         else:
             await self._read_ends()
@@ -570,9 +566,21 @@ class TileSpider(Spider, HeldSpider):
         return counts
 
     async def _may_end(self) -> bool:
-        """Returns whether this worker ends the harvest. The queue then has no request left: those whose lease
-        was lost too often are in the failure list. So the failure list is read after this was asked."""
-        return self._work is None or await self._work.may_end()
+        """Returns whether this worker ends the harvest, and nothing is left to be asked.
+
+        A shared queue looks for expired leases when it is asked. It may give requests up then that were still
+        leased when the failure list was last read, so the list is read once more.
+        """
+        work = self._work
+        if work is None:
+            return True
+        return await work.may_end() and not self._enqueue(await self._unanswered(work))
+
+    def _enqueue(self, requests: list[Request]) -> bool:
+        """Enqueues requests. Returns whether there are any."""
+        for request in requests:
+            self.crawler.engine.crawl(request)
+        return bool(requests)
 
     async def _ask_for_the_missed(self) -> bool:
         """Returns whether anything was missed: given up unanswered, known and not reached, or skipped and to
@@ -585,9 +593,7 @@ class TileSpider(Spider, HeldSpider):
             missed = [self.ask(*one, LATE, surely=True) for one in await self._unasked()]
         if not missed:
             missed = [self.ask(*one, surely=True) for one in await self.harvest.audit()]
-        for request in missed:
-            self.crawler.engine.crawl(request)
-        return bool(missed)
+        return self._enqueue(missed)
 
     async def _unasked(self) -> list[tuple[Layer, Tile]]:
         """Returns what is known and was not reached. What this run has asked for since it was last looked for
@@ -606,16 +612,21 @@ class TileSpider(Spider, HeldSpider):
 
         Most of it was never sent, so it is tried once more. What then has no result again has failed, and
         what is below it is asked as after any failure."""
-        given_up = {
-            _question(request).place: (failure, request) for failure, request in await work.given_up()
-        }
+        given_up: dict[tuple[str, Tile], list[tuple[GivenUp, Request]]] = {}
+        for failure, request in await work.given_up():
+            # A tile may have several: each worker that lost the lease of its HEAD may have enqueued a GET.
+            given_up.setdefault(_question(request).place, []).append((failure, request))
         missed = []
         without = await self.harvest.without_result(given_up)
         for place in (await self.harvest.answered(given_up)).difference(without):
-            # Another attempt at it has come to its end since.
-            work.take_up(given_up[place][0])
+            for failure, _ in given_up[place]:
+                # Another attempt at the tile has come to its end since.
+                work.take_up(failure)
         for place in without:
-            failure, request = given_up[place]
+            # The last one is the second try, if there was one.
+            *others, (failure, request) = sorted(given_up[place], key=lambda one: _question(one[1]).once_more)
+            for other, _ in others:
+                work.take_up(other)
             if _question(request).once_more:
                 result = TileResult(*place, Outcome.FAILED, reason=failure.reason)
                 known = await self.harvest.knows_below(*place)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+from datetime import date
 from html.parser import HTMLParser
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlsplit
 
@@ -12,11 +14,12 @@ from PIL import Image
 
 from tests.viewer.asking import Client, serving
 from tests.viewer.building import BLUE, DAY_LAYER, FIRST, GREEN, MAP, SECOND, THIRD, World, picture, square
-from tileharvest.errors import ConfigurationError
+from tileharvest.errors import HIDDEN, ConfigurationError
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.projection import Projection
 from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.viewer.frames import parse_ancestors
+from tileharvest.viewer.shared_places import SharedPlace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -272,3 +275,11 @@ def test_what_is_no_site_is_refused(site: str) -> None:
     with pytest.raises(ConfigurationError, match="write a site such as") as refused:
         parse_ancestors(["https://fine.example", site])
     assert str(refused.value).startswith(f"--frame-ancestors {site} cannot be")
+
+
+def test_no_name_of_a_site_steers_how_the_page_reads() -> None:
+    outline: Any = SimpleNamespace(name=MAP, renderer="overviewer")
+    layer: Any = SimpleNamespace(name="ni\u202eght\x1b", latest=LAYER)
+    place = SharedPlace(outline, layer, (date(2024, 5, 1),), 15, 15.5, -1)
+    assert place.description == "Seen at X 15, Z 16, layer ni\\u202eght\\x1b."
+    assert HIDDEN.findall(place.html("http://viewer.example.net/").replace("\n", "")) == []

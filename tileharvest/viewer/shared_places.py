@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from PIL import Image
 
+from tileharvest.errors import printable
 from tileharvest.maps.permalink import permalink, written
 from tileharvest.pictures.composer import ComposerStoppedError
 from tileharvest.pictures.difference import GAP, HEADING, Half, side_by_side
@@ -172,7 +173,8 @@ class SharedPlace:
         return told
 
     def _words(self, key: str, **values: object) -> str:
-        return _WORDS[self.language][key].format(**values)
+        shown = {name: printable(one) if isinstance(one, str) else one for name, one in values.items()}
+        return _WORDS[self.language][key].format(**shown)
 
 
 def shared_place(served: ServedMaps, names: Sequence[str], query: Query) -> SharedPlace:

@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 
 from tileharvest.commands.failures import status_of
-from tileharvest.middlewares.traffic import FORBIDDEN
+from tileharvest.politeness.reasons import FORBIDDEN
 from tileharvest.tiles.images import identify
 from tileharvest.tiles.verdict import Answer, with_attempts
 

@@ -1,8 +1,10 @@
-"""What `scrapy WORD -h` shows."""
+"""What `scrapy WORD -h` shows, and what Scrapy has to load for it."""
 
 from __future__ import annotations
 
 import itertools
+import subprocess
+import sys
 
 import pytest
 from scrapy.cmdline import ScrapyArgumentParser
@@ -31,3 +33,29 @@ def test_only_headings_are_headings_however_wide_the_terminal_is(
         ruled = itertools.pairwise(lines)
         headings = [line for line, rule in ruled if rule and not rule.strip("=-")]
         assert set(headings) <= {"Usage", "Options", "Global Options"}, (command_class.__module__, headings)
+
+
+def test_to_load_all_commands_loads_none_of_what_they_work_with() -> None:
+    """Scrapy loads all commands whenever it runs one."""
+    program = (
+        "import sys\n"
+        "from scrapy.utils.misc import walk_modules_iter\n"
+        "assert len(list(walk_modules_iter('tileharvest.commands'))) > 30\n"
+        "print(*sys.modules)"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    heavy = {
+        "sqlalchemy",
+        "aiohttp",
+        "obstore",
+        "redis",
+        "tileharvest.export.excerpt",
+        "tileharvest.harvest.harvest",
+        "tileharvest.importers",
+        "tileharvest.pictures",
+        "tileharvest.queue.settings",
+        "tileharvest.renderers.registry",
+        "tileharvest.scheduler",
+        "tileharvest.spiders.tiles",
+    }
+    assert not heavy & set(run.stdout.split())

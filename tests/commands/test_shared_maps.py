@@ -28,7 +28,7 @@ def test_a_release_that_is_on_its_way_ends_before_the_leases_are_closed(
 ) -> None:
     """Else it would ask what is closed. All is left to others all the same."""
     leases = UnansweredLeases(tmp_path)
-    monkeypatch.setattr("tileharvest.commands.shared_maps.map_leases", lambda settings: leases)
+    monkeypatch.setattr("tileharvest.queue.settings.map_leases", lambda settings: leases)
 
     async def test() -> None:
         shared = SharedHarvests(Settings(), {}, lambda harvest: None)

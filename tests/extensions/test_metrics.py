@@ -14,8 +14,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tileharvest.errors import QueueError
-from tileharvest.extensions.metrics import MetricsServer
-from tileharvest.extensions.prometheus import Prometheus
+from tileharvest.extensions.prometheus import MetricsServer, Prometheus
 from tileharvest.history.costs import Traffic
 from tileharvest.monitoring.overview import Overview, workers_as_plain
 from tileharvest.queue.port import Counts, Lane, Worker

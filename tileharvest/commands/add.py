@@ -14,10 +14,6 @@ from tileharvest.commands.terminal import say, write_error, write_json, write_li
 from tileharvest.errors import ConfigurationError, ExitStatus, SiteError, TileHarvestError
 from tileharvest.maps.maps_file import add_map, checked_entry, load_maps
 from tileharvest.maps.settings import maps_file, setting
-from tileharvest.politeness.probe import ForbiddenError
-from tileharvest.politeness.settings import rules_for
-from tileharvest.renderers.registry import renderer_named
-from tileharvest.spiders.site_probe import SiteProbeSpider
 
 if TYPE_CHECKING:
     import argparse
@@ -34,7 +30,7 @@ _CONTACT: Final = re.compile(r"[^\s@()]+@[^\s@()]+|https?://[^\s()]+", re.ASCII)
 _EXAMPLE: Final = "you@example.net"
 _PAGE: Final = "https://example.net/maps"
 _NONE: Final = "-"
-"""The answer of a person who wants nothing of what is offered."""
+"""The answer of a person who wants no contact."""
 
 
 class Command(MapCommand, ScrapyCommand):
@@ -67,6 +63,8 @@ class Command(MapCommand, ScrapyCommand):
         parser.add_argument("--timezone", help="in which a day begins and ends (default: UTC)")
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
+        from tileharvest.renderers.registry import renderer_named
+
         name, url = args
         file = maps_file(settings)
         entry: dict[str, Any] = {"url": url}
@@ -76,7 +74,7 @@ class Command(MapCommand, ScrapyCommand):
         entry |= {key: value for key, value in reach.items() if value is not None}
         if opts.permitted:
             entry["robots"] = False
-        # Before a person is asked.
+        # A mistake is told before a person is asked anything.
         checked_entry(file, name, entry)
         known = _contacts(file)
         contact = self._contact(opts.contact, known)
@@ -106,8 +104,11 @@ class Command(MapCommand, ScrapyCommand):
             )
 
     def _contact(self, given: str | None, known: list[str]) -> str | None:
-        """Returns what the command line says, or a person on the terminal. Returns None if neither does, and
-        an empty text if the settings have a contact."""
+        """Returns the contact of the command line, or the one that a person types at the terminal.
+
+        Returns None if there is no terminal, and an empty text if the settings have a contact or the person
+        wants none.
+        """
         assert self.settings is not None
         if given and _CONTACT.fullmatch(given) is None:
             raise ConfigurationError(
@@ -119,6 +120,10 @@ class Command(MapCommand, ScrapyCommand):
 
     def _probed(self, description: MapDescription) -> tuple[Site, str | None]:
         """Returns the site, and what robots.txt forbids of it, in words. Raises TileHarvestError."""
+        from tileharvest.politeness.probe import ForbiddenError
+        from tileharvest.politeness.settings import rules_for
+        from tileharvest.spiders.site_probe import SiteProbeSpider
+
         assert self.settings is not None
         rules = rules_for(self.settings, description)
         try:
@@ -134,7 +139,7 @@ class Command(MapCommand, ScrapyCommand):
 
 
 def _numbers(text: str) -> list[float]:
-    """Returns the numbers between commas. Raises what argparse tells a person."""
+    """Returns the numbers between the commas. Raises ArgumentTypeError, whose text argparse shows."""
     try:
         return [int(one) if one.isdecimal() else float(one) for one in text.split(",")]
     except ValueError:
@@ -142,15 +147,16 @@ def _numbers(text: str) -> list[float]:
 
 
 def _contacts(file: Path) -> list[str]:
-    """Returns the contacts that maps of the file have, each once. That of the last map comes last."""
+    """Returns the contacts of all maps in the file, each once. The last map's contact comes last."""
     maps = load_maps(file) if file.exists() else {}
     return list(dict.fromkeys(one.contact for one in reversed(maps.values()) if one.contact))[::-1]
 
 
 def asked_contact(known: Sequence[str], line: Callable[[str], str]) -> str:
-    """Asks a person for a contact until the answer can be one. Returns it, or nothing if none is wanted.
+    """Asks a person for a contact until the answer is valid. Returns it, or an empty text for none.
 
-    `line` gives the answer to a question. An empty answer takes the last of `known`, which other maps have.
+    `line` asks a question and returns the answer. `known` are the contacts of other maps. An empty answer
+    takes the last of them.
     """
     say("How does the map's owner reach you? An owner who can write to you need not shut you out.")
     if known[:-1]:
@@ -166,7 +172,7 @@ def asked_contact(known: Sequence[str], line: Callable[[str], str]) -> str:
 
 
 def _line(question: str) -> str:
-    """Returns what a person answers to a question. The end of the input means that nothing is wanted."""
+    """Asks a question on stderr and returns the line from stdin. The end of the input means "none"."""
     sys.stderr.write(question)
     sys.stderr.flush()
     try:
@@ -197,6 +203,8 @@ def _plain(name: str, site: Site) -> dict[str, Any]:
 
 
 def _write(name: str, file: str, site: Site) -> None:
+    from tileharvest.renderers.registry import renderer_named
+
     write_line(f"added map '{name}' to {file}: a map of {renderer_named(site.renderer).title}")
     for layer in site.layers:
         write_line(f"  layer {layer.name}: depth {layer.depth}, {layer.image_extension}")

@@ -11,9 +11,7 @@ from scrapy.commands import ScrapyCommand
 from tileharvest.commands.export_command import ExportCommand, foretell, progress, stopped
 from tileharvest.commands.terminal import say, write_json, write_line
 from tileharvest.errors import ConfigurationError, ExitStatus, TileHarvestError, counted
-from tileharvest.export.excerpt import nothing_there, period_of
 from tileharvest.maps.budgets import bytes_in_words
-from tileharvest.store.settings import open_store_for_reading
 
 if TYPE_CHECKING:
     import argparse
@@ -54,8 +52,7 @@ class Command(ExportCommand, ScrapyCommand):
             raise ConfigurationError("--every takes --days, and not --day")
         if opts.days is not None and opts.every is None:
             raise ConfigurationError("--days needs --every, such as --every 7; of one day say --day")
-        # Scrapy imports all commands whenever it runs one, and Pillow takes 0.1 s.
-        from tileharvest.export.archive import ArchivePlan  # noqa: PLC0415
+        from tileharvest.export.archive import ArchivePlan
 
         made: list[dict[str, Any]] = []
         with self.excerpt(settings, name, opts) as excerpt:
@@ -63,7 +60,7 @@ class Command(ExportCommand, ScrapyCommand):
             if empty:
                 left = f"which {_have(empty)} no file"
                 say(f"nothing was there in this area on {counted(empty, 'day')}, {left}")
-            # All of them are known to be possible before the first is made.
+            # All plans are made before the first file, so that a mistake leaves no file.
             plans = [(ArchivePlan.of(one, target, opts.zooms), target) for one, target in days]
             try:
                 for plan, target in plans:
@@ -81,8 +78,9 @@ class Command(ExportCommand, ScrapyCommand):
     def _write(
         self, settings: BaseSettings, plan: ArchivePlan, path: Path, opts: argparse.Namespace, before: int
     ) -> dict[str, Any]:
-        """Writes an archive, after so many others. Returns what programs are told of it."""
-        from tileharvest.export.archive import write_archive  # noqa: PLC0415
+        """Writes an archive, after `before` others. Returns what programs are told of it."""
+        from tileharvest.export.archive import write_archive
+        from tileharvest.store.settings import open_store_for_reading
 
         excerpt = plan.excerpt
         foretell(f"{path}: {plan.in_words()}", as_json=opts.json)
@@ -101,11 +99,12 @@ class Command(ExportCommand, ScrapyCommand):
 def _of_days(
     excerpt: Excerpt, path: Path, opts: argparse.Namespace
 ) -> tuple[list[tuple[Excerpt, Path]], int]:
-    """Returns what is archived, each with its file, and on how many days nothing was there yet. The last day
-    is always one of them.
+    """Returns the excerpts to archive, each with its file, and the number of days that had nothing yet.
 
-    Raises ConfigurationError where nothing was there on any.
+    The last day is always among the chosen days. Raises ConfigurationError if none of them had anything.
     """
+    from tileharvest.export.excerpt import nothing_there, period_of
+
     if opts.every is None:
         return [(excerpt, path)], 0
     first, last = period_of(excerpt.map, opts.days)

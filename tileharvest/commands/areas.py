@@ -13,9 +13,6 @@ from scrapy.exceptions import UsageError
 from tileharvest.commands.map_command import MapCommand
 from tileharvest.commands.terminal import say, write_answer, write_rows
 from tileharvest.errors import ConfigurationError, counted
-from tileharvest.history.area_changes import changed_in, rectangle_of_area
-from tileharvest.history.outlines import map_outline
-from tileharvest.history.settings import open_history_for_reading
 from tileharvest.maps.named_areas import NamedArea, add_area, load_areas, remove_area
 from tileharvest.maps.settings import areas_file
 
@@ -29,7 +26,7 @@ if TYPE_CHECKING:
     from tileharvest.history.outlines import LayerOutline, MapOutline
 
 _LENGTHS: Final = {"": 1, "add": 5, "remove": 3}
-"""How many arguments there are with each word."""
+"""The number of arguments for each word behind the map's name."""
 _CORNER: Final = re.compile(r"(-?(?:0|[1-9]\d{0,8})(?:\.\d+)?),(-?(?:0|[1-9]\d{0,8})(?:\.\d+)?)", re.ASCII)
 
 
@@ -66,6 +63,9 @@ class Command(MapCommand, ScrapyCommand):
             removed = f"area '{args[2]}' of map '{name}' is removed; the history keeps all of it"
             write_answer({"map": name, "removed": args[2]}, removed, as_json=opts.json)
             return
+        from tileharvest.history.outlines import map_outline
+        from tileharvest.history.settings import open_history_for_reading
+
         with open_history_for_reading(settings) as history:
             outline = map_outline(history, name)
             if args[1:2] == ["add"]:
@@ -85,7 +85,7 @@ class Command(MapCommand, ScrapyCommand):
 
 
 def _parsed(outline: MapOutline, name: str, corners: list[str], layer: str | None) -> NamedArea:
-    """Returns the area. Raises ConfigurationError for what cannot be."""
+    """Returns the area that the arguments describe. Raises ConfigurationError."""
     found = [_CORNER.fullmatch(corner) for corner in corners]
     for corner, match in zip(corners, found, strict=True):
         if match is None:
@@ -111,7 +111,9 @@ def _layer(outline: MapOutline, area: NamedArea) -> LayerOutline:
 
 
 def _row(history: History, outline: MapOutline, area: NamedArea) -> dict[str, Any]:
-    """Tells an area to programs, with its `fault` where the map has no such area any more."""
+    """Returns what programs are told of an area. Its `fault` says why the area is not on the map any more."""
+    from tileharvest.history.area_changes import changed_in, rectangle_of_area
+
     tiles, fault = 0, None
     days: list[date] = []
     try:

@@ -13,16 +13,9 @@ from tileharvest.commands.push import tile_order
 from tileharvest.commands.settings import queue_owner
 from tileharvest.commands.terminal import write_json, write_line, write_table
 from tileharvest.errors import ConfigurationError, ExitStatus, HistoryError, counted
-from tileharvest.harvest.clean_up import clean_up, note
-from tileharvest.harvest.inventory import Inventory
-from tileharvest.history.damaged_images import ask_anew
-from tileharvest.history.database import History
-from tileharvest.history.settings import database_url, open_history_for_reading
-from tileharvest.history.unnamed_images import forget_removed
 from tileharvest.maps.settings import all_maps
 from tileharvest.queue.port import Changes, Entry
 from tileharvest.queue.requests import PUSHED
-from tileharvest.store.settings import open_store_for_reading, store_opener
 
 if TYPE_CHECKING:
     import argparse
@@ -30,11 +23,12 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
+    from tileharvest.harvest.inventory import Inventory
     from tileharvest.history.damaged_images import ShownImage
     from tileharvest.history.recorded_versions import NamedImage
 
 _SHOWN: Final = 20
-"""Lines at most of each kind; `--json` has all."""
+"""The most lines of each kind. `--json` has all of them."""
 
 
 class Command(MapCommand, ScrapyCommand):
@@ -72,6 +66,10 @@ class Command(MapCommand, ScrapyCommand):
             )
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
+        from tileharvest.harvest.inventory import Inventory
+        from tileharvest.history.settings import open_history_for_reading
+        from tileharvest.store.settings import open_store_for_reading
+
         name = args[0] if args else None
         with open_history_for_reading(settings) as history:
             store = open_store_for_reading(settings)
@@ -81,14 +79,14 @@ class Command(MapCommand, ScrapyCommand):
             found = Inventory.take(history, store, name, reads_bytes=opts.bytes)
         rows = [_plain(named, why) for named, why in found.missing]
         if not opts.json:
-            # First: what is done about it may fail.
+            # Before anything is mended or cleaned, which may fail.
             _write(found, rows, is_mended=opts.mend, is_cleaned=opts.clean)
         if damage and opts.clean:
             raise HistoryError(
                 "the history is damaged, so that what it names cannot be told: no image was removed; restore"
                 " it from a backup first"
             )
-        # Only maps that are there can be harvested.
+        # Only maps of maps.toml can be harvested.
         maps = all_maps(settings) if opts.mend else {}
         removed = _cleaned(settings, found) if opts.clean else None
         asked = _asked_anew(settings, found, maps) if opts.mend else None
@@ -115,18 +113,31 @@ def _write_damage(damage: Sequence[str]) -> None:
 
 
 def _cleaned(settings: BaseSettings, found: Inventory) -> int:
-    """Removes what was found unnamed, as far as it is old enough. Returns how many images."""
+    """Removes the unnamed images that are old enough. Returns how many were removed."""
+    from tileharvest.harvest.clean_up import clean_up, note
+    from tileharvest.history.database import History
+    from tileharvest.history.settings import database_url
+    from tileharvest.history.unnamed_images import forget_removed
+    from tileharvest.store.settings import store_opener
+
     store = store_opener(settings)()
     with History.open(database_url(settings)) as history:
         now = datetime.now(UTC)
-        # First, as what was removed once is not noted before that is forgotten.
+        # Before `note`, which passes over images that are known as removed.
         forget_removed(history, now)
         note(history, store, found.unnamed or ())
         return clean_up(history, store, now)
 
 
 def _asked_anew(settings: BaseSettings, found: Inventory, maps: Collection[str]) -> list[ShownImage]:
-    """Puts what is missing or damaged into the queues of those of the maps that may still show it."""
+    """Pushes requests for missing and damaged images into the queues of the maps that may still show them.
+
+    Returns the images that were asked for.
+    """
+    from tileharvest.history.damaged_images import ask_anew
+    from tileharvest.history.database import History
+    from tileharvest.history.settings import database_url
+
     with History.open(database_url(settings)) as history:
         asked = ask_anew(history, {named.image.file_name for named, _ in found.missing}, maps)
     for name in sorted({one.map for one in asked}):
@@ -137,8 +148,8 @@ def _asked_anew(settings: BaseSettings, found: Inventory, maps: Collection[str])
 
 
 def _waiting(image: ShownImage) -> bytes:
-    """Returns the fingerprint of the order for an image, which is the same until the map is harvested: while
-    an order waits, the queue does not take it again."""
+    """Returns the fingerprint of the request for an image. It stays the same until the map is harvested, so
+    the queue takes the request once."""
     return f"{image.asked} {image.layer}/{image.tile}".encode()
 
 

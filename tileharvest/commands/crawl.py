@@ -9,11 +9,6 @@ from scrapy.spiderloader import get_spider_loader
 
 from tileharvest.commands.map_command import ProjectCommand
 from tileharvest.errors import ConfigurationError, ExitStatus, nearest
-from tileharvest.harvest.holdings import HISTORIES
-from tileharvest.harvest.settings import harvest_for
-from tileharvest.politeness.settings import rules_for
-from tileharvest.scheduler.crawl import crawl_of
-from tileharvest.spiders.tiles import TileSpider
 
 if TYPE_CHECKING:
     import argparse
@@ -23,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Command(ProjectCommand, crawl.Command):
-    """Any spider of the project runs as Scrapy runs it. A spider of tiles is first asked whether it can."""
+    """Runs any spider of the project as Scrapy does. The arguments of a spider of tiles are checked first."""
 
     form = "[options] <spider>"
     summary = "Run a spider of the current project, by name"
@@ -38,19 +33,26 @@ class Command(ProjectCommand, crawl.Command):
     usage = "say which spider: scrapy crawl SPIDER; scrapy list names them"
 
     def check(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
+        from tileharvest.harvest.settings import harvest_for
+        from tileharvest.politeness.settings import rules_for
+        from tileharvest.spiders.tiles import TileSpider
+
         super().check(settings, args, opts)
         spider = _spider_class(settings, args[0])
         if issubclass(spider, TileSpider):
-            # The crawl would find out as well, among the lines of its log.
+            # The crawl would tell the same mistakes among the lines of its log.
             description = harvest_for(settings, opts.spargs).description
             spider.check(description)
             rules_for(settings, description)
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
+        from tileharvest.harvest.holdings import HISTORIES
+        from tileharvest.scheduler.crawl import crawl_of
+
         assert self.crawler_process is not None
         crawler = self._create_crawler(args[0])
         self.crawler_process.crawl(crawler, **opts.spargs)
-        # The history is looked at before the harvest begins, and opened once for all of that.
+        # Keeps the history open between the first look at it and the harvest.
         with HISTORIES.kept():
             self.crawler_process.start()
         failed = self.crawler_process.bootstrap_failed
@@ -58,7 +60,7 @@ class Command(ProjectCommand, crawl.Command):
 
 
 def _spider_class(settings: BaseSettings, name: str) -> type[Spider]:
-    """Raises ConfigurationError for an unknown name."""
+    """Returns the spider's class. Raises ConfigurationError for an unknown name."""
     spiders = get_spider_loader(settings)
     try:
         return spiders.load(name)

@@ -17,7 +17,6 @@ from tileharvest.commands.export_command import (
 from tileharvest.commands.terminal import say, stopped_by_signals, write_json, write_line
 from tileharvest.errors import ConfigurationError, ExitStatus, TileHarvestError
 from tileharvest.maps.budgets import bytes_in_words
-from tileharvest.store.settings import open_store_for_reading
 
 if TYPE_CHECKING:
     import argparse
@@ -47,9 +46,8 @@ class Command(ExportCommand, ScrapyCommand):
     has_day = False
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
-        # Scrapy imports all commands whenever it runs one, and Pillow takes 0.1 s.
-        from tileharvest.export.difference import LISTS, Differences, write_list  # noqa: PLC0415
-        from tileharvest.export.picture_file import form_of  # noqa: PLC0415
+        from tileharvest.export.difference import LISTS, Differences, write_list
+        from tileharvest.export.picture_file import form_of
 
         name, opts.first, opts.last, *names = args
         paths = [Path(one) for one in names]
@@ -58,7 +56,7 @@ class Command(ExportCommand, ScrapyCommand):
             form_of(path)
         _expect_folders(paths)
         with self.excerpt(settings, name, opts) as excerpt:
-            # All pictures are known to be possible before the first file is made.
+            # All pictures are planned before the first file, so that a mistake leaves no file.
             drawn = {path: picture_of(excerpt, path, opts) for path in pictures}
             counts = Differences(excerpt).count()
             told: dict[str, Any] = {
@@ -81,7 +79,7 @@ class Command(ExportCommand, ScrapyCommand):
                         with stopped_by_signals(said):
                             file = {"file": str(path), "bytes": write_list(excerpt, path)}
                 except TileHarvestError as error:
-                    # What a signal has ended tells it itself.
+                    # The message of a signal names the files already.
                     if not made or str(error) == said:
                         raise
                     raise TileHarvestError(f"{error}; {made}", exit_status=error.exit_status) from error
@@ -101,7 +99,8 @@ class Command(ExportCommand, ScrapyCommand):
         watch: Watch,
     ) -> dict[str, Any]:
         """Writes a picture. Returns what programs are told of it."""
-        from tileharvest.export.difference import write_difference  # noqa: PLC0415
+        from tileharvest.export.difference import write_difference
+        from tileharvest.store.settings import open_store_for_reading
 
         sheet, background = drawn
         store = open_store_for_reading(settings)
@@ -114,7 +113,7 @@ class Command(ExportCommand, ScrapyCommand):
 
 
 def _expect_folders(paths: Sequence[Path]) -> None:
-    """Raises ConfigurationError where one of the files cannot be written, before another one is."""
+    """Raises ConfigurationError if the folder of a file is missing, before any file is written."""
     for path in paths:
         if not path.parent.is_dir():
             raise ConfigurationError(
@@ -124,7 +123,7 @@ def _expect_folders(paths: Sequence[Path]) -> None:
 
 
 def _made(paths: Sequence[Path]) -> str:
-    """Returns what is said of files that were made before another one; nothing where there are none."""
+    """Returns the words for files that were made, or an empty text if there are none."""
     return f"{', '.join(map(str, paths))} {'was' if len(paths) == 1 else 'were'} made" if paths else ""
 
 

@@ -1,4 +1,4 @@
-"""How the harvests of this process get on: lines that move on a terminal, a line now and then elsewhere."""
+"""The display of running harvests: lines that move on a terminal, a line now and then elsewhere."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ from tileharvest.errors import counted
 from tileharvest.monitoring.figures import Activity, Whole
 from tileharvest.monitoring.overview import seconds_in_words
 from tileharvest.politeness.waits import waiting_for
-from tileharvest.spiders.tiles import TileSpider
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from tileharvest.monitoring.figures import Figures, State
 
 _REDRAW: Final = 0.25
-"""Seconds between two looks on a terminal. Drawing takes 2 ms."""
+"""Seconds between two pictures on a terminal. Drawing takes 2 ms."""
 
 _RATE_WIDTH: Final = len("1,234.5 tiles/s")
 _BYTES_WIDTH: Final = len("123.4 MB")
@@ -48,25 +47,25 @@ _SPEED_WIDTH: Final = _SHORT_RATE_WIDTH + 2 + _LEFT_WIDTH
 _DONE_WIDTH: Final = len("12,345/12,345")
 
 _NAME_WIDTH: Final = 16
-"""Columns that a map's name has at least, if it is so long. A wide terminal gives a quarter of its own."""
+"""The columns up to which a map's name is never cut. A wide terminal gives names a quarter of its columns."""
 
 _BESIDES: Final = 4
-"""Lines of a terminal that are left for what is written above the maps, and for what stands below them."""
+"""The lines of a terminal that the maps leave to the log above them and to the whole below them."""
 
 _COLOURS: Final = {Activity.PAUSED: "bold yellow", Activity.QUIET: "yellow", Activity.DOWN: "bold red"}
 """The colours of states that a person should see at once."""
 
 
 class Display:
-    """Shows the harvests of a process: those under way, and all of them together.
+    """Shows the harvests under way in this process, and all of its harvests together.
 
-    On a terminal lines move: two for a map that is harvested alone, else one for each map and one for the
-    whole. Elsewhere a line is written now and then, with `as_json` one for each map.
+    On a terminal lines move: two lines for a map that is harvested alone, otherwise one line for each map and
+    one for the whole. Elsewhere a line is written now and then. With `as_json` that is a line for each map.
     """
 
     def __init__(self, console: Console, interval: float, *, maps: int | None, as_json: bool = False) -> None:
-        """`interval` is in seconds, between two such lines. `maps` is how many will be harvested, or None
-        where there is no end of them."""
+        """`interval` is the seconds between two lines that do not move. `maps` is the number of maps that
+        will be harvested, or None if there is no end of them."""
         self._console = console
         self._interval = interval
         self._maps = maps
@@ -75,15 +74,18 @@ class Display:
         self._watching: dict[str, asyncio.Task[None]] = {}
         self._showing: asyncio.Task[None] | None = None
         self._ended = Whole()
-        """What the harvests have brought that are over."""
+        """The sum of the harvests that are over."""
         self._shown: list[str] = []
-        """The maps that have a line on the terminal, in the order in which they got it."""
+        """The maps that have a line on the terminal, in the order of their lines."""
         self._on_terminal = ExitStack()
-        """What is to be undone on the terminal when nothing moves there any more."""
+        """Undoes the changes to terminal and log when the lines stop moving."""
 
     def watch(self, name: str, crawler: Crawler, *, is_dry: bool = False) -> None:
-        """Adds the harvest of this crawler, which has not started, as soon as its spider is opened. `is_dry`
-        is that of RunningHarvest."""
+        """Adds the harvest of a crawler as soon as its spider opens. Call it before the crawler starts.
+
+        `is_dry` is the argument of RunningHarvest.
+        """
+        from tileharvest.spiders.tiles import TileSpider
 
         def opened(spider: Spider) -> None:
             if isinstance(spider, TileSpider) and spider.crawl.harvest is not None:
@@ -94,11 +96,11 @@ class Display:
         crawler.signals.connect(opened, signals.spider_opened, weak=False)
 
     def add(self, lookout: Lookout) -> None:
-        """A harvest begins."""
+        """Adds a harvest that begins."""
         self._lookouts[lookout.harvest.description.name] = lookout
 
     def remove(self, name: str) -> None:
-        """The map's harvest is over, whether or not it was ever added."""
+        """Counts the map's harvest as over. It need not have been added."""
         watching = self._watching.pop(name, None)
         if watching is not None:
             watching.cancel()
@@ -106,12 +108,12 @@ class Display:
         self._ended = self._ended.with_ended(None if lookout is None else lookout.figures())
 
     def begin(self) -> None:
-        """Shows them from now on, until `hide`. Does nothing if it shows them already."""
+        """Shows the harvests from now on, until `hide`. Does nothing if they are shown already."""
         if self._showing is None:
             self._showing = asyncio.ensure_future(self.show())
 
     async def show(self) -> None:
-        """Shows them until it is cancelled."""
+        """Shows the harvests until it is cancelled."""
         try:
             if self._console.is_terminal and not self._as_json:
                 await self._move()
@@ -121,8 +123,10 @@ class Display:
             self._on_terminal.close()
 
     def hide(self) -> None:
-        """Shows them no longer. What moves is taken away at once: the caller may write before the loop goes
-        on, and after a signal it does not go on."""
+        """Stops showing the harvests, and removes the lines that move at once.
+
+        The caller may write before the event loop runs again. After a signal the loop never runs again.
+        """
         self._on_terminal.close()
         if self._showing is not None:
             self._showing.cancel()
@@ -148,8 +152,8 @@ class Display:
         return json.dumps({"map": name, "day": day, **figures.as_plain()}, ensure_ascii=False)
 
     async def _move(self) -> None:
-        # A thread of its own would draw again what has not changed. What is written to stdout would tear
-        # apart what moves, if both are the same terminal.
+        # Rich's own thread would draw again what has not changed. Lines on stdout would tear the moving lines
+        # apart if both go to the same terminal.
         live = Live(
             console=self._console,
             auto_refresh=False,
@@ -177,9 +181,9 @@ class Display:
 
 
 def in_words(figures: Figures) -> str:
-    """Returns all figures in one line. What holds the harvest up stands before them.
+    """Returns all figures in one line. The reason of a wait stands first.
 
-    Such a line is `120 of about 300 tiles, 40 %; ign 100, upd 20; 141 requests, 2.0 MB; 12.3 tiles/s, 15 s
+    An example is `120 of about 300 tiles, 40 %; ign 100, upd 20; 141 requests, 2.0 MB; 12.3 tiles/s, 15 s
     left`.
     """
     parts = [
@@ -193,9 +197,10 @@ def in_words(figures: Figures) -> str:
 
 
 def chosen(before: Sequence[str], figures: Mapping[str, Figures], lines: int) -> list[str]:
-    """Returns which maps have a line, where there are more than lines. At least one has.
+    """Returns the maps that get one of so many lines, at least one map.
 
-    Those that had one keep it while they are at work, so that nothing jumps. The rest goes to the busiest.
+    A map that had a line keeps it while it is at work, so that lines do not jump. The busiest maps get the
+    other lines.
     """
     if len(figures) <= lines:
         kept = [name for name in before if name in figures]
@@ -209,10 +214,10 @@ def chosen(before: Sequence[str], figures: Mapping[str, Figures], lines: int) ->
 def drawn_together(
     shown: Mapping[str, Figures], whole: Whole, maps: int | None, width: int
 ) -> RenderableType:
-    """A line for each of these maps, and below them what is not shown and how far the whole is.
+    """Returns a line for each of these maps, the number of maps that are not shown, and a line of the whole.
 
-    `maps` is how many there will be, or None where that has no end. `width` is that of the terminal;
-    names take up to a quarter of it.
+    `maps` is the number of all maps, or None if there is no end of them. `width` is the terminal's. Names
+    take up to a quarter of it.
     """
     grid = _grid(max(_NAME_WIDTH, width // 4))
     for name, figures in shown.items():
@@ -231,8 +236,8 @@ def drawn_together(
     total.add_column(ratio=1)
     total.add_column(no_wrap=True)
     total.add_row(done, bar, Text(whole.work_in_words))
-    # The cursor stands at the end of the last line, and there the terminal writes ^C. It must not begin
-    # another line with it: then one line too few would be taken away. Nor may blanks fill the line.
+    # The cursor stands at the end of the last line, where the terminal echoes ^C. If the echo began another
+    # line, one line too few would be removed. So the last line leaves room for it.
     return Group(grid, *below, Constrain(total, width - len("^C") - 1))
 
 
@@ -245,9 +250,9 @@ def _grid(name_width: int) -> Table:
 
 
 def drawn(name: str, figures: Figures) -> RenderableType:
-    """Two lines for a terminal of at least 60 columns: how far it is, and what was found."""
+    """Returns two lines for a terminal of at least 60 columns: the progress, and the outcomes."""
     grid = _grid(_NAME_WIDTH)
-    # What it waits for may be long, and stands below.
+    # The reason of a wait may be long. It stands in the second line.
     state = _activity_in_words(figures.state)
     colour = _COLOURS.get(figures.state.activity, "")
     numbers = Text("  ").join(
@@ -264,7 +269,8 @@ def drawn(name: str, figures: Figures) -> RenderableType:
 
 @contextmanager
 def _log_above(console: Console) -> Iterator[None]:
-    """Lets the log's lines appear above what moves. Its handlers write to the `sys.stderr` of before."""
+    """Writes the log's lines above the moving lines. The log's handlers still have the former
+    `sys.stderr`."""
     handlers = [
         handler
         for handler in logging.root.handlers
@@ -280,7 +286,7 @@ def _log_above(console: Console) -> Iterator[None]:
 
 def _bar(figures: Figures, colour: str) -> ProgressBar:
     if not figures.expected or figures.is_pruned:
-        # It is not known yet how much there is to do. A light moves, and stands while nothing is done.
+        # Nobody knows yet how much there is to do. A light moves along the bar while the harvest works.
         return ProgressBar(
             total=None,
             pulse_style=colour or "bar.pulse",
@@ -306,7 +312,7 @@ def _tiles(count: int) -> str:
 
 
 def _aligned_speed(figures: Figures) -> list[str]:
-    """Rate and time left, in columns that seldom change their width, so that the bar keeps its own."""
+    """Returns rate and time left, padded to the usual width so that the bar keeps its own."""
     rate, left = _rate_in_words(figures), _left_in_words(figures)
     return [(rate or "").rjust(_RATE_WIDTH), (left or "").rjust(_LEFT_WIDTH)]
 
@@ -317,7 +323,7 @@ def _short_speed(figures: Figures) -> list[str]:
 
 
 def _found(figures: Figures) -> Text:
-    """Tells what was found. Failures stand first, as they must not be cut off."""
+    """Returns the line of the outcomes. Failures stand first, because the end of the line may be cut off."""
     words = [Text(f"fail {figures.failures:,}", "bold red")] if figures.failures else []
     words += [Text(wait, "yellow") for wait in _wait_in_words(figures.state)]
     words += [Text(found, "dim") for found in _outcomes(figures, besides=Outcome.FAILED)]
@@ -350,7 +356,7 @@ def _tiles_per_second(figures: Figures) -> float:
 
 
 def _rate_in_words(figures: Figures) -> str | None:
-    """Returns None while the harvest does not get on: its rate is that of earlier."""
+    """Returns the rate, or None while the harvest does not work."""
     if figures.rate is None or not figures.state.is_at_work:
         return None
     return f"{figures.rate.tiles:,.1f} tiles/s"
@@ -364,7 +370,7 @@ def _left_in_words(figures: Figures) -> str | None:
 
 
 def state_in_words(state: State) -> list[str]:
-    """Says what holds the harvest up. It says nothing while the harvest runs."""
+    """Returns what holds the harvest up, in words. The list is empty while the harvest runs."""
     words, wait = _activity_in_words(state), _wait_in_words(state)
     return wait if wait and state.activity is Activity.WAITING else [*words, *wait]
 
@@ -384,14 +390,14 @@ def _activity_in_words(state: State) -> list[str]:
 
 
 def _wait_in_words(state: State) -> list[str]:
-    """Says what holds it up beside a person, an hour and a budget, and until when."""
+    """Returns what the harvest waits for, and until when, unless it is paused, quiet or out of budget."""
     if not state.waits_for:
         return []
     return [waiting_for(state.waits_for, state.waits_until)]
 
 
 def _state_in_short(state: State) -> str | None:
-    """Says the same where there is little room: until when, if that fits, or else what."""
+    """Returns the end of the wait if that fits into a map's line, or else a short word for the state."""
     until = f"until {state.waits_until}"
     return until if state.waits_until and len(until) <= _SPEED_WIDTH else _SHORT.get(state.activity)
 
@@ -410,4 +416,4 @@ _SHORT: Final = {
     Activity.QUIET: "quiet hours",
     Activity.DOWN: "no answer",
 }
-"""The same for a line that has little room."""
+"""The words for the line of one map among several."""

@@ -1,4 +1,4 @@
-"""The maps that are due, as one worker takes them: looked up, leased, and given back."""
+"""The maps that are due, and how one worker takes them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,6 @@ from tileharvest.commands.shared_maps import LOOK, SharedMaps, utc_now
 from tileharvest.commands.terminal import say, write_error
 from tileharvest.errors import ConfigurationError, ExitStatus, TileHarvestError
 from tileharvest.harvest.due import due, first_day, pause_after
-from tileharvest.harvest.settings import times_for
-from tileharvest.history.past import pasts
-from tileharvest.history.settings import open_history_if_any
 from tileharvest.maps.maps_file import stamp_of
 from tileharvest.maps.settings import all_maps, described_map, maps_file
 
@@ -33,21 +30,24 @@ _GLANCE: Final = 1.0
 
 _FRESH: Final = timedelta(seconds=1)
 _FRESH_PER_MAP: Final = timedelta(milliseconds=2)
-"""For so long what the history said is believed while maps are due: for a second, or so much for each map
-where that is longer. A look costs 0.1 ms of CPU for each map, so all looks together take no more than a
-twentieth of a core. The map that is to begin is looked at anew."""
+"""While maps are due, the history is asked again after a second, or after 2 ms for each map if that is
+longer. A look costs 0.1 ms of CPU for each map, so that looks take at most a twentieth of a core. The map
+that is to begin is always looked at anew."""
 
 _OLD: Final = timedelta(minutes=1)
-"""For so long it is believed while none is: a person may have harvested one by hand."""
+"""While no map is due, the history is asked again after a minute: a person may have harvested a map by
+hand."""
 
 _HELD_BACK: Final = timedelta(minutes=1)
-"""For so long a paused map is left alone before its queue is asked again."""
+"""The time after which the queue of a paused map is asked again."""
 
 _SUCCESS: Final = (ExitStatus.DONE, ExitStatus.FAILED_TILES)
 
 
 def dues(history: History | None, times: Iterable[Times], now: datetime) -> dict[str, Due]:
-    """Returns when these maps are due, the first ones first. One look into the history serves all of them."""
+    """Returns when these maps are due, the earliest first, by one look into the history."""
+    from tileharvest.history.past import pasts
+
     by_name = {one.name: one for one in times}
     segments = {name: one.segments.segment_at(None, now) for name, one in by_name.items()}
     asked = {name: (segment.name, first_day(segment)) for name, segment in segments.items()}
@@ -58,10 +58,10 @@ def dues(history: History | None, times: Iterable[Times], now: datetime) -> dict
 
 
 class DueMaps:
-    """Gives a worker one map after the other, when it is due and nobody is at it.
+    """Gives a worker one map after the other, each when it is due and no other worker holds it.
 
-    When a map is due follows from maps.toml and the history, which are read anew while it works. So maps
-    come, go and change without a restart, and a kill loses nothing.
+    maps.toml and the history decide when a map is due. Both are read again while the worker runs. So maps can
+    be added, changed and removed without a restart, and a kill loses nothing.
     """
 
     def __init__(
@@ -70,27 +70,27 @@ class DueMaps:
         only: Sequence[str] = (),
         clock: Callable[[], datetime] = utc_now,
     ) -> None:
-        """`only` names the maps; without names all that are enabled are meant. Touches nothing yet."""
+        """`only` names the maps. Without names all enabled maps are taken. Opens nothing yet."""
         self._settings = settings
         self._only = only
         self._clock = clock
         self._shared = SharedMaps(settings, clock)
         self._file = maps_file(settings)
         self._stamp: object = None
-        """Tells one state of the file from another; None where it is not there."""
+        """The state of the file when it was read last. None if there was no file."""
         self.described: list[MapDescription] = []
-        """The maps that are meant, as the file has them."""
+        """The maps to harvest, as the file describes them."""
         self._times: dict[str, Times] = {}
         self._dues: dict[str, Due] = {}
         self._looked: datetime | None = None
         self._held: dict[str, MapLease] = {}
         self._held_back: dict[str, datetime] = {}
-        """Until when a map is left alone that is paused, or has failed here."""
+        """The moments until which maps are left alone that are paused or have failed here."""
         self._paused: set[str] = set()
-        """The paused maps, as far as a person was told."""
+        """The paused maps of which a person was told."""
         self._news = asyncio.Event()
         self._fault = ""
-        """What was wrong at the last look, as far as a person was told."""
+        """The error that a person was told last. Empty if the last look found none."""
 
     def read_maps(self) -> None:
         """Reads maps.toml, which need not be there yet if no map is named.
@@ -101,22 +101,24 @@ class DueMaps:
         self.described = [described_map(self._settings, name) for name in self._only]
         if not self.described and self._stamp is not None:
             self.described = [one for one in all_maps(self._settings).values() if one.enabled]
+        from tileharvest.harvest.settings import times_for
+
         now = self._clock()
         self._times = {one.name: times_for(self._settings, one, now) for one in self.described}
 
     async def open(self) -> None:
-        """Raises QueueError."""
+        """Opens the leases. Raises QueueError."""
         await self._shared.open()
 
     async def close(self) -> None:
-        """Leaves all maps to others, as far as they can be told."""
+        """Releases all maps. Raises nothing."""
         await self._shared.close()
 
     async def take(self) -> str | None:
-        """Returns a map that is due, with a lease that lasts until `done`; None where there is none.
+        """Returns a map that is due, or None if there is none. The worker holds the map until `done`.
 
-        Raises nothing: Redis or the database may come back, and a mistake in maps.toml be mended. What the
-        file said before holds until then.
+        Raises nothing, but writes errors on stderr: Redis or the database may come back, and a person may
+        mend maps.toml. Until then the former state of the file counts.
         """
         try:
             name = await self._taken()
@@ -127,7 +129,7 @@ class DueMaps:
         return name
 
     async def wait(self) -> None:
-        """Waits for the next moment at which anything can be otherwise."""
+        """Waits until a map becomes due, maps.toml changes, or a harvest ends, at most LOOK seconds."""
         now = self._clock()
         moments = [one.moment for one in self._dues.values() if not one.is_now(now)]
         left = min([LOOK, *((moment - now).total_seconds() for moment in moments[:1])])
@@ -139,7 +141,7 @@ class DueMaps:
 
     @property
     def outlook(self) -> str:
-        """Says what comes next, for a worker with nothing to do."""
+        """The line that tells what an idle worker will do next."""
         if self._stamp is None:
             return f"there is no {self._file}: `scrapy add NAME URL` writes one"
         others = [one for name, one in self._dues.items() if name not in self._held]
@@ -151,7 +153,10 @@ class DueMaps:
         return f"{said}; next is map '{following.name}' at {self._in_words(following.name, following.moment)}"
 
     async def done(self, name: str, status: ExitStatus, *, is_stopping: bool) -> None:
-        """The map's harvest has ended so. What failed is tried again later, but for a worker that stops."""
+        """Releases a map whose harvest has ended with this status.
+
+        A failed harvest is tried again later. If the worker is stopping, another worker may do so at once.
+        """
         lease, now = self._held.pop(name), self._clock()
         self._news.set()
         if status in _SUCCESS or is_stopping:
@@ -159,12 +164,12 @@ class DueMaps:
         else:
             again = now + self._pause(lease, now)
             say(f"map '{name}' is tried again at {self._in_words(name, again)}")
-            # Others may go on with it, and then it is not left alone by all.
+            # If other workers share the map, their lease goes on, and only this worker leaves the map alone.
             self._held_back[name] = again
             await self._shared.fail(name, again)
 
     def _in_words(self, name: str, moment: datetime) -> str:
-        """Returns a moment by the clocks of the map's zone."""
+        """Returns the moment in the map's time zone, as text."""
         zone = self._times[name].zone if name in self._times else UTC
         return f"{moment.astimezone(zone):%Y-%m-%d %H:%M %Z}"
 
@@ -179,7 +184,7 @@ class DueMaps:
             lease = await self._shared.take(names)
             if lease is None:
                 return None
-            # Somebody may have ended its harvest since the last look.
+            # Another worker may have finished the harvest since the last look.
             await self._look([lease.map], now)
             if lease.map in self._candidates(now) and await self._may_begin(lease.map, now):
                 self._held[lease.map] = lease
@@ -202,13 +207,15 @@ class DueMaps:
         return not timedelta() <= now - self._looked < believed
 
     async def _look(self, names: Sequence[str], now: datetime) -> None:
-        """Asks the history about these maps. What it said of others is believed."""
+        """Asks the history about these maps, and keeps what it said of the others."""
         found = await asyncio.to_thread(self._dues_of, names, now)
         known = self._dues | dict.fromkeys(names) | found
         ordered = sorted((one for one in known.values() if one), key=lambda one: one.moment)
         self._dues = {one.name: one for one in ordered if one.name in self._times}
 
     def _dues_of(self, names: Sequence[str], now: datetime) -> dict[str, Due]:
+        from tileharvest.history.settings import open_history_if_any
+
         times = [self._times[name] for name in names]
         history = open_history_if_any(self._settings)
         if history is None:
@@ -224,7 +231,7 @@ class DueMaps:
         ]
 
     async def _may_begin(self, name: str, now: datetime) -> bool:
-        """Returns whether the map is not paused. A paused one would take the place of another."""
+        """Returns False for a paused map, which would only take the place of another one."""
         since = (await self._shared.orders(name)).paused
         if since is None:
             self._paused.discard(name)

@@ -1,4 +1,4 @@
-"""What the commands have in common that make something of a map for use elsewhere."""
+"""The base of the commands that export, and what these commands share."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from tileharvest.commands.progress import ProgressLine
 from tileharvest.commands.settings import progress_interval
 from tileharvest.commands.terminal import console, say, stopped_by_signals
 from tileharvest.errors import ConfigurationError, counted
-from tileharvest.export.excerpt import Wanted, excerpt_of
-from tileharvest.history.settings import open_history_for_reading
 from tileharvest.maps.maps_file import load_maps
 from tileharvest.maps.named_areas import load_areas
 from tileharvest.maps.settings import areas_file, maps_file
@@ -30,16 +28,16 @@ if TYPE_CHECKING:
 
 
 class ExportCommand(MapCommand):
-    """A command that makes a file or a folder of an excerpt of a map. It only reads history and store."""
+    """A command that writes a file or a folder of an excerpt of a map. It only reads history and store."""
 
     has_zoom = True
-    """Whether a person may choose the zoom."""
+    """Whether the command has the option --zoom."""
     has_picture = False
-    """Whether it makes a picture, of which a person may choose the size and the background."""
+    """Whether the command makes a picture, with options for its size and background."""
     has_day = True
-    """Whether it is of one day, which is an option."""
+    """Whether the command has the option --day."""
     has_period = False
-    """Whether it is of a period, whose first and last day are options."""
+    """Whether the command has the options --from and --to."""
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
@@ -66,7 +64,10 @@ class ExportCommand(MapCommand):
 
     @contextmanager
     def excerpt(self, settings: BaseSettings, name: str, opts: argparse.Namespace) -> Iterator[Excerpt]:
-        """Opens the history at what is asked for. Raises TileHarvestError."""
+        """Opens the history, and yields the excerpt that the options ask for. Raises TileHarvestError."""
+        from tileharvest.export.excerpt import Wanted, excerpt_of
+        from tileharvest.history.settings import open_history_for_reading
+
         wanted = Wanted(
             opts.layer,
             opts.area,
@@ -82,7 +83,7 @@ class ExportCommand(MapCommand):
 
 
 def zoom_of(excerpt: Excerpt, zoom: int | None) -> int | None:
-    """Returns the zoom that was asked for, if any. Raises ConfigurationError where there are no images."""
+    """Returns the zoom that was asked for, if any. Raises ConfigurationError if it has no images."""
     zooms = excerpt.zooms()
     if zoom is not None and zoom not in zooms:
         raise ConfigurationError(
@@ -93,7 +94,7 @@ def zoom_of(excerpt: Excerpt, zoom: int | None) -> int | None:
 
 
 def stopped(what: str) -> str:
-    """Returns what is said of a command that a signal has ended, of which so much was made."""
+    """Returns the message of a command that a signal has ended. `what` says how much was made."""
     return f"stopped: {what}, and what was there before is as it was"
 
 
@@ -101,10 +102,10 @@ def stopped(what: str) -> str:
 def progress(
     settings: BaseSettings, name: str, *, as_json: bool, said: str = stopped("nothing was made")
 ) -> Iterator[ProgressLine]:
-    """Shows the progress on stderr until the block ends, or a signal ends it. Call it in the main thread.
+    """Shows the progress on stderr while the block runs. Must be called in the main thread.
 
-    SIGINT and SIGTERM raise TileHarvestError in the block, so that whatever it has begun is removed; its
-    line is what is `said`.
+    SIGINT and SIGTERM end the block with a TileHarvestError, whose message is `said`. So what the block has
+    begun is removed.
     """
     line = ProgressLine(name, console(sys.stderr), progress_interval(settings), as_json=as_json)
     with stopped_by_signals(said), line as shown:
@@ -114,13 +115,12 @@ def progress(
 def picture_of(
     excerpt: Excerpt, path: Path, opts: argparse.Namespace
 ) -> tuple[Sheet, tuple[int, int, int] | None]:
-    """Returns the picture that the options ask for, which the person is told, and its background.
+    """Returns the picture that the options ask for, and its background. Tells the person its size.
 
-    Raises TileHarvestError for one that cannot be.
+    Raises TileHarvestError for a picture that cannot be made.
     """
-    # Scrapy imports all commands whenever it runs one, and Pillow takes 0.1 s.
-    from tileharvest.export.mosaic import sheet_of  # noqa: PLC0415
-    from tileharvest.export.picture_file import background_of  # noqa: PLC0415
+    from tileharvest.export.mosaic import sheet_of
+    from tileharvest.export.picture_file import background_of
 
     if opts.max_pixels is not None and opts.max_pixels < 1:
         raise ConfigurationError(f"--max-pixels {opts.max_pixels} leaves nothing to draw")
@@ -133,18 +133,18 @@ def picture_of(
 
 
 def damaged_in_words(tiles: int) -> str:
-    """Returns what is said of tiles that are not shown whole."""
+    """Returns the words for so many tiles whose images cannot be read."""
     return f"images of {counted(tiles, 'tile')} cannot be read: scrapy check-store names them"
 
 
 def foretell(what: str, *, as_json: bool) -> None:
-    """Says how large the result will be, before it is begun; programs are told with the result."""
+    """Says how large the result will be. Programs are told with the result itself."""
     if not as_json:
         say(what)
 
 
 def zones_of(settings: BaseSettings, name: str) -> Sequence[Zone]:
-    """Returns the zones of the map's entry; none for one that is only in the history."""
+    """Returns the zones of the map's entry, and none for a map that is only in the history."""
     file = maps_file(settings)
     described = load_maps(file).get(name) if file.exists() else None
     return () if described is None else described.zones

@@ -13,8 +13,7 @@ from tileharvest.commands.map_command import MapCommand
 from tileharvest.commands.settings import ask_history, queue_owner
 from tileharvest.commands.terminal import first_of, write_line, write_rows
 from tileharvest.errors import counted
-from tileharvest.history.summaries import failing
-from tileharvest.middlewares.traffic import FORBIDDEN
+from tileharvest.politeness.reasons import FORBIDDEN
 from tileharvest.queue.codec import CodecError, decode
 from tileharvest.queue.port import Changes, Entry
 from tileharvest.queue.requests import PUSHED
@@ -30,16 +29,16 @@ if TYPE_CHECKING:
     from tileharvest.tiles.grid import Tile
 
 MANY: Final = 3
-"""If a tile has failed in so many harvests in a row, the command says so: that does not pass by itself."""
+"""A tile that failed in so many harvests in a row will probably fail again. The command says so."""
 
 _NAMED: Final = 5
-"""Tiles that a line names at most."""
+"""The most tiles that a line names."""
 
 _STATUS: Final = re.compile(r"([1-5]\d\d)\b")
 _ATTEMPTS: Final = re.compile(r" \((\d+) attempts?\)$")
 
-# What the download handler, libcurl, the system and `images.py` say, and what it means. The first one counts.
-# Failures that an earlier version has noted have aiohttp's words.
+# Words of the download handler, libcurl, the system and `images.py`, and what they mean. The first match
+# counts. Failures that an earlier version has noted have aiohttp's words.
 _BROKEN: Final = (
     ("took longer than", "timeout"),
     ("bytes missing", "cut off"),
@@ -88,6 +87,8 @@ class Command(MapCommand, ScrapyCommand):
             failures: Sequence[Failure] = owner.ask_if_any(lambda queue: queue.failures(), ())
             in_a_row = None
             if failures and owner.description is not None:
+                from tileharvest.history.summaries import failing
+
                 in_a_row = ask_history(settings, lambda history: failing(history, name))
             rows = [_plain(failure, in_a_row or {}) for failure in failures]
             nothing = f"no request of {owner.in_words} has failed"
@@ -121,7 +122,7 @@ _COLUMNS: Final[Columns] = {
 
 
 def _explain(map_name: str, rows: Sequence[dict[str, Any]]) -> None:
-    """Writes what a person should know of rows that will not come right by themselves."""
+    """Writes hints about failures that the next harvest will not mend."""
     forbidden = [row for row in rows if row["attempts"] == 0]
     lasting = [row for row in rows if row["attempts"] and row["harvests"] >= MANY]
     if forbidden or lasting:
@@ -133,7 +134,7 @@ def _explain(map_name: str, rows: Sequence[dict[str, Any]]) -> None:
 
 
 def _told(lasting: Sequence[dict[str, Any]]) -> str:
-    """Returns the line about what fails again and again."""
+    """Returns the line about tiles that fail again and again."""
     has, are = ("tiles have", "they are") if len(lasting) > 1 else ("tile has", "it is")
     return (
         f"{len(lasting)} {has} failed in {MANY} harvests or more: {_named(lasting)}; what was known is kept,"
@@ -142,7 +143,7 @@ def _told(lasting: Sequence[dict[str, Any]]) -> str:
 
 
 def _told_of_forbidden(map_name: str, forbidden: Sequence[dict[str, Any]]) -> str:
-    """Returns the line about what is not asked for at all."""
+    """Returns the line about tiles that robots.txt forbids."""
     tiles = "tiles are" if len(forbidden) > 1 else "tile is"
     return (
         f"{len(forbidden)} {tiles} forbidden by robots.txt and not asked for: {_named(forbidden)}; what was"
@@ -167,14 +168,14 @@ def _plain(failure: Failure, in_a_row: Mapping[tuple[str, Tile], int]) -> dict[s
             harvests = in_a_row.get(asked.place, 1)
             tile = f"{asked.layer}:{asked.tile}" if asked.layer else str(asked.tile)
     said = _ATTEMPTS.search(failure.reason)
-    # A request that was not sent was no attempt.
+    # A forbidden request was never sent, so there was no attempt.
     attempts = 0 if failure.reason.startswith(FORBIDDEN) else int(said[1]) if said else failure.attempts
     return {
         "tile": tile,
         "url": url,
         "segment": failure.segment,
         "status": status_of(failure.reason),
-        # The queue counts how often a worker took it; what the server was asked is in the reason.
+        # The reason says how often the server was asked. The queue only counts how often a worker took it.
         "attempts": attempts,
         "harvests": harvests,
         "failed": datetime.fromtimestamp(failure.failed, UTC).isoformat(timespec="seconds"),
@@ -183,7 +184,7 @@ def _plain(failure: Failure, in_a_row: Mapping[tuple[str, Tile], int]) -> dict[s
 
 
 def status_of(reason: str) -> int | str:
-    """Returns the HTTP status of a failure where it is one, else a word for it, such as `timeout`."""
+    """Returns the HTTP status that the reason begins with, or else a word for it, such as `timeout`."""
     status = _STATUS.match(reason)
     if status:
         return int(status[1])

@@ -17,7 +17,6 @@ from tileharvest.commands.export_command import (
 from tileharvest.commands.terminal import write_answer
 from tileharvest.errors import ConfigurationError, ExitStatus
 from tileharvest.maps.budgets import bytes_in_words
-from tileharvest.store.settings import open_store_for_reading
 
 if TYPE_CHECKING:
     import argparse
@@ -64,8 +63,8 @@ class Command(ExportCommand, ScrapyCommand):
         )
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
-        # Scrapy imports all commands whenever it runs one, and Pillow takes 0.1 s.
-        from tileharvest.export.film import FilmStyle, film_of, size_of, write_film  # noqa: PLC0415
+        from tileharvest.export.film import FilmStyle, film_of, size_of, write_film
+        from tileharvest.store.settings import open_store_for_reading
 
         if opts.quality is not None and not 1 <= opts.quality <= 100:
             raise ConfigurationError(f"--quality {opts.quality} cannot be: write 1 to 100, such as 80")

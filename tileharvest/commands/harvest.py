@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from scrapy.commands import BaseRunSpiderCommand
 from scrapy.exceptions import UsageError
 
-from tileharvest.commands.display import Display
 from tileharvest.commands.map_command import ProjectCommand
-from tileharvest.commands.runner import Runner
 from tileharvest.commands.settings import ask_history, maps_at_once, progress_interval
 from tileharvest.commands.shared_maps import SharedHarvests, complete_harvests, is_once_for_all
 from tileharvest.commands.terminal import (
@@ -27,17 +25,9 @@ from tileharvest.commands.terminal import (
     write_outcomes,
 )
 from tileharvest.errors import ConfigurationError, ExitStatus, QueueError, TileHarvestError, counted
-from tileharvest.harvest.due import longest_first
-from tileharvest.harvest.settings import harvest_for, would_go_on
-from tileharvest.history.database import History
-from tileharvest.history.settings import database_url, has_history
-from tileharvest.history.summaries import last_costs
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.maps.settings import all_maps
-from tileharvest.politeness.settings import rules_for
 from tileharvest.queue.orders import Orders
-from tileharvest.queue.settings import has_requests, is_shared, orders_for_all
-from tileharvest.spiders.tiles import TileSpider
 from tileharvest.tiles.outcomes import Outcome, counts_as_plain
 
 if TYPE_CHECKING:
@@ -50,9 +40,10 @@ if TYPE_CHECKING:
 
     from tileharvest.harvest.harvest import Harvest
     from tileharvest.politeness.rules import Rules
+    from tileharvest.spiders.tiles import TileSpider
 
 
-# Several harvests end with the first of these statuses that occurred.
+# Several harvests together end with the first of these statuses that any of them has.
 _WORST_FIRST: Final = {
     ExitStatus.ERROR: "an error, or stopped",
     ExitStatus.USAGE: "wrong usage, or harvested by another process",
@@ -62,15 +53,15 @@ _WORST_FIRST: Final = {
 }
 
 _MOST_NAMED: Final = 10
-"""Maps that the last line names."""
+"""The most maps that a line names."""
 _MOST_REASONS: Final = 3
-"""Why tiles have failed, in one line."""
+"""The most reasons of failures that a line names."""
 
 _AHEAD: Final = 16
-"""Maps whose orders are asked for together. One by one they would hold up the beginnings of many maps."""
+"""The number of maps whose orders are asked for together. One by one, many maps would begin later."""
 
 _FRESH: Final = 1.0
-"""Seconds for which the answers are believed."""
+"""Seconds for which these orders are believed."""
 
 
 class Command(ProjectCommand, BaseRunSpiderCommand):
@@ -85,7 +76,7 @@ class Command(ProjectCommand, BaseRunSpiderCommand):
     )
 
     requires_crawler_process = True
-    # What a person must know appears above the lines of progress.
+    # Warnings appear above the lines of progress.
     log_level = "WARNING"
 
     def __init__(self) -> None:
@@ -115,14 +106,13 @@ class Command(ProjectCommand, BaseRunSpiderCommand):
         self._maps = _checked_maps(settings, args, opts.spargs)
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
+        from tileharvest.commands.runner import Runner
+
         assert self.crawler_process is not None
         harvests = _Harvests(settings, list(self._maps), opts.spargs, as_json=opts.json, is_all=opts.all)
         order = list(self._maps)
         if min(self._at_once, len(order)) > 1:
-            if opts.spargs.get("dry") != "1" and has_history(settings):
-                # It is upgraded before it is read. The first harvest would do that later.
-                History.open(database_url(settings)).close()
-            order = longest_first(self._maps, ask_history(settings, last_costs) or {})
+            order = _longest_first(settings, self._maps, is_dry=opts.spargs.get("dry") == "1")
         runner = Runner(
             self.crawler_process,
             harvests,
@@ -131,14 +121,16 @@ class Command(ProjectCommand, BaseRunSpiderCommand):
             is_alone=len(order) == 1,
         )
         runner.run(harvests.names(order))
-        # The loop has been stopped, and is not closed.
+        # Scrapy has stopped the event loop, and has not closed it.
         asyncio.get_event_loop().run_until_complete(harvests.close())
         self.exitcode = harvests.report(runner.under_way)
 
 
 def _checked_maps(settings: BaseSettings, args: list[str], arguments: dict[str, str]) -> dict[str, Rules]:
-    """Returns the maps to harvest, by name. Raises ConfigurationError if anything is wrong with any of
-    them."""
+    """Returns the rules of each map to harvest. Raises ConfigurationError if anything is wrong with a map."""
+    from tileharvest.harvest.settings import harvest_for
+    from tileharvest.politeness.settings import rules_for
+
     named = dict.fromkeys(args)
     names = list(named) or [name for name, described in all_maps(settings).items() if described.enabled]
     if not names:
@@ -149,9 +141,22 @@ def _checked_maps(settings: BaseSettings, args: list[str], arguments: dict[str, 
     }
 
 
+def _longest_first(settings: BaseSettings, maps: Mapping[str, Rules], *, is_dry: bool) -> list[str]:
+    """Returns the maps in the order in which they begin: those first that will probably take longest."""
+    from tileharvest.harvest.due import longest_first
+    from tileharvest.history.database import History
+    from tileharvest.history.settings import database_url, has_history
+    from tileharvest.history.summaries import last_costs
+
+    if not is_dry and has_history(settings):
+        # The history must be upgraded before it is read. The first harvest would do so too late.
+        History.open(database_url(settings)).close()
+    return longest_first(maps, ask_history(settings, last_costs) or {})
+
+
 @dataclass(frozen=True, slots=True)
 class HarvestEnd:
-    """How a map's harvest has ended in this process. It holds nothing of the crawl."""
+    """How a map's harvest has ended in this process. It keeps no object of the crawl alive."""
 
     name: str
     day: str
@@ -159,17 +164,19 @@ class HarvestEnd:
     requests: int
     received_bytes: int
     is_finished: bool
-    """Whether the harvest is complete, also where it was finished by an earlier run."""
+    """Whether the harvest is complete, by this run or an earlier one."""
     ending: str | None
-    """Why it has ended, in one line, where there is more to say than that it is complete."""
+    """The line that says why it has ended. None if it was simply completed or stopped."""
     exit_status: ExitStatus
     failures: Mapping[str, int]
-    """Why tiles have failed, the most frequent reason first."""
+    """The reasons of failed tiles, each with its number of tiles, the most frequent first."""
     goes_on: bool
-    """Whether what was stopped goes on when it is run again."""
+    """Whether a stopped harvest goes on when it is run again."""
 
     @classmethod
     def of(cls, spider: TileSpider, settings: BaseSettings, arguments: Mapping[str, str]) -> HarvestEnd:
+        from tileharvest.harvest.settings import would_go_on
+
         crawl, harvest = spider.crawl, spider.harvest
         return cls(
             harvest.description.name,
@@ -186,7 +193,7 @@ class HarvestEnd:
 
     @classmethod
     def of_complete(cls, harvest: Harvest) -> HarvestEnd:
-        """Returns the end of a harvest that is not begun, as that of its segment is complete."""
+        """Returns the end of a harvest that need not begin, because its segment is complete."""
         said = str(harvest.already_harvested())
         name, day = harvest.description.name, harvest.day.isoformat()
         return cls(name, day, {}, 0, 0, True, said, ExitStatus.DONE, {}, True)
@@ -203,7 +210,7 @@ class HarvestEnd:
 
     @property
     def in_words(self) -> str:
-        """Says all in one line."""
+        """The whole end in one line."""
         if self.exit_status is ExitStatus.DONE:
             state = "done" if self.ending is None else "nothing to do"
         elif self.is_stopped:
@@ -217,7 +224,7 @@ class HarvestEnd:
 
     @property
     def why_failed(self) -> str:
-        """Says in one line why tiles have failed; nothing where none has."""
+        """The line that says why tiles have failed. Empty if none has."""
         if not self.failures:
             return ""
         reasons = [f"{reason} {tiles:,}" for reason, tiles in self.failures.items()]
@@ -227,7 +234,7 @@ class HarvestEnd:
         )
 
     def as_plain(self) -> dict[str, Any]:
-        """Returns what programs are told: the names stay."""
+        """Returns what programs are told. The keys are stable."""
         is_error = self.exit_status is not ExitStatus.DONE
         return {
             "map": self.name,
@@ -244,7 +251,7 @@ class HarvestEnd:
 
 
 class _Harvests:
-    """The harvests that one command was asked for: in which order they begin, and how they have ended."""
+    """The harvests of one command: which begin next, and how they have ended. Listens to the Runner."""
 
     def __init__(
         self,
@@ -255,35 +262,40 @@ class _Harvests:
         as_json: bool,
         is_all: bool,
     ) -> None:
+        from tileharvest.commands.display import Display
+        from tileharvest.queue.settings import is_shared
+
         self._settings = settings
         self._names = names
         self._arguments = arguments
         self._as_json = as_json
         self._is_alone = len(names) == 1
         self._passes_over = is_all or not self._is_alone
-        """Whether a paused map is left out: it is if the person has not named it alone."""
+        """Whether a paused map is left out. It is not if the person has named it alone."""
         self._passed_over = 0
         self._orders: dict[str, Orders] = {}
-        """Of the next maps, as they were when they were last asked for."""
+        """The orders of the next maps, as they were at the last look."""
         self._orders_until = 0.0
-        """Until when they are believed, by the clock of the event loop."""
+        """The moment of the event loop's clock until which they are believed."""
         self._ends: dict[str, HarvestEnd] = {}
         self._display = Display(
             console(sys.stderr), progress_interval(settings), maps=len(names), as_json=as_json
         )
         self._looks_first = not self._is_alone and is_once_for_all(settings, names[0], arguments)
-        """Whether what is complete is found by one look for all maps, and not begun."""
+        """Whether one look into the history finds the complete harvests of all maps, which then need not
+        begin."""
         self._shared: SharedHarvests | None = None
-        """None where this process harvests all the maps itself."""
+        """The maps as shared with other workers. None if this process harvests all maps itself."""
         if self._looks_first and is_shared(settings):
             self._shared = SharedHarvests(settings, arguments, self._complete)
 
     async def names(self, order: Sequence[str]) -> AsyncIterator[str]:
-        """Yields the maps in this order. A paused one is passed over: it would keep the person waiting."""
+        """Yields the maps in this order. Passes over a paused map, for which the person would have to
+        wait."""
         self._display.begin()
         places = {name: place for place, name in enumerate(order)}
         async for name in self._left(order) if self._shared is None else self._shared.free(order):
-            # Which maps of a fleet come next, nobody knows.
+            # In a fleet nobody knows which maps come next.
             following = [name] if self._shared else order[places[name] : places[name] + _AHEAD]
             if self._passes_over and await self._is_paused(name, following):
                 self._passed_over += 1
@@ -293,10 +305,10 @@ class _Harvests:
                 yield name
 
     async def _left(self, order: Sequence[str]) -> AsyncIterator[str]:
-        """Yields the maps whose harvest is not complete, or into whose queue something was pushed since."""
+        """Yields the maps whose harvest is not complete, and those with requests that were pushed since."""
         done: dict[str, Harvest] = {}
         if self._looks_first:
-            # Each harvest meets the same error, and says so.
+            # Each harvest meets the same error, and tells it.
             with suppress(TileHarvestError):
                 found = await asyncio.to_thread(complete_harvests, self._settings, self._arguments, order)
                 done = {harvest.description.name: harvest for harvest in found}
@@ -307,14 +319,16 @@ class _Harvests:
                 yield name
 
     def _has_requests(self, name: str) -> bool:
+        from tileharvest.queue.settings import has_requests
+
         try:
             return has_requests(self._settings, name)
         except QueueError:
-            # The harvest will meet the same error and say so.
+            # The harvest will meet the same error and tell it.
             return True
 
     async def close(self) -> None:
-        """Leaves what this worker has to others."""
+        """Releases the maps that this worker holds."""
         if self._shared is not None:
             await self._shared.close()
 
@@ -323,9 +337,11 @@ class _Harvests:
             self._shared.release(name)
 
     async def _is_paused(self, name: str, following: Sequence[str]) -> bool:
+        from tileharvest.queue.settings import orders_for_all
+
         now = asyncio.get_running_loop().time()
         if name not in self._orders or now > self._orders_until:
-            # A harvest will meet the same errors and say so.
+            # A harvest will meet the same errors and tell them.
             self._orders, _ = await orders_for_all(self._settings, following)
             self._orders_until = now + _FRESH
         since = self._orders.get(name, Orders()).paused
@@ -340,13 +356,15 @@ class _Harvests:
         self._display.watch(name, crawler, is_dry=self._arguments.get("dry") == "1")
 
     def ended(self, name: str, spider: Spider | None) -> None:
+        from tileharvest.spiders.tiles import TileSpider
+
         self._display.remove(name)
         self._release(name)
         if isinstance(spider, TileSpider) and spider.crawl.harvest is not None:
             self._note(HarvestEnd.of(spider, self._settings, self._arguments))
 
     def _complete(self, harvest: Harvest) -> None:
-        """It need not be begun."""
+        """Notes a harvest that need not begin."""
         self._display.remove(harvest.description.name)
         self._note(HarvestEnd.of_complete(harvest))
 
@@ -359,8 +377,10 @@ class _Harvests:
             self._display.hide()
 
     def report(self, left: Sequence[str]) -> ExitStatus:
-        """Writes how they have ended, and returns the worst status. `left` are the maps that were left at
-        once."""
+        """Writes how the harvests have ended, and returns the worst status.
+
+        `left` are the maps that the second signal has cut short.
+        """
         self._display.hide()
         ends = [self._ends[name] for name in self._names if name in self._ends]
         if self._as_json:
@@ -380,7 +400,7 @@ class _Harvests:
         return worst
 
     def _tell(self, ends: Sequence[HarvestEnd]) -> None:
-        """Says how the harvests went, as far as the log and their lines have not said it already."""
+        """Writes what the log and the lines of the harvests have not told already."""
         if self._is_alone and not self._as_json:
             for end in ends:
                 if end.counts:

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
 from scrapy.commands import ScrapyCommand
 
 from tileharvest.commands.map_command import MapCommand
 from tileharvest.commands.terminal import print_table, write_json
-from tileharvest.history.settings import open_history_for_reading
-from tileharvest.history.summaries import HarvestSummary, harvest_summaries
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.tiles.outcomes import Outcome
 
@@ -19,7 +15,10 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+    from rich.table import Table
     from scrapy.settings import BaseSettings
+
+    from tileharvest.history.summaries import HarvestSummary
 
 _TOGETHER: Final = (
     (Outcome.IGNORED, Outcome.NOT_MODIFIED),
@@ -29,13 +28,16 @@ _TOGETHER: Final = (
     (Outcome.GONE,),
     (Outcome.FAILED,),
 )
-"""The outcomes that a column counts. Empty places are left out."""
+"""The outcomes that each column counts together. There is no column for 404."""
 
 
 class Command(MapCommand, ScrapyCommand):
     summary = "List a map's harvests with what they found and cost, oldest first"
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
+        from tileharvest.history.settings import open_history_for_reading
+        from tileharvest.history.summaries import harvest_summaries
+
         with open_history_for_reading(settings) as history:
             summaries = harvest_summaries(history, args[0])
         if opts.json:
@@ -45,17 +47,20 @@ class Command(MapCommand, ScrapyCommand):
 
 
 def _plain(summary: HarvestSummary) -> dict[str, Any]:
-    """Returns what the API tells of a harvest, and two numbers that it tells in another place."""
+    """Returns what programs are told of a harvest: the fields of the API, and two more numbers."""
     spared = summary.counts.get(Outcome.SKIPPED, 0)
     return {**summary.as_plain(), "expected": summary.expected, "spared_requests": spared}
 
 
 def _table(summaries: Sequence[HarvestSummary]) -> Table:
-    """Returns a table that fits into a terminal of 80 characters, up to 99,999 tiles.
+    """Returns a table that fits into a terminal of 80 columns, for up to 99,999 tiles.
 
-    Where it does not fit, the reason of a stop is broken into lines. What is left out, such as how long a
-    harvest took and what it spared, `--json` tells.
+    A long reason of a stop is broken into lines. Only `--json` tells how long a harvest took and how many
+    requests it spared.
     """
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=0)
     table.add_column("day", no_wrap=True)
     table.add_column("walk", no_wrap=True)

@@ -9,8 +9,6 @@ from scrapy.commands import ScrapyCommand
 from tileharvest.commands.map_command import MapCommand
 from tileharvest.commands.terminal import write_rows
 from tileharvest.errors import ConfigurationError
-from tileharvest.history.recorded_versions import RecordedVersion, tile_versions
-from tileharvest.history.settings import open_history_for_reading
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.tiles.grid import Tile
 
@@ -20,6 +18,7 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from tileharvest.commands.terminal import Columns
+    from tileharvest.history.recorded_versions import RecordedVersion
 
 
 class Command(MapCommand, ScrapyCommand):
@@ -33,6 +32,9 @@ class Command(MapCommand, ScrapyCommand):
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         layer, tile = parse_tile(args[1]) if len(args) == 2 else (None, None)
+        from tileharvest.history.recorded_versions import tile_versions
+        from tileharvest.history.settings import open_history_for_reading
+
         with open_history_for_reading(settings) as history:
             recorded = tile_versions(history, args[0], layer, tile)
         nothing = f"the history of map '{args[0]}' has no version of {args[1] if tile else 'it'}"
@@ -50,9 +52,9 @@ _COLUMNS: Final[Columns] = {
 
 
 def parse_tile(text: str) -> tuple[str | None, Tile]:
-    """Reads `layer:zoom_x_y` or `zoom_x_y`. Returns the layer's name, None if not given, and the tile.
+    """Returns the layer's name and the tile of `layer:zoom_x_y`. The name is None for a plain `zoom_x_y`.
 
-    Raises ConfigurationError with an example.
+    Raises ConfigurationError, with an example.
     """
     layer, _, name = text.rpartition(":")
     try:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections import Counter
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from scrapy.commands import ScrapyCommand
 
-from tileharvest.commands.import_display import ImportDisplay
 from tileharvest.commands.map_command import MapCommand
+from tileharvest.commands.progress import ProgressLine
 from tileharvest.commands.settings import progress_interval
 from tileharvest.commands.terminal import (
     console,
@@ -22,25 +23,21 @@ from tileharvest.commands.terminal import (
     write_outcomes,
 )
 from tileharvest.errors import ConfigurationError, ExitStatus, counted, nearest
-from tileharvest.history.database import History
-from tileharvest.history.settings import database_url
-from tileharvest.history.unnamed_images import identity_of
-from tileharvest.importers.folder_import import SOURCE, import_folder
-from tileharvest.importers.git_import import GitSource, page_of
-from tileharvest.importers.images import ImportedImages
-from tileharvest.importers.imported_map import ImportedMap
 from tileharvest.maps.description import GitEntry
 from tileharvest.maps.maps_file import add_map, checked_entry, load_maps
 from tileharvest.maps.settings import data_folder, described_map, maps_file
-from tileharvest.store.settings import store_opener
 from tileharvest.tiles.outcomes import Outcome, counts_as_plain
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
+    from rich.console import Console
     from scrapy.settings import BaseSettings
 
+    from tileharvest.history.database import History
+    from tileharvest.history.imported_day import DayRecord
+    from tileharvest.importers.images import ImportedImages
     from tileharvest.importers.watch import ImportWatch
     from tileharvest.maps.description import MapDescription
 
@@ -52,7 +49,55 @@ _OPTIONS: Final = {
     "folder": ("day",),
     "kedamadiff": ("savename", "layer", "keep_missing"),
 }
-"""By form, the options that it has besides those of all."""
+"""The options that only one form has, by form."""
+
+
+_MOST_TOLD: Final = 10
+"""The most lines about days that could not be read, and about missing images. `--json` names all of them."""
+
+
+class ImportDisplay(ProgressLine):
+    """Shows the progress of an import, and collects its results. It is an `ImportWatch`."""
+
+    def __init__(self, name: str, console: Console, interval: float, *, as_json: bool) -> None:
+        super().__init__(name, console, interval, as_json=as_json)
+        self.days: dict[date, DayRecord] = {}
+        self.unread: dict[date, str] = {}
+        """The days that were left out, each with the reason."""
+        self.missing: list[tuple[date, str, str]] = []
+        """The missing images: the day, the file and the reason."""
+        self.counts: Counter[Outcome] = Counter()
+        """The outcomes of all days together."""
+
+    def recorded(self, day: date, record: DayRecord) -> None:
+        self.days[day] = record
+        self.counts.update(record.counts)
+        self.note = str(day)
+
+    def left_out(self, day: date, why: str) -> None:
+        self.unread[day] = why
+        self._tell(len(self.unread), f"{day} was left out: {why}", "more days were left out")
+
+    def lacks(self, day: date, file: str, why: str) -> None:
+        self.missing.append((day, file, why))
+        self._tell(len(self.missing), f"{day}: {file}: {why}", "more images are missing")
+
+    def _tell(self, number: int, line: str, more: str) -> None:
+        """Writes the line, or the line `more` once `_MOST_TOLD` lines were written."""
+        if number <= _MOST_TOLD:
+            self.write(line)
+        elif number == _MOST_TOLD + 1:
+            self.write(f"{more}; --json names them all")
+
+    def as_plain(self) -> dict[str, Any]:
+        """Returns the progress for programs."""
+        return {**super().as_plain(), "days": len(self.days), "counts": counts_as_plain(self.counts)}
+
+    def in_words(self) -> str:
+        """Returns the progress and the results so far, for people."""
+        last = f", until {max(self.days)}" if self.days else ""
+        found = ", ".join(f"{word} {number:,}" for word, number in counts_as_plain(self.counts).items())
+        return f"{super().in_words()}; {counted(len(self.days), 'day')}{last}; {found or 'nothing found yet'}"
 
 
 class Command(MapCommand, ScrapyCommand):
@@ -94,6 +139,12 @@ class Command(MapCommand, ScrapyCommand):
         )
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
+        from tileharvest.history.database import History
+        from tileharvest.history.settings import database_url
+        from tileharvest.history.unnamed_images import identity_of
+        from tileharvest.importers.images import ImportedImages
+        from tileharvest.store.settings import store_opener
+
         form, source, name = args
         _refuse_other_options(form, opts)
         entry = _new_entry(settings, form, source, name, opts)
@@ -129,7 +180,12 @@ class Command(MapCommand, ScrapyCommand):
 def _new_entry(
     settings: BaseSettings, form: str, address: str, name: str, opts: argparse.Namespace
 ) -> dict[str, Any] | None:
-    """Returns the entry of a map that maps.toml does not have, where the repository's host shows its page."""
+    """Returns the new entry of a map that maps.toml lacks.
+
+    Returns None if the file has the map, and if the source is no repository whose host serves its page.
+    """
+    from tileharvest.importers.git_import import page_of
+
     file, path = maps_file(settings), opts.path[-1].partition("@")[0] if opts.path else ""
     page = page_of(address, path) if form == "git" else None
     if page is None or (file.exists() and name in load_maps(file)):
@@ -145,7 +201,13 @@ def _now() -> datetime:
 def _of_git(
     settings: BaseSettings, description: MapDescription, address: str, opts: argparse.Namespace
 ) -> Work:
-    """Fetches the repository where it lies elsewhere. Raises ConfigurationError and SiteError."""
+    """Returns the import. Fetches a repository that is no local folder.
+
+    Raises ConfigurationError and SiteError.
+    """
+    from tileharvest.importers.git_import import GitSource
+    from tileharvest.importers.imported_map import ImportedMap
+
     if Path(address).is_dir():
         git = GitSource.in_place(Path(address), opts.branch, opts.path)
     else:
@@ -170,6 +232,9 @@ def _of_git(
 
 
 def _of_folder(description: MapDescription, folder: Path, day: str | None) -> Work:
+    from tileharvest.importers.folder_import import SOURCE, import_folder
+    from tileharvest.importers.imported_map import ImportedMap
+
     if day is None:
         raise ConfigurationError(
             "which day's state does the folder have? add --day, such as --day 2024-05-01; nothing was changed"
@@ -192,10 +257,9 @@ def _of_folder(description: MapDescription, folder: Path, day: str | None) -> Wo
 
 
 def _of_kedamadiff(description: MapDescription, place: str, opts: argparse.Namespace) -> Work:
-    # Obstore, which reads both folders and buckets, loads slowly.
-    from tileharvest.importers.archive_files import ArchiveFiles  # noqa: PLC0415
-    from tileharvest.importers.kedamadiff import ZONE, KedamaDiffArchive  # noqa: PLC0415
-    from tileharvest.importers.kedamadiff_import import KedamaDiffImport  # noqa: PLC0415
+    from tileharvest.importers.archive_files import ArchiveFiles
+    from tileharvest.importers.kedamadiff import ZONE, KedamaDiffArchive
+    from tileharvest.importers.kedamadiff_import import KedamaDiffImport
 
     files = ArchiveFiles(place)
 
@@ -224,7 +288,7 @@ def _of_kedamadiff(description: MapDescription, place: str, opts: argparse.Names
 
 
 def _refuse_other_options(form: str, opts: argparse.Namespace) -> None:
-    """Raises ConfigurationError for an unknown form, and for an option of another one."""
+    """Raises ConfigurationError for an unknown form, and for an option of another form."""
     if form not in _OPTIONS:
         there = f"there are {', '.join(_OPTIONS)}"
         raise ConfigurationError(f"nothing can be imported from '{form}'; {nearest(form, _OPTIONS, there)}")

@@ -1,4 +1,4 @@
-"""What the process that harvests a map knows of the harvest's figures while it runs."""
+"""The figures of a harvest that runs in this process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from tileharvest.errors import TileHarvestError
 from tileharvest.history.costs import NO_COST
 from tileharvest.monitoring.figures import Figures, Recent, State, moment_in_words
 from tileharvest.politeness.reasons import Reason
-from tileharvest.queue.settings import is_shared, orders_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -24,19 +23,22 @@ if TYPE_CHECKING:
 PAUSE: Final = 3.0
 """Seconds between two looks into the history."""
 _WATCH: Final = 1.0
-"""Seconds between two looks at whether a person has paused the map, which costs nothing."""
+"""Seconds between two looks whether a person has paused the map. Such a look costs nothing."""
 _SHARE: Final = 20
-"""A look into the history may take one of so many parts of the time: it reads all tiles of the map."""
+"""Looks into the history may take one part in so many of the time. Each reads all tiles of the map."""
 
 
 class RunningHarvest:
-    """A harvest that runs in this process, and what can be asked about it.
+    """A harvest that runs in this process, and the questions that can be asked about it.
 
     `paused_since` and `progress` may raise TileHarvestError.
     """
 
     def __init__(self, spider: TileSpider, *, is_dry: bool) -> None:
-        """`is_dry`: whether it keeps nothing, so that neither history nor other processes know of it."""
+        """`is_dry` says that the harvest keeps nothing. Then neither history nor other processes know of
+        it."""
+        from tileharvest.queue.settings import is_shared
+
         self.harvest = spider.harvest
         self._settings = spider.crawler.settings
         self.is_shared = not is_dry and is_shared(self._settings)
@@ -45,20 +47,22 @@ class RunningHarvest:
         self._is_dry = is_dry
 
     def reasons(self) -> Collection[Reason]:
-        """Says why requests are held back at this moment. This costs nothing."""
+        """Returns why requests are held back at this moment. Costs nothing."""
         politeness = self._crawl.politeness
         return () if politeness is None else politeness.reasons
 
     def quiet_until(self) -> str | None:
-        """Says when the quiet hours end that hold now, in words. This costs nothing."""
+        """Returns in words when the present quiet hours end, or None if there are none now. Costs nothing."""
         now = datetime.now(self.harvest.description.zone_info)
-        # Asked anew each time: maps.toml may change.
+        # The rules change when maps.toml does.
         assert self._crawl.rules is not None
         return moment_in_words(self._crawl.rules.quiet_until(now))
 
     def waits(self) -> tuple[str, str | None] | None:
-        """Says what holds the harvest up, and until when, in words, where it has for some seconds. This costs
-        nothing."""
+        """Returns in words what has held the harvest up for some seconds, and until when.
+
+        Returns None if nothing has. Costs nothing.
+        """
         wait = self._crawl.wait()
         if wait is None:
             return None
@@ -66,21 +70,23 @@ class RunningHarvest:
         return wait.what, wait.until_in_words(asyncio.get_running_loop().time(), now)
 
     async def paused_since(self) -> str | None:
-        """Asks the queue since when a person has paused the map."""
+        """Asks the queue since when the map is paused. Returns None if it is not."""
+        from tileharvest.queue.settings import orders_for
+
         return (await orders_for(self._settings, self.harvest.description.name)).paused
 
     async def progress(self) -> HarvestSummary | None:
-        """Asks the history about the map's unfinished harvest. This reads all tiles of the map."""
+        """Asks the history about the map's unfinished harvest. Reads all tiles of the map."""
         if self._is_dry:
             return None
         return await self.harvest.progress()
 
 
 class Lookout:
-    """Gives the figures of a harvest that runs, whenever it is asked.
+    """Gives the figures of a running harvest at any time.
 
-    A process that works alone on a harvest that it has begun itself counts what it does. If others have a
-    part in the harvest, or if it was begun earlier, `keep_watch` asks the history every few seconds.
+    A process that works alone on a harvest, and has begun it, counts its own work. If other processes have a
+    part in the harvest, or an earlier run began it, `keep_watch` asks the history every few seconds.
     """
 
     def __init__(self, running: RunningHarvest, clock: Callable[[], float] = time.monotonic) -> None:
@@ -90,14 +96,18 @@ class Lookout:
         self._clock = clock
         self._recent = Recent()
         self._earlier = NO_COST
-        """What the harvest has cost before this process had a part in it."""
+        """The harvest's cost before this process had a part in it."""
         self._recorded: HarvestSummary | None = None
+        """The harvest as the history had it at the last look. None if the history does not have it."""
         self._looked = 0.0
-        """When that was asked for."""
+        """The moment of that look."""
         self._paused_since: str | None = None
 
     async def keep_watch(self) -> None:
-        """Asks for what this process cannot know, until cancelled. Must begin before the harvest does."""
+        """Asks queue and history for what this process cannot know, until it is cancelled.
+
+        Must begin before the harvest does.
+        """
         await self._look()
         if self._recorded is not None:
             self._earlier = self._recorded.cost
@@ -111,11 +121,11 @@ class Lookout:
             await asyncio.sleep(_WATCH)
 
     def figures(self) -> Figures:
-        """Returns the figures of this moment. Costs next to nothing, and waits for nothing."""
+        """Returns the figures of this moment. Costs next to nothing, and never blocks."""
         recorded, harvest, now = self._recorded, self.harvest, self._clock()
         is_pruned = harvest.is_pruned
         if is_pruned is None:
-            # This run has not decided it yet, but an earlier run of the same harvest may have.
+            # This run has not decided its walk yet. An earlier run of the same harvest may have.
             is_pruned = recorded is not None and recorded.walk == "pruned"
         waits_for, waits_until = self._running.waits() or (None, None)
         is_counted_by_all = recorded is not None and self._running.is_shared
@@ -138,7 +148,7 @@ class Lookout:
             self._recent.add(self._looked if is_counted_by_all else now, figures.cost.requests, figures.done)
         else:
             self._recent.clear()
-        # The average is that of one worker, and only the queue knows how many there are.
+        # This is the average of one worker. Only the queue knows how many workers there are.
         average = None if self._running.is_shared else figures.average()
         return replace(figures, rate=self._recent.rate() or average)
 
@@ -146,12 +156,12 @@ class Lookout:
         if Reason.PAUSED not in self._running.reasons():
             self._paused_since = None
         elif self._paused_since is None:
-            # The scheduler says so where the queue fails.
+            # The scheduler tells of a queue that fails.
             with suppress(TileHarvestError):
                 self._paused_since = await self._running.paused_since()
 
     async def _look(self) -> None:
-        # The pipeline says so where the history fails.
+        # The pipeline tells of a history that fails.
         with suppress(TileHarvestError):
             began = self._clock()
             progress = await self._running.progress()

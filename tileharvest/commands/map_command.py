@@ -1,4 +1,4 @@
-"""What the commands have in common."""
+"""The bases of the commands, and how a command asks a site."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ from scrapy.exceptions import UsageError
 from tileharvest.commands.settings import quieten
 from tileharvest.commands.terminal import failing_clearly, say
 from tileharvest.errors import ConfigurationError, nearest
-from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.spiders.log import write_printable_lines
-from tileharvest.spiders.site_probe import SiteProbeSpider
 
 if TYPE_CHECKING:
     import argparse
@@ -26,20 +24,21 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings, Settings
 
     from tileharvest.scheduler.crawl import Crawl
+    from tileharvest.spiders.site_probe import SiteProbeSpider
 
-Asking = TypeVar("Asking", bound=SiteProbeSpider)
+Asking = TypeVar("Asking", bound="SiteProbeSpider")
 
 _OPTION: Final = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
-"""An option as a person writes it. A tile such as -3_-440_216 is none."""
+"""An option as a person writes it. A tile such as -3_-440_216 does not match."""
 
 _LOOK: Final = 1.0
-"""Seconds between two looks at what a person waits for."""
+"""Seconds between two looks at what a crawl waits for."""
 
 _UNBROKEN: Final = ":\N{NO-BREAK SPACE}"
 
 
 class _HelpFormatter(ScrapyHelpFormatter):
-    """Breaks no line behind a colon: Scrapy makes a heading of each line that ends with one."""
+    """Never breaks a line behind a colon. Scrapy would make a heading of a line that ends with one."""
 
     def _split_lines(self, text: str, width: int) -> list[str]:
         lines = super()._split_lines(text.replace(": ", _UNBROKEN), width)
@@ -50,27 +49,28 @@ class _HelpFormatter(ScrapyHelpFormatter):
 
 
 class ProjectCommand:
-    """A command that needs the project, and answers a question or says in one line why it cannot.
+    """A command of the project. An error ends it with one line on stderr and an exit status.
 
-    A command inherits from this and from ScrapyCommand, in this order, and gives `answer` and what has no
-    value here. This is no ScrapyCommand itself: Scrapy would offer it as one of the commands.
+    A command inherits from this class and from ScrapyCommand, in this order. It defines `answer`, and the
+    attributes that have no value here. This class is not a ScrapyCommand itself, because Scrapy would offer
+    it as a command.
     """
 
     form: ClassVar[str]
-    """What is written behind the command's word."""
+    """The options and arguments behind the command's word, as the help shows them."""
     summary: ClassVar[str]
     """What the command does, in one line."""
     details: ClassVar[str] = ""
-    """What `-h` says behind that."""
+    """The sentences that `-h` shows behind the summary."""
 
     requires_project = True
     requires_crawler_process = False
     arguments: ClassVar[range]
-    """How many there may be."""
+    """The numbers of arguments that are allowed."""
     usage: ClassVar[str]
-    """What is said where there are more or fewer; `{word}` is the command's."""
+    """The message for another number of arguments. `{word}` stands for the command's word."""
     log_level: ClassVar[str | None] = None
-    """From which level on the log is shown, in short lines; None: as the settings say."""
+    """The lowest level of the log that is shown, in short lines. None leaves the log to the settings."""
     settings: Settings | None
     exitcode: int
     _parser: argparse.ArgumentParser | None = None
@@ -95,7 +95,7 @@ class ProjectCommand:
         assert self.settings is not None
         if self.log_level is not None:
             quieten(self.settings, self.log_level)
-        # Before Scrapy makes anything of its own, and says so in the log.
+        # Mistakes are told before Scrapy makes a crawler process, which writes to the log.
         with failing_clearly(self):
             self._refuse_unknown_options(args)
             self.check(self.settings, _without_dashes(args), opts)
@@ -108,7 +108,10 @@ class ProjectCommand:
             self.answer(self.settings, _without_dashes(args), opts)
 
     def _refuse_unknown_options(self, args: list[str]) -> None:
-        """Raises ConfigurationError. Scrapy leaves what it does not know among the arguments."""
+        """Raises ConfigurationError for an option that the command does not have.
+
+        Scrapy takes unknown options for arguments.
+        """
         for argument in args:
             if argument == "--":
                 return
@@ -120,24 +123,26 @@ class ProjectCommand:
                 raise ConfigurationError(f"option {option} is not known; {hint}")
 
     def check(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
-        """Raises UsageError for arguments that are not as `syntax` says, and TileHarvestError for what cannot
-        be, before anything is begun."""
+        """Checks arguments, options and settings before anything is begun.
+
+        Raises UsageError for a wrong number of arguments, and TileHarvestError for wrong values.
+        """
         if len(args) not in self.arguments:
             word = type(self).__module__.rpartition(".")[2]
             raise UsageError(self.usage.format(word=word), print_help=False)
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
-        """Writes what was asked for. Raises TileHarvestError, which becomes a line and an exit status."""
+        """Does the command's work. A TileHarvestError becomes one line on stderr and the exit status."""
         raise NotImplementedError
 
 
 def _without_dashes(args: list[str]) -> list[str]:
-    """Returns the arguments without `--`, which people write before a tile whose name begins with a minus."""
+    """Returns the arguments without `--`. People write it before a tile whose name begins with a minus."""
     return [argument for argument in args if argument != "--"]
 
 
 class MapCommand(ProjectCommand):
-    """`scrapy WORD [--json] NAME`, where WORD is the name of the command's module."""
+    """A command about one map: `scrapy WORD [--json] NAME`. WORD is the name of the command's module."""
 
     arguments = range(1, 2)
     usage = "say which: scrapy {word} NAME"
@@ -149,7 +154,7 @@ class MapCommand(ProjectCommand):
 
 
 async def say_waits(crawl: Crawl) -> None:
-    """Says what a person waits for, and until when, until it is cancelled."""
+    """Writes what the crawl waits for and until when, each time that changes. Runs until it is cancelled."""
     said = ""
     while True:
         await asyncio.sleep(_LOOK)
@@ -160,10 +165,12 @@ async def say_waits(crawl: Crawl) -> None:
 
 
 def ask_site(process: CrawlerProcessBase | None, spider_class: type[Asking], **arguments: Any) -> Asking:
-    """Returns the spider after its crawl. Raises the TileHarvestError with which it has ended.
+    """Crawls a site, and returns the spider. Raises the TileHarvestError with which the crawl has ended.
 
-    For commands with `requires_crawler_process`, of which each can ask once.
+    The command must have `requires_crawler_process`, and can call this once.
     """
+    from tileharvest.scheduler.crawl import crawl_of
+
     assert process is not None
     crawler = process.create_crawler(spider_class)
 

@@ -9,21 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from scrapy.commands import ScrapyCommand
 
-from tileharvest.commands.due_maps import dues
 from tileharvest.commands.map_command import MapCommand
 from tileharvest.commands.terminal import write_error, write_json, write_line, write_table
 from tileharvest.errors import ConfigurationError
-from tileharvest.harvest.settings import times_for
-from tileharvest.harvest.walks import cheaper, decisions_for
-from tileharvest.history.change_indexes import stored_indexes
-from tileharvest.history.proofs import last_full, proofs
-from tileharvest.history.settings import open_history_if_any
-from tileharvest.history.summaries import MapSummary, last_pruned, map_summaries
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.maps.settings import all_maps
 from tileharvest.queue.orders import Orders
-from tileharvest.queue.settings import orders_for_all
-from tileharvest.renderers.registry import doubt_of
 from tileharvest.walk.decision import Decisions
 
 if TYPE_CHECKING:
@@ -34,12 +25,13 @@ if TYPE_CHECKING:
 
     from tileharvest.harvest.due import Due
     from tileharvest.history.database import History
+    from tileharvest.history.summaries import MapSummary
     from tileharvest.maps.description import MapDescription
     from tileharvest.walk.decision import Decision
 
 
 _MOST_REASONS: Final = 20
-"""Lines below the table: more of them would push it off the screen."""
+"""The most lines below the table. More of them would push the table off the screen."""
 
 
 class Command(MapCommand, ScrapyCommand):
@@ -49,6 +41,10 @@ class Command(MapCommand, ScrapyCommand):
     usage = "scrapy maps takes no arguments"
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
+        from tileharvest.history.settings import open_history_if_any
+        from tileharvest.history.summaries import MapSummary, map_summaries
+        from tileharvest.queue.settings import orders_for_all
+
         descriptions, now = all_maps(settings), datetime.now(UTC)
         summaries = {name: MapSummary(name, None, None, {}, 0, 0, 0) for name in descriptions}
         with open_history_if_any(settings) or nullcontext() as history:
@@ -59,7 +55,7 @@ class Command(MapCommand, ScrapyCommand):
             due = _due(settings, history, descriptions.values(), now)
         orders, faults = asyncio.run(orders_for_all(settings, list(descriptions)))
         for fault in faults:
-            # The list is of use without it.
+            # The list is useful without the orders.
             write_error(str(fault))
         known = [
             (one, summaries[name], walks[name], orders.get(name, Orders()).paused, due.get(name))
@@ -79,7 +75,12 @@ def _next_walks(
     summaries: Mapping[str, MapSummary],
     now: datetime,
 ) -> dict[str, Decisions]:
-    """Tells how each map will be walked. It has no layers if the map was never harvested."""
+    """Returns how each map will be walked. The decisions of a map that was never harvested have no layers."""
+    from tileharvest.harvest.walks import cheaper, decisions_for
+    from tileharvest.history.change_indexes import stored_indexes
+    from tileharvest.history.proofs import last_full, proofs
+    from tileharvest.renderers.registry import doubt_of
+
     if history is None:
         return {one.name: Decisions({}) for one in descriptions}
     proved, full, indexes = proofs(history), last_full(history), stored_indexes(history)
@@ -92,7 +93,9 @@ def _next_walks(
 
 
 def _pruned_shares(history: History | None, walks: Mapping[str, Decisions]) -> dict[str, float]:
-    """Tells which part of the tiles the last pruned walk asked, of the maps whose next one is pruned."""
+    """Returns which share of the tiles the last pruned walk asked, for maps whose next walk is pruned."""
+    from tileharvest.history.summaries import last_pruned
+
     shares = {}
     for name, walk in walks.items():
         if history is not None and walk.is_pruned and (last := last_pruned(history, name)):
@@ -103,10 +106,13 @@ def _pruned_shares(history: History | None, walks: Mapping[str, Decisions]) -> d
 def _due(
     settings: BaseSettings, history: History | None, descriptions: Iterable[MapDescription], now: datetime
 ) -> dict[str, Due]:
-    """Tells when each enabled map is due. One that is never due is left out."""
+    """Returns when each enabled map is due. A map that is never due is left out."""
+    from tileharvest.commands.due_maps import dues
+    from tileharvest.harvest.settings import times_for
+
     times = []
     for one in descriptions:
-        # `scrapy run` says why a map is never due.
+        # `scrapy run` tells what is wrong with a map's times.
         with suppress(ConfigurationError):
             times += [times_for(settings, one, now)] if one.enabled else []
     return dues(history, times, now)
@@ -139,7 +145,7 @@ def _row(
 
 
 def _proof(decision: Decision) -> dict[str, Any]:
-    """Tells how the layer will be walked, and what is proved of it. What is not known is null."""
+    """Returns what programs are told of a layer's next walk and its proof. What is not known is null."""
     stored = decision.stored
     index = decision.change_index
     said = {
@@ -174,9 +180,11 @@ def _write(rows: Sequence[Sequence[str]]) -> None:
 
 
 def reasons(walks: Mapping[str, Decisions], shares: Mapping[str, float] | None = None) -> list[str]:
-    """Returns why each map that was harvested will be walked so: a line, or one for each layer where they
-    differ. `shares` are those of the tiles that the last pruned walks asked. Of many maps a single line tells
-    who says it."""
+    """Returns the lines that say why each harvested map will be walked as it will.
+
+    A map has one line, or a line for each layer if its layers differ. `shares` has the share of the tiles
+    that the last pruned walk of a map asked. For many maps a single line names the command that tells it.
+    """
     lines = []
     for name, walk in walks.items():
         said = {layer: decision.in_words for layer, decision in walk.layers.items()}
@@ -214,7 +222,7 @@ def _in_words(
 
 
 def _moment_in_words(description: MapDescription, due: Due | None) -> str:
-    """Returns a time by the clocks of the map's zone."""
+    """Returns the time at which a map is due, in its own time zone."""
     if due is None:
         return ""
     if due.is_now(datetime.now(UTC)):

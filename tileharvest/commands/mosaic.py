@@ -11,7 +11,6 @@ from tileharvest.commands.export_command import ExportCommand, damaged_in_words,
 from tileharvest.commands.terminal import write_answer
 from tileharvest.errors import ConfigurationError, ExitStatus
 from tileharvest.maps.budgets import bytes_in_words
-from tileharvest.store.settings import open_store_for_reading
 
 if TYPE_CHECKING:
     import argparse
@@ -36,8 +35,8 @@ class Command(ExportCommand, ScrapyCommand):
         parser.add_argument("--quality", type=int, help="of JPEG, WebP and AVIF, 1 to 100")
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
-        # Scrapy imports all commands whenever it runs one, and Pillow takes 0.1 s.
-        from tileharvest.export.mosaic import write_mosaic  # noqa: PLC0415
+        from tileharvest.export.mosaic import write_mosaic
+        from tileharvest.store.settings import open_store_for_reading
 
         if opts.quality is not None and not 1 <= opts.quality <= 100:
             raise ConfigurationError(f"--quality {opts.quality} cannot be: write 1 to 100, such as 90")

@@ -15,14 +15,9 @@ from tileharvest.commands.map_command import MapCommand, ask_site
 from tileharvest.commands.settings import ask_history
 from tileharvest.commands.terminal import write_json, write_line, write_table
 from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError, counted
-from tileharvest.harvest.plan import duration_in_words, plan_by_last
-from tileharvest.harvest.walks import next_walks
-from tileharvest.history.summaries import Precedent, precedent
+from tileharvest.harvest.plan import USUAL_REQUESTS, duration_in_words, plan_by_last
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.maps.settings import described_map
-from tileharvest.politeness.settings import rules_for
-from tileharvest.renderers.registry import doubt_of
-from tileharvest.spiders.site_sample import USUAL_REQUESTS, SiteSampleSpider
 
 if TYPE_CHECKING:
     import argparse
@@ -32,25 +27,27 @@ if TYPE_CHECKING:
 
     from tileharvest.harvest.plan import Expense, HarvestPlan
     from tileharvest.history.database import History
+    from tileharvest.history.summaries import Precedent
     from tileharvest.maps.description import MapDescription
     from tileharvest.politeness.rules import Rules
+    from tileharvest.spiders.site_sample import SiteSampleSpider
     from tileharvest.walk.decision import Decisions
 
 _SEEDS: Final = 1_000_000
 
 
 class _PlanReport(NamedTuple):
-    """A plan as it is told."""
+    """A plan with the words and numbers in which it is told."""
 
     title: str
     columns: Mapping[str, Expense | None]
-    """What people see, by the heads of the columns; without those that are None."""
+    """The columns of the table by their heads. A column that is None is left out."""
     notes: tuple[str, ...]
     """The lines below the table."""
     origin: dict[str, Any]
-    """What the plan is made from, for programs."""
+    """The origin of the plan, as programs are told it."""
     plan: HarvestPlan
-    """Of the walk that will be made, as far as that is known."""
+    """The plan of the walk that will be made, as far as that is known."""
 
 
 class Command(MapCommand, ScrapyCommand):
@@ -75,6 +72,8 @@ class Command(MapCommand, ScrapyCommand):
         parser.add_argument("--seed", type=int, help="choose the sample as the run did that told this number")
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
+        from tileharvest.politeness.settings import rules_for
+
         if opts.requests is not None and opts.requests < 1:
             raise ConfigurationError(
                 f"--requests {opts.requests} asks nothing: write --requests {USUAL_REQUESTS}"
@@ -106,7 +105,9 @@ class Command(MapCommand, ScrapyCommand):
     def _asked(
         self, description: MapDescription, rules: Rules, requests: int | None, seed: int
     ) -> SiteSampleSpider:
-        """Returns the spider after it has asked for the sample."""
+        """Asks for the sample, and returns the spider. Raises TileHarvestError."""
+        from tileharvest.spiders.site_sample import SiteSampleSpider
+
         now = datetime.now(description.zone_info)
         gap = rules.gap_at(now)
         if gap is None:
@@ -114,7 +115,7 @@ class Command(MapCommand, ScrapyCommand):
                 f"map '{description.name}' has quiet hours until {rules.quiet_until(now):%H:%M %Z}:"
                 f" its site was not asked, and nothing planned; try again then"
             )
-        # No secret depends on it, and the same seed is to choose the same tiles.
+        # The same seed must choose the same tiles. No secret depends on it.
         random = Random(seed)  # noqa: S311
         present = replace(rules, gap=gap, quiet=())
         asked = {"description": description, "rules": present, "requests": requests, "random": random}
@@ -125,7 +126,11 @@ class Command(MapCommand, ScrapyCommand):
 
 
 def _last_harvest(history: History, description: MapDescription) -> tuple[Precedent, Decisions] | None:
-    """Returns None for a map of which no harvest was ever finished."""
+    """Returns the last finished harvest and how the next one will walk, or None if none was ever finished."""
+    from tileharvest.harvest.walks import next_walks
+    from tileharvest.history.summaries import precedent
+    from tileharvest.renderers.registry import doubt_of
+
     last = precedent(history, description.name)
     if last is None:
         return None

@@ -1,12 +1,10 @@
-"""How far some work is: a line that moves on a terminal, a line now and then elsewhere."""
+"""The progress of an import or an export: a line that moves on a terminal, a line now and then elsewhere."""
 
 from __future__ import annotations
 
 import json
 import time
 from typing import TYPE_CHECKING, Any, Self
-
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from tileharvest.errors import printable
 from tileharvest.harvest.plan import duration_in_words
@@ -15,16 +13,17 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from rich.console import Console
+    from rich.progress import Progress
 
 
 class ProgressLine:
-    """Shows how much of some work is done, and how long the rest will take.
+    """Shows how many parts of some work are done, and how long the rest will take.
 
-    It is what an import and an export tell of their parts by `expects` and `passed`.
+    The work calls `expects` once it knows how many parts it has, and `passed` after each.
     """
 
     def __init__(self, name: str, console: Console, interval: float, *, as_json: bool) -> None:
-        """`interval` is in seconds, between two lines where nothing can move."""
+        """`interval` is the seconds between two lines where no line can move."""
         self._name = name
         self._console = console
         self._interval = interval
@@ -32,9 +31,17 @@ class ProgressLine:
         self._begun = self._told = time.monotonic()
         self._done = self._expected = 0
         self.note = ""
-        """What is shown beside the numbers, such as the day that is done."""
+        """A text beside the numbers, such as the day that was done last."""
         self._moving: Progress | None = None
         if console.is_terminal and not as_json:
+            from rich.progress import (
+                BarColumn,
+                MofNCompleteColumn,
+                Progress,
+                TextColumn,
+                TimeRemainingColumn,
+            )
+
             columns = (
                 TextColumn("{task.description}"),
                 BarColumn(),
@@ -57,13 +64,13 @@ class ProgressLine:
             self._moving.stop()
 
     def expects(self, parts: int) -> None:
-        """The work has so many parts."""
+        """Notes that the work has so many parts."""
         self._expected = parts
         if self._moving is not None:
             self._moving.update(self._task, total=parts)
 
     def passed(self, parts: int = 1) -> None:
-        """So many more of them are done."""
+        """Notes that so many more parts are done."""
         self._done += parts
         if self._moving is not None:
             self._moving.update(self._task, completed=self._done, note=self.note)
@@ -72,11 +79,11 @@ class ProgressLine:
             self.write(json.dumps(self.as_plain()) if self._as_json else self.in_words())
 
     def as_plain(self) -> dict[str, Any]:
-        """Returns how far it is, for programs."""
+        """Returns the progress for programs."""
         return {"map": self._name, "done": self._done, "expected": self._expected}
 
     def in_words(self) -> str:
-        """Returns how far it is, such as `world: 30 of 100, 2 min left`."""
+        """Returns the progress for people, such as `world: 30 of 100, 2 min left`."""
         words = f"{self._name}: {self._done:,} of {self._expected:,}"
         if self._done:
             left = (time.monotonic() - self._begun) / self._done * (self._expected - self._done)
@@ -84,7 +91,7 @@ class ProgressLine:
         return words
 
     def write(self, line: str) -> None:
-        """Writes a line of its own, above the one that moves."""
+        """Writes a line above the one that moves."""
         line = printable(line)
         self._console.file.write(f"{line}\n") if self._moving is None else self._console.print(line)
         self._console.file.flush()

@@ -11,14 +11,10 @@ from scrapy.commands import ScrapyCommand
 from tileharvest.commands.export_command import ExportCommand, foretell, progress, stopped, zones_of
 from tileharvest.commands.terminal import write_answer
 from tileharvest.errors import ConfigurationError, ExitStatus
-from tileharvest.export.excerpt import Wanted, excerpt_of, nothing_there, period_of, zooms_between
-from tileharvest.history.outlines import map_outline
-from tileharvest.history.settings import open_history_for_reading
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.maps.maps_file import load_maps
 from tileharvest.maps.named_areas import load_areas
 from tileharvest.maps.settings import areas_file, maps_file
-from tileharvest.store.settings import open_store_for_reading
 
 if TYPE_CHECKING:
     import argparse
@@ -54,9 +50,10 @@ class Command(ExportCommand, ScrapyCommand):
         parser.add_argument("--mirror", metavar="URL", help="bring it to s3://bucket/folder as well")
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
-        # Scrapy imports all commands whenever it runs one, and Pillow takes 0.1 s.
-        from tileharvest.export.published_folder import PublishedFolder  # noqa: PLC0415
-        from tileharvest.store.s3 import parse_s3_url  # noqa: PLC0415
+        from tileharvest.export.published_folder import PublishedFolder
+        from tileharvest.history.settings import open_history_for_reading
+        from tileharvest.store.s3 import parse_s3_url
+        from tileharvest.store.settings import open_store_for_reading
 
         name, folder = args[0], Path(args[1])
         bucket = None if opts.mirror is None else parse_s3_url(opts.mirror, "--mirror")
@@ -69,9 +66,9 @@ class Command(ExportCommand, ScrapyCommand):
         told = {"map": name, "folder": str(folder), **published.as_plain()}
         words = _in_words(folder, published)
         if bucket is not None:
-            from tileharvest.export.mirror import mirror  # noqa: PLC0415
+            from tileharvest.export.mirror import mirror
 
-            # The folder is whole by now.
+            # The folder is complete by now, so a signal costs only the mirror.
             said = f"stopped; {folder} was published"
             with progress(settings, name, as_json=opts.json, said=said) as watch:
                 sent = mirror(folder, *bucket, watch)
@@ -83,9 +80,11 @@ class Command(ExportCommand, ScrapyCommand):
 
 
 def _scope(settings: BaseSettings, history: History, name: str, opts: argparse.Namespace) -> Scope:
-    """Returns what is asked for: all layers, but for one that is named, or an area of one."""
-    from tileharvest.export.published_folder import Scope  # noqa: PLC0415
-    from tileharvest.export.published_lists import published_zooms  # noqa: PLC0415
+    """Returns the excerpts to publish: of all layers, or of the one that --layer or --area names."""
+    from tileharvest.export.excerpt import Wanted, excerpt_of, nothing_there, period_of, zooms_between
+    from tileharvest.export.published_folder import Scope
+    from tileharvest.export.published_lists import published_zooms
+    from tileharvest.history.outlines import map_outline
 
     outline = map_outline(history, name)
     first, last = period_of(outline, opts.days)

@@ -8,17 +8,13 @@ from typing import TYPE_CHECKING
 
 from scrapy.commands import ScrapyCommand
 
-from tileharvest.commands.display import in_words, state_in_words
 from tileharvest.commands.map_command import MapCommand
 from tileharvest.commands.settings import ask_history, queue_owner
 from tileharvest.commands.terminal import write_json, write_line, write_rows, write_table
 from tileharvest.commands.workers import NO_WORKER, WORKER_COLUMNS
-from tileharvest.history.summaries import progress_of
 from tileharvest.monitoring.figures import Activity, Figures, State, moment_in_words
 from tileharvest.monitoring.overview import NOTHING, look
 from tileharvest.politeness.reasons import Reason
-from tileharvest.politeness.settings import rules_for
-from tileharvest.queue.settings import workers_on
 
 if TYPE_CHECKING:
     import argparse
@@ -37,6 +33,10 @@ class Command(MapCommand, ScrapyCommand):
     )
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
+        from tileharvest.commands.display import in_words
+        from tileharvest.history.summaries import progress_of
+        from tileharvest.queue.settings import workers_on
+
         owner = queue_owner(settings, args[0])
         overview = owner.ask_if_any(lambda queue: look(queue, time.time()), NOTHING)
         progress, harvest = None, None
@@ -60,8 +60,12 @@ class Command(MapCommand, ScrapyCommand):
 
 
 def _without_figures(owner: QueueOwner, state: State) -> str:
-    """Says how it stands while the history has no unfinished harvest. It gets one later than the queue, and
-    none of a spider."""
+    """Returns the state in words if the history has no unfinished harvest.
+
+    A harvest that begins is in the queue before it is in the history. A spider never is in the history.
+    """
+    from tileharvest.commands.display import state_in_words
+
     is_running = state.activity is not Activity.INTERRUPTED
     if owner.description is None:
         words = (", ".join(state_in_words(state)) or "is running") if is_running else "is not running"
@@ -76,9 +80,9 @@ def _without_figures(owner: QueueOwner, state: State) -> str:
 def _state(
     owner: QueueOwner, overview: Overview, progress: HarvestSummary | None, *, is_worked_on: bool
 ) -> State:
-    """Returns the state of a harvest or a spider, as queue, history and clock tell it.
+    """Returns the state of a harvest or a spider, as far as queue, history and clock tell it.
 
-    Only a worker knows, for example, that the host is down.
+    Only a worker knows more, for example that the host is down.
     """
     paused, counts = overview.orders.paused, overview.counts
     if not is_worked_on:
@@ -88,6 +92,8 @@ def _state(
     is_idle = counts.delayed > 0 and counts.leased == 0 and not any(counts.pending.values())
     if owner.description is None:
         return State.of(reasons, is_idle=is_idle, paused_since=paused)
+    from tileharvest.politeness.settings import rules_for
+
     rules, now = rules_for(owner.settings, owner.description), datetime.now(owner.zone_info)
     if rules.gap_at(now) is None:
         reasons.add(Reason.QUIET)

@@ -11,7 +11,6 @@ from tileharvest.commands.settings import queue_owner
 from tileharvest.commands.terminal import write_answer
 from tileharvest.errors import ConfigurationError
 from tileharvest.maps.rates import NO_GAP, parse_rate, rate_in_words
-from tileharvest.politeness.settings import rules_for
 from tileharvest.queue.orders import Orders, orders_of, set_rate
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from tileharvest.maps.rates import Gap
 
 _OWN: Final = "default"
-"""The word that stands for the own rate of a map or a spider."""
+"""The word that takes back a rate that was set by hand."""
 
 
 class Command(MapCommand, ScrapyCommand):
@@ -35,7 +34,11 @@ class Command(MapCommand, ScrapyCommand):
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         name, *rate = args
         owner = queue_owner(settings, name)
-        own = NO_GAP if owner.description is None else rules_for(settings, owner.description).gap
+        own = NO_GAP
+        if owner.description is not None:
+            from tileharvest.politeness.settings import rules_for
+
+            own = rules_for(settings, owner.description).gap
         if rate:
             _check_rate(rate[0])
             if rate[0] == _OWN:
@@ -49,7 +52,7 @@ class Command(MapCommand, ScrapyCommand):
 
 
 def _check_rate(text: str) -> None:
-    """Raises ConfigurationError."""
+    """Raises ConfigurationError for a text that is neither a rate nor `default`."""
     try:
         if text != _OWN:
             parse_rate(text)

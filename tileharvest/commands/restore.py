@@ -11,11 +11,8 @@ from tileharvest.commands.export_command import foretell, progress
 from tileharvest.commands.map_command import MapCommand
 from tileharvest.commands.terminal import write_json, write_line
 from tileharvest.errors import ExitStatus, counted
-from tileharvest.history.outlines import map_outline
-from tileharvest.history.settings import open_history_for_reading
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.maps.settings import described_map
-from tileharvest.store.settings import open_store_for_reading
 
 if TYPE_CHECKING:
     import argparse
@@ -42,9 +39,11 @@ class Command(MapCommand, ScrapyCommand):
         parser.add_argument("--day", help="as it was at the end of this day (default: the last harvest's)")
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
-        # Scrapy imports all commands whenever it runs one, and Pillow takes 0.1 s.
-        from tileharvest.export.excerpt import day_of  # noqa: PLC0415
-        from tileharvest.export.restored_tree import PastSite, restore  # noqa: PLC0415
+        from tileharvest.export.excerpt import day_of
+        from tileharvest.export.restored_tree import PastSite, restore
+        from tileharvest.history.outlines import map_outline
+        from tileharvest.history.settings import open_history_for_reading
+        from tileharvest.store.settings import open_store_for_reading
 
         name, folder = args[0], Path(args[1])
         description = described_map(settings, name)

@@ -1,4 +1,4 @@
-"""`scrapy run [NAME...]`: harvest every map at its time, for as long as the process lives."""
+"""`scrapy run [NAME...]`: harvest every map at its time, until somebody ends the process."""
 
 from __future__ import annotations
 
@@ -9,19 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 from scrapy.commands import ScrapyCommand
 
-from tileharvest.commands.display import Display
 from tileharvest.commands.due_maps import DueMaps
 from tileharvest.commands.harvest import HarvestEnd
 from tileharvest.commands.map_command import ProjectCommand
-from tileharvest.commands.runner import Runner
 from tileharvest.commands.serve import HOST, PORT, add_site_options, announce, viewer_of
 from tileharvest.commands.settings import maps_at_once, progress_interval
 from tileharvest.commands.terminal import console, first_of, say, write_line
 from tileharvest.errors import ConfigurationError, ExitStatus, TileHarvestError
-from tileharvest.history.database import History
-from tileharvest.history.settings import database_url
-from tileharvest.politeness.settings import rules_for
-from tileharvest.spiders.tiles import TileSpider
 
 if TYPE_CHECKING:
     import argparse
@@ -32,10 +26,11 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler, CrawlerProcessBase
     from scrapy.settings import BaseSettings
 
+    from tileharvest.commands.runner import Runner
     from tileharvest.viewer.application import Application
 
 _MOST_NAMED: Final = 10
-"""Maps that a line names."""
+"""The most maps that a line names."""
 
 
 class Command(ProjectCommand, ScrapyCommand):
@@ -61,6 +56,8 @@ class Command(ProjectCommand, ScrapyCommand):
         add_site_options(parser)
 
     def check(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
+        from tileharvest.politeness.settings import rules_for
+
         viewers = (opts.port is not None, opts.host is not None, opts.allow_host, opts.frame_ancestors)
         if not opts.serve and any(viewers):
             raise ConfigurationError(
@@ -72,12 +69,16 @@ class Command(ProjectCommand, ScrapyCommand):
         self._maps = DueMaps(settings, args)
         self._maps.read_maps()
         for description in self._maps.described[:1]:
-            # What a setting says wrongly, it says of each map.
+            # A wrong setting is wrong for each map, so one map is enough to find it.
             rules_for(settings, description)
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
+        from tileharvest.commands.runner import Runner
+        from tileharvest.history.database import History
+        from tileharvest.history.settings import database_url
+
         assert self.crawler_process is not None
-        # It is begun, or upgraded, before it is read. The first harvest would do that later.
+        # The history must be made or upgraded before it is read. The first harvest would do so too late.
         History.open(database_url(settings)).close()
         with viewer_of(settings, args, opts.frame_ancestors) if opts.serve else nullcontext() as application:
             listening = (
@@ -88,7 +89,7 @@ class Command(ProjectCommand, ScrapyCommand):
             worker = _Worker(settings, self._maps)
             runner = Runner(self.crawler_process, worker, at_once=self._at_once, arguments={})
             runner.run(worker.names(runner, listening))
-        # The loop has been stopped, and is not closed.
+        # Scrapy has stopped the event loop, and has not closed it.
         asyncio.get_event_loop().run_until_complete(worker.close())
         if runner.under_way:
             say(f"left at once, and going on at the next start: {first_of(runner.under_way, _MOST_NAMED)}")
@@ -99,9 +100,8 @@ class Command(ProjectCommand, ScrapyCommand):
 def _listening(
     application: Application, host: str, port: str, allowed: Sequence[str]
 ) -> AbstractAsyncContextManager[None]:
-    """Returns what serves the viewer, and says where it is. Raises ConfigurationError for what is no port."""
-    # Scrapy imports all commands whenever it runs one, and a web server takes 0.15 s.
-    from tileharvest.viewer.server import listening, parse_port  # noqa: PLC0415
+    """Returns a context that serves the viewer and writes its addresses. Raises ConfigurationError."""
+    from tileharvest.viewer.server import listening, parse_port
 
     number = parse_port(port)
 
@@ -115,23 +115,25 @@ def _listening(
 
 
 class _Worker:
-    """What this process does, and shows of it: one harvest after the other, several at once."""
+    """The worker of `scrapy run`: gives the due maps to the Runner, and shows its harvests."""
 
     def __init__(self, settings: BaseSettings, maps: DueMaps) -> None:
+        from tileharvest.commands.display import Display
+
         self._settings = settings
         self._maps = maps
         self._display = Display(console(sys.stderr), progress_interval(settings), maps=None)
         self._leaving: set[asyncio.Task[None]] = set()
         self._runner: Runner | None = None
         self._idle = ""
-        """What was said last of what comes next."""
+        """The line that was written last about what comes next."""
         self.fault: TileHarvestError | None = None
-        """Why the worker could not begin."""
+        """The error with which the worker has ended, if any."""
 
     async def names(
         self, runner: Runner, listening: AbstractAsyncContextManager[None] | None
     ) -> AsyncIterator[str]:
-        """Yields the maps as they become due, for ever. The viewer listens meanwhile, if it is wanted."""
+        """Yields the maps as they become due, without end. `listening` serves the viewer meanwhile."""
         self._runner = runner
         try:
             await self._maps.open()
@@ -151,7 +153,7 @@ class _Worker:
             self.fault = error
 
     async def close(self) -> None:
-        """Takes away what moves, also where all was ended at once, and leaves the maps to others."""
+        """Removes the lines that move, and releases the maps. Needed also after the second signal."""
         self._display.hide()
         await self._maps.close()
 
@@ -166,6 +168,8 @@ class _Worker:
         self._display.watch(name, crawler)
 
     def ended(self, name: str, spider: Spider | None) -> None:
+        from tileharvest.spiders.tiles import TileSpider
+
         self._display.remove(name)
         status = ExitStatus.ERROR
         if isinstance(spider, TileSpider):

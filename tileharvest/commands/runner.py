@@ -1,4 +1,4 @@
-"""Many maps harvested side by side in one process."""
+"""The runner, which harvests many maps side by side in one process."""
 
 from __future__ import annotations
 
@@ -17,12 +17,9 @@ from scrapy.utils.defer import deferred_from_coro
 from tileharvest.commands.settings import most_under_way
 from tileharvest.commands.terminal import say
 from tileharvest.errors import ConfigurationError
-from tileharvest.harvest.holdings import HISTORIES
 from tileharvest.maps.settings import described_map
 from tileharvest.politeness.reasons import Reason
-from tileharvest.scheduler.crawl import crawl_of, forget
 from tileharvest.spiders.log import PrintableRecord
-from tileharvest.spiders.renderers import spider_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -33,40 +30,39 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 _LOOK: Final = 0.5
-"""Seconds between two looks at which maps wait, while there is no place for another one."""
+"""Seconds between two looks which maps wait, while there is no place for another map."""
 
 _MOMENT: Final = 0.1
-"""Seconds between two looks for harvests that have started after they were told to stop."""
+"""Seconds between two looks for harvests that have started after the signal to stop."""
 
 _APART: Final = 0.01
 """Seconds between the beginnings of two harvests. What has begun asks its site meanwhile, so that the first
 request does not wait for a hundred beginnings."""
 
 _UNMOVED: Final = 10.0
-"""Seconds without a request after which a map is said to wait. Its site is slow, or does not answer."""
+"""Seconds without a request after which a map counts as waiting. Its site is slow, or does not answer."""
 
 _WAITING: Final = 10
-"""So many maps may be under way for each place, those that wait included. Each takes a megabyte of memory."""
+"""The most maps under way for each place, waiting ones included. Each takes a megabyte of memory."""
 
 _HELD: Final = frozenset({Reason.PAUSED, Reason.QUIET, Reason.DOWN})
 """The reasons for which a map may wait for minutes or hours."""
 
 
 _whose: Final[ContextVar[str | None]] = ContextVar("whose", default=None)
-"""The map for which the present task works, or None. A task has it from the one that made it, and so has the
-answer that it waits for."""
+"""The map for which the present task works, or None. Tasks and callbacks inherit it from their maker."""
 
 
 class CrawlSettings(Settings):
-    """Settings that cost little to copy, as Scrapy does for each crawler: 20 microseconds of CPU instead of
-    2,000.
+    """Settings that are cheap to copy. Scrapy copies them for each crawler, which takes 2,000 microseconds of
+    CPU; this takes 20.
 
-    A copy has values of its own, as Scrapy's copies have. It shares each value with the settings that were
-    copied until the value is set, or is asked for and can be changed.
+    A copy behaves like Scrapy's deep copy. It shares a value with the original until the value is set, or
+    until a value that can be changed is read.
     """
 
     _shared: set[str]
-    """The names of the settings that may be shared with others."""
+    """The names of the settings whose values may be shared with other copies."""
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
@@ -100,8 +96,10 @@ class CrawlSettings(Settings):
         super().set(name, value, priority)
 
     def update(self, values: Any, priority: int | str = "project") -> None:  # type: ignore[override]  # as Scrapy
-        """As Scrapy does it. What both share is the same already: Scrapy updates the settings of each crawler
-        with those that they are a copy of."""
+        """Sets all values, as Scrapy does, but passes over those that both share.
+
+        Scrapy updates the settings of each crawler with the settings of which they are a copy.
+        """
         if not isinstance(values, CrawlSettings):
             super().update(values, priority)
             return
@@ -111,53 +109,54 @@ class CrawlSettings(Settings):
                 self.set(name, values[name], attribute.priority)
 
     def _own(self, name: str) -> None:
-        """Let the setting have a value that is shared with nobody."""
+        """Gives the setting a value that is shared with nobody."""
         self._shared.discard(name)
         if name in self.attributes:
             self.attributes[name] = deepcopy(self.attributes[name])
 
 
 _UNCHANGEABLE: Final = frozenset({bool, int, float, str, type(None)})
-"""The types of values that nobody can change."""
+"""Types whose values cannot be changed."""
 
 
 class RunnerListener(Protocol):
-    """Who is told of the harvests."""
+    """Hears of the harvests of a Runner."""
 
     def begun(self, name: str, crawler: Crawler) -> None:
-        """The map's crawler is made, and is about to start. Its spider comes with Scrapy's signals."""
+        """Called when the map's crawler is about to start. Scrapy's signals tell of its spider later."""
         ...
 
     def ended(self, name: str, spider: Spider | None) -> None:
-        """The map's crawl is over. There is no spider where a mistake in the program kept it from being
-        made."""
+        """Called when the map's crawl is over. The spider is None if a mistake in the program has kept Scrapy
+        from making it."""
         ...
 
 
 class Places:
-    """Which maps are under way, and whether there is a place for one more. Pure.
+    """The maps under way, and whether there is a place for another one. Pure.
 
-    A map that waits leaves its place to another one: it is paused, has quiet hours, or its host does not
-    answer. When it goes on it is not held up, so for a while more maps may work than there are places.
+    A map that waits leaves its place to another map: it is paused, has quiet hours, or its host does not
+    answer. When it goes on it need not wait for a place, so for a while more maps may work than there are
+    places.
     """
 
     def __init__(self, at_once: int, most: int) -> None:
-        """No more than `most` are ever under way. With one place the maps come strictly one after the other,
-        whatever they wait for."""
+        """At most `most` maps are ever under way. With one place, maps come strictly one after the other,
+        also when one of them waits."""
         if min(at_once, most) < 1:
             raise ValueError(f"{at_once} maps at once, of {most} at most, are none")
         self._at_once = at_once
         self._most = min(most, at_once if at_once == 1 else at_once * _WAITING)
         self._asked: dict[str, tuple[int, float]] = {}
-        """By map under way, its requests, and when it was last seen to have made one."""
+        """For each map under way, the number of its requests and when that was last seen to change."""
         self._waiting: set[str] = set()
 
     def take(self, name: str, now: float) -> None:
-        """The map begins. `now` is in seconds that never go backwards."""
+        """Adds a map that begins. `now` is in seconds of a clock that never goes backwards."""
         self._asked[name] = (0, now)
 
     def look(self, name: str, requests: int, *, is_held: bool, now: float) -> None:
-        """The map has made so many requests by now. `is_held` says that it may make none."""
+        """Notes how many requests the map has made. `is_held` says that it may make none at the moment."""
         before, since = self._asked[name]
         if requests != before:
             self._asked[name], since = (requests, now), now
@@ -167,7 +166,7 @@ class Places:
             self._waiting.discard(name)
 
     def leave(self, name: str) -> None:
-        """The map is done."""
+        """Removes a map that is done."""
         del self._asked[name]
         self._waiting.discard(name)
 
@@ -179,11 +178,10 @@ class Places:
 
 
 class Runner:
-    """Harvests maps side by side in Scrapy's process, a crawler for each.
+    """Harvests maps side by side in Scrapy's process, with a crawler for each map.
 
-    The maps come in the order of their source, an asynchronous generator of names. It is asked for the next
-    one when there is a place, and may then wait for as long as it likes. What fails in one harvest is its
-    own: the others go on, and so does the source.
+    An asynchronous generator of names gives the maps. The runner asks it for the next map when there is a
+    place, and the generator may wait as long as it likes. If one harvest fails, the others go on.
     """
 
     def __init__(
@@ -195,8 +193,8 @@ class Runner:
         arguments: Mapping[str, str],
         is_alone: bool = False,
     ) -> None:
-        """`arguments` are those of each spider, besides the map. `is_alone` says that there will be one map
-        only: then the lines of the log need not say whose they are."""
+        """`arguments` are the spiders' arguments besides the map. `is_alone` says that there will be only one
+        map, so that lines of the log need not name it."""
         self._process = process
         process.settings = CrawlSettings.of(process.settings)
         self._listener = listener
@@ -211,28 +209,30 @@ class Runner:
         self._beginning: asyncio.Task[None] | None = None
         self._quits = False
         self.is_stopping = False
-        """Whether a person has sent a signal to end all harvests."""
+        """Whether a signal has told this process to end all harvests."""
 
     @property
     def under_way(self) -> list[str]:
-        """The maps whose harvests have begun and not ended, in this order. After `run` these are the ones
-        that were left at once."""
+        """The maps whose harvests have begun and not ended, in this order. After `run` they are the maps that
+        the second signal has cut short."""
         return list(self._crawlers)
 
     def run(self, names: AsyncIterator[str]) -> None:
-        """Returns when the source has ended and so have its harvests, or when a person has ended them.
+        """Harvests these maps. Returns when all of them are done, or when signals have ended them.
 
-        It runs Scrapy's event loop, which can be run once. The first SIGINT or SIGTERM lets what is on the
-        way finish, the second ends everything at once.
+        Runs Scrapy's event loop, which can be run once. After the first SIGINT or SIGTERM the requests on the
+        way finish. The second signal ends everything at once.
         """
+        from tileharvest.harvest.holdings import HISTORIES
+
         asyncio.get_event_loop().create_task(self._run(names))
-        # After this crawl there may be another one.
+        # The reactor must not stop after the first crawl: another one may follow.
         level = str(self._process.settings["LOG_LEVEL"])
         with HISTORIES.kept(), _lines_from(level), nullcontext() if self._is_alone else _maps_named():
             self._process.start(stop_after_crawl=False)
 
     async def _run(self, names: AsyncIterator[str]) -> None:
-        # To import it too early would install another reactor. It is a module only to mypy.
+        # Importing the reactor too early would install another one. To mypy it is a mere module.
         reactor: Any = importlib.import_module("twisted.internet.reactor")
 
         _call_at_signals(self._stop, self._quit)
@@ -245,7 +245,7 @@ class Runner:
             while self._under_way:
                 await asyncio.wait(self._under_way)
         finally:
-            # After a signal Scrapy stops it.
+            # After a signal Scrapy stops the reactor itself.
             if reactor.running and not self.is_stopping:
                 reactor.stop()
 
@@ -259,12 +259,15 @@ class Runner:
         self._quits = True
 
     async def _last_ended(self) -> None:
-        """Returns when no harvest is under way, or the second signal has come. Scrapy has stopped those that
-        ran when the first came. One that was about to start is stopped here when it has."""
+        """Returns when no harvest is under way, or when the second signal has come.
+
+        Scrapy stops the harvests that run when the first signal comes. A harvest that was about to start is
+        stopped here once it has started.
+        """
         stopping = set()
         while self._under_way and not self._quits:
             for crawler in self._crawlers.values():
-                # It may have no engine yet.
+                # The crawler may have no engine yet.
                 with suppress(RuntimeError):
                     if crawler.engine.running:
                         stopping.add(asyncio.ensure_future(crawler.engine.stop_async()))
@@ -278,6 +281,8 @@ class Runner:
 
     async def _place(self) -> None:
         """Returns when there is a place for another map."""
+        from tileharvest.scheduler.crawl import crawl_of
+
         while not self._places.is_any_free:
             await asyncio.wait(self._under_way, timeout=_LOOK, return_when=asyncio.FIRST_COMPLETED)
             now = asyncio.get_running_loop().time()
@@ -295,23 +300,27 @@ class Runner:
         task.add_done_callback(self._under_way.pop)
 
     def _spider_of(self, name: str) -> type[Spider]:
+        from tileharvest.spiders.renderers import spider_of
+
         try:
             return spider_of(described_map(self._process.settings, name).renderer)
         except ConfigurationError:
-            # Any spider says what is wrong, as the end of this map's harvest alone.
+            # Any spider ends with the same error, as the end of this map alone.
             return spider_of("")
 
     async def _harvest(self, name: str, crawler: Crawler) -> None:
+        from tileharvest.scheduler.crawl import forget
+
         _whose.set(name)
         try:
             self._listener.begun(name, crawler)
             await self._process.crawl(crawler, map=name, **self._arguments)
-        # It is this map's own: the others go on.
+        # The other maps go on.
         except Exception as mistake:
             _logger.error(
                 "a mistake in the program has ended the harvest of map '%s'", name, exc_info=mistake
             )
-        # Not where everything was ended at once: then the map is still under way.
+        # Not reached after the second signal, so that the map stays under way.
         self._places.leave(name)
         del self._crawlers[name]
         self._listener.ended(name, crawler.spider)
@@ -319,23 +328,23 @@ class Runner:
 
 
 class _RecordOfMap(PrintableRecord):
-    """A line of the log that says of which map it is, unless it is of none or says so itself."""
+    """A line of the log that names its map, unless it has none or its text names it already."""
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
         self.whose = _whose.get()
 
     def getMessage(self) -> str:  # noqa: N802 - the library's name
-        """Called for lines only that are written."""
+        """Returns the text. Called only for lines that are written."""
         message, whose = super().getMessage(), f"map '{self.whose}'"
         return message if self.whose is None or whose in message else f"{whose}: {message}"
 
 
 @contextmanager
 def _maps_named() -> Iterator[None]:
-    """Lets all lines of the log say of which map they are: ours, Scrapy's, and those of other libraries.
+    """Makes all lines of the log name their map: ours, Scrapy's, and those of other libraries.
 
-    Scrapy makes its handler anew for each crawler, so that it cannot be told.
+    Scrapy makes its handler anew for each crawler, so the handler cannot do it.
     """
     before = logging.getLogRecordFactory()
     logging.setLogRecordFactory(_RecordOfMap)
@@ -347,8 +356,10 @@ def _maps_named() -> Iterator[None]:
 
 @contextmanager
 def _lines_from(level: str) -> Iterator[None]:
-    """Lets no line of the log be made that would not be written. Scrapy's logger lets all of them pass, and
-    leaves the choice to its handler: a hundredth of the time of maps that are asked slowly."""
+    """Prevents lines of the log below this level from being made.
+
+    Scrapy makes all lines and lets its handler drop them, which takes a hundredth of the CPU of slow maps.
+    """
     before = logging.root.manager.disable
     logging.disable(max(before, logging.getLevelNamesMapping().get(level, logging.NOTSET) - 1))
     try:
@@ -358,14 +369,16 @@ def _lines_from(level: str) -> Iterator[None]:
 
 
 def _call_at_signals(called: Callable[[], object], *later: Callable[[], object]) -> None:
-    """Calls it at the first signal, and the next ones at those that follow, besides what Scrapy does then.
-    Scrapy sets other handlers for each."""
+    """Calls `called` at the first signal and each of `later` at the next ones, before Scrapy's own handler.
+
+    Scrapy sets another handler after each signal, and so does this.
+    """
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         end: Any = signal.getsignal(number)
 
         def handle(received: int, frame: Any, end: Any = end) -> None:
-            # Not called here: what the signal interrupts may be writing to the same stream.
+            # Not called at once, because the signal may have interrupted a write to the same stream.
             loop.call_soon_threadsafe(called)
             end(received, frame)
             if later:

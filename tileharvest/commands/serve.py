@@ -13,13 +13,7 @@ from scrapy.utils.log import configure_logging
 from tileharvest.commands.map_command import ProjectCommand
 from tileharvest.commands.terminal import say, write_line
 from tileharvest.errors import ConfigurationError
-from tileharvest.history.settings import open_history_if_any
 from tileharvest.maps.settings import areas_file, data_folder, maps_file
-from tileharvest.queue.settings import workers_on
-from tileharvest.scheduler.crawl import relax_garbage_collection
-from tileharvest.store.cache import DiskCache
-from tileharvest.store.settings import open_store_for_reading
-from tileharvest.viewer.host_names import is_loopback
 
 if TYPE_CHECKING:
     import argparse
@@ -31,9 +25,9 @@ if TYPE_CHECKING:
 
 HOST: Final = "127.0.0.1"
 PORT: Final = "8000"
-"""Where the viewer listens unless somebody says otherwise."""
+"""The viewer's port unless the command line names another."""
 CACHE_BYTES: Final = 1 << 30
-"""What the viewer may keep below the data folder's `cache`: ten thousand composed pictures."""
+"""The most bytes in the data folder's `cache`: some ten thousand composed pictures."""
 
 
 class Command(ProjectCommand, ScrapyCommand):
@@ -66,8 +60,8 @@ class Command(ProjectCommand, ScrapyCommand):
         add_site_options(parser)
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
-        # Scrapy imports all commands whenever it runs one, and a web server takes 0.15 s.
-        from tileharvest.viewer.server import parse_port, serve  # noqa: PLC0415
+        from tileharvest.scheduler.crawl import relax_garbage_collection
+        from tileharvest.viewer.server import parse_port, serve
 
         configure_logging(self.settings)
         port = parse_port(opts.port)
@@ -79,7 +73,7 @@ class Command(ProjectCommand, ScrapyCommand):
 
 
 def add_site_options(parser: argparse.ArgumentParser) -> None:
-    """Adds the options that say by which names, and from whose pages, the viewer may be asked."""
+    """Adds the options for the host names and the framing pages that the viewer accepts."""
     parser.add_argument(
         "--allow-host",
         metavar="NAME",
@@ -101,9 +95,12 @@ def add_site_options(parser: argparse.ArgumentParser) -> None:
 def viewer_of(
     settings: BaseSettings, names: Sequence[str], ancestors: Sequence[str] = (), most_filmed: int = 0
 ) -> Iterator[Application]:
-    """Makes the viewer of these maps, or of all, and closes it when the block ends. Raises
-    TileHarvestError."""
-    from tileharvest.viewer.server import viewer  # noqa: PLC0415
+    """Yields the viewer of these maps, or of all maps without names. Raises TileHarvestError."""
+    from tileharvest.history.settings import open_history_if_any
+    from tileharvest.queue.settings import workers_on
+    from tileharvest.store.cache import DiskCache
+    from tileharvest.store.settings import open_store_for_reading
+    from tileharvest.viewer.server import viewer
 
     with viewer(
         maps_file(settings),
@@ -120,12 +117,14 @@ def viewer_of(
 
 
 def announce(addresses: Sequence[str], host: str) -> None:
-    """Says where the viewer is, which listens on `host`, and who sees it."""
+    """Writes the addresses of the viewer, which listens on `host`, and warns if others can reach it."""
+    from tileharvest.viewer.host_names import is_loopback
+
     write_line(f"the viewer is at {' and '.join(addresses)} (Ctrl-C ends it)")
     # A program that reads the output through a pipe waits for this line.
     sys.stdout.flush()
     if not is_loopback(host):
-        # Without a way outward there is none, until somebody connects this computer.
+        # A computer without a network has no other address yet.
         seen = [address for address in addresses if not is_loopback(urlsplit(address).hostname or "")]
         where = seen[-1] if seen else "this computer"
         say(f"warning: everybody who reaches {where} sees all that the viewer shows; it has no passwords")

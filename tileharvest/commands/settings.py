@@ -1,4 +1,4 @@
-"""What commands need of the settings, and of the history and the queues that these name."""
+"""The settings of the commands, and the history and the queues that the settings name."""
 
 from __future__ import annotations
 
@@ -14,11 +14,7 @@ from scrapy.settings import SETTINGS_PRIORITIES
 from scrapy.spiderloader import get_spider_loader
 
 from tileharvest.errors import ConfigurationError, nearest
-from tileharvest.history.settings import open_history_if_any
 from tileharvest.maps.settings import all_maps, described_map, maps_file, setting
-from tileharvest.queue.settings import has_queue, is_worked_on, open_beside
-from tileharvest.spiders.connections import most_connections
-from tileharvest.spiders.tiles import TileSpider
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -31,9 +27,11 @@ if TYPE_CHECKING:
 
 Told = TypeVar("Told")
 
+_SPIDERS: Final = "tileharvest.spiders"
+
 
 def quieten(settings: BaseSettings, level: str) -> None:
-    """Lets the log show this level and above, in short lines, unless the user has chosen a level."""
+    """Limits the log to this level and above, in short lines, unless the command line names a level."""
     if (settings.getpriority("LOG_LEVEL") or 0) < SETTINGS_PRIORITIES["cmdline"]:
         settings.set("LOG_LEVEL", level, priority="cmdline")
         settings.set("LOG_FORMAT", "%(levelname)s: %(message)s", priority="cmdline")
@@ -41,7 +39,7 @@ def quieten(settings: BaseSettings, level: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class QueueOwner:
-    """To whom a queue belongs: a map, or a spider that harvests no map."""
+    """A map, or a spider that harvests no map, as the owner of a queue."""
 
     settings: BaseSettings
     name: str
@@ -59,12 +57,12 @@ class QueueOwner:
 
     @property
     def nobody(self) -> str:
-        """Says that nobody works on the queue."""
+        """Returns the words for a queue on which nobody works."""
         return f"nobody {'runs' if self.description is None else 'harvests'} {self.in_words} now"
 
     @property
     def run(self) -> str:
-        """What works on the queue: a harvest or a crawl. Scrapy's command has the same name."""
+        """Returns `harvest` or `crawl`: what works on the queue, and the command that starts it."""
         return "crawl" if self.description is None else "harvest"
 
     @property
@@ -72,10 +70,11 @@ class QueueOwner:
         return ZoneInfo("UTC") if self.description is None else self.description.zone_info
 
     def ask(self, question: Callable[[RequestQueue], Awaitable[Told]]) -> Told:
-        """Returns what the queue says. It is opened beside whoever works on it, and made if there is none.
+        """Returns the answer of the question. The queue may be in use, and is made if there is none.
 
-        Do not call it from within an event loop. Raises QueueError.
+        Must not be called inside an event loop. Raises QueueError.
         """
+        from tileharvest.queue.settings import open_beside
 
         async def ask() -> Told:
             async with open_beside(self.settings, self.name) as queue:
@@ -84,17 +83,23 @@ class QueueOwner:
         return asyncio.run(ask())
 
     def ask_if_any(self, question: Callable[[RequestQueue], Awaitable[Told]], otherwise: Told) -> Told:
-        """Does the same, but makes no queue: where there is none it returns `otherwise`."""
+        """Returns the answer of the question, or `otherwise` if there is no queue. Makes no queue."""
+        from tileharvest.queue.settings import has_queue
+
         return self.ask(question) if has_queue(self.settings, self.name) else otherwise
 
     async def is_worked_on(self, queue: RequestQueue) -> bool:
-        """Tells whether anybody works on the open queue. Raises QueueError."""
+        """Returns whether anybody works on the open queue. Raises QueueError."""
+        from tileharvest.queue.settings import is_worked_on
+
         return await is_worked_on(self.settings, self.name, queue)
 
 
 def queue_owner(settings: BaseSettings, name: str) -> QueueOwner:
-    """Returns the map or the spider of that name, the map if there are both. Raises ConfigurationError, which
-    names what is nearest."""
+    """Returns the map or the spider of that name, and the map if there are both.
+
+    Raises ConfigurationError for an unknown name. It suggests the nearest name.
+    """
     if not _own_spiders(settings):
         return QueueOwner(settings, name, described_map(settings, name))
     owners = {owner.name: owner for owner in queue_owners(settings)}
@@ -112,14 +117,20 @@ def queue_owners(settings: BaseSettings) -> Sequence[QueueOwner]:
 
 
 def _own_spiders(settings: BaseSettings) -> list[str]:
-    """Returns the names of the project's spiders that have a queue of their own, because they harvest no
-    map."""
+    """Returns the names of the project's spiders that harvest no map. Each has a queue of its own."""
+    if all(module == _SPIDERS for module in settings.getlist("SPIDER_MODULES")):
+        # All of ours harvest maps. They take long to load.
+        return []
+    from tileharvest.spiders.tiles import TileSpider
+
     spiders = get_spider_loader(settings)
     return [name for name in spiders.list() if not issubclass(spiders.load(name), TileSpider)]
 
 
 def ask_history(settings: BaseSettings, question: Callable[[History], Told]) -> Told | None:
-    """Returns what the history says, or None where there is none yet. Raises HistoryError."""
+    """Returns the answer of the question, or None if there is no history yet. Raises HistoryError."""
+    from tileharvest.history.settings import open_history_if_any
+
     history = open_history_if_any(settings)
     if history is None:
         return None
@@ -128,10 +139,7 @@ def ask_history(settings: BaseSettings, question: Callable[[History], Told]) -> 
 
 
 def progress_interval(settings: BaseSettings) -> float:
-    """Returns the seconds between two lines of progress.
-
-    Raises ConfigurationError for what would write without end.
-    """
+    """Returns the seconds between two lines of progress. Raises ConfigurationError for 0 or less."""
     value = setting(settings, "PROGRESS_INTERVAL")
     with suppress(TypeError, ValueError):
         if float(value) > 0:
@@ -140,8 +148,11 @@ def progress_interval(settings: BaseSettings) -> float:
 
 
 def maps_at_once(settings: BaseSettings, said: str | None = None) -> int:
-    """Returns how many maps one process harvests side by side: as many as the option --at-once said, or else
-    the setting MAPS_AT_ONCE. Raises ConfigurationError for none."""
+    """Returns how many maps one process harvests side by side.
+
+    `said` is the value of the option --at-once. Without it the setting MAPS_AT_ONCE counts. Raises
+    ConfigurationError for less than one.
+    """
     name, value = ("MAPS_AT_ONCE", setting(settings, "MAPS_AT_ONCE")) if said is None else ("--at-once", said)
     with suppress(TypeError, ValueError):
         if int(value) >= 1:
@@ -150,17 +161,19 @@ def maps_at_once(settings: BaseSettings, said: str | None = None) -> int:
 
 
 _FILES_BESIDES: Final = 150
-"""The open files that a process needs besides its maps: most are connections to the history."""
+"""The open files of a process besides those of its maps. Most are connections to the history."""
 
 _FILES_OF_MAP: Final = 3
-"""Those of a map besides its connections: its queue has them, with the log of SQLite and its index."""
+"""The open files of a map besides its connections: its queue, with SQLite's log and the log's index."""
 
 
 def most_under_way() -> int:
-    """Returns how many maps may be under way in this process, by the files that it may open; at least 1.
+    """Returns how many maps this process has open files for, at least 1.
 
-    It may open as many as the system lets it, from now on.
+    Raises the process' limit of open files to the most that the system allows.
     """
+    from tileharvest.spiders.connections import most_connections
+
     now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

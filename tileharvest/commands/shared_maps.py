@@ -1,4 +1,4 @@
-"""The maps that this worker is at, beside other workers that share them."""
+"""The maps that this worker takes, when other workers share them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,10 @@ from tileharvest.commands.settings import ask_history
 from tileharvest.commands.terminal import first_of, say, write_error
 from tileharvest.errors import TileHarvestError
 from tileharvest.harvest.due import first_day, leaves_room
-from tileharvest.harvest.settings import harvest_for
-from tileharvest.history.past import pasts
 from tileharvest.maps.settings import described_map
-from tileharvest.politeness.settings import rules_for
 from tileharvest.queue.cancellation import cancel
 from tileharvest.queue.orders import Orders
 from tileharvest.queue.requests import PUSHED
-from tileharvest.queue.settings import lease_seconds, map_leases
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -30,17 +26,17 @@ if TYPE_CHECKING:
     from tileharvest.queue.map_leases import MapLease
 
 LOOK: Final = 5.0
-"""Seconds between two looks whether others have left a map, and between two signs of life. A worker that was
-killed is known to be gone after six of them."""
+"""Seconds between two looks for maps that others have left, and between two signs of life. A killed worker
+counts as gone after six times as long."""
 
 _JOINED_AT_ONCE: Final = 16
-"""Maps of others at which a worker with nothing to do looks, in one look. Each costs a few calls."""
+"""The most maps of others that an idle worker looks at in one look. Each costs a few calls of the queue."""
 
 _MOST_NAMED: Final = 10
-"""Maps that a line names."""
+"""The most maps that a line names."""
 
 _FRESH: Final = 1.0
-"""Seconds for which it is believed which harvests are complete."""
+"""Seconds after which the worker asks the history again which harvests are complete."""
 
 
 def utc_now() -> datetime:
@@ -48,33 +44,36 @@ def utc_now() -> datetime:
 
 
 class SharedMaps:
-    """Takes maps that nobody is at, and tells the other workers which ones this one is at.
+    """Leases maps for this worker, so that other workers leave them alone.
 
-    Where nobody else is left to take, it joins others at a map whose limits leave room that they do not fill.
-    Only what asks raises: what cannot be told now is told by this worker's silence.
+    If no map is free, the worker joins others at a map whose limits leave room that they do not fill. Methods
+    that ask raise TileHarvestError. Methods that only tell raise nothing: if the queue does not hear that a
+    map was released, it learns so from this worker's silence.
     """
 
     def __init__(self, settings: BaseSettings, clock: Callable[[], datetime] = utc_now) -> None:
-        """Touches nothing yet."""
+        """Opens nothing yet."""
+        from tileharvest.queue.settings import map_leases
+
         self._settings = settings
         self._clock = clock
         self._leases = map_leases(settings)
         self._signs: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        """Begins to give signs of life. Raises QueueError."""
+        """Opens the leases and begins to give signs of life. Raises QueueError."""
         await self._leases.open()
         self._signs = asyncio.ensure_future(self._give_signs())
 
     async def close(self) -> None:
-        """Leaves all maps to others. Closing twice is harmless."""
+        """Releases all maps. May be called twice."""
         if self._signs is not None:
             self._signs.cancel()
         with suppress(TileHarvestError):
             await self._leases.close()
 
     async def take(self, names: Sequence[str]) -> MapLease | None:
-        """Returns a lease on one of these maps, the first one that is free. Returns None where there is none.
+        """Returns a lease on the first of these maps that is free or has room, or None if there is none.
 
         Raises TileHarvestError.
         """
@@ -90,24 +89,26 @@ class SharedMaps:
         return None
 
     async def taken(self, names: Sequence[str]) -> Sequence[str]:
-        """Returns those that other workers share with whoever comes. Raises QueueError."""
+        """Returns those of the maps that other workers hold. Raises QueueError."""
         return await self._leases.taken(names, self._clock().timestamp())
 
     async def orders(self, name: str) -> Orders:
-        """Returns what a person has told a map. Raises QueueError."""
+        """Returns the orders that a person has given for a map. Raises QueueError."""
         return Orders.read(await self._leases.notes(name, PUSHED))
 
     async def release(self, name: str) -> None:
-        """The map's harvest is done, or left to others."""
+        """Releases a map whose harvest is done or left to others."""
         with suppress(TileHarvestError):
             await self._leases.release(name, self._clock().timestamp())
 
     async def fail(self, name: str, again: datetime) -> None:
-        """The map's harvest has failed, and is to be tried again then."""
+        """Releases a map whose harvest has failed. No worker takes it before `again`."""
         with suppress(TileHarvestError):
             await self._leases.fail(name, again.timestamp(), self._clock().timestamp())
 
     async def _give_signs(self) -> None:
+        from tileharvest.queue.settings import lease_seconds
+
         pause = min(LOOK, lease_seconds(self._settings) / 6)
         while True:
             await asyncio.sleep(pause)
@@ -115,6 +116,8 @@ class SharedMaps:
                 await self._leases.extend(self._clock().timestamp())
 
     async def _has_room(self, name: str) -> bool:
+        from tileharvest.politeness.settings import rules_for
+
         workers, present = await self._leases.workers(name)
         rules = rules_for(self._settings, described_map(self._settings, name))
         gap = rules.gap.at_least(rules.host_gap)
@@ -127,13 +130,13 @@ class SharedMaps:
 
 
 class SharedHarvests:
-    """Harvests of several maps that this worker was asked for, and other workers perhaps, too."""
+    """The maps that a person asked this worker to harvest, and perhaps other workers as well."""
 
     def __init__(
         self, settings: BaseSettings, arguments: Mapping[str, str], complete: Callable[[Harvest], None]
     ) -> None:
-        """`arguments` are those of the spiders. `complete` is called with each harvest that nobody needs to
-        begin, as that of its segment is complete."""
+        """`arguments` are the spiders' arguments. `complete` is called with each harvest that is complete, so
+        that nobody needs to begin it."""
         self._settings = settings
         self._arguments = arguments
         self._say_complete = complete
@@ -141,10 +144,10 @@ class SharedHarvests:
         self._releasing: set[asyncio.Task[None]] = set()
 
     async def free(self, names: Sequence[str]) -> AsyncIterator[str]:
-        """Yields the maps that this worker is to harvest, in this order as far as they are free.
+        """Yields the maps that this worker is to harvest, the free ones first, in the order of the names.
 
-        It waits for the maps that others are at, as they may leave them or be killed. Where workers cannot
-        share their maps all are yielded: each harvest meets the same error, and says what comes of it.
+        Waits for the maps that others hold, because these workers may leave them or be killed. If the leases
+        cannot be opened, yields all maps: each harvest then meets the same error and tells it.
         """
         left = list(names)
         try:
@@ -157,19 +160,19 @@ class SharedHarvests:
             yield name
 
     def release(self, name: str) -> None:
-        """The harvest has ended, or the map is passed over."""
+        """Releases a map whose harvest has ended, or that is passed over."""
         task = asyncio.ensure_future(self._maps.release(name))
         self._releasing.add(task)
         task.add_done_callback(self._releasing.discard)
 
     async def close(self) -> None:
-        """Leaves what this worker has to others, also what it was about to leave."""
+        """Releases all maps, after the releases that are still on their way."""
         for task in list(self._releasing):
             await cancel(task)
         await self._maps.close()
 
     async def _taken(self, left: list[str]) -> AsyncIterator[str]:
-        """Takes the maps from the list, one after the other."""
+        """Removes the maps from the list as it yields them, or as they are found complete."""
         looked, has_said = -inf, False
         while True:
             if (now := asyncio.get_running_loop().time()) - looked >= _FRESH:
@@ -181,7 +184,7 @@ class SharedHarvests:
             if not left:
                 return
             lease, others = await self._maps.take(left), await self._maps.taken(left)
-            # A map that has failed elsewhere is not leased for a while, but a person wants it now.
+            # A map that has failed elsewhere cannot be leased for a while, but a person wants it now.
             name = next((one for one in left if one not in others), None) if lease is None else lease.map
             if name is not None:
                 left.remove(name)
@@ -196,10 +199,13 @@ class SharedHarvests:
 def complete_harvests(
     settings: BaseSettings, arguments: Mapping[str, str], names: Sequence[str]
 ) -> list[Harvest]:
-    """Returns the harvests of these maps that are complete. One look into the history serves all of them.
+    """Returns the harvests of these maps that are complete, by one look into the history.
 
-    `arguments` are those of the spiders. Raises HistoryError.
+    `arguments` are the spiders' arguments. Raises HistoryError.
     """
+    from tileharvest.harvest.settings import harvest_for
+    from tileharvest.history.past import pasts
+
     asked = {name: harvest_for(settings, {**arguments, "map": name}) for name in names}
     segments = {name: (one.segment.name, first_day(one.segment)) for name, one in asked.items()}
     known = ask_history(settings, lambda history: pasts(history, segments, ())) or {}
@@ -207,8 +213,12 @@ def complete_harvests(
 
 
 def is_once_for_all(settings: BaseSettings, name: str, arguments: Mapping[str, str]) -> bool:
-    """Returns whether a harvest of a command, of which this map is one, is to be made once in its segment,
-    whoever makes it. It is not where each start asks for everything."""
+    """Returns whether a harvest with these arguments is made once in its segment, by whichever worker.
+
+    It is not if each start asks for everything. `name` is any of the maps.
+    """
+    from tileharvest.harvest.settings import harvest_for
+
     if {"dry", "fresh", "stay"} & arguments.keys():
         return False
     return harvest_for(settings, {**arguments, "map": name}).segment.ends is not None

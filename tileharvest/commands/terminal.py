@@ -1,4 +1,4 @@
-"""What the commands write: data to stdout, everything else to stderr."""
+"""How the commands write: data to stdout, everything else to stderr."""
 
 from __future__ import annotations
 
@@ -9,11 +9,6 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from rich.box import SIMPLE_HEAD
-from rich.cells import cell_len
-from rich.console import Console
-from rich.table import Table
-
 from tileharvest.errors import HIDDEN, ExitStatus, TileHarvestError, printable
 from tileharvest.tiles.outcomes import Outcome
 
@@ -21,19 +16,22 @@ if TYPE_CHECKING:
     import re
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from rich.console import Console
+    from rich.table import Table
+
 Columns: TypeAlias = "Mapping[str, str | Callable[[Mapping[str, Any]], str]]"
-"""A table's columns: each head with the key, or the function of the row, that gives its cells."""
+"""A table's columns by their heads. The value is the key, or the function, that gives a cell of a row."""
 
 _WIDTH_OF_PIPES = 1_000_000
-"""Columns if the output is no terminal: so many that nothing is cut off."""
+"""Columns of an output that is no terminal. No line is that long, so nothing is cut off."""
 
 
 @contextlib.contextmanager
 def failing_clearly(command: Any) -> Iterator[None]:
-    """Turns a failure into one line on stderr and the exit status of a command of Scrapy, its `exitcode`.
+    """Writes a TileHarvestError of the block as one line on stderr, and sets the command's `exitcode`.
 
-    If the reader of the output, such as `head`, has seen enough, no line is written: the status alone tells
-    that the output is not complete.
+    When the reader of the output, such as `head`, has closed the pipe, nothing is written. The exit status
+    alone tells that the output is not complete.
     """
     try:
         yield
@@ -42,20 +40,19 @@ def failing_clearly(command: Any) -> Iterator[None]:
         write_error(str(error))
         command.exitcode = error.exit_status
     except BrokenPipeError:
-        # Python writes what is left when it ends, and that must not fail once more.
+        # Python flushes stdout when it ends. That must not fail once more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         command.exitcode = ExitStatus.ERROR
 
 
 @contextlib.contextmanager
 def stopped_by_signals(said: str) -> Iterator[None]:
-    """Raises TileHarvestError, which says this, where SIGINT or SIGTERM comes while the block runs.
+    """Raises TileHarvestError with the text `said` when SIGINT or SIGTERM comes while the block runs.
 
-    So whatever was begun is tidied up. Call it in the main thread.
-
-    In the block it is a KeyboardInterrupt: what catches every error and goes on does not catch that. A second
-    signal is ignored, as `timeout` sends each twice and the clean-up is not to be interrupted. From the third
-    on each is raised again, so that whatever holds the block up is ended.
+    Must be called in the main thread. Inside the block a signal is a KeyboardInterrupt, which code that
+    catches every Exception does not catch, and the block can clean up. The second signal is ignored, because
+    `timeout` sends each signal twice and must not interrupt the clean-up. The third and each later signal is
+    raised again, to end a clean-up that hangs.
     """
     came = 0
 
@@ -83,7 +80,7 @@ def write_error(message: str) -> None:
 
 
 def say(line: str) -> None:
-    """Writes one line on stderr at once. It is for a person, and no error."""
+    """Writes one line for a person on stderr, and flushes it. The line is no error."""
     sys.stderr.write(f"{printable(line)}\n")
     sys.stderr.flush()
 
@@ -100,13 +97,13 @@ def write_json(value: Any) -> None:
 
 
 def _escaped(hidden: re.Match[str]) -> str:
-    """Returns characters as JSON can write them. Those that it must escape are escaped already."""
+    """Returns hidden characters as JSON's escapes. A newline of the indentation stays one."""
     found = hidden[0]
     return found if found == "\n" else json.dumps(found)[1:-1]
 
 
 def write_answer(value: Any, words: str, *, as_json: bool) -> None:
-    """Writes on stdout what programs are told, or else what people are."""
+    """Writes the value on stdout as JSON, or else the words."""
     if as_json:
         write_json(value)
     else:
@@ -114,8 +111,10 @@ def write_answer(value: Any, words: str, *, as_json: bool) -> None:
 
 
 def write_rows(rows: Sequence[Mapping[str, Any]], columns: Columns, *, as_json: bool, otherwise: str) -> None:
-    """Writes rows of plain types on stdout: as JSON, as a table, or, if there are none, as the line
-    `otherwise`. Programs get every key, people the columns, in which None is an empty cell."""
+    """Writes rows of plain types on stdout, as JSON with every key or as a table of the columns.
+
+    None is an empty cell. If there are no rows, people get the line `otherwise`.
+    """
     if as_json:
         write_json(rows)
     elif rows:
@@ -138,7 +137,10 @@ def first_of(names: Sequence[str], most: int) -> str:
 
 
 def write_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None) -> None:
-    """Writes a table on stdout. If a column's name begins with `>`, its values stand at the right."""
+    """Writes a table on stdout. A column whose name begins with `>` is aligned to the right."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
     table = Table(
         box=SIMPLE_HEAD,
         show_edge=False,
@@ -152,17 +154,19 @@ def write_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: st
             column.removeprefix(">"), justify="right" if column.startswith(">") else "left", no_wrap=True
         )
     for row in rows:
-        # Its cells are data: on a pipe nothing of them is cut off.
+        # Cells are data, and must not be cut off on a pipe.
         table.add_row(*(printable(cell, _WIDTH_OF_PIPES) for cell in row))
     print_table(table)
 
 
 def print_table(table: Table) -> None:
-    """Writes a table on stdout. If the terminal is too narrow for it, its lines are broken, not cut off."""
+    """Writes a table on stdout. A terminal that is too narrow breaks its lines, and cuts nothing off."""
+    from rich.cells import cell_len
+
     shown = console(sys.stdout)
     for column in table.columns:
         if column.no_wrap:
-            # Rich would take the longest word for the least width.
+            # Otherwise Rich takes the longest word as the least width.
             lines = [line for cell in (column.header, *column.cells) for line in str(cell).splitlines()]
             column.min_width = max(map(cell_len, lines), default=0)
     needed = shown.measure(table, options=shown.options.update(max_width=_WIDTH_OF_PIPES)).minimum
@@ -171,13 +175,15 @@ def print_table(table: Table) -> None:
 
 
 def write_outcomes(title: str, counts: Mapping[Outcome, int]) -> None:
-    """Writes the outcome table of a harvest: a line per outcome, in the order of the documentation."""
+    """Writes the outcome table of a harvest: one line for each outcome, in the order of docs/outcomes.md."""
     rows = [[outcome.value, f"{counts.get(outcome, 0):,}", meaning] for outcome, meaning in _MEANINGS.items()]
     write_table(["outcome", ">tiles", "meaning"], rows, title)
 
 
 def console(file: Any) -> Console:
-    """Returns a rich console that marks up nothing, and cuts nothing off if the output is no terminal."""
+    """Returns a Rich console that reads no markup. It cuts nothing off unless the output is a terminal."""
+    from rich.console import Console
+
     return Console(
         file=file,
         width=None if file.isatty() else _WIDTH_OF_PIPES,

@@ -13,7 +13,6 @@ from tileharvest.commands.settings import queue_owner, queue_owners
 from tileharvest.commands.terminal import write_rows
 from tileharvest.errors import ConfigurationError
 from tileharvest.monitoring.overview import seconds_in_words, workers_as_plain
-from tileharvest.queue.settings import is_shared, workers_of_all
 
 if TYPE_CHECKING:
     import argparse
@@ -44,6 +43,8 @@ class Command(MapCommand, ScrapyCommand):
     arguments = range(sys.maxsize)
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
+        from tileharvest.queue.settings import is_shared, workers_of_all
+
         if not is_shared(settings):
             raise ConfigurationError(
                 "workers are only known where a queue in Redis is shared, and no Redis is named: set"

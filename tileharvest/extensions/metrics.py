@@ -1,11 +1,9 @@
-"""The page that Prometheus reads, and its server. docs/watching.md lists what is on it."""
+"""The page that Prometheus reads. docs/watching.md lists its metrics."""
 
 from __future__ import annotations
 
-import asyncio
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from aiohttp import web
 from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics
 from prometheus_client.exposition import choose_encoder
 
@@ -14,24 +12,21 @@ from tileharvest.tiles.outcomes import Outcome
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tileharvest.extensions.prometheus import Prometheus
     from tileharvest.harvest.harvest import Harvest
     from tileharvest.monitoring.overview import Overview
     from tileharvest.queue.port import Counts
 
-_TO_END: Final = 0.3
-"""Seconds that pages under way have to end when the crawl does."""
-
 _Metric = TypeVar("_Metric", Gauge, Counter)
 
-# Counters are made anew for each page, and prometheus_client would tell beside each when that was.
+# Counters are made anew for each page. Otherwise prometheus_client adds to each the time at which it was
+# made.
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
 class MetricsPage:
-    """One page, as a registry of its own: a worker that has gone since the page before is not on it.
+    """One page, with a registry of its own, so that a worker that has gone leaves nothing behind.
 
-    Every value has the label `map`.
+    Every metric has the label `map`.
     """
 
     def __init__(self) -> None:
@@ -40,8 +35,8 @@ class MetricsPage:
         self._map = ""
 
     def tell(self, map_name: str, overview: Overview | None, harvest: Harvest | None) -> None:
-        """Adds what is known of a map. Without an overview the page says that its queue is away, and nothing
-        else of it. Without a harvest it says nothing of this process."""
+        """Adds the metrics of a map. Without an overview the page only says that the queue cannot be asked.
+        Without a harvest there are no metrics of this process."""
         self._map = map_name
         self._tell("queue_up", "1 where the queue could be asked, 0 where not", overview is not None)
         if overview is not None:
@@ -67,8 +62,8 @@ class MetricsPage:
         self._tell("oldest_lease_seconds", "Age of the oldest lease, 0 without any", oldest)
         self._tell("dead_letters", "Entries that are no requests", counts.dead)
         self._tell("workers", "Workers heard of lately", len(workers))
-        # A container that was killed and started again has its name and number twice for a while: the worker
-        # that was heard of last counts.
+        # A container that was killed and started again is listed twice for a while, with the same host and
+        # pid. The one that was heard of last counts.
         by_age = sorted(workers, key=lambda one: -one["heartbeat_age_seconds"])
         latest = {(one["host"], one["pid"]): one for one in by_age}
         for name, what in (
@@ -104,44 +99,14 @@ class MetricsPage:
         return self._metric(Counter, name, what, labels)
 
     def _metric(self, kind: type[_Metric], name: str, what: str, labels: tuple[str, ...]) -> _Metric:
-        """Returns the same one for all maps of the page."""
+        """Returns the metric of that name, which all maps of the page share."""
         if name not in self._metrics:
             metric = kind(f"tileharvest_{name}", what, ("map", *labels), registry=self.registry)
             self._metrics[name] = metric
         found: _Metric = self._metrics[name]
         return found
 
-
-class MetricsServer:
-    """Serves the page at /metrics, for all crawls of this process that are watched at one address. It works
-    in their event loop, and nothing in a crawl waits for it."""
-
-    def __init__(self) -> None:
-        self.crawls: list[Prometheus] = []
-        """Those that are on the page now, in this order."""
-        self._runner: web.AppRunner | None = None
-
-    async def start(self, host: str, port: int) -> None:
-        """Returns when it listens. Raises OSError if it cannot, UnicodeError for what names no host."""
-        application = web.Application()
-        application.router.add_get("/metrics", self._answer)
-        runner = web.AppRunner(application, handle_signals=False, access_log=None, shutdown_timeout=_TO_END)
-        await runner.setup()
-        try:
-            await web.TCPSite(runner, host, port).start()
-        except BaseException:
-            await runner.cleanup()
-            raise
-        self._runner = runner
-
-    async def stop(self) -> None:
-        """Stops listening; does nothing if it does not listen."""
-        runner, self._runner = self._runner, None
-        if runner is not None:
-            await runner.cleanup()
-
-    async def _answer(self, request: web.Request) -> web.Response:
-        page = MetricsPage()
-        await asyncio.gather(*(crawl.tell(page) for crawl in self.crawls))
-        encode, kind = choose_encoder(request.headers.get("Accept", ""))
-        return web.Response(body=encode(page.registry), headers={"Content-Type": kind})
+    def answer(self, accepted: str) -> tuple[bytes, str]:
+        """Returns the page and its type, in a form that the header `Accept` allows."""
+        encode, kind = choose_encoder(accepted)
+        return encode(self.registry), kind

@@ -1,4 +1,4 @@
-"""Scrapy's extension that lets Prometheus watch a crawl, where PROMETHEUS_PORT is set."""
+"""Scrapy's extension that serves a crawl's metrics to Prometheus, and its server."""
 
 from __future__ import annotations
 
@@ -18,27 +18,32 @@ from tileharvest.scheduler.scheduler import scheduler_of
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from aiohttp import web
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
-    from tileharvest.extensions.metrics import MetricsPage, MetricsServer
+    from tileharvest.extensions.metrics import MetricsPage
     from tileharvest.harvest.harvest import Harvest
     from tileharvest.monitoring.overview import Overview
 
 _logger = logging.getLogger(__name__)
 
 FRESH: Final = 5.0
-"""Seconds for which what the queue has told is told again, however often the page is asked for."""
+"""Seconds for which an answer of the queue is told again, however often the page is asked for."""
 
 PATIENCE: Final = 5.0
-"""Seconds that a page waits for the queue; Prometheus waits 10 s for a page."""
+"""Seconds that a page waits for the queue. Prometheus waits 10 s for a page."""
+
+_TO_END: Final = 0.3
+"""Seconds that pages under way have to end when the crawl does."""
 
 _SERVERS: Final[dict[tuple[str, int], MetricsServer]] = {}
-"""By host and port. The crawls of a process share them, as it may harvest many maps at once."""
+"""The servers by host and port. All crawls of a process share them."""
 
 
 class Prometheus:
-    """Serves the numbers of a crawl from its beginning to its end. What it cannot do never stops a crawl."""
+    """Serves the metrics of a crawl while it runs, if PROMETHEUS_PORT is set. Its errors never stop a
+    crawl."""
 
     def __init__(
         self,
@@ -50,7 +55,10 @@ class Prometheus:
         fresh: float = FRESH,
         patience: float = PATIENCE,
     ) -> None:
-        """`ask` asks the queue. It raises QueueError, and RuntimeError while the queue is being closed."""
+        """`ask` asks the queue. It may raise QueueError, and RuntimeError while the queue closes.
+
+        `fresh` and `patience` are seconds, as FRESH and PATIENCE say.
+        """
         self._map = map_name
         self._ask = ask
         self._harvest = harvest
@@ -62,14 +70,14 @@ class Prometheus:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Raises NotConfigured, which switches it off without a word, unless a port is set."""
+        """Raises NotConfigured if no port is set. Scrapy then leaves the extension out."""
         try:
             address = metrics_address(crawler.settings)
         except ConfigurationError as error:
             _logger.warning("%s; this goes on without", error)
             raise NotConfigured from None
         crawl = crawl_of(crawler)
-        # A spider that was refused its harvest ends at once.
+        # A spider that must not harvest ends at once.
         if address is None or crawl.is_ending:
             raise NotConfigured
 
@@ -85,12 +93,14 @@ class Prometheus:
         return extension
 
     async def tell(self, page: MetricsPage) -> None:
-        """Adds the crawl's numbers to the page."""
+        """Adds the crawl's metrics to the page."""
         page.tell(self._map, await self._overview(), self._harvest)
 
     async def _overview(self) -> Overview | None:
-        """Returns what is known of the queue, or None if it does not answer in time. It is asked once at a
-        time."""
+        """Returns the overview of the queue, or None if the queue does not answer in time.
+
+        The queue is never asked twice at the same time.
+        """
         now = asyncio.get_running_loop().time()
         if self._asking is None or (self._asking.done() and now - self._asked >= self._fresh):
             self._asked = now
@@ -106,9 +116,6 @@ class Prometheus:
             return None
 
     async def _opened(self) -> None:
-        # Almost nobody uses it, and to load it takes 20 ms of each crawl.
-        from tileharvest.extensions.metrics import MetricsServer  # noqa: PLC0415
-
         if (server := _SERVERS.get((self._host, self._port))) is not None:
             server.crawls.append(self)
             return
@@ -138,19 +145,62 @@ class Prometheus:
             return
         server.crawls.remove(self)
         if not server.crawls:
-            # Another crawl may begin while the last pages end.
+            # Another crawl may begin while the last pages end. It starts a server of its own.
             _SERVERS.pop((self._host, self._port))
             await server.stop()
+
+
+class MetricsServer:
+    """Serves the page at /metrics for all crawls of this process that are watched at one address.
+
+    It works in their event loop. No crawl waits for it.
+    """
+
+    def __init__(self) -> None:
+        self.crawls: list[Prometheus] = []
+        """The crawls on the page, in this order."""
+        self._runner: web.AppRunner | None = None
+
+    async def start(self, host: str, port: int) -> None:
+        """Begins to listen. Raises OSError if the port cannot be used, and UnicodeError for a wrong host."""
+        from aiohttp import web  # noqa: PLC0415
+
+        application = web.Application()
+        application.router.add_get("/metrics", self._answer)
+        runner = web.AppRunner(application, handle_signals=False, access_log=None, shutdown_timeout=_TO_END)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, host, port).start()
+        except BaseException:
+            await runner.cleanup()
+            raise
+        self._runner = runner
+
+    async def stop(self) -> None:
+        """Stops listening. Does nothing if it does not listen."""
+        runner, self._runner = self._runner, None
+        if runner is not None:
+            await runner.cleanup()
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        from aiohttp import web  # noqa: PLC0415
+
+        from tileharvest.extensions.metrics import MetricsPage  # noqa: PLC0415
+
+        page = MetricsPage()
+        await asyncio.gather(*(crawl.tell(page) for crawl in self.crawls))
+        body, kind = page.answer(request.headers.get("Accept", ""))
+        return web.Response(body=body, headers={"Content-Type": kind})
 
 
 _LARGEST_PORT: Final = 65535
 
 
 def metrics_address(settings: BaseSettings) -> tuple[str, int] | None:
-    """Returns host and port at which a crawl's numbers are served, or None if they are served nowhere. Raises
-    ConfigurationError."""
+    """Returns the host and port of the metrics, or None if no port is set. Raises ConfigurationError."""
     port = str(setting(settings, "PROMETHEUS_PORT") or "0")
     if not port.isdecimal() or int(port) > _LARGEST_PORT:
         raise ConfigurationError(f"PROMETHEUS_PORT {port} is no port: write a number up to {_LARGEST_PORT}")
-    # To asyncio an empty host means every address there is: nobody should open that by leaving something out.
+    # For asyncio an empty host means every address of the computer. Nobody should open these by an empty
+    # setting.
     return (setting(settings, "PROMETHEUS_HOST") or "127.0.0.1", int(port)) if int(port) else None

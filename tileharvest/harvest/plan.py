@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from tileharvest.maps.budgets import Budget
     from tileharvest.politeness.rules import Rules
 
+USUAL_REQUESTS: Final = 200
+"""The most requests of a sample unless a person says otherwise. A map of very many layers needs more."""
+
 FIRST_LEVEL: Final = 4
 """Tiles of a layer that every walk asks, where it begins at the first level."""
 _FETCHED: Final = (Outcome.NOT_MODIFIED, Outcome.UPDATED, Outcome.ADDED, Outcome.REPLACED)

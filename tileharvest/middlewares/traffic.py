@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Self
 
 from scrapy.exceptions import IgnoreRequest
 
-from tileharvest.politeness.reasons import HeldBackError
+from tileharvest.politeness.reasons import FORBIDDEN, HeldBackError
 from tileharvest.queue.requests import STATE, state_of
 from tileharvest.scheduler.crawl import crawl_of
 
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from tileharvest.scheduler.crawl import Crawl
-
-FORBIDDEN: Final = "robots.txt forbids it"
-"""The reason of a tile's failure that was not asked for."""
 
 
 class TrafficMiddleware:

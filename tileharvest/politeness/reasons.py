@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Final
+
+FORBIDDEN: Final = "robots.txt forbids it"
+"""The reason of the failure of a tile that was not asked for."""
 
 
 class Reason(StrEnum):

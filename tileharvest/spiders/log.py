@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Self
 from scrapy.logformatter import LogFormatter
 
 from tileharvest.errors import printable
-from tileharvest.scheduler.blocks import Block
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -33,8 +32,12 @@ class QuietLogFormatter(LogFormatter):
 
     def crawled(self, request: Request, *what: Any) -> LogFormatterResult | None:  # type: ignore[override]
         """Returns None for a block, too: its answer is none of its tiles'."""
-        is_said = self._debugging and not isinstance(request, Block)
-        return super().crawled(request, *what) if is_said else None
+        if not self._debugging:
+            return None
+        # Every command loads this module, and the scheduler takes long to load.
+        from tileharvest.scheduler.blocks import Block  # noqa: PLC0415
+
+        return None if isinstance(request, Block) else super().crawled(request, *what)
 
     def scraped(self, *what: Any) -> LogFormatterResult | None:  # type: ignore[override]
         return super().scraped(*what) if self._debugging else None

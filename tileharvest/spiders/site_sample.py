@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from scrapy import Request, signals
 
 from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError
+from tileharvest.harvest.plan import USUAL_REQUESTS
 from tileharvest.harvest.sample import estimate, needed, sample
 from tileharvest.harvest.walks import walk_over
 from tileharvest.middlewares.diff import answer_of
@@ -36,9 +37,6 @@ if TYPE_CHECKING:
     from tileharvest.renderers.site import Site
     from tileharvest.tiles.grid import Tile
     from tileharvest.tiles.layers import Layer
-
-USUAL_REQUESTS: Final = 200
-"""What a sample may ask where nobody says otherwise; more where a map has so many layers that it must."""
 
 _FAILING_SHARE: Final = 0.1
 """Of the tiles asked may fail: a harvest does not look below them, and neither does the sample."""

@@ -29,8 +29,8 @@ from tileharvest.history.changes import (
     heat,
     last_changes,
 )
+from tileharvest.history.costs import spent
 from tileharvest.history.database import History
-from tileharvest.history.day_costs import spent
 from tileharvest.history.harvest_row import Beginning
 from tileharvest.history.harvests import begin
 from tileharvest.history.outlines import brief_outlines, map_outline

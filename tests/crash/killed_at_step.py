@@ -16,10 +16,10 @@ from scrapy.cmdline import execute
 
 from tests.crash.steps import Step, kill_at
 from tileharvest.harvest import harvest
+from tileharvest.history import harvests
 from tileharvest.history.database import History
 from tileharvest.history.harvest_row import HarvestRow
 from tileharvest.history.harvests import HarvestRecord
-from tileharvest.history.recorder import Recorder
 from tileharvest.importers.repository import Repository
 from tileharvest.store.files import FileStore
 
@@ -41,7 +41,7 @@ STEPS: Final = {
     "bytes have their name, folder not flushed": Step(os, "replace", before=False, is_meant=_in_store),
     "bytes stored, row not written": Step(FileStore, "put_all", before=False),
     "rows not written": Step(History, "write", before=True, is_meant=_in_writer),
-    "rows written, not committed": Step(Recorder, "record", before=False),
+    "rows written, not committed": Step(harvests, "record_results", before=False),
     "rows committed, nobody told": Step(History, "write", before=False, is_meant=_in_writer),
     "all recorded, harvest not ended": Step(HarvestRecord, "finish", before=True),
     "harvest ended and gone tiles recorded, not committed": Step(HarvestRow, "end", before=False),

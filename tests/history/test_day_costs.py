@@ -4,8 +4,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from tests.history.making import DAY, LATER, LAYER, A, B, began, ended, found
-from tileharvest.history.costs import Cost
-from tileharvest.history.day_costs import spent
+from tileharvest.history.costs import Cost, spent
 from tileharvest.history.summaries import failing
 
 if TYPE_CHECKING:

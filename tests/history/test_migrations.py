@@ -14,9 +14,8 @@ import pytest
 from sqlalchemy import MetaData, create_engine, insert, text
 
 from tests.history.making import A, began, ended, found, write_revision
-from tileharvest.history.costs import Cost
+from tileharvest.history.costs import Cost, spent
 from tileharvest.history.database import History
-from tileharvest.history.day_costs import spent
 from tileharvest.history.outlines import map_outline
 from tileharvest.history.proofs import last_full, proofs
 from tileharvest.history.schema import REVISION

@@ -22,8 +22,8 @@ from tileharvest.history.changes import (
     heat,
     last_changes,
 )
+from tileharvest.history.costs import spent
 from tileharvest.history.database import History
-from tileharvest.history.day_costs import spent
 from tileharvest.history.events import certainty, events
 from tileharvest.history.harvest_row import Beginning
 from tileharvest.history.harvests import begin

@@ -15,9 +15,19 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.schema import CreateTable
 
 from tests.history.making import began, ended, found, write_revision
-from tileharvest.history.recorder import _count_changes, _upsert_tiles
+from tileharvest.history.recorder import _COUNT_CHANGES, _UPSERT_TILES
 from tileharvest.history.revisions import MIGRATIONS
-from tileharvest.history.schema import REVISION, TILE, UtcDateTime, maps, metadata, replace_into, versions
+from tileharvest.history.schema import (
+    REVISION,
+    TILE,
+    UtcDateTime,
+    insert_into,
+    layers,
+    maps,
+    metadata,
+    replace_into,
+    versions,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -103,9 +113,24 @@ def test_every_table_and_upsert_can_be_said_to_postgresql() -> None:
     dialect = postgresql.dialect()
     for table in metadata.sorted_tables:
         assert "CREATE TABLE" in str(CreateTable(table).compile(dialect=dialect))
-    replaced = replace_into("postgresql", versions, *TILE, "day")
-    for upsert in (_count_changes("postgresql"), _upsert_tiles("postgresql"), replaced):
+    for upsert in (_COUNT_CHANGES, _UPSERT_TILES, replace_into(versions, *TILE, "day")):
         assert "ON CONFLICT" in str(upsert.compile(dialect=dialect))
+
+
+def test_sqlite_is_told_of_rows_that_are_there_as_by_its_own_insert() -> None:
+    row = {"map": 1, "name": "day", "factor": 2}
+    statements = sqlite.insert(layers).values(row), insert_into(layers).values(row)
+    nothing = [one.on_conflict_do_nothing() for one in statements]
+    more = [
+        one.on_conflict_do_update(
+            index_elements=["map", "name"],
+            set_={"factor": layers.c.factor + one.excluded.factor},
+            where=layers.c.factor < one.excluded.factor,
+        )
+        for one in statements
+    ]
+    for expected, said in (nothing, more):
+        assert str(said.compile(dialect=sqlite.dialect())) == str(expected.compile(dialect=sqlite.dialect()))
 
 
 def test_a_time_without_a_zone_is_refused() -> None:

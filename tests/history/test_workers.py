@@ -187,8 +187,7 @@ def test_who_ends_while_another_records_waits_and_counts_what_was_recorded(
     harvest = began(emptied_postgresql)
 
     def record(connection: Connection) -> None:
-        harvest._row.add_cost(connection, Cost(1, 2, 3), unless_ended=True)
-        harvest._recorder.record(connection, [found("add")])
+        harvest.recording([found("add")], Cost(1, 2, 3))(connection)
 
     with held(emptied_postgresql, record, postgresql):
         ended(began(emptied_postgresql))

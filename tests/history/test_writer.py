@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tileharvest.history.writer import Writer
+from tileharvest.history.database import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

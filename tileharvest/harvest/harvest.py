@@ -17,8 +17,7 @@ from tileharvest.errors import AlreadyHarvestedError, BudgetError, MovedError, T
 from tileharvest.harvest.clean_up import clean_up
 from tileharvest.harvest.holdings import StoreWriter
 from tileharvest.harvest.walks import MOST_TOPS, LayerWalk, Walks, kept_in_words, relies_on_indexes, walk_over
-from tileharvest.history.costs import NO_COST, Traffic
-from tileharvest.history.day_costs import spent
+from tileharvest.history.costs import NO_COST, Traffic, spent
 from tileharvest.history.errors import HarvestEndedError
 from tileharvest.history.group_commit import LINGER, GroupCommit
 from tileharvest.history.harvest_row import Beginning

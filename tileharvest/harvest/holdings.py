@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
-from tileharvest.history.costs import NO_COST
+from tileharvest.history.costs import NO_COST, spend
 from tileharvest.history.database import History
-from tileharvest.history.day_costs import spend
 from tileharvest.store.port import DryStore
 
 if TYPE_CHECKING:

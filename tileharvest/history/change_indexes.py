@@ -169,7 +169,7 @@ def settle_indexes(connection: Connection, harvest: int) -> None:
         }
         if known is not None:
             row |= _verdict(connection, harvest, day, reading, known)
-        new = replace_into(connection.dialect.name, change_indexes, "layer")
+        new = replace_into(change_indexes, "layer")
         connection.execute(new, row)
         # It has been taken over.
         connection.execute(delete(index_readings).where(index_readings.c.layer == reading.layer))

@@ -1,4 +1,4 @@
-"""The cost of a harvest: the value, and the meter that counts it while a process works."""
+"""Costs: the value, the meter that counts them while a process works, and what each map has cost on a day."""
 
 from __future__ import annotations
 
@@ -8,8 +8,18 @@ from math import inf
 from operator import add, attrgetter, sub
 from typing import TYPE_CHECKING, Final
 
+from sqlalchemy import bindparam, select
+
+from tileharvest.history.outlines import own_map_id
+from tileharvest.history.schema import insert_into, maps, spending
+
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import date
+
+    from sqlalchemy import Connection
+
+    from tileharvest.history.database import History
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +49,9 @@ class Cost:
         return not (self.requests or self.received_bytes or self.stored_bytes or self.spared_bytes)
 
 
-_PARTS: Final = attrgetter(*(part.name for part in fields(Cost)))
+COST_COLUMNS: Final = tuple(part.name for part in fields(Cost))
+"""The parts of a cost, which are columns of `harvests` and of `spending`."""
+_PARTS: Final = attrgetter(*COST_COLUMNS)
 """`dataclasses.astuple` copies each part, which takes ten times as long."""
 
 NO_COST: Final = Cost()
@@ -180,3 +192,44 @@ class Traffic:
     def _go_on(self) -> None:
         if self._started and not self._paused and self._since is None:
             self._since = self.clock()
+
+
+_SPENT: Final = (
+    select(*(spending.c[name] for name in COST_COLUMNS))
+    .join_from(spending, maps, maps.c.id == spending.c.map)
+    .where(maps.c.name == bindparam("map_name"), spending.c.day == bindparam("on_day"))
+)
+_INSERT_SPENDING: Final = insert_into(spending).values({one.name: bindparam(one.name) for one in spending.c})
+_ADD_SPENDING: Final = _INSERT_SPENDING.on_conflict_do_update(
+    index_elements=[spending.c.map, spending.c.day],
+    set_={name: spending.c[name] + _INSERT_SPENDING.excluded[name] for name in COST_COLUMNS},
+)
+
+
+def spent(history: History, map_name: str, day: date) -> Cost:
+    """Returns what all runs of the map, dry ones included, have cost on that day, whatever day they harvest.
+
+    An unknown map has cost nothing. Reads one row. Raises HistoryError.
+    """
+    with history.reading() as connection:
+        row = connection.execute(_SPENT, {"map_name": map_name, "on_day": day}).first()
+    return NO_COST if row is None else Cost(*row)
+
+
+def spend(history: History, map_name: str, day: date, cost: Cost) -> None:
+    """Adds the cost of a dry run, of which nothing else is kept, to what the map has cost on that day.
+
+    An unknown map becomes known. If a server goes away during the commit, the cost may count twice. Raises
+    HistoryError.
+    """
+
+    def write(connection: Connection) -> None:
+        add_spending(connection, own_map_id(connection, map_name), day, cost)
+
+    history.write(write)
+
+
+def add_spending(connection: Connection, map_id: int, day: date, cost: Cost) -> None:
+    """Adds the cost to what a map has cost on that day."""
+    row = {"map": map_id, "day": day, **{name: getattr(cost, name) for name in COST_COLUMNS}}
+    connection.execute(_ADD_SPENDING, row)

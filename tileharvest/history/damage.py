@@ -9,8 +9,16 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy import exc, func, select
 
 from tileharvest.errors import counted
-from tileharvest.history.recorded_versions import VERSION, version_of
-from tileharvest.history.schema import changes, is_same_tile, metadata, site_bodies, tiles, versions
+from tileharvest.history.schema import (
+    VERSION,
+    changes,
+    is_same_tile,
+    metadata,
+    site_bodies,
+    tiles,
+    version_of,
+    versions,
+)
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import and_, bindparam, delete, func, insert, select, update
@@ -13,11 +12,11 @@ from sqlalchemy import and_, bindparam, delete, func, insert, select, update
 from tileharvest.errors import AlreadyHarvestedError, HistoryError
 from tileharvest.history.areas import IS_PROVISIONALLY_GONE
 from tileharvest.history.change_indexes import settle_indexes
-from tileharvest.history.day_costs import COST_COLUMNS
+from tileharvest.history.costs import COST_COLUMNS
 from tileharvest.history.errors import HarvestEndedError
 from tileharvest.history.outlines import layer_row, own_map_id
 from tileharvest.history.proofs import prove_layers
-from tileharvest.history.recorder import place_and_day, record_versions, version_row
+from tileharvest.history.recorder import place_and_day, record_versions
 from tileharvest.history.schema import (
     FINISHED,
     INTERRUPTED,
@@ -31,6 +30,7 @@ from tileharvest.history.schema import (
     layers,
     replace_into,
     tiles,
+    version_row,
     versions,
 )
 from tileharvest.history.trust import count_skipped, settle
@@ -42,10 +42,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import date, datetime
 
-    from sqlalchemy import Connection, Update
+    from sqlalchemy import Connection
 
     from tileharvest.history.costs import Cost
-    from tileharvest.history.schema import Insert
     from tileharvest.tiles.layers import Layer
 
 _NOT_THERE: Final = (Outcome.NOTHING, Outcome.GONE, Outcome.FAILED)
@@ -95,11 +94,22 @@ _NEW: Final = (
     .returning(harvests.c.id)
 )
 _LAYERS: Final = select(layers.c.name, layers.c.id).where(layers.c.map == bindparam("in_map"))
+_INSERT_LAYERS: Final = (
+    insert_into(layers)
+    .values({name: bindparam(name) for name in ("map", "name", "factor")})
+    .on_conflict_do_nothing()
+)
 _LAYERS_OF_HARVEST: Final = (
     select(layers.c.name, layers.c.id)
     .join_from(layers, harvest_layers, harvest_layers.c.layer == layers.c.id)
     .where(harvest_layers.c.harvest == bindparam("in_harvest"))
 )
+_ADD_COST: Final = (
+    update(harvests)
+    .where(harvests.c.id == bindparam("its_id"))
+    .values({name: harvests.c[name] + bindparam(f"more_{name}") for name in COST_COLUMNS})
+)
+_ADD_COST_UNLESS_ENDED: Final = _ADD_COST.where(harvests.c.ended.is_(None))
 _FINISHED_AT: Final = select(func.max(harvests.c.ended)).where(
     _OF_MAP, harvests.c.segment == bindparam("in_segment"), harvests.c.reason == FINISHED
 )
@@ -139,7 +149,7 @@ class HarvestRow:
         With `unless_ended` it raises HarvestEndedError, and adds nothing, when the harvest has ended.
         """
         more = {f"more_{name}": getattr(cost, name) for name in COST_COLUMNS}
-        adding = _adding_cost(unless_ended=unless_ended)
+        adding = _ADD_COST_UNLESS_ENDED if unless_ended else _ADD_COST
         if connection.execute(adding, {"its_id": self.id, **more}).rowcount == 0:
             self.refuse_ended(connection)
 
@@ -333,27 +343,13 @@ def describe_layers(
 ) -> dict[str, int]:
     """Keeps what is said about a harvest's layers, in place of what was said earlier in it. Returns the ids
     of these layers, by name."""
-    dialect = connection.dialect.name
     names = [{"map": map_id, "name": layer.name, "factor": layer.pyramid.factor} for layer in described]
-    connection.execute(_insert_layers(dialect), names)
+    connection.execute(_INSERT_LAYERS, names)
     rows = connection.execute(_LAYERS, {"in_map": map_id})
     known: dict[str, int] = {row.name: row.id for row in rows}
     ids = {layer.name: known[layer.name] for layer in described}
     connection.execute(
-        replace_into(dialect, harvest_layers, "harvest", "layer"),
+        replace_into(harvest_layers, "harvest", "layer"),
         [{"harvest": harvest, "layer": ids[layer.name], **layer_row(layer)} for layer in described],
     )
     return ids
-
-
-@cache
-def _insert_layers(dialect: str) -> Insert:
-    row: dict[str, Any] = {name: bindparam(name) for name in ("map", "name", "factor")}
-    return insert_into(dialect, layers).values(row).on_conflict_do_nothing()
-
-
-@cache
-def _adding_cost(*, unless_ended: bool) -> Update:
-    more = {name: harvests.c[name] + bindparam(f"more_{name}") for name in COST_COLUMNS}
-    adding = update(harvests).where(harvests.c.id == bindparam("its_id")).values(more)
-    return adding.where(harvests.c.ended.is_(None)) if unless_ended else adding

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from sqlalchemy import Integer, Text, bindparam, case, func, or_, select, tuple_, update
-from sqlalchemy.dialects import postgresql
 
 from tileharvest.history.areas import (
     IS_PROVISIONALLY_GONE,
@@ -18,11 +17,10 @@ from tileharvest.history.areas import (
     present_cells,
 )
 from tileharvest.history.change_indexes import ground_of, has_readings, note_readings, withdraw
-from tileharvest.history.costs import NO_COST, Cost
-from tileharvest.history.day_costs import add_spending
+from tileharvest.history.costs import NO_COST, Cost, add_spending
 from tileharvest.history.errors import HarvestEndedError
 from tileharvest.history.recorded_versions import latest_versions
-from tileharvest.history.recorder import Recorder
+from tileharvest.history.recorder import record_results
 from tileharvest.history.schema import (
     CHANGES_WALK,
     FINISHED,
@@ -31,6 +29,7 @@ from tileharvest.history.schema import (
     harvest_counts,
     harvest_layers,
     harvests,
+    insert_into,
     layers,
     proofs,
     tiles,
@@ -126,6 +125,12 @@ _DISTRUSTED: Final = (
     .join_from(proofs, layers, layers.c.id == proofs.c.layer)
     .where(proofs.c.harvest == bindparam("in_harvest"), proofs.c.withdrawn.is_not(None))
 )
+_INSERT_BATCH: Final = insert_into(batches).values({one.name: bindparam(one.name) for one in batches.c})
+_NOTE_BATCH: Final = _INSERT_BATCH.on_conflict_do_update(
+    index_elements=list(batches.primary_key.columns),
+    set_={"number": _INSERT_BATCH.excluded.number},
+    where=batches.c.number < _INSERT_BATCH.excluded.number,
+).returning(batches.c.number)
 
 
 class HarvestRecord:
@@ -150,7 +155,6 @@ class HarvestRecord:
         self.day = row.day
         """The day of all versions it records: that on which it began, also when it is continued later."""
         self._today = today or (lambda: row.day)
-        self._recorder = Recorder(row.id, row.day, self._layer_ids)
         self.continued = row.continued
         self.is_pushed = row.is_pushed
         """Whether it asks for nothing but what a person has pushed."""
@@ -184,7 +188,7 @@ class HarvestRecord:
             self._row.add_cost(connection, cost, unless_ended=bool(results))
             if cost != NO_COST:
                 add_spending(connection, self._row.map, self._today(), cost)
-            self._recorder.record(connection, results)
+            record_results(connection, self.id, self.day, self._layer_ids, results)
 
         return write
 
@@ -194,13 +198,7 @@ class HarvestRecord:
         Waits for a transaction that records it now: that of a connection which was lost may still run.
         """
         batch = {"harvest": self.id, "worker": self._worker, "number": number}
-        statement = postgresql.insert(batches).values(batch)
-        noted = statement.on_conflict_do_update(
-            index_elements=list(batches.primary_key.columns),
-            set_={"number": statement.excluded.number},
-            where=batches.c.number < statement.excluded.number,
-        )
-        return connection.execute(noted.returning(batches.c.number)).first() is not None
+        return connection.execute(_NOTE_BATCH, batch).first() is not None
 
     def latest(self, layer: str, area: TileRange) -> dict[Tile, Version]:
         """Returns the latest version of each tile in the area that has any; `gone` ones too. One query.

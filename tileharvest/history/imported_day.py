@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sqlalchemy import Text, bindparam, exists, func, insert, or_, select, tuple_, update
@@ -24,18 +23,20 @@ from tileharvest.history.schema import (
     IMPORTED_WALK,
     PUSHED_WALK,
     TILE,
+    VERSION,
     harvest_layers,
     harvests,
     insert_into,
     is_same_tile,
     maps,
     tiles,
+    version_of,
     versions,
 )
 from tileharvest.history.site_files import write_site_files
 from tileharvest.history.unnamed_images import hold_images, note_dropped
 from tileharvest.tiles.outcomes import Outcome
-from tileharvest.tiles.versions import Image, Validator, Version
+from tileharvest.tiles.versions import Image, Validator
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
 
     from tileharvest.history.database import History
     from tileharvest.history.insertion import Insertion
-    from tileharvest.history.schema import Insert
     from tileharvest.history.site_files import SiteFile
     from tileharvest.tiles.grid import Cell, Tile, TileRange
     from tileharvest.tiles.layers import Layer
@@ -198,7 +198,7 @@ _BEFORE: Final = versions.alias("before")
 _AT: Final = versions.alias("at")
 _AFTER: Final = versions.alias("after")
 _OTHER: Final = versions.alias("other")
-_HAS: Final = ("id", "day", "sha1", "extension", "size", "etag", "last_modified", "harvest")
+_HAS: Final = ("id", *(column.name for column in VERSION), "harvest")
 
 
 def _nearest(*, is_before: bool) -> Any:
@@ -242,6 +242,13 @@ _KNOWN_IN_AREA: Final = select(tiles.c.zoom, tiles.c.x, tiles.c.y).where(
     tiles.c.x.between(bindparam("x_from"), bindparam("x_to")),
     tiles.c.y.between(bindparam("y_from"), bindparam("y_to")),
     or_(_WAS_THERE, _IS_TOLD),
+)
+
+_TOLD: Final = ("harvest", "outcome", "reason", "failures")
+_INSERT_TILES: Final = insert_into(tiles).values({name: bindparam(name) for name in (*TILE, *_TOLD)})
+_UPSERT_TILES: Final = _INSERT_TILES.on_conflict_do_update(
+    index_elements=[tiles.c[name] for name in TILE],
+    set_={name: _INSERT_TILES.excluded[name] for name in _TOLD},
 )
 
 _LAST_DAY: Final = (
@@ -438,7 +445,7 @@ class _Recording:
 
     def _write_tiles(self, rows: Sequence[dict[str, Any]]) -> None:
         if rows:
-            self.connection.execute(_upsert_tiles(self.connection.dialect.name), rows)
+            self.connection.execute(_UPSERT_TILES, rows)
 
     def _note_missing(self, layer: int, lacking: Iterable[ImportedTile]) -> None:
         """Notes tiles whose images the archive has lost, unless a later harvest has told of them."""
@@ -455,14 +462,6 @@ class _Recording:
                 self._write_tiles([dict(zip((*TILE, *told), (layer, *cell, *values), strict=True))])
 
 
-@cache
-def _upsert_tiles(dialect: str) -> Insert:
-    told = ("harvest", "outcome", "reason", "failures")
-    statement = insert_into(dialect, tiles).values({name: bindparam(name) for name in (*TILE, *told)})
-    new = {name: statement.excluded[name] for name in told}
-    return statement.on_conflict_do_update(index_elements=[tiles.c[name] for name in TILE], set_=new)
-
-
 def _parts(cells: Iterable[Cell]) -> Iterator[list[Cell]]:
     ordered = sorted(cells)
     for start in range(0, len(ordered), _AT_ONCE):
@@ -470,9 +469,5 @@ def _parts(cells: Iterable[Cell]) -> Iterator[list[Cell]]:
 
 
 def _recorded(row: RowMapping, name: str) -> Recorded | None:
-    has = {column: row[f"{name}_{column}"] for column in _HAS}
-    if has["id"] is None:
-        return None
-    image = None if has["sha1"] is None else Image(has["sha1"], has["extension"], has["size"])
-    version = Version(has["day"], image, Validator(has["etag"], has["last_modified"]))
-    return Recorded(has["id"], version, has["harvest"])
+    id_, *version, harvest = (row[f"{name}_{column}"] for column in _HAS)
+    return None if id_ is None else Recorded(id_, version_of(*version), harvest)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import bindparam, delete, insert, select, update
 
-from tileharvest.history.recorder import version_row
 from tileharvest.history.schema import (
     BLOCK_LEVELS,
     TILE,
@@ -16,8 +14,10 @@ from tileharvest.history.schema import (
     harvest_counts,
     insert_into,
     is_tile,
+    its_tile,
     replace_into,
     tiles,
+    version_row,
     versions,
 )
 from tileharvest.tiles.grid import Tile
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from tileharvest.history.insertion import Insertion
-    from tileharvest.history.schema import Insert
     from tileharvest.tiles.grid import Cell
     from tileharvest.tiles.versions import Version
 
@@ -62,7 +61,7 @@ def write_insertions(
     ]
     # The tiles of which a version came, went or moved.
     touched = [
-        dict(zip((f"its_{name}" for name in TILE), (layer, *cell), strict=True))
+        its_tile(layer, *cell)
         for cell, change in insertions.items()
         if change.deleted or change.moved or change.put or change.restored
     ]
@@ -73,7 +72,7 @@ def write_insertions(
     if moved:
         connection.execute(_MOVE, moved)
     if new:
-        connection.execute(replace_into(connection.dialect.name, versions, *TILE, "day"), new)
+        connection.execute(replace_into(versions, *TILE, "day"), new)
     if renewed:
         connection.execute(_RENEW, renewed)
     if touched:
@@ -114,23 +113,13 @@ def _count_changes(
     if not more:
         return
     connection.execute(
-        _add_to_blocks(connection.dialect.name),
+        _ADD_TO_BLOCKS,
         [{**dict(zip(keys, key, strict=True)), "tiles": number} for key, number in more],
     )
     fewer = [key for key, number in more if number < 0]
     if fewer:
         names = [f"its_{name}" for name in keys]
         connection.execute(_FORGET_BLOCK, [dict(zip(names, key, strict=True)) for key in fewer])
-
-
-@cache
-def _add_to_blocks(dialect: str) -> Insert:
-    counting = insert_into(dialect, changes)
-    counting = counting.values({name: bindparam(name) for name in (*TILE, "day", "tiles")})
-    return counting.on_conflict_do_update(
-        index_elements=list(changes.primary_key.columns),
-        set_={"tiles": changes.c.tiles + counting.excluded.tiles},
-    )
 
 
 def write_counts(connection: Connection, harvest: int, counts: Mapping[tuple[int, Outcome], int]) -> None:
@@ -158,14 +147,17 @@ def correct_counts(connection: Connection, more: Mapping[tuple[int, int, Outcome
             added = left if left > 0 else max(left, -has.get(way, 0))
             left -= added
             if added:
-                counting = replace_into(
-                    connection.dialect.name, harvest_counts, "harvest", "layer", "outcome"
-                )
+                counting = replace_into(harvest_counts, "harvest", "layer", "outcome")
                 row = {"harvest": harvest, "layer": layer, "outcome": way.value}
                 connection.execute(counting, {**row, "tiles": has.get(way, 0) + added})
         connection.execute(delete(harvest_counts).where(*its, harvest_counts.c.tiles == 0))
 
 
+_COUNTING: Final = insert_into(changes).values({name: bindparam(name) for name in (*TILE, "day", "tiles")})
+_ADD_TO_BLOCKS: Final = _COUNTING.on_conflict_do_update(
+    index_elements=list(changes.primary_key.columns),
+    set_={"tiles": changes.c.tiles + _COUNTING.excluded.tiles},
+)
 _FORGET_COUNTS: Final = delete(harvest_counts).where(harvest_counts.c.harvest == bindparam("its_harvest"))
 _POINT_NOWHERE: Final = update(tiles).where(is_tile(tiles)).values(version=None)
 _DELETE: Final = delete(versions).where(versions.c.id == bindparam("its_id"))

@@ -292,8 +292,7 @@ def own_map_id(connection: Connection, name: str) -> int:
     if found is not None:
         return found
     # Another process may insert it just now: this waits for it, and then inserts nothing.
-    new = insert_into(connection.dialect.name, maps).values(name=name)
-    connection.execute(new.on_conflict_do_nothing())
+    connection.execute(insert_into(maps).values(name=name).on_conflict_do_nothing())
     return int(connection.execute(_OWN_MAP, named).scalar_one())
 
 

@@ -139,7 +139,7 @@ def prove_layers(connection: Connection, harvest: int) -> None:
     given = {"harvest": harvest, "day": day, "withdrawn": None, "withdrawn_day": None}
     for layer in connection.execute(_IN_FULL, its).scalars().all():
         proof = asdict(prove(_times(connection, harvest, layer), factor_of(connection, layer)))
-        new = replace_into(connection.dialect.name, kept_proofs, "layer")
+        new = replace_into(kept_proofs, "layer")
         connection.execute(new, {"layer": layer, **proof, **given})
 
 

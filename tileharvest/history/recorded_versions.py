@@ -10,9 +10,19 @@ from sqlalchemy import ColumnElement, bindparam, func, select
 from tileharvest.errors import HistoryError
 from tileharvest.history.areas import AreaQuery
 from tileharvest.history.outlines import in_words, known_map_id
-from tileharvest.history.schema import is_same_tile, is_tile, layers, maps, tiles, versions
+from tileharvest.history.schema import (
+    VERSION,
+    is_same_tile,
+    is_tile,
+    its_tile,
+    layers,
+    maps,
+    tiles,
+    version_of,
+    versions,
+)
 from tileharvest.tiles.grid import Tile, TileRange
-from tileharvest.tiles.versions import Image, Validator, Version
+from tileharvest.tiles.versions import Image
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -21,6 +31,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Row
 
     from tileharvest.history.database import History
+    from tileharvest.tiles.versions import Version
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +67,6 @@ class NamedImage:
 
 _READ_AT_ONCE: Final = 5_000
 """Rows that are in memory at a time where all of a map are read."""
-
-VERSION: Final = (
-    versions.c.day,
-    versions.c.sha1,
-    versions.c.extension,
-    versions.c.size,
-    versions.c.etag,
-    versions.c.last_modified,
-)
-"""In the order in which `version_of` takes them."""
 
 _LATEST: Final = AreaQuery.over(
     tiles,
@@ -236,7 +237,7 @@ def versions_weight(history: History, layer: int, areas: Iterable[TileRange], un
 
 def story(history: History, layer: int, tile: Tile) -> list[Version]:
     """Returns all versions of a tile, oldest first. Reads nothing else."""
-    place = {"its_layer": layer, "its_zoom": tile.zoom, "its_x": tile.x, "its_y": tile.y}
+    place = its_tile(layer, tile.zoom, tile.x, tile.y)
     with history.reading() as connection:
         return [version_of(*row) for row in connection.execute(_STORY, place)]
 
@@ -319,23 +320,3 @@ def _layer_id(connection: Connection, map_id: int, map_name: str, name: str) -> 
     if name not in ids:
         raise HistoryError(f"map '{map_name}' has no layer '{name}'; it has {in_words(sorted(ids))}")
     return ids[name]
-
-
-def version_of(
-    day: date | None,
-    sha1: str | None,
-    extension: str | None,
-    size: int | None,
-    etag: str | None,
-    last_modified: str | None,
-) -> Version:
-    """Returns the version that a row of `VERSION` holds, taken by position.
-
-    By name it would cost twice as much, and it is done once per known tile and harvest. Raises ValueError and
-    TypeError for what cannot be.
-    """
-    if day is None:
-        raise ValueError("a tile without the version that it names")
-    # The table lets all three be null or none; the image refuses anything else.
-    image = None if sha1 is None else Image(sha1, extension or "", size or 0)
-    return Version(day, image, Validator(etag, last_modified))

@@ -8,9 +8,7 @@ tile that was `add` before the kill is `ign` after it. What counts then is the r
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import Date, Integer, bindparam, case, exists, literal_column, or_, select, update
 
@@ -20,8 +18,10 @@ from tileharvest.history.schema import (
     changes,
     insert_into,
     is_tile,
+    its_tile,
     replace_into,
     tiles,
+    version_row,
     versions,
 )
 from tileharvest.history.trust import remember
@@ -35,11 +35,10 @@ if TYPE_CHECKING:
     from datetime import date
 
     from sqlalchemy import ColumnElement, Connection
+    from sqlalchemy.dialects.postgresql import Insert
 
-    from tileharvest.history.schema import Insert
+    from tileharvest.history.schema import Row
     from tileharvest.tiles.results import TileResult
-
-Row: TypeAlias = dict[str, Any]
 
 _STRENGTH: Final = {
     Outcome.FAILED: 1,
@@ -59,66 +58,58 @@ _RESISTANCE: Final = {**_STRENGTH, Outcome.GONE: _STRENGTH[Outcome.IGNORED]}
 _RESULT: Final = ("harvest", "outcome", "reason")
 
 
-@dataclass(frozen=True, slots=True)
-class Recorder:
-    """Records the results of one harvest, within a transaction that the caller opens.
+def record_results(
+    connection: Connection,
+    harvest: int,
+    day: date,
+    layer_ids: Mapping[str, int],
+    results: Sequence[TileResult],
+) -> None:
+    """Records results of a harvest in their order. `layer_ids` has the ids of its layers, by name.
 
-    The caller has changed the harvest's row in this transaction, so no other program records for the map
-    meanwhile.
+    The caller has changed the harvest's row in this transaction, so no other program records for the map at
+    the same time. Raises KeyError for a layer that the harvest does not have, and LeavingImageError.
     """
 
-    harvest: int
-    day: date
-    layer_ids: Mapping[str, int]
-    """The ids of the harvest's layers, by name."""
+    def place_of(result: TileResult) -> tuple[int, int, int, int]:
+        return layer_ids[result.layer], result.tile.zoom, result.tile.x, result.tile.y
 
-    def record(self, connection: Connection, results: Sequence[TileResult]) -> None:
-        """Records them in their order. Raises KeyError for a layer that the harvest does not have, and
-        LeavingImageError."""
-        counted = [result for result in results if result.is_counted]
-        if counted:
-            connection.execute(_upsert_tiles(connection.dialect.name), list(map(self._tile_row, counted)))
-        for wave in _waves(counted):
-            hold_images(connection, [one.image.file_name for one in wave if one.image])
-            replacing = [self._version_row(one) for one in wave if one.outcome is Outcome.REPLACED]
-            if replacing:
-                note_replaced(
-                    connection, [place_and_day(row) | {"its_sha1": row["sha1"]} for row in replacing]
-                )
-            record_versions(connection, [self._version_row(one) for one in wave if one.image])
-            renewed = [self._validator_row(one) for one in wave if not one.image]
-            if renewed:
-                connection.execute(_RENEW_VALIDATORS, renewed)
-        remember(connection, self.harvest, self.layer_ids, results)
+    def row_of(result: TileResult) -> Row:
+        version = Version(day, result.image, result.validator or Validator())
+        return version_row(place_of(result), version, harvest)
 
-    def _tile_row(self, result: TileResult) -> Row:
-        return {
-            "layer": self.layer_ids[result.layer],
-            "zoom": result.tile.zoom,
-            "x": result.tile.x,
-            "y": result.tile.y,
-            "harvest": self.harvest,
-            "outcome": result.outcome.value,
-            "reason": result.reason,
-            "failures": 0 if result.reason is None else 1,
-        }
+    counted = [result for result in results if result.is_counted]
+    if counted:
+        connection.execute(_UPSERT_TILES, [_tile_row(place_of(one), harvest, one) for one in counted])
+    for wave in _waves(counted):
+        hold_images(connection, [one.image.file_name for one in wave if one.image])
+        replacing = [row_of(one) for one in wave if one.outcome is Outcome.REPLACED]
+        if replacing:
+            note_replaced(connection, [place_and_day(row) | {"its_sha1": row["sha1"]} for row in replacing])
+        record_versions(connection, [row_of(one) for one in wave if one.image])
+        renewed = [_validator_row(place_of(one), one) for one in wave if not one.image]
+        if renewed:
+            connection.execute(_RENEW_VALIDATORS, renewed)
+    remember(connection, harvest, layer_ids, results)
 
-    def _version_row(self, result: TileResult) -> Row:
-        tile = result.tile
-        place = (self.layer_ids[result.layer], tile.zoom, tile.x, tile.y)
-        version = Version(self.day, result.image, result.validator or Validator())
-        return version_row(place, version, self.harvest)
 
-    def _validator_row(self, result: TileResult) -> Row:
-        validator = result.validator or Validator()
-        return {
-            "its_layer": self.layer_ids[result.layer],
-            "its_zoom": result.tile.zoom,
-            "its_x": result.tile.x,
-            "its_y": result.tile.y,
-            "its_etag": validator.etag,
-            "its_last_modified": validator.last_modified,
-        }
+def _tile_row(place: tuple[int, int, int, int], harvest: int, result: TileResult) -> Row:
+    layer, zoom, x, y = place
+    return {
+        "layer": layer,
+        "zoom": zoom,
+        "x": x,
+        "y": y,
+        "harvest": harvest,
+        "outcome": result.outcome.value,
+        "reason": result.reason,
+        "failures": 0 if result.reason is None else 1,
+    }
+
+
+def _validator_row(place: tuple[int, int, int, int], result: TileResult) -> Row:
+    validator = result.validator or Validator()
+    return {**its_tile(*place), "its_etag": validator.etag, "its_last_modified": validator.last_modified}
 
 
 def _waves(results: Sequence[TileResult]) -> Iterator[Collection[TileResult]]:
@@ -139,21 +130,6 @@ def _waves(results: Sequence[TileResult]) -> Iterator[Collection[TileResult]]:
         yield wave.values()
 
 
-def version_row(place: tuple[int, int, int, int], version: Version, harvest: int) -> Row:
-    """Returns the row of `versions` that says this of a tile. `place` is its layer's id, zoom, x and y."""
-    image = version.image
-    return {
-        **dict(zip(TILE, place, strict=True)),
-        "day": version.day,
-        "sha1": image and image.sha1,
-        "extension": image and image.extension,
-        "size": image and image.size,
-        "etag": version.validator.etag,
-        "last_modified": version.validator.last_modified,
-        "harvest": harvest,
-    }
-
-
 def place_and_day(row: Row) -> Row:
     """Returns the parameters that a version is looked up by."""
     return {f"its_{name}": row[name] for name in (*TILE, "day")}
@@ -172,16 +148,13 @@ def record_versions(connection: Connection, rows: Sequence[Row]) -> None:
         block = Tile(its["its_zoom"], its["its_x"], its["its_y"]).ancestor(BLOCK_LEVELS)
         changed.append({**its, "block_x": block.x, "block_y": block.y})
     # Before the versions, whose absence says that the tile has not been counted for this day.
-    connection.execute(_count_changes(connection.dialect.name), changed)
-    connection.execute(replace_into(connection.dialect.name, versions, *TILE, "day"), rows)
+    connection.execute(_COUNT_CHANGES, changed)
+    connection.execute(replace_into(versions, *TILE, "day"), rows)
     connection.execute(_POINT_AT_VERSIONS, places)
 
 
-@cache
-def _upsert_tiles(dialect: str) -> Insert:
-    statement = insert_into(dialect, tiles).values(
-        {name: bindparam(name) for name in (*TILE, *_RESULT, "failures")}
-    )
+def _upsert_tiles() -> Insert:
+    statement = insert_into(tiles).values({name: bindparam(name) for name in (*TILE, *_RESULT, "failures")})
     new = statement.excluded
     is_first = tiles.c.harvest.is_distinct_from(new.harvest)
     is_as_strong = _rank(new.outcome, _STRENGTH) >= _rank(tiles.c.outcome, _RESISTANCE)
@@ -212,20 +185,21 @@ def _rank(outcome: ColumnElement[Any], ranks: Mapping[Outcome, int]) -> ColumnEl
     )
 
 
-@cache
-def _count_changes(dialect: str) -> Insert:
+def _count_changes() -> Insert:
     """Adds a changed tile to the block of a tile that has no version of the day."""
     place = [bindparam(name, type_=Integer) for name in ("its_layer", "its_zoom", "block_x", "block_y")]
     day = bindparam("its_day", type_=Date)
     known = exists().where(is_tile(versions), versions.c.day == day)
     first = select(*place, day, literal_column("1")).where(~known)
-    counting = insert_into(dialect, changes).from_select(list(changes.c.keys()), first)
+    counting = insert_into(changes).from_select(list(changes.c.keys()), first)
     return counting.on_conflict_do_update(
         index_elements=list(changes.primary_key.columns),
         set_={"tiles": changes.c.tiles + counting.excluded.tiles},
     )
 
 
+_UPSERT_TILES: Final = _upsert_tiles()
+_COUNT_CHANGES: Final = _count_changes()
 _POINT_AT_VERSIONS: Final = (
     update(tiles)
     .where(is_tile(tiles))

@@ -33,9 +33,13 @@ from sqlalchemy import (
     bindparam,
     text,
 )
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects.postgresql import Insert, insert
+
+from tileharvest.tiles.versions import Image, Validator, Version
 
 if TYPE_CHECKING:
+    from datetime import date
+
     from sqlalchemy import ColumnElement, Dialect, FromClause
 
 REVISION: Final = "0012"
@@ -64,6 +68,9 @@ class UtcDateTime(TypeDecorator[datetime]):
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
 
 
+Row: TypeAlias = dict[str, Any]
+"""The values of a row, or the parameters of a statement, by name."""
+
 metadata: Final = MetaData(
     naming_convention={
         "pk": "pk_%(table_name)s",
@@ -90,6 +97,11 @@ def _keyed_by_tile() -> list[Column[int]]:
 def is_tile(table: FromClause) -> ColumnElement[bool]:
     """Says of a row whether it is of the tile handed in as `its_layer`, `its_zoom`, `its_x` and `its_y`."""
     return and_(*(table.c[name] == bindparam(f"its_{name}") for name in TILE))
+
+
+def its_tile(layer: int, zoom: int, x: int, y: int) -> Row:
+    """Returns the parameters of `is_tile` that name this tile."""
+    return {"its_layer": layer, "its_zoom": zoom, "its_x": x, "its_y": y}
 
 
 def is_same_tile(one: FromClause, other: FromClause) -> ColumnElement[bool]:
@@ -267,6 +279,16 @@ versions: Final = Table(
 )
 """A version without a sha1 says that the tile was gone from that day on. `harvest` recorded it last."""
 
+VERSION: Final = (
+    versions.c.day,
+    versions.c.sha1,
+    versions.c.extension,
+    versions.c.size,
+    versions.c.etag,
+    versions.c.last_modified,
+)
+"""In the order in which `version_of` takes them."""
+
 tiles: Final = Table(
     "tiles",
     metadata,
@@ -422,18 +444,55 @@ times fewer rows than versions. Where the tile is shown with 384 pixels, each of
 the block's tiles is as small as 48.
 """
 
-Insert: TypeAlias = sqlite.Insert | postgresql.Insert
 
+def insert_into(table: Table) -> Insert:
+    """Returns an INSERT that can say what happens to rows that are there already, by ON CONFLICT.
 
-def insert_into(dialect: str, table: Table) -> Insert:
-    """Returns an INSERT of this kind of database. It can say what happens to rows that are there already."""
-    return sqlite.insert(table) if dialect == "sqlite" else postgresql.insert(table)
+    SQLite has taken this clause from PostgreSQL. SQLAlchemy writes its PostgreSQL form for both, which a test
+    compares with its SQLite form.
+    """
+    return insert(table)
 
 
 @cache
-def replace_into(dialect: str, table: Table, *keys: str) -> Insert:
+def replace_into(table: Table, *keys: str) -> Insert:
     """Returns an INSERT of whole rows but for their ids. They take the place of rows with the same keys."""
     columns = [column.name for column in table.c if column.name != "id"]
-    statement = insert_into(dialect, table).values({name: bindparam(name) for name in columns})
+    statement = insert_into(table).values({name: bindparam(name) for name in columns})
     replaced = {name: statement.excluded[name] for name in columns if name not in keys}
     return statement.on_conflict_do_update(index_elements=keys, set_=replaced)
+
+
+def version_of(
+    day: date | None,
+    sha1: str | None,
+    extension: str | None,
+    size: int | None,
+    etag: str | None,
+    last_modified: str | None,
+) -> Version:
+    """Returns the version that a row of `VERSION` holds, taken by position.
+
+    By name it would cost twice as much, and it is done once per known tile and harvest. Raises ValueError and
+    TypeError for what cannot be.
+    """
+    if day is None:
+        raise ValueError("a tile without the version that it names")
+    # The table lets all three be null or none; the image refuses anything else.
+    image = None if sha1 is None else Image(sha1, extension or "", size or 0)
+    return Version(day, image, Validator(etag, last_modified))
+
+
+def version_row(place: tuple[int, int, int, int], version: Version, harvest: int) -> Row:
+    """Returns the row of `versions` that says this of a tile. `place` is its layer's id, zoom, x and y."""
+    image = version.image
+    return {
+        **dict(zip(TILE, place, strict=True)),
+        "day": version.day,
+        "sha1": image and image.sha1,
+        "extension": image and image.extension,
+        "size": image and image.size,
+        "etag": version.validator.etag,
+        "last_modified": version.validator.last_modified,
+        "harvest": harvest,
+    }

@@ -128,11 +128,11 @@ def write_site_files(connection: Connection, map_name: str, day: date, files: Ma
         ]
     new = {state.sha1: bodies[url] for url, state in changed.items() if state.sha1 is not None}
     if new:
-        statement = insert_into(connection.dialect.name, site_bodies).on_conflict_do_nothing()
+        statement = insert_into(site_bodies).on_conflict_do_nothing()
         connection.execute(
             statement, [{"sha1": name, "body": zlib.compress(body)} for name, body in new.items()]
         )
-    connection.execute(replace_into(connection.dialect.name, site_files, "map", "url", "day"), rows)
+    connection.execute(replace_into(site_files, "map", "url", "day"), rows)
 
 
 def _states(connection: Connection, map_name: str, until: date) -> dict[str, tuple[date, _State]]:

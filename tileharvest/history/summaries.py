@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sqlalchemy import bindparam, func, or_, select
 
-from tileharvest.history.costs import Cost
-from tileharvest.history.day_costs import COST_COLUMNS
+from tileharvest.history.costs import COST_COLUMNS, Cost
 from tileharvest.history.harvest_row import HarvestRow
 from tileharvest.history.outlines import known_map_id
 from tileharvest.history.schema import (

@@ -13,7 +13,7 @@ a change index, it also skips all that lies outside of the ground that the index
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import and_, bindparam, exists, false, func, or_, select, true, update
 
@@ -26,6 +26,7 @@ from tileharvest.history.schema import (
     harvests,
     insert_into,
     is_tile,
+    its_tile,
     layers,
     proofs,
     replace_into,
@@ -43,10 +44,9 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection, Select
 
+    from tileharvest.history.schema import Row
     from tileharvest.tiles.grid import Cell
     from tileharvest.tiles.results import TileResult
-
-Row: TypeAlias = dict[str, Any]
 
 _KEY: Final = tuple(validators.c[name] for name in TILE)
 _IS_THERE: Final = or_(validators.c.etag.is_not(None), validators.c.last_modified.is_not(None))
@@ -147,7 +147,7 @@ def _write_seen(connection: Connection, harvest: int, seen: Mapping[tuple[int, T
     there, missing = [], []
     for (layer, tile), validator in seen.items():
         if validator == _ABSENT:
-            missing.append({**_its(layer, tile.zoom, tile.x, tile.y), "in_harvest": harvest})
+            missing.append({**its_tile(layer, tile.zoom, tile.x, tile.y), "in_harvest": harvest})
             continue
         there.append(
             {
@@ -163,7 +163,7 @@ def _write_seen(connection: Connection, harvest: int, seen: Mapping[tuple[int, T
             }
         )
     if there:
-        connection.execute(replace_into(connection.dialect.name, validators, *TILE), there)
+        connection.execute(replace_into(validators, *TILE), there)
     if missing:
         connection.execute(_FORGET, missing)
 
@@ -189,7 +189,7 @@ def distrust(connection: Connection, harvest: int, day: date, layer: int, reason
     connection.execute(pruned.values(walk="repaired"))
     withdrawal = {"harvest": harvest, "withdrawn": reason, "withdrawn_day": day}
     unproved = {"layer": layer, "day": day, "pairs": 0, "broken": 0, "undated": 0, "span": 0.0}
-    new = insert_into(connection.dialect.name, proofs).values({**unproved, **withdrawal})
+    new = insert_into(proofs).values({**unproved, **withdrawal})
     is_news = or_(proofs.c.harvest != harvest, proofs.c.withdrawn.is_(None))
     connection.execute(
         new.on_conflict_do_update(index_elements=[proofs.c.layer], set_=withdrawal, where=is_news)
@@ -270,7 +270,7 @@ def _doubt(connection: Connection, layer: int, places: Iterable[Cell]) -> None:
     coarsest = connection.execute(_COARSEST, {"in_layer": layer}).scalar()
     if coarsest is not None:
         doubtful = ancestors(places, coarsest, factor_of(connection, layer)).union(places)
-        connection.execute(_LOSE_TRUST, [_its(layer, *place) for place in sorted(doubtful)])
+        connection.execute(_LOSE_TRUST, [its_tile(layer, *place) for place in sorted(doubtful)])
 
 
 def _by_layer(connection: Connection, query: Select[Any], **parameters: int) -> dict[int, list[Cell]]:
@@ -281,11 +281,7 @@ def _by_layer(connection: Connection, query: Select[Any], **parameters: int) -> 
 
 
 def _rows(layer: int, places: Iterable[Cell], harvest: int) -> list[Row]:
-    return [{**_its(layer, *place), "in_harvest": harvest} for place in places]
-
-
-def _its(layer: int, zoom: int, x: int, y: int) -> Row:
-    return {"its_layer": layer, "its_zoom": zoom, "its_x": x, "its_y": y}
+    return [{**its_tile(layer, *place), "in_harvest": harvest} for place in places]
 
 
 _UPDATE: Final = update(validators).where(is_tile(validators))

@@ -63,6 +63,9 @@ _REPLACED: Final = select(_ITS_NAME, text(f"'{_NOTED}'")).where(
     versions.c.sha1.is_not(None),
     versions.c.sha1.is_distinct_from(bindparam("its_sha1")),
 )
+_NOTE_REPLACED: Final = (
+    insert_into(unnamed_images).from_select(["name", "state"], _REPLACED).on_conflict_do_nothing()
+)
 _HOLD: Final = (
     delete(unnamed_images)
     .where(unnamed_images.c.name.in_(bindparam("names", expanding=True)))
@@ -129,14 +132,13 @@ def note_replaced(connection: Connection, places: Sequence[Mapping[str, object]]
     `places` are parameters of `is_tile`, with `its_day` and `its_sha1`, that of the new image; None where
     there is none.
     """
-    noting = insert_into(connection.dialect.name, unnamed_images).from_select(["name", "state"], _REPLACED)
-    connection.execute(noting.on_conflict_do_nothing(), places)
+    connection.execute(_NOTE_REPLACED, places)
 
 
 def note_dropped(connection: Connection, names: Collection[str]) -> None:
     """Notes images of versions that this transaction drops or replaces."""
     if names:
-        noting = insert_into(connection.dialect.name, unnamed_images).on_conflict_do_nothing()
+        noting = insert_into(unnamed_images).on_conflict_do_nothing()
         connection.execute(noting, [{"name": name, "state": _NOTED} for name in sorted(names)])
 
 
@@ -149,7 +151,7 @@ def note_unnamed(history: History, images: Mapping[str, datetime]) -> None:
     rows = [{"name": name, "noted": noted, "state": _NOTED} for name, noted in images.items()]
 
     def note(connection: Connection) -> None:
-        noting = insert_into(connection.dialect.name, unnamed_images)
+        noting = insert_into(unnamed_images)
         noting = noting.on_conflict_do_update(
             index_elements=["name"],
             set_={"noted": noting.excluded.noted},

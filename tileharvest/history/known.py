@@ -117,4 +117,6 @@ class Known(Generic[_Value]):
 
 def _key_of(layer: str, tile: Tile) -> _Key:
     column, row = tile.block(LEVELS)
-    return (layer, tile.zoom, *(_CENTRE if column in _AROUND and row in _AROUND else (column, row)))
+    if column in _AROUND and row in _AROUND:
+        column, row = _CENTRE
+    return layer, tile.zoom, column, row

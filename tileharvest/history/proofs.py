@@ -153,7 +153,8 @@ def _times(connection: Connection, harvest: int, layer: int) -> Iterable[DatedCe
     """
     its = {"in_harvest": harvest, "in_layer": layer}
     with connection.execute(_dated(), its, execution_options=IN_SLICES) as rows:
-        yield from ((zoom, x, y, text) for zoom, x, y, text in rows)
+        for slice_ in rows.partitions():
+            yield from slice_
 
 
 @cache

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import Date, Integer, bindparam, case, exists, literal_column, or_, select, update
 
+from tileharvest.history.connection import execute_rows
 from tileharvest.history.schema import (
     BLOCK_LEVELS,
     TILE,
@@ -80,7 +81,7 @@ def record_results(
 
     counted = [result for result in results if result.is_counted]
     if counted:
-        connection.execute(_UPSERT_TILES, [_tile_row(place_of(one), harvest, one) for one in counted])
+        execute_rows(connection, _UPSERT_TILES, [_tile_row(place_of(one), harvest, one) for one in counted])
     for wave in _waves(counted):
         hold_images(connection, [one.image.file_name for one in wave if one.image])
         replacing = [row_of(one) for one in wave if one.outcome is Outcome.REPLACED]
@@ -93,18 +94,11 @@ def record_results(
     remember(connection, harvest, layer_ids, results)
 
 
-def _tile_row(place: tuple[int, int, int, int], harvest: int, result: TileResult) -> Row:
-    layer, zoom, x, y = place
-    return {
-        "layer": layer,
-        "zoom": zoom,
-        "x": x,
-        "y": y,
-        "harvest": harvest,
-        "outcome": result.outcome.value,
-        "reason": result.reason,
-        "failures": 0 if result.reason is None else 1,
-    }
+def _tile_row(
+    place: tuple[int, int, int, int], harvest: int, result: TileResult
+) -> tuple[int | str | None, ...]:
+    """Returns the values for `_UPSERT_TILES`."""
+    return (*place, harvest, result.outcome.value, result.reason, 0 if result.reason is None else 1)
 
 
 def _validator_row(place: tuple[int, int, int, int], result: TileResult) -> Row:

@@ -1,6 +1,6 @@
 """The history: which version of each tile was there on which day, and what each harvest found.
 
-`schema` says what the tables mean, `database` opens them, and a `HarvestRecord` of `harvests` writes them.
-`outlines`, `recorded_versions`, `changes` and `summaries` read them. With `group_commit` and `known` an
-asyncio program uses a harvest without waiting for the disk per tile.
+`schema` says what the tables mean. `database` opens them. A `HarvestRecord` of `harvests` writes them.
+`outlines`, `recorded_versions`, `changes` and `summaries` read them. `group_commit` and `known` let an
+asyncio program record and look up tiles in batches, so that no tile waits for the disk by itself.
 """

@@ -1,4 +1,4 @@
-"""Change indexes as harvests have read them: the ground that they tell of, and how far they are trusted."""
+"""Change indexes as harvests have read them, the ground that they tell of, and whether they are trusted."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _GROUND: Final = _NOTED_GROUND.where(
         proofs.c.withdrawn.is_not(None),
     )
 )
-"""None where trust in the layer was withdrawn."""
+"""No row if the harvest has withdrawn trust in the layer."""
 _FORM: Final = (
     select(harvest_layers.c.depth, layers.c.factor)
     .join_from(harvest_layers, layers, layers.c.id == harvest_layers.c.layer)
@@ -74,9 +74,9 @@ _STORED_OF_ONE: Final = _STORED.where(maps.c.name == bindparam("map_name"))
 
 
 def stored_indexes(history: History, map_name: str | None = None) -> dict[str, dict[str, StoredIndex]]:
-    """Returns what is known of the index of each layer, by map and layer; of one map only, where it is named.
+    """Returns the stored change index of each layer, by map and layer: of all maps, or of the named one.
 
-    Layers and maps of which no complete harvest has read one are left out. Raises HistoryError.
+    Layers and maps for which no complete harvest has read an index are left out. Raises HistoryError.
     """
     query = _STORED if map_name is None else _STORED_OF_ONE
     found: dict[str, dict[str, StoredIndex]] = {}
@@ -95,10 +95,11 @@ def note_readings(
     read: Mapping[str, ChangeIndex],
     relied_on: Mapping[str, StoredIndex],
 ) -> None:
-    """Notes what a harvest has read before it asked for any tile, by layer.
+    """Notes the indexes that a harvest has read before it asked for any tile, by layer.
 
-    The ground of a layer whose index is relied on is what the index tells of since that was stored, with the
-    tiles that have failed since: nobody knows how they are. Call it once in a harvest.
+    A layer whose index is relied on also gets a ground: the tiles that have changed by the index since it was
+    stored, and the tiles whose last result is a failure, because nobody knows their state. Call it once in a
+    harvest.
     """
     rows = []
     for name, index in read.items():
@@ -113,23 +114,24 @@ def note_readings(
             {"harvest": harvest, "layer": layer_ids[name], "state": index.written(), "ground": ground}
         )
     if rows:
-        # Nobody asks any more what earlier harvests have read.
+        # The readings of earlier harvests are not needed any more.
         its_layers = [row["layer"] for row in rows]
         connection.execute(delete(index_readings).where(index_readings.c.layer.in_(its_layers)))
         connection.execute(insert(index_readings), rows)
 
 
 def has_readings(connection: Connection, harvest: int) -> bool:
-    """Returns whether anything is noted of what the harvest has read."""
+    """Returns whether `note_readings` has noted an index for this harvest."""
     return connection.execute(_ITS_READINGS, {"in_harvest": harvest}).first() is not None
 
 
 def ground_of(
     connection: Connection, harvest: int, layer: int, *, is_kept: bool = True
 ) -> ChangedGround | None:
-    """Returns the ground to which the harvest's walk over the layer keeps, or None where it may ask for all.
+    """Returns the ground to which the harvest's walk over the layer keeps, or None if it asks for all tiles.
 
-    Unless `is_kept` it is that to which it has kept at first, although the index is not relied on any more.
+    With `is_kept=False` it returns the ground to which the walk kept when it began, even if trust was
+    withdrawn since.
     """
     query = _GROUND if is_kept else _NOTED_GROUND
     text: str | None = connection.execute(query, {"in_harvest": harvest, "in_layer": layer}).scalar()
@@ -137,7 +139,7 @@ def ground_of(
 
 
 def withdraw(connection: Connection, harvest: int, day: date, layer: int, reason: str) -> None:
-    """Notes that the index of the layer is not to be relied on. A first reason of the harvest is kept."""
+    """Notes that the layer's index is not relied on any more. The harvest's first reason is kept."""
     is_news = or_(change_indexes.c.harvest != harvest, change_indexes.c.withdrawn.is_(None))
     connection.execute(
         update(change_indexes)
@@ -147,11 +149,11 @@ def withdraw(connection: Connection, harvest: int, day: date, layer: int, reason
 
 
 def settle_indexes(connection: Connection, harvest: int) -> None:
-    """Keeps what a complete harvest has read of each layer's index, and whether it has told of all changes.
+    """Stores the indexes that a complete harvest has read, and judges whether they have told of all changes.
 
-    Call it when all else about the harvest is settled, but for the proofs. An index that did not tell of a
-    change is not relied on any more. It is again when a later harvest has found changes, and all of them were
-    told of. A harvest that has withdrawn it itself leaves it so.
+    Call it after `proofs.prove_layers`, at the end of a harvest. An index that has missed a change is not
+    relied on any more. It is relied on again after a later harvest that has found changes, all of which the
+    index has told. If the harvest itself has withdrawn the index, it stays withdrawn.
     """
     for reading in connection.execute(_ITS_READINGS, {"in_harvest": harvest}).all():
         day = connection.execute(select(harvests.c.day).where(harvests.c.id == harvest)).scalar_one()
@@ -171,12 +173,12 @@ def settle_indexes(connection: Connection, harvest: int) -> None:
             row |= _verdict(connection, harvest, day, reading, known)
         new = replace_into(change_indexes, "layer")
         connection.execute(new, row)
-        # It has been taken over.
+        # `change_indexes` has it now.
         connection.execute(delete(index_readings).where(index_readings.c.layer == reading.layer))
 
 
 def _verdict(connection: Connection, harvest: int, day: date, reading: Any, known: Any) -> dict[str, Any]:
-    """Returns how far the index is trusted after the harvest, given how far it was."""
+    """Returns the columns that say how far the index is trusted. `known` is its row before the harvest."""
     as_before = {name: getattr(known, name) for name in ("confirmed", "withdrawn", "withdrawn_day")}
     if known.withdrawn is not None and known.harvest == harvest:
         return as_before
@@ -185,7 +187,7 @@ def _verdict(connection: Connection, harvest: int, day: date, reading: Any, know
     if ground is not None:
         told: ChangedGround | None = ChangedGround.read(ground, pyramid)
     elif connection.execute(_FAILED, {"in_harvest": known.harvest, "in_layer": reading.layer}).first():
-        # What had changed then may be found now, and the index has told of it before.
+        # Tiles that failed then may be found changed now, and the index has told of these changes earlier.
         return as_before
     else:
         changed = ChangeIndex.read(reading.state).changed_since(ChangeIndex.read(known.state))

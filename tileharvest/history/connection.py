@@ -1,4 +1,4 @@
-"""Connections to the history's database: its address, what each connection is set to, and the retries."""
+"""Connections to the history's database: its address, the settings of each connection, and the retries."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ _log = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
 
 LOCK_TIMEOUT: Final = 30.0
-"""Seconds to wait for another program's transaction. Ours last milliseconds. An upgrade or a backup of a
-large history may take some seconds on a slow disk."""
+"""Seconds to wait for another program's transaction. Our transactions take milliseconds. An upgrade or a
+backup of a large history may take some seconds on a slow disk."""
 
 PATIENCE: Final = 60.0
-"""Seconds for which a call to a server is tried again: a server is restarted, or a standby takes its place,
-in less."""
+"""Seconds for which a call to a server is repeated. A restart of a server, or the change to a standby, takes
+less."""
 
 _PAUSES: Final = wait_exponential(multiplier=0.05, max=2.0)
-"""Seconds between two attempts: 0.05 at first, and each time twice as many, up to 2."""
+"""Seconds between two attempts: 0.05 at first, then twice as many each time, up to 2."""
 
 WRITES: Final = "tileharvest_writes"
 """The execution option of connections that will write."""
 
 _ATTEMPTS: Final = 100
-"""How often a program tries to be alone in a new file that several programs open at once. It waits for the
-lock before each attempt, so this many are never needed; the bound keeps it from trying for ever."""
+"""The most attempts to change the mode of a new file that several programs open at once. A program waits for
+the lock before each attempt, so this many are never needed. The bound prevents an endless loop."""
 
 DIALECTS: Final = ("sqlite", "postgresql")
 _POSTGRESQL: Final = "postgresql+psycopg"
@@ -51,11 +51,11 @@ _EXAMPLE: Final = (
 )
 
 IDLE_TIMEOUT: Final = 15
-"""Seconds that a transaction on a server may wait for its program. A program that takes longer was frozen or
-cut off. This is half of the time that others wait for its locks."""
+"""Seconds that a transaction on a server may wait for its program's next statement. A program that takes
+longer was frozen or cut off. Others wait twice as long for its locks."""
 
 _SECRETS: Final = ("password", "passfile", "sslpassword", "sslkey")
-"""Parts of an address's query that no message repeats."""
+"""Parts of an address's query that are left out of messages."""
 
 
 _KEEPING: Final = {
@@ -65,17 +65,19 @@ _KEEPING: Final = {
     "keepalives_count": 3,
     "tcp_user_timeout": 60_000,
 }
-"""How long a server may be silent before it counts as gone: in seconds, and the last in milliseconds."""
+"""How long a server may be silent before it counts as gone. All are seconds, except for the last, which is
+milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a history is. Raises HistoryError for a text that names no database this program can use."""
+    """The address of a history. `parse` raises HistoryError if the text names no database that this program
+    can use."""
 
     url: URL
-    """For PostgreSQL it always names the driver, psycopg."""
+    """SQLAlchemy's URL. For PostgreSQL it always names the driver, psycopg."""
     place: str
-    """What messages call it: the file's path, or the URL without its password."""
+    """The name in messages: the file's path, or the URL without its password."""
 
     @classmethod
     def parse(cls, text: str) -> Address:
@@ -98,18 +100,18 @@ class Address:
 
     @property
     def file(self) -> Path | None:
-        """The database's file; None when it is on a server."""
+        """The database's file, or None if the database is on a server."""
         return Path(self.place) if self.url.get_backend_name() == "sqlite" else None
 
 
 def connect(
     address: Address, lock_timeout: float = LOCK_TIMEOUT, *, read_only: bool = False, durable: bool = True
 ) -> Engine:
-    """Returns an engine whose transactions read one state of the database, or write while nobody else does.
+    """Returns an engine for the database. It opens no connection yet.
 
-    With `read_only` it never creates the file, and every statement that writes is refused. `durable` says
-    whether a file's committed transactions must survive a power loss. It opens no connection yet. Raises
-    HistoryError when the server's driver is not installed.
+    With `read_only` the file is never created, and every statement that writes is refused. `durable` says
+    whether a file's committed transactions must survive a power loss. Raises HistoryError if the server's
+    driver is not installed.
     """
     if address.file is not None:
         return _connect_file(address.url, address.file, lock_timeout, read_only=read_only, durable=durable)
@@ -123,24 +125,25 @@ def connect(
 
 
 def _connect_server(url: URL, lock_timeout: float, *, read_only: bool) -> Engine:
-    # What the address says itself takes precedence.
+    # The parameters of the address take precedence.
     patience = {name: seconds for name, seconds in _KEEPING.items() if name not in url.query}
-    # Connections outlive a restart of the server only in the pool: there each is tried before it is used.
+    # The pool tries each connection before it is used, as a restart of the server has closed those in the
+    # pool.
     engine = create_engine(url, connect_args=patience, pool_pre_ping=True)
     settings = {
         "lock_timeout": f"{lock_timeout:.3f}s",
         "idle_in_transaction_session_timeout": f"{IDLE_TIMEOUT}s",
         "default_transaction_read_only": "on" if read_only else "off",
-        # PostgreSQL takes layer, x and y for independent of each other, and so an area for 400 times as many
-        # rows as it has. By its defaults it then compiles a look-up of 0.3 ms, which took 92 ms, or starts
-        # processes for it, which took 9 ms, or goes through the table.
+        # PostgreSQL assumes that layer, x and y are independent of each other, and expects 400 times as many
+        # rows in an area as there are. With its defaults it then compiles a look-up of 0.3 ms, which took 92
+        # ms, or starts processes for it, which took 9 ms, or scans the table.
         "jit": "off",
         "max_parallel_workers_per_gather": "0",
         "random_page_cost": "1.1",
     }
 
     def connected(connection: Any, _: object) -> None:
-        # Not as options of the address, which a pooler between us and the server may refuse.
+        # These are no options of the address, because a pooler before the server may refuse such options.
         connection.autocommit = True
         for name, value in settings.items():
             connection.execute(f"SET {name} = '{value}'")
@@ -179,9 +182,9 @@ def _begin(connection: Connection) -> None:
 
 
 def write_ahead(engine: Engine) -> None:
-    """Lets readers go on while one transaction writes. The mode stays set in the file."""
+    """Sets the mode in which readers go on while one transaction writes. The mode stays set in the file."""
     with engine.connect() as connection:
-        # Not through SQLAlchemy, which would begin a transaction, where SQLite cannot change the mode.
+        # SQLAlchemy would begin a transaction, in which SQLite cannot change the mode.
         driver: Any = connection.connection.dbapi_connection
         for _ in range(_ATTEMPTS):
             try:
@@ -198,7 +201,7 @@ def write_ahead(engine: Engine) -> None:
 
 
 def revision_of(connection: Connection) -> str | None:
-    """Returns the revision that a database says it has; None when it holds no history."""
+    """Returns the revision of the history in a database, or None if it holds no history."""
     if not inspect(connection).has_table("alembic_version"):
         return None
     revision = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
@@ -226,11 +229,11 @@ def _driver_text(statement: Insert, dialect: str) -> str:
 def persevere(
     attempt: Callable[[], _Result], patience: float, passing: type[PassingError] = PassingError
 ) -> _Result:
-    """Returns what `attempt` returns, calling it again while it raises what is `passing`.
+    """Calls `attempt` until it raises no error of the kind `passing`, and returns its result.
 
-    Raises that when it lasts for longer than `patience` seconds from the first failure on, and at
-    once whatever else it raises. Sleeps between attempts, so it is not for an event loop. An attempt that
-    failed may have taken effect all the same: it must be one that can be repeated.
+    Raises the error if it lasts for more than `patience` seconds after the first failure. Any other error is
+    raised at once. Sleeps between attempts, so it is not for an event loop. It must be possible to repeat
+    `attempt`, because a failed one may have taken effect all the same.
     """
     try:
         return attempt()

@@ -24,10 +24,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What was asked of a site, what came back, and how long that took. Costs can be added and subtracted."""
+    """What a process has asked of a site, what came back, and how long that took. Costs can be added and
+    subtracted."""
 
     requests: int = 0
-    """Retries, redirects and probes included."""
+    """The number of requests, with retries, redirects and probes."""
     received_bytes: int = 0
     """Bytes of bodies; the answer to a HEAD has none."""
     stored_bytes: int = 0
@@ -35,7 +36,7 @@ class Cost:
     spared_bytes: int = 0
     """Bytes, by the history, of known images that were not fetched because their ETag was unchanged."""
     seconds: float = 0.0
-    """Seconds that processes worked, added up; their pauses do not count."""
+    """Seconds that processes worked, added up. Their pauses do not count."""
 
     def __add__(self, other: Cost) -> Cost:
         return Cost(*map(add, _PARTS(self), _PARTS(other)))
@@ -45,37 +46,39 @@ class Cost:
 
     @property
     def is_time_alone(self) -> bool:
-        """Whether at most time was spent."""
+        """Whether nothing but time was spent, if anything."""
         return not (self.requests or self.received_bytes or self.stored_bytes or self.spared_bytes)
 
 
 COST_COLUMNS: Final = tuple(part.name for part in fields(Cost))
 """The parts of a cost, which are columns of `harvests` and of `spending`."""
 _PARTS: Final = attrgetter(*COST_COLUMNS)
-"""`dataclasses.astuple` copies each part, which takes ten times as long."""
+"""Returns the parts of a cost. `dataclasses.astuple` would copy each of them, which takes ten times as
+long."""
 
 NO_COST: Final = Cost()
 
 
 _FEWEST_AHEAD: Final = 16
-"""Requests that are counted ahead at least, with as many bytes as the dearest had. Fewer would not do
-for what a fast site is asked until a transaction is done."""
+"""The fewest requests that are counted ahead. Each is counted with the bytes of the dearest one so far. With
+fewer, a fast site would be asked for more than is recorded before a transaction is done."""
 _FIRST_AHEAD: Final = Cost(_FEWEST_AHEAD, _FEWEST_AHEAD << 15)
-"""What is counted ahead while nobody knows how fast the site is asked, and how large its images are:
-32 kB for each, more than most tiles have."""
+"""The cost that is counted ahead at first, when nobody knows how fast the site is asked and how large its
+images are. It has 32 kB for each request, which is more than most tiles have."""
 _TIMES_AHEAD: Final = 3
-"""So many times as much is counted ahead as there was between the last two calls of `take`."""
+"""The cost that is counted ahead, as a multiple of the cost between the last two calls of `take`."""
 
 
 @dataclass(slots=True)
 class Traffic:
-    """Counts what one process costs. Whoever causes a cost adds it to its field; `take` hands it on.
+    """Counts what one process costs. Code that causes a cost adds it to a field, and `take` returns the sum.
 
-    From `count_ahead` until `settle` more requests and bytes are handed on than there were: those that may
-    come before the next call. Until these are recorded no further one may start (`may_ask`). So a process
-    that is killed has counted all requests that waited for that, however late a database is. Requests beside
-    the queue do not wait. Bytes hold approximately, as nobody knows how large the answers on the way are: a
-    kill leaves at most these uncounted, less the quarter that is kept for them.
+    Between `count_ahead` and `settle`, `take` counts ahead: it also returns the requests and bytes that may
+    come before its next call. No request may start beyond those that are recorded (`may_ask`). If the process
+    is killed, all its requests are counted, however slow the database is. Requests beside the queue do not
+    wait for that. Bytes are counted approximately, because nobody knows the size of answers that are on the
+    way. A quarter of the bytes counted ahead is kept for these answers; a kill leaves uncounted what they
+    have beyond that.
 
     Used from one thread. It counts time from `start` on. `pause` and `resume` may be called twice. After a
     `pause` before `start` the time stands still until `resume`.
@@ -86,26 +89,26 @@ class Traffic:
     stored_bytes: int = 0
     spared_bytes: int = 0
     seconds: float = 0.0
-    """Seconds worked until the last pause; `worked` is the whole. May be added to."""
+    """Seconds worked until the last pause. `worked` also has those since then. May be added to."""
     clock: Callable[[], float] = field(default=time.monotonic, repr=False)
-    """Seconds that never go backwards."""
+    """Returns seconds that never go backwards."""
     _started: bool = field(default=False, init=False, repr=False)
     _paused: bool = field(default=False, init=False, repr=False)
     _since: float | None = field(default=None, init=False, repr=False)
-    """The clock's time since which it works; None while the time stands still."""
+    """The clock's time when the time last began to run. None when the time stands still."""
     _taken: Cost = field(default=NO_COST, init=False, repr=False)
-    """All that `take` has returned so far."""
+    """The sum of all that `take` has returned."""
     _seen: Cost = field(default=NO_COST, init=False, repr=False)
-    """The total when it was last called."""
+    """The total when `take` was last called."""
     _ahead: Cost = field(default=NO_COST, init=False, repr=False)
-    """What is counted ahead."""
+    """The cost that is counted ahead."""
     _dearest: int = field(default=0, init=False, repr=False)
-    """Bytes of a request, in the dearest time between two calls."""
+    """The most bytes per request between any two calls of `take`."""
     _most: tuple[float, float] = field(default=(inf, inf), init=False, repr=False)
-    """So many requests may start, and bytes be received, before a further one has to wait. Of the bytes that
-    are counted ahead a quarter is kept for what is on the way, which may be more."""
+    """The numbers of requests and bytes at which a further request has to wait. A quarter of the bytes that
+    are counted ahead is kept for answers on the way."""
     _low_from: tuple[float, float] = field(default=(inf, inf), init=False, repr=False)
-    """The numbers of requests and bytes at which half of what was counted ahead is spent."""
+    """The numbers of requests and bytes at which half of the cost that was counted ahead is spent."""
     _when_low: Callable[[], None] = field(default=lambda: None, init=False, repr=False)
 
     @property
@@ -119,7 +122,7 @@ class Traffic:
         return Cost(self.requests, self.received_bytes, self.stored_bytes, self.spared_bytes, self.worked)
 
     def start(self) -> None:
-        """Begins to count the time worked."""
+        """Begins to count time."""
         self._started = True
         self._go_on()
 
@@ -134,7 +137,8 @@ class Traffic:
         self._go_on()
 
     def may_ask(self) -> bool:
-        """Returns whether a request may start: what it costs is recorded. If not, that is begun."""
+        """Returns whether a request may start, because its cost is recorded ahead. If not, has the next cost
+        recorded."""
         if self.requests < self._most[0] and self.received_bytes <= self._most[1]:
             return True
         self._tell_low()
@@ -147,23 +151,25 @@ class Traffic:
             self._tell_low()
 
     def count_ahead(self, when_low: Callable[[], None]) -> None:
-        """Lets `take` count ahead from now on. Calls `when_low` when half of what it has counted ahead is
-        spent, so that it is called soon. No request may start before the first is `recorded`."""
+        """Makes `take` count ahead from now on. No request may start before its first return is `recorded`.
+
+        `when_low` is called when half of the cost that was counted ahead is spent. It is to have `take`
+        called soon."""
         self._seen, self._ahead, self._when_low = self.total, _FIRST_AHEAD, when_low
         self._most = 0, -1
 
     def settle(self) -> None:
-        """Lets `take` count what there was and nothing more, as nothing further is asked."""
+        """Ends the counting ahead, because nothing more is asked. The next `take` corrects the sum."""
         self._ahead, self._most, self._low_from = NO_COST, (inf, inf), (inf, inf)
 
     def take(self) -> Cost:
-        """Returns the cost since this was last called. Parts of it are less than nothing where more had been
-        counted ahead than there was."""
+        """Returns the cost since this was last called. A part is negative if more was counted ahead than was
+        spent."""
         total, before = self.total, self._taken
         new = total - self._seen
         if self._ahead != NO_COST and new.requests:
             self._dearest = max(self._dearest, new.received_bytes // new.requests)
-            # Half as much as before at least, as a site may be asked by fits and starts.
+            # It never falls below half of the last one, because a site may be asked by fits and starts.
             half = self._ahead.requests // 2, self._ahead.received_bytes // 2
             self._ahead = Cost(
                 max(_FEWEST_AHEAD, half[0], _TIMES_AHEAD * new.requests),
@@ -178,7 +184,7 @@ class Traffic:
         return self._taken - before
 
     def recorded(self) -> None:
-        """All that `take` has returned so far outlives a kill."""
+        """Notes that all costs which `take` has returned are durable, so that further requests may start."""
         if self._ahead != NO_COST:
             self._most = (
                 self._taken.requests,

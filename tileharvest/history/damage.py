@@ -1,4 +1,4 @@
-"""What a disk has changed in a history: found by what must hold between its rows."""
+"""Damage: values and rows of a history that a disk has changed. It is found by the rules between the rows."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
 _MOST: Final = 20
-"""Lines of what SQLite itself finds."""
+"""The most lines of each of SQLite's own checks."""
 _AT_ONCE: Final = 5_000
-"""Rows in memory at a time."""
+"""The most rows in memory at a time."""
 _OTHER: Final = versions.alias("other_versions")
 
 _MISDIRECTED: Final = (
@@ -52,11 +52,12 @@ _OF_DAY: Final = ("layer", "zoom", "day")
 
 
 def damage(connection: Connection) -> list[str]:
-    """Returns a line for each kind of damage that can be seen; none where the history is sound.
+    """Returns a line for each kind of damage that is found, and no line if the history seems sound.
 
-    It reads everything: 8 s of CPU for a million versions, and 8 MB more. SQLite compares its pages, and its
-    tables with their indexes; PostgreSQL does that itself where it has `data_checksums`. What stands once
-    only, and may be another value as well, is not seen: costs, what a site said, and why a tile failed.
+    Reads everything, which takes 8 s of CPU and 8 MB of memory for a million versions. SQLite also checks its
+    pages, and its tables against their indexes; a PostgreSQL server with `data_checksums` does that by
+    itself. Damage is not found in values that are stored only once and may be any other value: costs, what a
+    site said of a layer, and why a tile failed.
     """
     found: list[str] = []
     for look in (_of_sqlite, _of_values, _of_versions, _of_counts, _of_site_files):
@@ -79,7 +80,7 @@ def _of_sqlite(connection: Connection) -> Iterator[str]:
 
 
 def _of_values(connection: Connection) -> Iterator[str]:
-    """Reads all but the two large tables, which makes each value what it is in Python."""
+    """Reads all but the large tables, so that each value is converted to its Python type."""
     for table in metadata.sorted_tables:
         if table not in (versions, changes, tiles):
             rows = connection.execution_options(yield_per=_AT_ONCE).execute(select(table))
@@ -105,7 +106,7 @@ def _of_versions(connection: Connection) -> Iterator[str]:
 
 
 def _of_counts(connection: Connection) -> Iterator[str]:
-    """What follows from the versions, once more."""
+    """Compares the counts of changes with the versions, from which they follow."""
     counts = []
     for table, number in ((versions, func.count()), (changes, func.sum(changes.c.tiles))):
         key = [table.c[name] for name in _OF_DAY]

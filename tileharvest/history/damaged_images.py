@@ -1,4 +1,4 @@
-"""Images that the store has lost or damaged, and that their sites may still have."""
+"""Images that the store has lost or damaged, and that are to be fetched anew from their sites."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tileharvest.history.database import History
 
 _AT_ONCE: Final = 5_000
-"""Images in one statement."""
+"""The most images in one statement."""
 _SHOWN: Final = (
     select(
         versions.c.id,
@@ -45,21 +45,22 @@ class ShownImage(NamedTuple):
     """An image with a tile whose latest version has it."""
 
     image: str
-    """Its file name."""
+    """The image's file name."""
     map: str
     layer: str
     tile: Tile
     asked: int
-    """The requests of all harvests of the map so far: as long as it is the same, no harvest has asked
-    for anything."""
+    """The number of requests of all harvests of the map. If it is still the same later, no harvest has asked
+    for anything in the meantime."""
 
 
 def ask_anew(history: History, images: Collection[str], of_maps: Collection[str]) -> list[ShownImage]:
-    """Has these images, by their file names, fetched when tiles of these maps are asked for next.
+    """Makes harvests fetch these images, given by their file names, when they next ask for tiles of these
+    maps.
 
-    Returns one tile for each. What the site said of it is forgotten, so that no answer means `unchanged` but
-    the same bytes. An image that only earlier versions have is left out: no site has it any more. Reads all
-    latest versions. Raises HistoryError.
+    Returns one tile for each image. The validators of the tile's version are forgotten, so that only equal
+    bytes count as unchanged. An image that only earlier versions have is left out, because no site has it any
+    more. Reads all latest versions. Raises HistoryError.
     """
     wanted = {name.partition(".")[0] for name in images}
 

@@ -1,4 +1,4 @@
-"""An open history: its transactions, the ways to open it, and its copy for a dry run."""
+"""An open history: the ways to open it, its transactions, its writing thread, and its copy for a dry run."""
 
 from __future__ import annotations
 
@@ -53,16 +53,16 @@ if TYPE_CHECKING:
 _Result = TypeVar("_Result")
 
 _MOST_WORKS: Final = 100
-"""Works in one transaction. Each is a batch of one harvest, mostly of a few results."""
+"""The most works in one transaction. A work is a batch of one harvest, mostly with few results."""
 _ROWS_COPIED: Final = 5_000
-"""Rows that a copy holds in memory at a time: a few megabytes."""
+"""The most rows that a copy holds in memory at a time. They take a few megabytes."""
 
 
 class History:
     """An open history. May be used by several threads; each transaction belongs to one of them.
 
-    Whatever the database refuses is raised as HistoryError, with one line for a person. Closing twice
-    is harmless.
+    Every error of the database is raised as HistoryError, with one line for a person. Closing twice is
+    harmless.
     """
 
     def __init__(
@@ -72,32 +72,33 @@ class History:
         folder: TemporaryDirectory[str] | None = None,
         patience: float = PATIENCE,
     ) -> None:
-        """`folder`, if given, is removed when the history is closed. Use the `open` methods instead."""
+        """Use the `open` methods instead. `folder`, if given, is removed when the history is closed."""
         self._engine = engine
         self._writer = engine.execution_options(**{WRITES: True})
-        # SQLite's transactions see one state anyway.
+        # On SQLite every transaction sees one state anyway.
         snapshot = {"isolation_level": "REPEATABLE READ"} if engine.dialect.name == "postgresql" else {}
         self._reader = engine.execution_options(**snapshot)
         self._folder = folder
         self._patience = patience
         self.place = place
-        """What messages call it."""
+        """Its name in messages."""
         self.writer = Writer(self.write)
-        """What programs with an event loop write with."""
+        """Writes for programs with an event loop."""
         self.reader = ThreadPoolExecutor(1, "history-reader")
-        """The thread in which such programs look up what they cannot go on without."""
+        """The thread in which programs with an event loop look up tiles."""
 
     @classmethod
     def open(cls, url: str, *, lock_timeout: float = LOCK_TIMEOUT, patience: float = PATIENCE) -> Self:
-        """Opens the history at a database URL such as `sqlite:///data/history.sqlite`, to be written.
+        """Opens the history at a database URL such as `sqlite:///data/history.sqlite`, for writing.
 
-        A new one is created, its folder too; a server's database must be there. One of an older revision
-        is upgraded; a file is first copied beside itself. One that a newer program wrote, that belongs to
-        another program, or that cannot be read is refused with HistoryError and not changed. The usual
-        case, where nothing is to be done, reads one row. Only an upgrade imports alembic, which loads slowly.
+        A new file is created, with its folder. A server's database must exist. A history of an older revision
+        is upgraded; a file is first copied beside itself. HistoryError is raised, and nothing is changed, if
+        a newer program wrote the history, if the database belongs to another program, or if it cannot be
+        read. Mostly nothing is to be done, and this reads one row. Only an upgrade imports alembic, which
+        loads slowly.
 
         `read` and `write` wait for up to `patience` seconds for a server that went away. Opening waits only
-        for one that is there, and starts or recovers: where nobody answers, the address may be wrong.
+        for a server that is starting or recovering. If nobody answers, the address may be wrong.
         """
         address = Address.parse(url)
         history = cls(connect(address, lock_timeout), address.place, patience=patience)
@@ -107,10 +108,10 @@ class History:
 
     @classmethod
     def open_read_only(cls, url: str, *, lock_timeout: float = LOCK_TIMEOUT) -> Self:
-        """Opens the history for commands that only look: never creates, never upgrades, refuses to write.
+        """Opens the history for commands that only read. It is never created, upgraded or written.
 
-        Raises HistoryError when there is none, and when it is not of the present revision.
-        A file's folder must be writable nevertheless: readers announce themselves to writers in a file there.
+        Raises HistoryError if there is none, or if it is not of the present revision. A file's folder must be
+        writable nevertheless: SQLite's readers announce themselves to writers in a file there.
         """
         address = Address.parse(url)
         if address.file is not None and not address.file.is_file():
@@ -122,14 +123,14 @@ class History:
 
     @staticmethod
     def is_begun(url: str) -> bool:
-        """Says whether a first harvest has begun a history there, of whatever revision.
+        """Returns whether there is a history, of whatever revision.
 
-        Of a file it looks only whether it is there; from a server it reads a row. Raises HistoryError as
-        `open` does.
+        A file is not opened: this looks only whether it exists and is not empty. From a server it reads a
+        row. Raises HistoryError as `open` does.
         """
         address = Address.parse(url)
         if address.file is not None:
-            # A file is empty while its first transaction, which makes the tables, is under way.
+            # A file stays empty until its first transaction, which makes the tables, is committed.
             return address.file.exists() and address.file.stat().st_size > 0
         with History(connect(address, read_only=True), address.place) as history:
 
@@ -141,7 +142,7 @@ class History:
 
     @classmethod
     def open_temporary(cls) -> Self:
-        """Opens an empty history that is deleted when it is closed: for a dry run on a new map.
+        """Opens an empty history for a dry run on a new map. It is deleted when it is closed.
 
         After a kill the file stays in the system's folder for temporary files.
         """
@@ -156,10 +157,10 @@ class History:
         return history
 
     def dry_copy(self, map_name: str) -> History:
-        """Returns a temporary history that knows the latest version of each of this map's tiles.
+        """Returns a temporary history with the latest version of each of this map's tiles.
 
-        With it a dry run uses the code of a real one and leaves nothing behind. A map that was never
-        harvested gives an empty one. Copies all tiles of the map: 2 to 3 seconds for 100,000.
+        A dry run uses it with the code of a real harvest, and leaves nothing behind. The copy of a map that
+        was never harvested is empty. Copies all tiles of the map, which takes 2 to 3 seconds for 100,000.
         """
         copy = History.open_temporary()
         with _closed_on_error(copy), self.reading() as reader, copy.writing() as writer:
@@ -176,7 +177,7 @@ class History:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """Opens a transaction whose queries all see the same state. It waits for no writer."""
+        """Opens a transaction whose queries all see the same state. It does not wait for writers."""
         with (
             self._telling_damage(),
             as_history_errors(self.place),
@@ -198,20 +199,20 @@ class History:
             yield connection
 
     def damage(self) -> list[str]:
-        """Returns a line for each kind of damage that is found, as `damage.damage` does; it reads
-        everything."""
+        """Returns a line for each kind of damage that is found, as `damage.damage` does. Reads everything."""
         try:
             with as_history_errors(self.place), self._reader.begin() as connection:
                 return damage(connection)
         except UnicodeError:
-            # SQLite repeats what stands in a damaged file, and sqlite3 cannot read that.
+            # SQLite's message quotes bytes of the damaged file, which sqlite3 cannot decode.
             return ["malformed"]
 
     @contextmanager
     def _telling_damage(self) -> Iterator[None]:
-        """Raises HistoryError where a transaction meets a value that cannot be because a disk has changed it.
+        """Raises HistoryError if a transaction meets an impossible value because a disk has changed it.
 
-        A mistake of the program looks the same: what it raises stays as it is where the history is sound.
+        A mistake of the program raises the same errors. So the history is looked through, and if it is sound
+        the error stays as it is.
         """
         try:
             yield
@@ -221,9 +222,9 @@ class History:
             raise damage_error(str(error), self.place) from error
 
     def read(self, work: Callable[[Connection], _Result]) -> _Result:
-        """Returns what `work` returns for a transaction of `reading`.
+        """Calls `work` with a transaction of `reading`, and returns its result.
 
-        Where a server goes away meanwhile, `work` is called again, for up to the history's patience.
+        If a server goes away meanwhile, `work` is called again, for up to the history's patience.
         """
 
         def attempt() -> _Result:
@@ -233,10 +234,10 @@ class History:
         return persevere(attempt, self._patience)
 
     def write(self, work: Callable[[Connection], _Result]) -> _Result:
-        """Returns what `work` returns for a transaction of `writing`, as `read` does.
+        """Calls `work` with a transaction of `writing`, and returns its result. Repeats it as `read` does.
 
-        It must be possible to repeat `work`: a transaction whose connection is lost while it is being
-        committed may have taken effect, and `work` is called again.
+        It must be possible to repeat `work`. If the connection is lost during the commit, the transaction may
+        have taken effect, and `work` is called again.
         """
 
         def attempt() -> _Result:
@@ -246,7 +247,7 @@ class History:
         return persevere(attempt, self._patience)
 
     def close(self) -> None:
-        """Waits for what its threads have been given."""
+        """Waits for the work of its threads, and closes the connections."""
         self.writer.close()
         self.reader.shutdown()
         self._engine.dispose()
@@ -286,7 +287,7 @@ class History:
 
 @contextmanager
 def _closed_on_error(history: History) -> Iterator[None]:
-    """Closes the history where the block raises."""
+    """Closes the history if the block raises."""
     try:
         yield
     except BaseException:
@@ -295,7 +296,8 @@ def _closed_on_error(history: History) -> Iterator[None]:
 
 
 def _rows_of_map(map_name: str) -> Iterator[tuple[Table, Select[Any]]]:
-    """Yields each table with the map's rows in it: harvests, tiles and latest versions, ids included.
+    """Yields the tables, each with a query for the map's rows with their ids. Of versions it has the latest
+    only.
 
     Tables that others refer to come first.
     """
@@ -318,36 +320,39 @@ def _rows_of_map(map_name: str) -> Iterator[tuple[Table, Select[Any]]]:
 
 
 class Writer:
-    """Writes what it is given, in this order. What waits together is written in one transaction.
+    """The thread in which the harvests of a process write. It does their works in the order in which they
+    come.
 
-    A transaction ends with a flush of the disk, which takes 1 to 20 ms. Two hundred harvests that each
-    flushed for themselves would wait for each other. There is one thread, as a database file has one writer.
+    Works that wait at the same time share a transaction. A transaction ends with a flush of the disk, which
+    takes 1 to 20 ms: if two hundred harvests flushed for themselves, they would wait for each other. There is
+    one thread, because a database file has one writer.
     """
 
     def __init__(self, write: Callable[[Work], None]) -> None:
-        """`write` does a work in a transaction that is durable when it returns."""
+        """`write` does a work in a transaction, which is durable when `write` returns."""
         self._write = write
         self._waiting: deque[tuple[Work, Future[None]]] = deque()
         self._thread = ThreadPoolExecutor(1, "history-writer")
 
     def submit(self, work: Work) -> Future[None]:
-        """Returns at once. The future is done when the work is durable, or it has the error that kept it from
-        that. It must be possible to repeat the work: a transaction that fails is made anew for each work, so
-        that no harvest fails by another one's mistake."""
+        """Returns at once with a future. It is done when the work is durable, or has the error.
+
+        It must be possible to repeat the work. If a transaction of several works fails, each work is done
+        again in one of its own, so that no harvest fails by another one's mistake."""
         future: Future[None] = Future()
         self._waiting.append((work, future))
         self._thread.submit(self._write_waiting)
         return future
 
     def close(self) -> None:
-        """Waits for what was submitted. Nothing can be submitted then."""
+        """Waits for the submitted works. No more can be submitted afterwards."""
         self._thread.shutdown()
 
     def _write_waiting(self) -> None:
         taken = [self._waiting.popleft() for _ in range(min(_MOST_WORKS, len(self._waiting)))]
         taken = [(work, future) for work, future in taken if future.set_running_or_notify_cancel()]
         if not taken:
-            # An earlier call has written it, together with its own.
+            # An earlier call has done this work together with others.
             return
         if len(taken) > 1 and self._write_together([work for work, _ in taken]):
             for _, future in taken:
@@ -362,7 +367,7 @@ class Writer:
                 future.set_result(None)
 
     def _write_together(self, works: list[Work]) -> bool:
-        """Returns whether all of them are durable; otherwise none is."""
+        """Returns whether all of them are durable. Otherwise none is."""
 
         def write_all(connection: Connection) -> None:
             for work in works:

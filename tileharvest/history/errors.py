@@ -1,4 +1,4 @@
-"""The errors of a history, and the line for a person that each error of a database becomes.
+"""The errors of a history, and the line of text for each error of a database.
 
 A line says what happened, that nothing was lost, and what to do next.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class HarvestEndedError(HistoryError):
-    """The harvest has ended, by this process or another one. What was to be written was not."""
+    """This process or another one has ended the harvest. Nothing was written."""
 
     reason: str | None = None
     """The word with which it ended, such as `finished`."""
@@ -35,24 +35,25 @@ class HarvestEndedError(HistoryError):
 
 
 class PassingError(HistoryError):
-    """What may be over soon, such as a server that is restarted: the same call may be tried again.
+    """An error that may be over soon, such as that of a server which is restarted. The call may be repeated.
 
-    Nothing was changed, unless the answer to a commit was lost: that cannot be told.
+    Nothing was changed, with one exception: if the connection was lost during a commit, nobody knows whether
+    the commit took effect.
     """
 
 
 class RecoveringError(PassingError):
-    """The server is there, and takes connections as soon as it has started or recovered."""
+    """The server is starting or recovering, and takes connections afterwards."""
 
 
 def no_history(place: str) -> HistoryError:
-    """Returns the error that says that no harvest has begun a history at this place."""
+    """Returns the error that says that there is no history at this place yet."""
     return HistoryError(f"there is no history at {place} yet: the first harvest begins it")
 
 
 @contextmanager
 def as_history_errors(place: str) -> Iterator[None]:
-    """Raises HistoryError, naming the place, for whatever the database or its folder refuses inside."""
+    """Turns errors of the database and of its folder into HistoryError, which names the place."""
     try:
         yield
     except (SQLAlchemyError, sqlite3.Error) as error:
@@ -67,10 +68,10 @@ def damage_error(found: str, place: str) -> HistoryError:
 
 
 def history_error(error: Exception, place: str) -> HistoryError:
-    """Returns what an error of SQLAlchemy or SQLite is raised as.
+    """Returns the HistoryError for an error of SQLAlchemy or SQLite.
 
-    That is PassingError where it is worth trying again: a connection that was lost or cannot be made, and a
-    transaction that PostgreSQL has broken off because of others.
+    It is a PassingError if another attempt may succeed: if a connection was lost or cannot be made, or if
+    PostgreSQL has broken off a transaction because of others.
     """
     cause = getattr(error, "orig", None) or error
     said = " ".join(str(cause).split())
@@ -122,7 +123,7 @@ _BY_CODE: Final = {
     sqlite3.SQLITE_NOTADB: _UNREADABLE,
 }
 _FULL_CODES: Final = frozenset({sqlite3.SQLITE_IOERR_SHMSIZE})
-"""SQLite's extended codes for a disk that is too full for the shared memory file beside a database."""
+"""SQLite's extended codes for a disk that has no room for the shared memory file beside a database."""
 
 
 def _of_sqlite(code: int | None) -> str:
@@ -138,7 +139,7 @@ _SERVER_AWAY: Final = (
 _RECOVERING: Final = re.compile(
     "database system is (starting up|shutting down|in recovery mode|not yet accepting connections)"
 )
-"""What PostgreSQL says while it starts (57P03). To psycopg a connection that fails has no SQLSTATE."""
+"""PostgreSQL's message when it is starting (57P03). psycopg gives no SQLSTATE when a connection fails."""
 _RECOVERS: Final = (
     "the history {place} waits for its server, which starts or recovers ({said}); nothing recorded was lost;"
     " where that lasts, look into the server's log, and run again"
@@ -192,12 +193,12 @@ _REFUSALS: Final = (
     (re.compile('FATAL: +database ".*" does not exist'), _NO_DATABASE),
     (re.compile("no password supplied|authentication failed|pg_hba.conf|FATAL: +role "), _LOGIN),
 )
-"""What a server says when it refuses a connection for a reason that stays: such an answer has no SQLSTATE. A
-server that says it in another language than English counts as away."""
+"""A server's messages when it refuses a connection for a lasting reason, as these errors have no SQLSTATE. If
+the server's language is not English, it counts as away instead."""
 
 
 def _of_postgresql(error: DBAPIError, state: str | None, said: str) -> tuple[str, bool]:
-    """Returns the form of the line, and whether the error may pass."""
+    """Returns the text of the line, with fields to be filled in, and whether the error may be over soon."""
     if state in _BY_STATE:
         return _BY_STATE[state], False
     if state in _PASSING_STATES:

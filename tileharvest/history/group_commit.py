@@ -1,4 +1,4 @@
-"""Group commit: results share transactions, so that one disk flush serves many tiles."""
+"""Group commit: results share transactions, so that one flush of the disk serves many tiles."""
 
 from __future__ import annotations
 
@@ -22,45 +22,47 @@ if TYPE_CHECKING:
     from tileharvest.tiles.results import TileResult
 
 LINGER: Final = 0.05
-"""Seconds that a first result waits for others. A result takes at least as long as the site needs to answer.
-A flush takes 1 to 20 ms, so at most a third of the time goes into flushes."""
+"""Seconds that the first result of a batch waits for others. A flush of the disk takes 1 to 20 ms, so flushes
+take at most a third of the time."""
 
 LONGEST: Final = 2.0
-"""Seconds that a first result waits where few come: what each transaction costs does not depend on how many
-results it has. A kill makes a harvest ask again for what came in this time."""
+"""The most seconds that a first result waits when few results come. A transaction costs the same for one
+result as for several, so a longer wait saves transactions. After a kill the results of this time are asked
+for again."""
 
 _FEW: Final = 8
-"""Results in a transaction below which the next one waits longer for others."""
+"""If a transaction has fewer results than this, the next one waits twice as long for others."""
 
 TICK: Final = 0.25
-"""Seconds. What may wait for longer begins at a multiple of them, by the clock of the event loop. So a thread
-is woken once for many harvests of a process, which costs 0.1 ms of CPU."""
+"""Seconds. A wait that is at least as long as this ends at a multiple of it, by the clock of the event loop.
+Many harvests of a process then wake the writer's thread together. To wake it costs 0.1 ms of CPU."""
 
 _ATTEMPTS: Final = 10
-"""At a transaction whose images are removed at the same time. The second succeeds, but for more clean-ups."""
+"""The most attempts at a transaction whose images a clean-up removes at the same time. The second attempt
+succeeds, unless a further clean-up comes between."""
 
 MOST: Final = 1000
-"""Most results in one transaction: about 10 ms of CPU, during which other programs wait to write."""
+"""The most results in one transaction. They take about 10 ms of CPU, while other programs wait to write."""
 
 
 def at_tick(moment: float) -> float:
-    """Returns the first tick that is not before the moment."""
+    """Returns the first multiple of TICK that is not before the moment. Both are seconds of an event loop."""
     return ceil(moment / TICK) * TICK
 
 
 class _Batch(asyncio.Future[BaseException | None]):
-    """Results, and the future of their transaction, for which all wait who have given one. It becomes None
-    once the batch is durable, else why it is not.
+    """Results that share a transaction, and the future of that transaction.
 
-    To cancel one who waits would cancel this future, and with it all others. The batch is committed soon in
-    any case, so whoever is cancelled learns of it then.
+    All who have given a result wait for this future. Its result is None once the batch is durable, else the
+    error that kept it from that. It cannot be cancelled: if one who waits is cancelled, the others still
+    wait.
     """
 
     def __init__(self) -> None:
         super().__init__(loop=asyncio.get_running_loop())
         self.results: list[TileResult] = []
         self.is_due = False
-        """Whether it has waited long enough."""
+        """Whether its transaction may begin, because it has waited long enough or is full."""
 
     def cancel(self, msg: object = None) -> bool:
         return False
@@ -69,11 +71,13 @@ class _Batch(asyncio.Future[BaseException | None]):
 class GroupCommit:
     """Records the results of one harvest by its history's writer. Used from one asyncio event loop.
 
-    A transaction begins when the first result has waited for `linger` seconds, when `most` results have come,
-    or on `flush`. Where few come, as a site is asked slowly, it waits twice as long each time, up to LONGEST.
-    While it runs the next batch gathers. After a failure nothing more is recorded, and every
-    later call raises the same error: a harvest whose results are missing in the history must stop. Only
-    results that come after other workers have finished the harvest stop nothing.
+    A transaction begins when the first result of a batch has waited for `linger` seconds, when `most` results
+    have come, or on `flush`. If few results come, because the site is asked slowly, each batch waits twice as
+    long as the one before, up to LONGEST. While a transaction runs, the next batch gathers.
+
+    After a failure nothing more is recorded, and every later call raises the same error: a harvest whose
+    results are missing in the history must stop. One failure is harmless: that other workers have finished
+    the harvest before its last results came.
     """
 
     def __init__(
@@ -85,8 +89,10 @@ class GroupCommit:
         *,
         put_again: Callable[[Collection[str], Sequence[TileResult]], Awaitable[None]] | None = None,
     ) -> None:
-        """`traffic` counts what is spent. `put_again` stores images by their names, which are among these
-        results, once more: a clean-up removes them. Without it that is a failure."""
+        """`traffic` counts what the process spends.
+
+        `put_again` gets the names of images that a clean-up is removing, and the results that have them. It
+        stores these images again. Without it such a removal is a failure of the transaction."""
         if linger < 0 or most < 1:
             raise ValueError(f"linger {linger} s and at most {most} results make no batch")
         self._recording, self._writer = harvest.recording, harvest.history.writer
@@ -97,10 +103,10 @@ class GroupCommit:
         self._committing: _Batch | None = None
         self._failure: BaseException | None = None
         self._unrecorded = NO_COST
-        """What was spent, and is in no transaction yet."""
+        """The cost that was spent and is in no transaction yet."""
         self._put_again = put_again
         self._restoring: asyncio.Future[None] | None = None
-        """Kept, as the event loop does not keep it."""
+        """The task that stores images again. The event loop itself keeps no reference to it."""
         self._closing = False
         self._closed = False
 
@@ -114,8 +120,10 @@ class GroupCommit:
             raise _again(failure)
 
     def add(self, result: TileResult) -> asyncio.Future[BaseException | None]:
-        """Lets the result be recorded. Returns the transaction, which many share: it becomes None once it is
-        durable, else why it is not. To cancel it does nothing. Raises as `record`."""
+        """Adds the result to the batch that gathers, and returns the future of its transaction.
+
+        The future's result is None once the transaction is durable, else the error. To cancel it does
+        nothing. Raises HistoryError after an earlier failure."""
         batch = self._gathering()
         batch.results.append(result)
         if len(batch.results) >= self._most:
@@ -123,10 +131,10 @@ class GroupCommit:
         return batch
 
     async def flush(self) -> None:
-        """Returns when everything given so far is durable, the cost included. Raises as `record`.
+        """Returns when all results and costs so far are durable. Raises HistoryError if they are not.
 
-        Where nothing but time was spent there is no transaction: the time waits for results, or for `close`.
-        After `close` there is nothing to do.
+        If nothing but time was spent, there is no transaction: the time is recorded with the next results, or
+        by `close`. After `close` this does nothing.
         """
         if self._closed and self._failure is None:
             return
@@ -137,37 +145,37 @@ class GroupCommit:
             raise _again(failure)
 
     def record_cost(self) -> None:
-        """Begins to record what was spent, with the results that wait."""
+        """Begins to record the cost so far, together with the results that wait."""
         if self._failure is None and not self._closed:
             self._make_due(self._gathering())
 
     @property
     def is_recording(self) -> bool:
-        """Whether results wait for a transaction, or for its end."""
+        """Whether any result is not durable yet."""
         return self._committing is not None or bool(self._batches)
 
     def hurry(self) -> None:
-        """Lets what has come wait for no more of it, as nothing else is on the way."""
+        """Makes the results that wait due, because no others are on the way."""
         if self._batches:
             self._make_due(self._batches[-1])
 
     async def close(self) -> None:
-        """Flushes. Nothing is being recorded then, and nothing can be, even if the flush raises. It may be
-        called twice."""
+        """Flushes, and waits until nothing is being recorded, even if the flush raises. Later results are
+        refused. It may be called twice. Raises HistoryError."""
         if self._closed:
             return
         self._closing = True
         try:
             await self.flush()
         finally:
-            # Where results came too late the flush has failed, and what they cost is still being recorded.
+            # If results came after the harvest's end, the flush has failed, but their cost is still recorded.
             while self.is_recording:
                 self.hurry()
                 await (self._committing or self._batches[-1])
             self._closed = True
 
     def _gathering(self) -> _Batch:
-        """Returns the batch that takes results now. If there is none, a new one begins to wait."""
+        """Returns the batch that takes results now. If there is none, begins a new one."""
         if self._failure is not None:
             raise _again(self._failure)
         if self._closed:
@@ -213,16 +221,16 @@ class GroupCommit:
                 self._restoring = asyncio.ensure_future(self._restore(batch, cost, attempt, failure))
             else:
                 if failure is not None:
-                    # It was spent all the same, and where the failure stops nothing the next one records it.
+                    # If the failure does not stop the harvest, the next transaction records the cost.
                     self._unrecorded += cost
                 self._committed(batch, failure)
 
-        # A bare future, no task: at its end asyncio.run cancels tasks, and a commit must run through.
+        # A bare future and no task, because asyncio.run cancels tasks at its end. A commit must run through.
         job = asyncio.wrap_future(self._writer.submit(self._recording(batch.results, cost)))
         job.add_done_callback(done)
 
     async def _restore(self, batch: _Batch, cost: Cost, attempt: int, failure: LeavingImageError) -> None:
-        """Has images that a clean-up removes at this moment put again, and records the batch anew."""
+        """Stores images again that a clean-up is removing, and records the batch once more."""
         assert self._put_again is not None
         try:
             await self._put_again(failure.names, batch.results)
@@ -239,11 +247,11 @@ class GroupCommit:
         if failure is None:
             self._traffic.recorded()
         elif _is_late(failure):
-            # What was spent outlives a kill all the same.
+            # The cost must survive a kill, although the results came too late.
             self.record_cost()
         else:
             self._failure = failure
-            # Nobody but who brings a result learns of it.
+            # Requests must not wait for a transaction that never comes. The next result raises the failure.
             self._traffic.settle()
         batch.set_result(failure)
         if self._failure is None:
@@ -254,12 +262,13 @@ class GroupCommit:
 
 
 def _is_late(failure: BaseException) -> bool:
-    """Says whether others have finished the harvest: it misses nothing then, and costs still add up."""
+    """Returns whether the failure says that others have finished the harvest. The harvest lacks nothing then,
+    and costs are still added to it."""
     return isinstance(failure, HarvestEndedError) and failure.reason == FINISHED
 
 
 def _again(failure: BaseException) -> BaseException:
-    """Returns an error of its own for each who waits, because a traceback grows wherever it is raised."""
+    """Returns a copy of the error for each caller, because a traceback grows each time an error is raised."""
     if not isinstance(failure, HistoryError):
         return failure
     error = copy(failure)

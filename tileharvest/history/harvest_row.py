@@ -1,4 +1,5 @@
-"""The row of a harvest: how it begins, and what its end makes, counts and the versions of gone tiles."""
+"""The row of a harvest: how it is begun, and what its end writes, such as counts and versions of gone
+tiles."""
 
 from __future__ import annotations
 
@@ -49,9 +50,9 @@ if TYPE_CHECKING:
 
 _NOT_THERE: Final = (Outcome.NOTHING, Outcome.GONE, Outcome.FAILED)
 _GONE_AT_ONCE: Final = 5_000
-"""Tiles per statement: a few megabytes of rows."""
+"""The most tiles in one statement. Their rows take a few megabytes."""
 
-# All that each harvest needs is made once: to make a statement takes longer than to carry it out.
+# Each statement is made once: to make one takes longer than to execute it.
 _OF_MAP: Final = harvests.c.map == bindparam("in_map")
 _UNFINISHED: Final = select(harvests).where(_OF_MAP, harvests.c.ended.is_(None))
 _UNFINISHED_OF: Final = _UNFINISHED.where(harvests.c.segment == bindparam("in_segment"))
@@ -65,7 +66,7 @@ _FINISH: Final = _END.values(stopped=None)
 _GO_ON: Final = update(harvests).where(harvests.c.id == bindparam("in_harvest")).values(stopped=None)
 _KEPT_COUNTS: Final = select(harvest_counts).where(harvest_counts.c.harvest == bindparam("in_harvest"))
 _IN_ITS_MAP: Final = tiles.c.layer.in_(select(layers.c.id).where(layers.c.map == bindparam("in_map")))
-"""Says of a tile whether it belongs to the harvest's map; this keeps a scan to that map."""
+"""Whether a tile belongs to the map `in_map`. It keeps a scan of `tiles` to that map."""
 _COUNTED: Final = (
     select(tiles.c.layer, tiles.c.outcome, func.count())
     .where(_IN_ITS_MAP, tiles.c.harvest == bindparam("in_harvest"))
@@ -77,7 +78,7 @@ _WHY_FAILED: Final = (
     .group_by(tiles.c.reason)
 )
 _ATTEMPTS: Final = re.compile(r" \(\d+ attempts?\)$")
-"""At the end of a reason."""
+"""The end of a reason that says how often the tile was asked."""
 _WAS_FOUND_GONE: Final = and_(_IN_ITS_MAP, IS_PROVISIONALLY_GONE)
 _GONE: Final = (
     select(*(tiles.c[name] for name in TILE))
@@ -118,22 +119,22 @@ _LATER: Final = select(harvests.c.id).where(_OF_MAP, harvests.c.day > bindparam(
 
 @dataclass(frozen=True, slots=True)
 class HarvestRow:
-    """One harvest in the database. Each method is a part of the transaction that it is given."""
+    """The row of one harvest. Each method is a part of the transaction that it is given."""
 
     id: int
     map: int
     """Its map's id."""
     day: date
-    """The day of all versions that it records."""
+    """The day of all versions that the harvest records."""
     started: datetime
     continued: bool = True
-    """False where this process has begun it."""
+    """Whether another process, or an earlier run, has begun the harvest."""
     is_pushed: bool = False
     """Whether it asks for nothing but what a person has pushed."""
 
     @classmethod
     def unfinished(cls, connection: Connection, map_id: int, segment: str | None = None) -> HarvestRow | None:
-        """Returns the map's unfinished harvest, of this segment if one is named; None if there is none."""
+        """Returns the map's unfinished harvest, or None. If a segment is named, the harvest must be of it."""
         if segment is None:
             row = connection.execute(_UNFINISHED, {"in_map": map_id}).one_or_none()
         else:
@@ -144,9 +145,9 @@ class HarvestRow:
         return cls(row.id, map_id, row.day, row.started, is_pushed=row.walk == PUSHED_WALK)
 
     def add_cost(self, connection: Connection, cost: Cost, *, unless_ended: bool) -> None:
-        """Adds the cost to the harvest, whose row is then locked until the transaction ends.
+        """Adds the cost to the harvest. Its row is locked from then on until the transaction ends.
 
-        With `unless_ended` it raises HarvestEndedError, and adds nothing, when the harvest has ended.
+        With `unless_ended` it raises HarvestEndedError, and adds nothing, if the harvest has ended.
         """
         more = {f"more_{name}": getattr(cost, name) for name in COST_COLUMNS}
         adding = _ADD_COST_UNLESS_ENDED if unless_ended else _ADD_COST
@@ -154,23 +155,25 @@ class HarvestRow:
             self.refuse_ended(connection)
 
     def reason(self, connection: Connection) -> str | None:
-        """Returns the word with which the harvest has ended; None while it has not."""
+        """Returns the word with which the harvest has ended, or None if it is unfinished."""
         reason: str | None = connection.execute(_REASON, {"in_harvest": self.id}).scalar()
         return reason
 
     def refuse_ended(self, connection: Connection) -> None:
-        """Raises HarvestEndedError when the harvest has ended."""
+        """Raises HarvestEndedError if the harvest has ended."""
         reason = self.reason(connection)
         if reason is not None:
             raise HarvestEndedError.of(self.id, reason)
 
     def end(self, connection: Connection, ended: datetime, reason: str, *, settle_gone: bool = False) -> None:
-        """Keeps the end and the counts. Raises HarvestEndedError when the harvest has ended already.
+        """Writes the end and the counts. Raises HarvestEndedError if the harvest has ended already.
 
-        With `settle_gone` the harvest is complete. Then each tile found gone gets the version that says so,
-        and what was seen on the way is trusted. Else what was found gone is not counted, and unless the
-        harvest was interrupted nothing remains of it. A harvest that asked only what was pushed proves
-        nothing, and nothing is trusted by it. Why the last run stopped is forgotten where it is finished.
+        With `settle_gone` the harvest is complete: each tile found gone gets a version that says so, and the
+        walk trusts what the harvest has seen. A harvest that asked only pushed tiles proves nothing, and
+        nothing is trusted by it.
+
+        Without `settle_gone` tiles found gone are not counted. Their results are taken back, unless the
+        harvest was interrupted. If the harvest is finished, the reason why its last run stopped is forgotten.
         """
         ending = _FINISH if reason == FINISHED else _END
         its_end = {"in_harvest": self.id, "at": ended, "why": reason}
@@ -192,9 +195,9 @@ class HarvestRow:
             settle_indexes(connection, self.id)
 
     def counts(self, connection: Connection) -> dict[Outcome, int]:
-        """Returns the tiles per outcome, for outcomes that occurred; those so far, while it is unfinished.
+        """Returns the number of tiles by outcome, for outcomes that occurred.
 
-        For an unfinished harvest this reads all tiles of the map.
+        For an unfinished harvest these are the results so far, and this reads all tiles of the map.
         """
         if self.reason(connection) is None:
             rows = self._counted(connection)
@@ -207,14 +210,15 @@ class HarvestRow:
         return dict(counted)
 
     def why_failed(self, connection: Connection) -> dict[str, int]:
-        """Returns the reasons of failed tiles with how many there are of each, the most frequent first."""
+        """Returns the reasons of failed tiles, each with its number of tiles, the most frequent first."""
         reasons: Counter[str] = Counter()
         for reason, count in connection.execute(_WHY_FAILED, self._its):
             reasons[_ATTEMPTS.sub("", reason or "")] += count
         return dict(reasons.most_common())
 
     def found(self, connection: Connection) -> dict[int, int]:
-        """Returns by layer the number of tiles with results, those of missing ones left out."""
+        """Returns by layer the number of tiles that were found: those with a result, without missing and
+        failed ones."""
         found: Counter[int] = Counter()
         for layer, outcome, count in connection.execute(_COUNTED, self._its):
             found[layer] += 0 if Outcome(outcome) in _NOT_THERE else count
@@ -232,9 +236,9 @@ class HarvestRow:
         ]
 
     def _record_gone(self, connection: Connection) -> None:
-        """Records only tiles whose latest version has an image: what is gone already is not gone again.
+        """Records a version without an image for each tile found gone whose latest version has an image.
 
-        Takes about 40 microseconds of CPU per tile.
+        Takes about 40 microseconds of CPU for each tile.
         """
         gone = Version(self.day, None)
         places = connection.execute(_GONE, self._its).all()
@@ -253,7 +257,7 @@ class HarvestRow:
 class Beginning:
     """Begins a harvest, or continues the unfinished one of its segment, within a transaction.
 
-    Raises ValueError without layers, and for a layer that is there twice.
+    Raises ValueError if there are no layers, or if a layer is there twice.
     """
 
     map_name: str
@@ -263,29 +267,30 @@ class Beginning:
     """With a time zone."""
     renderer: str
     layers: Sequence[Layer]
-    """As the site describes them now."""
+    """The layers as the site describes them now."""
     again: bool = False
-    """Whether one is begun though a harvest of the segment is finished."""
+    """Whether a new harvest is begun although one of the segment is finished."""
     pushed: bool = False
-    """Whether that one asks for nothing but what a person has pushed. It ends where `again` asks for all."""
+    """Whether the new harvest asks only what a person has pushed. If such a harvest is unfinished, `again`
+    ends it and begins one that asks for everything."""
     _inserted: int | None = field(default=None, init=False)
-    """The id that an earlier call has inserted, in a transaction that may have been committed or not."""
+    """The id that an earlier call has inserted. Its transaction may have been committed or not."""
 
     def __post_init__(self) -> None:
         if len({layer.name for layer in self.layers}) != len(self.layers) or not self.layers:
             raise ValueError("a harvest has at least one layer, and each once")
 
     def __call__(self, connection: Connection) -> tuple[HarvestRow, dict[str, int]]:
-        """Returns the harvest, and its layers' ids by name.
+        """Returns the harvest, and the ids of its layers by name.
 
-        It can be called again when the answer to a commit was lost.
+        It can be called again if the connection was lost during the commit.
         """
         map_id = own_map_id(connection, self.map_name)
         row = HarvestRow.unfinished(connection, map_id, self.segment)
         if row is None or (row.is_pushed and self.again):
             row = self._insert(connection, map_id)
         else:
-            # Why its last run ended counts no longer.
+            # Forgets why its last run ended.
             connection.execute(_GO_ON, {"in_harvest": row.id})
         if row.id == self._inserted:
             row = replace(row, continued=False)
@@ -300,7 +305,8 @@ class Beginning:
         other = HarvestRow.unfinished(connection, map_id)
         if other is not None:
             other.end(connection, self.started, INTERRUPTED)
-        # They tell whether a commit of an unfinished harvest took effect, and all of those have ended.
+        # Batches tell whether a commit of an unfinished harvest took effect. All harvests of the map have
+        # ended.
         connection.execute(_FORGET_BATCHES, {"in_map": map_id})
         new = {
             "map": map_id,
@@ -324,7 +330,9 @@ class Beginning:
             )
 
     def _refuse_backwards(self, connection: Connection, map_id: int) -> None:
-        """Reads an index of all versions of the map, but only where one of its harvests is of a later day."""
+        """Raises HistoryError if the map has versions of a later day.
+
+        Reads an index of all versions of the map, but only if any of its harvests is of a later day."""
         if connection.execute(_LATER, {"in_map": map_id, "on_day": self.day}).first() is None:
             return
         its_layers = select(layers.c.id).where(layers.c.map == map_id)
@@ -341,8 +349,8 @@ class Beginning:
 def describe_layers(
     connection: Connection, map_id: int, harvest: int, described: Sequence[Layer]
 ) -> dict[str, int]:
-    """Keeps what is said about a harvest's layers, in place of what was said earlier in it. Returns the ids
-    of these layers, by name."""
+    """Writes the descriptions of a harvest's layers in place of earlier ones. Returns the ids of these
+    layers, by name."""
     names = [{"map": map_id, "name": layer.name, "factor": layer.pyramid.factor} for layer in described]
     connection.execute(_INSERT_LAYERS, names)
     rows = connection.execute(_LAYERS, {"in_map": map_id})

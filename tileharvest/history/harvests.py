@@ -1,4 +1,4 @@
-"""A harvest of one map, as the history sees it: begun or continued, recorded, ended."""
+"""The record of a harvest: it is begun or continued, results are recorded and looked up, and it is ended."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from tileharvest.walk.change_index import ChangedGround, ChangeIndex, StoredIndex
 
 _TILES_AT_ONCE: Final = 500
-"""How many tiles one query names, each by three parameters: a database allows only so many."""
+"""The most tiles that one query names. Each takes three parameters, whose number databases limit."""
 
 _OUTCOMES: Final = select(tiles.c.zoom, tiles.c.x, tiles.c.y, tiles.c.outcome).where(
     tiles.c.layer == bindparam("in_layer"),
@@ -73,7 +73,7 @@ _MARKS: Final = AreaQuery.over(
 
 
 _WAS_KNOWN: Final = or_(IS_UNASKED, tiles.c.outcome != Outcome.ADDED.value)
-"""Says of a tile that it was known before the harvest."""
+"""Whether a tile was known before the harvest `in_harvest`."""
 _EXPECTED: Final = case(
     (harvests.c.expected == 0, bindparam("noted", type_=Integer)), else_=harvests.c.expected
 )
@@ -86,7 +86,7 @@ _EXPECT: Final = (
 _HAS_WALK: Final = (
     select(harvests.c.walk.is_not(None)).where(harvests.c.id == bindparam("in_harvest")).with_for_update()
 )
-"""Until its walk is noted, no process of the harvest asks for a tile."""
+"""Whether the harvest's walk is noted. Before that, no process of the harvest asks for a tile."""
 _WAS_PRUNED: Final = harvests.c.walk.in_(("pruned", "repaired"))
 _NOTE_WALK: Final = (
     update(harvests)
@@ -97,7 +97,7 @@ _NOTE_WALK: Final = (
     )
 )
 _KEEPS: Final = bindparam("keeps", type_=Text)
-# `several` is equal to nothing: zones or zooms were changed before the harvest was continued.
+# `several` says that zones or zooms were changed before the harvest was continued. No other value equals it.
 _NOTE_KEPT: Final = _NOTE_WALK.values(
     kept=case((or_(harvests.c.kept.is_(None), harvests.c.kept == _KEEPS), _KEEPS), else_="several")
 )
@@ -136,9 +136,9 @@ _NOTE_BATCH: Final = _INSERT_BATCH.on_conflict_do_update(
 class HarvestRecord:
     """An unfinished harvest. Get it from `begin`.
 
-    One thread may record while another looks up versions, and other processes may do so too. Every method
-    raises HistoryError when the database refuses, and KeyError for a layer that the harvest does not have.
-    Where a server goes away, each waits for it as long as the history's patience lasts.
+    One thread may record while another looks up versions, and other processes may do both at the same time.
+    Every method raises HistoryError if the database refuses, and KeyError for a layer that the harvest does
+    not have. If a server goes away, each method waits for it for up to the history's patience.
     """
 
     def __init__(
@@ -153,36 +153,41 @@ class HarvestRecord:
         self._layer_ids = layer_ids
         self.id = row.id
         self.day = row.day
-        """The day of all versions it records: that on which it began, also when it is continued later."""
+        """The day of all versions that it records. It is the day on which the harvest began, even if it is
+        continued later."""
         self._today = today or (lambda: row.day)
         self.continued = row.continued
         self.is_pushed = row.is_pushed
-        """Whether it asks for nothing but what a person has pushed."""
+        """Whether it asks only what a person has pushed."""
         self.identity = f"{row.id}@{row.started.astimezone(UTC).isoformat(timespec='microseconds')}"
-        """Names this harvest in every process that has a part in it, and no other harvest ever.
+        """The name of this harvest, the same in all processes that have a part in it. No other harvest ever
+        has it.
 
-        The id alone would not do: a history that was restored from a backup gives ids again.
+        The id alone is not enough: a history that was restored from a backup gives the same ids again.
         """
         self._worker = uuid4().hex
         self._numbers = count(1)
 
     def record(self, results: Sequence[TileResult], cost: Cost = NO_COST) -> None:
-        """Records a batch, and what it cost, in one transaction that is durable on return.
+        """Records a batch and its cost in one transaction, which is durable on return.
 
-        Recording a result again changes nothing. Costs add up; each call counts once, even when a server was
-        cut off in the middle of it. Of several results for a tile the one that says most is kept. `gone`
-        makes no version before `finish`. Costs about 10 microseconds of CPU per unchanged tile in batches of
-        200, 40 per changed one, plus one disk flush, however large the history is.
-        Raises HarvestEndedError when the harvest has ended; without results the cost is added even then.
+        Recording a result again changes nothing. Costs add up, and each call counts once, even if the
+        connection to a server was lost in the middle of it. The strongest of several results for a tile is
+        kept. `gone` makes no version before `finish`.
+
+        In batches of 200 an unchanged tile takes about 7 microseconds of CPU and a changed one 40, however
+        large the history is. The transaction adds one flush of the disk. Raises HarvestEndedError if the
+        harvest has ended; without results the cost is added even then.
         """
         self.history.write(self.recording(results, cost))
 
     def recording(self, results: Sequence[TileResult], cost: Cost) -> Callable[[Connection], None]:
-        """Returns what records a batch as `record` does, within a transaction that the caller opens."""
+        """Returns a function that records a batch as `record` does, in a transaction that the caller
+        opens."""
         number = next(self._numbers)
 
         def write(connection: Connection) -> None:
-            # A file loses no answer to a commit.
+            # With a file the answer to a commit cannot be lost.
             if self.history.dialect != "sqlite" and not self._note_batch(connection, number):
                 return
             self._row.add_cost(connection, cost, unless_ended=bool(results))
@@ -193,56 +198,58 @@ class HarvestRecord:
         return write
 
     def _note_batch(self, connection: Connection, number: int) -> bool:
-        """Notes that this batch is recorded. Returns False where it, or a later one, was recorded before.
+        """Notes that this batch is recorded. Returns False if it, or a later one, was recorded before.
 
-        Waits for a transaction that records it now: that of a connection which was lost may still run.
+        Waits for a transaction that is recording the batch, because that of a lost connection may still run.
         """
         batch = {"harvest": self.id, "worker": self._worker, "number": number}
         return connection.execute(_NOTE_BATCH, batch).first() is not None
 
     def latest(self, layer: str, area: TileRange) -> dict[Tile, Version]:
-        """Returns the latest version of each tile in the area that has any; `gone` ones too. One query.
+        """Returns the latest version of each tile in the area that has versions, `gone` ones too. One query.
 
-        Made for blocks of neighbours. Nothing provisional is in it.
+        It is made for blocks of neighbours. Tiles that this harvest has found gone still have their old
+        version.
         """
         layer_id = self._layer_ids[layer]
         return self.history.read(lambda connection: latest_versions(connection, layer_id, area))
 
     def known(self, areas: Mapping[str, Sequence[TileRange]]) -> int:
-        """Returns how many tiles of these areas exist, by their latest versions. Each counts once.
+        """Returns how many tiles of these areas exist by their latest versions. Each counts once.
 
         Areas are given by layer, and may overlap. Reads all tiles of the areas.
         """
         return self._count(areas)
 
     def known_before(self, areas: Mapping[str, Sequence[TileRange]]) -> int:
-        """Returns how many tiles were known when it began: as `known`, without those that it has added."""
+        """Returns how many tiles were known when the harvest began: as `known`, without those it has
+        added."""
         return self._count(areas, _WAS_KNOWN, in_harvest=self.id)
 
     def named(self, sha1s: Collection[str]) -> set[str]:
-        """Returns those images that a version of any map has. Reads all versions once."""
+        """Returns those of these images that a version of any map names. Reads all versions once."""
         having = select(versions.c.sha1).where(versions.c.sha1.in_(list(sha1s))).distinct()
         return self.history.read(lambda connection: set(connection.execute(having).scalars()))
 
     def is_first(self) -> bool:
-        """Returns whether no harvest of the map is finished so far. An imported day is one."""
+        """Returns whether no harvest of the map was ever finished. An imported day counts as a harvest."""
         finished = select(harvests.c.id).where(harvests.c.map == self._row.map, harvests.c.reason == FINISHED)
         return self.history.read(lambda connection: connection.execute(finished.limit(1)).first() is None)
 
     def expect(self, tiles: int) -> int:
-        """Notes how many tiles were known when the harvest began. Returns the number that counts.
+        """Notes how many tiles were known when the harvest began. Returns the number that is valid.
 
-        That is the first number that any of its processes noted; a 0 is none.
+        That is the first number other than 0 which any of its processes noted.
         """
 
         noted = {"in_harvest": self.id, "noted": tiles}
         return self.history.write(lambda connection: int(connection.execute(_EXPECT, noted).scalar_one()))
 
     def stop(self, reason: str) -> bool:
-        """Notes why this run ends although the harvest has not, such as `budget: 1,000 requests`.
+        """Notes why this run ends before the harvest does, such as `budget: 1,000 requests`.
 
-        Returns False, and changes nothing, where another process has noted the same or the harvest has ended.
-        The reason is forgotten when the harvest is continued or ends.
+        Returns False, and changes nothing, if another process has noted the same or the harvest has ended.
+        The reason is forgotten when the harvest is continued or finished.
         """
         is_news = harvests.c.ended.is_(None) & harvests.c.stopped.is_distinct_from(reason)
         stopping = update(harvests).where(harvests.c.id == self.id, is_news).values(stopped=reason)
@@ -251,7 +258,7 @@ class HarvestRecord:
     def unasked(self, areas: Mapping[str, Sequence[TileRange]], limit: int) -> list[tuple[str, Tile]]:
         """Returns up to `limit` tiles that exist by their latest version and have no result in this harvest.
 
-        Tiles that it skipped, because nothing above them has changed, are not among them.
+        Skipped tiles are left out.
         """
 
         def read(connection: Connection) -> list[tuple[str, Tile]]:
@@ -259,7 +266,7 @@ class HarvestRecord:
             for name, ranges in areas.items():
                 layer = self._layer_ids[name]
                 is_spared = spared_by(connection, self.id, layer)
-                # How many of them are skipped is not known before.
+                # Without a limit, because it is not known before how many of them are skipped.
                 left = limit - len(found)
                 most = None if is_spared else left
                 unasked = present_cells(connection, layer, ranges, IS_UNASKED, most, in_harvest=self.id)
@@ -270,9 +277,10 @@ class HarvestRecord:
         return self.history.read(read)
 
     def outcomes(self, layer: str, tiles: Sequence[Tile]) -> dict[Tile, Outcome]:
-        """Returns what this harvest, in whatever process, has found for these tiles, as far as it has.
+        """Returns the outcomes of these tiles in this harvest, by whatever process. Tiles without a result
+        are left out.
 
-        There may be any number of tiles. Takes some milliseconds per thousand.
+        There may be any number of tiles. Takes some milliseconds for a thousand.
         """
         cells = [(tile.zoom, tile.x, tile.y) for tile in tiles]
         asked = {"in_harvest": self.id, "in_layer": self._layer_ids[layer]}
@@ -288,9 +296,9 @@ class HarvestRecord:
         return self.history.read(read)
 
     def has_result(self, layer: str, areas: Sequence[TileRange]) -> bool:
-        """Returns whether this harvest, in whatever process, has a result for any tile of these areas.
+        """Returns whether any process of this harvest has a result for any tile of these areas.
 
-        Looks at one area after the other, and reads at most what the history has there.
+        Reads the areas one after the other, until it finds a result.
         """
         layer_id = self._layer_ids[layer]
 
@@ -301,14 +309,15 @@ class HarvestRecord:
         return self.history.read(read)
 
     def ended(self) -> str | None:
-        """Returns the reason with which any process has ended this harvest; None while it is unfinished."""
+        """Returns the reason with which any process has ended this harvest, or None if it is unfinished."""
         return self.history.read(self._row.reason)
 
     def vanished(self, areas: Mapping[str, Sequence[TileRange]]) -> int:
-        """Returns how many of the `known` tiles this harvest found gone, or has neither asked nor skipped.
+        """Returns how many of the `known` tiles this harvest has found gone, or has neither asked nor
+        skipped.
 
-        Tiles below a tile that is gone are not asked. Compare with `known` before `finish`: when most tiles
-        have vanished it is the map that has moved.
+        Tiles below a gone tile are not asked. Compare the number with `known` before `finish`: if most tiles
+        have vanished, the map has moved.
         """
 
         def read(connection: Connection) -> int:
@@ -327,18 +336,20 @@ class HarvestRecord:
         return self.history.read(read)
 
     def counts(self) -> dict[Outcome, int]:
-        """Returns the tiles per outcome so far, for outcomes that occurred. Provisional `gone` ones count.
+        """Returns the number of tiles by outcome so far, for outcomes that occurred. Provisional `gone` ones
+        count.
 
-        Exact, whatever was recorded twice. Reads all tiles of the map: meant for once in a while.
+        The numbers are exact, even if results were recorded twice. Reads all tiles of the map, so do not call
+        it often.
         """
         return self.history.read(self._row.counts)
 
     def why_failed(self) -> dict[str, int]:
-        """Returns the reasons of failed tiles with how many there are of each, the most frequent first."""
+        """Returns the reasons of failed tiles, each with its number of tiles, the most frequent first."""
         return self.history.read(self._row.why_failed)
 
     def found(self) -> dict[str, int]:
-        """Returns by layer how many tiles this harvest has found so far, those that are missing left out.
+        """Returns by layer how many tiles this harvest has found so far, without missing and failed ones.
 
         Reads all tiles of the map.
         """
@@ -346,10 +357,11 @@ class HarvestRecord:
         return {name: by_id.get(number, 0) for name, number in self._layer_ids.items()}
 
     def last_complete(self) -> dict[str, tuple[int, str | None]]:
-        """Returns by layer how many tiles the last complete harvest before this one has found, those that it
-        skipped included, and which zones and zooms it was for, as `note_walk` was told.
+        """Returns by layer how many tiles the last complete harvest before this one has found, with skipped
+        ones.
 
-        A layer that no complete harvest had is left out. Costs two short queries per layer.
+        With the number come the zones and zooms of that harvest, in the form of `note_walk`. A layer that no
+        complete harvest had is left out. Takes two short queries for each layer.
         """
 
         def read(connection: Connection) -> dict[str, tuple[int, str | None]]:
@@ -365,15 +377,15 @@ class HarvestRecord:
         return self.history.read(read)
 
     def finish(self, ended: datetime, reason: str, *, settle_gone: bool) -> bool:
-        """Ends the harvest in one transaction: its counts, its end, and the versions of gone tiles.
+        """Ends the harvest in one transaction, which writes its end, its counts and the versions of gone
+        tiles.
 
-        With `settle_gone` each tile found gone gets a version without image, in place of one of the same
-        day. Without it nothing remains of their being gone: they are not counted, and count as not asked.
-        The caller decides which, by `vanished`. `ended` must have a time zone; `reason` is a word such as
-        `finished` or `moved`.
+        With `settle_gone` each tile found gone gets a version without an image, in place of one of the same
+        day. Without it these results are taken back: the tiles count as not asked. The caller decides that by
+        `vanished`. `ended` must have a time zone. `reason` is a word such as `finished` or `moved`.
 
-        Where another process has ended the harvest nothing is changed. Returns False then if it gave the
-        same reason, and raises HarvestEndedError if it gave another.
+        If another process has ended the harvest, nothing is changed. Returns False then if it gave the same
+        reason, and raises HarvestEndedError if it gave another one.
         """
 
         def write(connection: Connection) -> None:
@@ -388,12 +400,12 @@ class HarvestRecord:
         return True
 
     def note_walk(self, way: str, reason: str, kept: str | None = None) -> None:
-        """Notes that it walks `full` or `pruned`, and why, in place of what was noted before.
+        """Notes how the harvest walks, such as `full` or `pruned`, and why, in place of an earlier note.
 
-        What was begun pruned is never noted as full, as some of it was skipped. Once trust was withdrawn it
-        is `repaired`. `kept` tells which zones and zooms the harvest is for, in a form that is equal where
-        they are. None leaves what was noted. So does the end: a worker that has come too late for it would
-        decide by what the harvest itself has proved.
+        A harvest that began pruned is never noted as full, because it has skipped something. Once trust was
+        withdrawn it stays `repaired`. `kept` says which zones and zooms the harvest is for, in a form that is
+        equal for equal ones; None leaves the earlier note. Nothing is noted after the harvest's end: a worker
+        that comes too late would decide by what the harvest itself has proved.
         """
         noted: dict[str, Any] = {"in_harvest": self.id, "way": way, "why": reason}
         if kept is not None:
@@ -404,16 +416,16 @@ class HarvestRecord:
     def marks(self, layer: str, area: TileRange) -> dict[Tile, Mark]:
         """Returns what is remembered of the tiles of an area, also by this harvest. One query.
 
-        Only what an earlier harvest has been through with is trusted.
+        Only marks of earlier harvests that are complete are trusted.
         """
         layer_id = self._layer_ids[layer]
         rows = self.history.read(lambda connection: _MARKS.rows(connection, layer_id, area))
         return {Tile(area.zoom, x, y): Mark(*mark) for x, y, *mark in rows}
 
     def tops(self, layer: str) -> list[Tile]:
-        """Returns the tiles below which this harvest, in whatever process, did not ask, in order.
+        """Returns the tiles below which no process of this harvest has asked, in order.
 
-        There are none where trust in the layer was withdrawn: then all below them is to be asked.
+        There are none if trust in the layer was withdrawn, because everything below them is to be asked then.
         """
         layer_id = self._layer_ids[layer]
         tops = self.history.read(lambda connection: tops_of(connection, self.id, layer_id))
@@ -422,11 +434,9 @@ class HarvestRecord:
     def skipped(self, layer: str, areas: Sequence[TileRange]) -> array[int]:
         """Returns the known tiles of these areas that are skipped, packed, in no order.
 
-        Those are the tiles below a top, but not the top itself, and those of which a change index does not
-        tell.
-
-        Tiles that have a result all the same are among them. So the list stays as it is while an audit goes
-        through it, but for tiles that the audit finds new. Reads all tiles of the areas.
+        These are the tiles below a top, without the top itself, and the tiles outside of a change index's
+        ground. Skipped tiles that have a result all the same are among them, so that an audit does not change
+        the list while it goes through it, except for new tiles that it finds. Reads all tiles of the areas.
         """
         layer_id = self._layer_ids[layer]
 
@@ -441,15 +451,16 @@ class HarvestRecord:
     def read_indexes(
         self, read: Mapping[str, ChangeIndex], relied_on: Mapping[str, StoredIndex]
     ) -> dict[str, ChangedGround]:
-        """Notes what the site says of its changes, by layer, before any tile is asked for.
+        """Notes the change indexes of the site, by layer, before any tile is asked for.
 
-        Returns the ground to which the walk of a layer keeps, for those whose index is relied on and tells of
-        less than all. A harvest keeps to what was noted before its walk was: what changed since then the next
-        one is told of. Who began it may have been killed before that, so any process may note it.
+        Returns by layer the ground to which the walk keeps, for layers whose index is relied on and tells of
+        less than everything. Nothing is noted any more once the harvest's walk is noted: the index of the
+        next harvest tells of later changes. Any process of the harvest may note it, because the one that
+        began it may have been killed before.
         """
 
         def write(connection: Connection) -> dict[str, ChangedGround]:
-            # The row is locked, so that of several processes only one finds nothing noted.
+            # The row is locked, so that only one of several processes notes its readings.
             has_walk = connection.execute(_HAS_WALK, {"in_harvest": self.id}).scalar_one()
             if not has_walk and not has_readings(connection, self.id):
                 note_readings(connection, self.id, self._layer_ids, read, relied_on)
@@ -459,21 +470,22 @@ class HarvestRecord:
         return self.history.write(write)
 
     def noted_ground(self, layer: str) -> ChangedGround | None:
-        """Returns the ground to which the walk of a layer has kept when it began, or None where it had none.
-        Whether its index is still relied on does not matter."""
+        """Returns the ground to which the walk of a layer kept when it began, or None if it had none. It does
+        not matter whether the index is still relied on."""
         layer_id = self._layer_ids[layer]
         return self.history.read(lambda connection: ground_of(connection, self.id, layer_id, is_kept=False))
 
     def distrust(self, layer: str, reason: str, *, is_untold: bool = False) -> list[Tile]:
         """Withdraws the layer's proof and all trust in what is remembered of it.
 
-        Call it when this harvest has found a change where it had skipped. With `is_untold` its change index
-        did not tell of it, and is not relied on any more either. Marks that were read before must
-        not be used any more. Returns the tops, which are to be asked again, whatever result they have, and
-        walked down from. Call it again, also after a kill, until it returns none: it leaves out tops that
-        were seen or failed since, and adds those that another process has skipped before it knew. The first
-        reason is kept, and at its end the harvest gives no new proof. Raises HarvestEndedError when it has
-        ended.
+        Call it when this harvest has found a change in what it had skipped. `is_untold` says that the layer's
+        change index did not tell of the change; then the index is not relied on any more either. Do not use
+        marks any more that were read before.
+
+        Returns the tops. They are to be asked again, whatever results they have, and the walk goes down from
+        them. Call this again, also after a kill, until it returns none: it leaves out tops that were seen or
+        have failed since, and adds those at which another process has stopped in the meantime. The first
+        reason is kept. The harvest gives no new proof at its end. Raises HarvestEndedError if it has ended.
         """
         layer_id = self._layer_ids[layer]
 
@@ -486,8 +498,7 @@ class HarvestRecord:
         return self.history.write(write)
 
     def distrusted(self) -> dict[str, str]:
-        """Returns the layers in which this harvest, in whatever process, has withdrawn trust, with the
-        reasons."""
+        """Returns the layers in which any process of this harvest has withdrawn trust, with the reasons."""
         its = {"in_harvest": self.id}
         return self.history.read(
             lambda connection: {name: reason for name, reason in connection.execute(_DISTRUSTED, its)}  # noqa: C416
@@ -510,14 +521,14 @@ class HarvestRecord:
 def begin(history: History, beginning: Beginning, today: Callable[[], date] | None = None) -> HarvestRecord:
     """Continues the unfinished harvest of this map and segment, or begins a new one.
 
-    A continued harvest keeps its day and start; what the site says about its layers now replaces what it said
-    before. A new one first ends the map's other unfinished harvest as `interrupted`: its results stay, but
-    what it found gone is neither recorded nor counted. When several processes call this at once for one map
-    and segment, they get the same harvest, and it is `continued` for all but one. Costs are spent on the day
-    that `today` gives when they arise; without it on the harvest's own day.
+    A continued harvest keeps its day and start. The site's present description of the layers replaces the
+    earlier one. A new harvest first ends the map's other unfinished harvest as `interrupted`: its results
+    stay, but tiles that it found gone are neither recorded nor counted. If several processes call this at
+    once for one map and segment, they get the same harvest, and it is `continued` for all but one. Costs are
+    counted on the day that `today` returns when they arise, or on the harvest's own day.
 
-    Raises, having changed nothing, AlreadyHarvestedError where a harvest of this map and segment is finished,
-    unless `again` or `pushed` says that this is meant. Raises HistoryError for a day before the map's latest
-    version: history is only written forwards.
+    Raises AlreadyHarvestedError if a harvest of this map and segment is finished, unless `again` or `pushed`
+    is set. Raises HistoryError for a day before the map's latest version, because history is only written
+    forwards. Nothing is changed then.
     """
     return HarvestRecord(history, *history.write(beginning), today)

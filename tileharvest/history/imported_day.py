@@ -1,7 +1,7 @@
-"""An imported day: what an archive holds of a map on one day, recorded as a harvest of that day.
+"""An imported day: the state of a map on one day by an archive, recorded as a harvest of that day.
 
-Days may come in any order, also before the history's first and between two harvests. `docs/decisions/023`
-tells what then becomes of the versions that follow.
+Days may come in any order, also before the history's first day and between two harvests. `docs/decisions/023`
+tells what happens to the versions that follow.
 """
 
 from __future__ import annotations
@@ -51,55 +51,60 @@ if TYPE_CHECKING:
     from tileharvest.tiles.layers import Layer
 
 _AT_ONCE: Final = 500
-"""Tiles in one query, each with three parameters: a database allows only so many."""
+"""The most tiles in one query. Each takes three parameters, whose number databases limit."""
 _SEEN_AGAIN: Final = frozenset({Outcome.IGNORED, Outcome.NOT_MODIFIED})
 
 
 class ImportedTile(NamedTuple):
-    """What an archive holds of one tile on a day."""
+    """The state of one tile on a day, by an archive."""
 
     layer: str
     tile: Tile
     image: Image | None
-    """The store must hold it already. None: the tile was not there."""
+    """The image, which the store must have already. None says that the tile was not there."""
     validator: Validator = Validator()
-    """What the site said with it. An empty one says nothing: then equal bytes count as unchanged."""
+    """The site's validator. If it is empty, equal bytes count as `ign`."""
     missing: str | None = None
-    """Why the archive knows of the tile without having its image: it counts as `fail` on that day."""
+    """The reason why the archive names the tile without having its image. The tile counts as `fail` on that
+    day."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedDay:
-    """One day of an archive. Raises ValueError where its parts do not belong together."""
+    """One day of an archive. Raises ValueError if its parts do not belong together."""
 
     map_name: str
     source: str
-    """Names the archive among those that are imported into the map, such as `git` or `kedamadiff v4`. A day
-    is recorded once for each source, and recorded again in place of what the source had before."""
+    """The name of the archive, such as `git` or `kedamadiff v4`, among those that are imported into the map.
+    Each source records a day once. To record it again replaces the source's earlier record."""
     state: str = ""
-    """Tells one state of the source on that day from another, such as a commit's id."""
+    """The name of the source's state on that day, such as a commit's id."""
     day: date
     imported: datetime
-    """When it is imported, with a time zone."""
+    """The moment of the import, with a time zone."""
     renderer: str
     layers: Sequence[Layer]
     tiles: Sequence[ImportedTile]
-    """Each tile once. It holds about 0.5 KB for each."""
+    """The named tiles, each once. They take about 0.5 KB each."""
     areas: Mapping[str, Sequence[TileRange]] | None = None
-    """By layer, where a tile that is not named was not there. None: a tile that is not named was as before,
-    or nothing is known of it."""
+    """The areas, by layer, in which every tile that is not named was not there.
+
+    None says that tiles which are not named were as before, or that nothing is known of them."""
     is_complete: bool = False
-    """Whether, without areas, all that is not named was as it was in the history's last harvest before."""
+    """Whether all tiles that are not named were as in the history's last harvest before. Only without
+    areas."""
     unchanged: Mapping[str, int] = field(default_factory=dict)
-    """By layer, how many tiles were as before and are not named, for the counts."""
+    """The numbers of unchanged tiles, by layer, that are not named. They go into the counts."""
     kept: str | None = None
-    """Which tiles the map keeps, in the words that its harvests note. Of a harvest that kept others it is not
-    known what it asked for, so it only counts where it has recorded a version. None: that does not matter."""
+    """The zones and zooms that the map keeps, in the form that its harvests note, or None for any.
+
+    It is not known what a harvest with other zones or zooms has asked for. Such a harvest only counts for
+    tiles of which it has recorded a version."""
     stored_bytes: int = 0
-    """Bytes of its images that were not in the store before."""
+    """Bytes of the day's images that were not in the store before."""
     files: Mapping[str, SiteFile] | None = None
-    """Those of the site, by address. None: they are as on the day before. Where a harvest, or another source,
-    has the same day, the files of that stay."""
+    """The files of the site, by address. None says that they are as on the day before. If a harvest or
+    another source has the same day, its files stay."""
 
     def __post_init__(self) -> None:
         names = {layer.name for layer in self.layers}
@@ -112,21 +117,23 @@ class ImportedDay:
 
     @property
     def segment(self) -> str:
-        """The segment of its harvest. Harvests of a site have others, so none is taken for done."""
+        """The segment of the day's harvest. No harvest of a site has such a segment."""
         return f"{_segments_of(self.source)}{self.day}"
 
 
 @dataclass(frozen=True, slots=True)
 class DayRecord:
-    """What recording an imported day has found."""
+    """The result of recording an imported day."""
 
     counts: Mapping[Outcome, int]
     left_out: int
-    """Tiles of which a harvest, or another source, had found something on the same day: that stays."""
+    """The number of tiles that were left as they are, because a harvest or another source has recorded them
+    on the same day."""
 
 
 def imported_days(history: History, map_name: str, source: str) -> dict[date, str]:
-    """Returns the days of this source that the map's history has, in order, each with its state."""
+    """Returns the days of this source that the map's history has, in order, each with its state. Raises
+    HistoryError."""
     its = _segments_of(source)
     query = (
         select(harvests.c.day, harvests.c.segment, harvests.c.walk_reason)
@@ -140,7 +147,8 @@ def imported_days(history: History, map_name: str, source: str) -> dict[date, st
 
 
 def last_day_before(history: History, map_name: str, day: date) -> date | None:
-    """Returns the last day before this one of which the map has a harvest, imported or not."""
+    """Returns the last day before this one of which the map has a harvest, imported or not. Raises
+    HistoryError."""
     with history.reading() as connection:
         found: date | None = connection.execute(_LAST_DAY, {"of_map": map_name, "on_day": day}).scalar()
     return found
@@ -149,13 +157,13 @@ def last_day_before(history: History, map_name: str, day: date) -> date | None:
 def record_day(history: History, day: ImportedDay) -> DayRecord:
     """Records the day as a finished harvest, in one transaction. To record it again changes nothing.
 
-    The versions are then those that harvests in the order of their days would have made, and so are the
-    outcomes and the changes of the harvests that follow it. Days of which only changes are known should
-    come in their order: that such a day has seen a tile unchanged is known of the last one alone. The images
-    must be in the store. Takes about 100 microseconds per named tile; with `areas` it also goes to each tile
-    that is known there. Raises
-    HistoryError, having changed nothing, while the map has an unfinished harvest, which compares with what
-    it has read before, and LeavingImageError.
+    Afterwards the versions, and the outcomes and changes of later harvests, are those that harvests in the
+    order of the days would have made. Days of which only changes are known should come in their order,
+    because only the last such day is known to have seen a tile unchanged.
+
+    The images must be in the store. Takes about 100 microseconds for each named tile; with `areas` it also
+    reads each tile that is known there. Raises LeavingImageError. Raises HistoryError if the map has an
+    unfinished harvest, because that compares with versions which it has read before. Nothing is changed then.
     """
 
     names = {one.image.file_name for one in day.tiles if one.image is not None}
@@ -180,16 +188,16 @@ def _segments_of(source: str) -> str:
 
 
 class _Sight(NamedTuple):
-    """What the history has of a tile."""
+    """What the history has of one tile."""
 
     around: Surroundings
     harvest: int | None
-    """The last one with a result for the tile."""
+    """The last harvest with a result for the tile."""
     outcome: Outcome | None
     is_later: bool
     """Whether that harvest is of a later day."""
     is_taken: bool
-    """Whether another harvest has found something of the tile on the same day."""
+    """Whether another harvest has recorded a version of the tile on the same day."""
 
 
 _UNSEEN: Final = _Sight(Surroundings(), None, None, is_later=False, is_taken=False)
@@ -270,7 +278,7 @@ _CLAIM: Final = (
         harvests.c.reason == FINISHED,
         func.coalesce(harvests.c.walk, "").not_in((PUSHED_WALK, CHANGES_WALK)),
         harvests.c.day >= bindparam("from_day"),
-        # Where it does not matter what is kept, each harvest is compared with itself.
+        # If `which` is null, each harvest is compared with itself, so that all of them count.
         or_(
             harvests.c.kept.is_(None),
             harvests.c.kept == func.coalesce(bindparam("which", type_=Text), harvests.c.kept),
@@ -290,9 +298,9 @@ class _Recording:
     harvest: int
     layer_ids: Mapping[str, int]
     counts: Counter[tuple[int, Outcome]] = field(default_factory=Counter)
-    """Of the day's own harvest, by layer and outcome."""
+    """The numbers of tiles of the day's own harvest, by layer and outcome."""
     later: Counter[tuple[int, int, Outcome]] = field(default_factory=Counter)
-    """How many more tiles later harvests have now, by harvest, layer and outcome."""
+    """The numbers of tiles by which the counts of later harvests change, by harvest, layer and outcome."""
     left_out: int = 0
 
     @classmethod
@@ -350,13 +358,15 @@ class _Recording:
         return DayRecord({one: counted[one] for one in Outcome if counted[one]}, self.left_out)
 
     def _claim(self, layer: int) -> Claim | None:
-        """Returns the first harvest, from this day on, that asked for every tile of the layer."""
+        """Returns the first other harvest of this day or a later one that asked for every tile of the
+        layer."""
         asked = {"in_layer": layer, "from_day": self.day.day, "but": self.harvest, "which": self.day.kept}
         row = self.connection.execute(_CLAIM, asked).first()
         return None if row is None else Claim(*row)
 
     def _not_named(self, name: str, layer: int, named: Mapping[Cell, ImportedTile]) -> list[Cell]:
-        """Returns the tiles of the day's areas that were there before, or are told of, and are not named."""
+        """Returns the tiles of the day's areas that are not named, and that were there before or have a
+        version of the day."""
         areas = (self.day.areas or {}).get(name, ())
         found: set[Cell] = set()
         for area in areas:
@@ -398,7 +408,8 @@ class _Recording:
         write_insertions(self.connection, self.harvest, self.day.day, layer, changed)
 
     def _tile_row(self, layer: int, cell: Cell, sight: _Sight, change: Insertion) -> dict[str, Any] | None:
-        """Returns what the tile's row is to say of its last result; None where that stays."""
+        """Returns the tile's row with its last result, or None if the row stays as it is. Notes in `later`
+        how a later harvest's counts change."""
         last: tuple[int, Outcome | None] | None = (self.harvest, change.outcome)
         if sight.is_later or (change.outcome is None and sight.harvest != self.harvest):
             last = None
@@ -412,7 +423,8 @@ class _Recording:
                 if found is not None:
                     self.later[later, layer, found] += number
             if is_last or not sight.is_later:
-                # Where it has found nothing new any more, this day's result is the last.
+                # If the later harvest has no outcome for the tile any more, this day's result is the last
+                # one.
                 last = (self.harvest, change.outcome) if now is None else (later, now)
         if last is None:
             return None
@@ -448,7 +460,8 @@ class _Recording:
             self.connection.execute(_UPSERT_TILES, rows)
 
     def _note_missing(self, layer: int, lacking: Iterable[ImportedTile]) -> None:
-        """Notes tiles whose images the archive has lost, unless a later harvest has told of them."""
+        """Counts the tiles whose images the archive has lost as failed. The tile's row is left as it is if a
+        later harvest has a result."""
         for one in lacking:
             cell = (one.tile.zoom, one.tile.x, one.tile.y)
             sight = self._sights(layer, [cell], None).get(cell, _UNSEEN)

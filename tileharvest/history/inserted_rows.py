@@ -1,4 +1,4 @@
-"""Statements that carry out insertions: versions, changes per day, and the counts of ended harvests."""
+"""The statements of insertions: they write versions, changes per day, and the counts of ended harvests."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ _UNCHANGED: Final = (Outcome.IGNORED, Outcome.NOT_MODIFIED, Outcome.SKIPPED)
 def write_insertions(
     connection: Connection, harvest: int, day: date, layer: int, insertions: Mapping[Cell, Insertion]
 ) -> None:
-    """Carries out the insertions of one day into the versions of these tiles. Their rows in `tiles` must be
-    there, and point at their latest versions then."""
+    """Writes the insertions of one day into the versions of these tiles. Their rows in `tiles` must exist.
+    They point at the latest versions afterwards."""
     changed = insertions.values()
     deleted = [{"its_id": one.id} for change in changed for one in change.deleted]
     moved = [
@@ -59,14 +59,14 @@ def write_insertions(
         if change.renewed is not None
         for one, validator in [change.renewed]
     ]
-    # The tiles of which a version came, went or moved.
+    # The tiles of which a version is added, deleted or moved.
     touched = [
         its_tile(layer, *cell)
         for cell, change in insertions.items()
         if change.deleted or change.moved or change.put or change.restored
     ]
     if deleted:
-        # A tile's row must not point at a version that is not there.
+        # A foreign key: a tile's row must not point at a deleted version.
         connection.execute(_POINT_NOWHERE, touched)
         connection.execute(_DELETE, deleted)
     if moved:
@@ -81,7 +81,7 @@ def write_insertions(
 
 
 def _new_versions(change: Insertion, harvest: int) -> Iterator[tuple[Version, int]]:
-    """Yields the versions that come, each with the harvest that has recorded it."""
+    """Yields the new versions, each with the harvest that has recorded it."""
     if change.put is not None:
         yield change.put, harvest
     if change.restored is not None:
@@ -90,7 +90,8 @@ def _new_versions(change: Insertion, harvest: int) -> Iterator[tuple[Version, in
 
 
 def _counted(day: date, insertions: Mapping[Cell, Insertion]) -> Counter[tuple[int, int, int, date]]:
-    """Returns how many more versions there are, by the zoom of their tiles, the block, and the day."""
+    """Returns how many more versions there are, by zoom, x and y of the block, and day. Numbers may be
+    negative."""
     counted: Counter[tuple[int, int, int, date]] = Counter()
     for cell, change in insertions.items():
         block = Tile(*cell).ancestor(BLOCK_LEVELS)
@@ -123,7 +124,7 @@ def _count_changes(
 
 
 def write_counts(connection: Connection, harvest: int, counts: Mapping[tuple[int, Outcome], int]) -> None:
-    """Writes all counts of a harvest, by layer and outcome, in place of those that it had."""
+    """Replaces all counts of a harvest. They are by layer and outcome."""
     connection.execute(_FORGET_COUNTS, {"its_harvest": harvest})
     rows = [
         {"harvest": harvest, "layer": layer, "outcome": outcome.value, "tiles": number}
@@ -135,8 +136,10 @@ def write_counts(connection: Connection, harvest: int, counts: Mapping[tuple[int
 
 
 def correct_counts(connection: Connection, more: Mapping[tuple[int, int, Outcome], int]) -> None:
-    """Adds to the counts of ended harvests, by harvest, layer and outcome. `ign` stands for all unchanged
-    tiles where there are to be fewer: as what a harvest has counted a single one is not known."""
+    """Adds to the counts of ended harvests, by harvest, layer and outcome.
+
+    A negative number of `ign` is taken from all outcomes of unchanged tiles, because it is not known which of
+    them the harvest has counted for a tile."""
     for (harvest, layer, outcome), number in more.items():
         its = (harvest_counts.c.harvest == harvest, harvest_counts.c.layer == layer)
         rows = connection.execute(select(harvest_counts.c.outcome, harvest_counts.c.tiles).where(*its))

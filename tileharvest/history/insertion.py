@@ -1,8 +1,8 @@
 """The insertion of a day into the versions of one tile: which of them come, go and move. Pure.
 
-A history holds a version for each day on which a tile was other than before. A day that comes in later is
-compared with the version before it, as a harvest does. What follows it is compared anew: it may now be the
-same as the day that came in, or no longer be the same as what was before.
+A history has a version for each day on which a tile was other than before. A day that comes in later is
+compared with the version before it, as a harvest does. The next known state of the tile is compared anew,
+because it may now be the same as that of the inserted day, or differ from it.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class Recorded(NamedTuple):
     id: int
     version: Version
     harvest: int
-    """The one that recorded it last."""
+    """The harvest that recorded it last."""
 
 
 class Claim(NamedTuple):
-    """A later harvest that asked for every tile: what it did not record was as before on its day."""
+    """A later harvest that asked for every tile. A tile without a version of it was as before on its day."""
 
     harvest: int
     day: date
@@ -39,25 +39,25 @@ class Claim(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What the history has of one tile around the day that comes in."""
+    """What the history has of one tile around the inserted day."""
 
     before: Recorded | None = None
-    """Its last version of an earlier day."""
+    """The last version of an earlier day."""
     at: Recorded | None = None
-    """Its version of the same day, which the same source has recorded: it is replaced."""
+    """The version of the same day, if the same source has recorded it. It is replaced."""
     after: Recorded | None = None
-    """Its first version of a later day."""
+    """The first version of a later day."""
     claim: Claim | None = None
     """The first harvest of a later day that asked for every tile."""
 
     @property
     def image(self) -> Image | None:
-        """The image that the history shows on the day so far."""
+        """The image that the history has shown on the day until now."""
         return _image(self.at or self.before)
 
     @property
     def has_followed(self) -> bool:
-        """Whether `after` is what was next found of the tile. Otherwise `claim` is, if there is one."""
+        """Whether `after` is the next known state of the tile. Otherwise `claim` is, if there is one."""
         return self.after is not None and (self.claim is None or self.after.version.day <= self.claim.day)
 
 
@@ -66,25 +66,26 @@ class Insertion:
     """What changes in the versions of one tile."""
 
     outcome: Outcome | None = None
-    """What the day that came in has found; None where nothing was there and nothing was known."""
+    """The outcome of the inserted day, or None if the tile was not there and not known."""
     deleted: list[Recorded] = field(default_factory=list)
     moved: Recorded | None = None
-    """A version that was found on the day that came in already: it gets that day."""
+    """A later version that moves to the inserted day, because the tile had its image then already."""
     put: Version | None = None
-    """A new version of the day that came in."""
+    """A new version of the inserted day."""
     restored: tuple[Version, Claim] | None = None
-    """A new version of a later day, on which the tile was again what it was before."""
+    """A new version of a later day on which the tile was again as before the inserted day."""
     renewed: tuple[Recorded, Validator] | None = None
-    """A version whose validator is to be replaced."""
+    """A version, and the validator that replaces its own."""
     recount: tuple[int, Outcome | None, Outcome | None] | None = None
-    """A later harvest whose outcome for the tile is another one now: which one it was, `ign` where it is only
-    known that the tile was unchanged, and which one it is. None stands for no outcome."""
+    """A later harvest whose outcome for the tile changes, with the old and the new outcome.
+
+    None stands for no outcome. The old one is `ign` if it is only known that the tile was unchanged."""
 
 
 def inserted(image: Image | None, validator: Validator, day: date, around: Surroundings) -> Insertion:
-    """Returns what changes where a tile had this image on that day, or was not there.
+    """Returns what changes if a tile had this image on that day. None says that the tile was not there.
 
-    An empty validator says nothing: then equal bytes count as `ign`.
+    If the validator is empty, equal bytes count as `ign`.
     """
     old = _image(around.before)
     change = Insertion(_outcome(old, image, _validator(around.before), validator))
@@ -113,7 +114,7 @@ def inserted(image: Image | None, validator: Validator, day: date, around: Surro
 def _take_back(
     change: Insertion, around: Surroundings, after: Recorded, validator: Validator, *, is_put: bool
 ) -> None:
-    """Makes one of two equal versions that would follow each other."""
+    """Makes one version of the inserted one and the equal one that follows it."""
     latest = after.version.validator
     if around.at is not None:
         change.deleted.append(around.at)

@@ -1,4 +1,4 @@
-"""What the history knows of tiles, fetched together with what it knows of their neighbours."""
+"""A cache of what the history knows of tiles. It is filled by blocks of neighbouring tiles."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from tileharvest.tiles.grid import Tile
 
 LEVELS: Final = 4
-"""A block holds the 16 x 16 tiles that lie this many levels below one tile. A walk downwards asks for
-neighbours soon after each other: one query in about 256 look-ups. The four blocks around the centre of a map
-are one, so that a small map takes one query per zoom."""
+"""A block holds the 16 x 16 tiles that lie this many levels below one tile. A walk downwards looks up
+neighbours shortly after each other, so about 256 look-ups share one query. The four blocks around the centre
+of a map are one block, so that a small map takes one query for each zoom."""
 
 MOST_BLOCKS: Final = 16
-"""How many blocks are kept. A version takes about 0.6 KB, so 16 full blocks take 2.5 MB. A walk downwards
-goes from block to block, and so more blocks would save no query."""
+"""The number of blocks in memory. A version takes about 0.6 KB, so 16 full blocks take 2.5 MB. More blocks
+would save no query, because a walk downwards leaves a block and does not come back to it."""
 
 _AROUND: Final = (-1, 0)
-"""Columns, and rows, of the blocks around the centre of the map."""
+"""The columns of the four blocks around the centre of the map. Their rows are the same numbers."""
 _CENTRE: Final = (0, 0)
 
 _Key: TypeAlias = tuple[str, int, int, int]
@@ -32,20 +32,21 @@ _Value = TypeVar("_Value")
 
 
 class Known(Generic[_Value]):
-    """Answers what was known of a tile before this harvest judged it. Used from one asyncio event loop.
+    """Returns what was known of a tile before this harvest judged it. Used from one asyncio event loop.
 
-    An answer may be stale: it does not have what was recorded after its block was fetched.
+    An answer may be stale: results that were recorded after its block was fetched are not in it.
 
-    For versions that is harmless, because a harvest judges each tile once. After a kill it may judge a tile
-    again, but then another process looks it up anew. Where one process asks for a tile twice, it may judge by
-    the older version: the outcome is another one, and the bytes that are recorded are the same.
+    Stale versions do no harm, because a harvest judges each tile once. After a kill a tile may be judged
+    again, but then by another process, which fetches the block anew. If one process asks for a tile twice, it
+    may judge by the older version. The outcome may differ then, but the recorded bytes are the same.
 
-    For marks it is harmless too, because no mark of this harvest is trusted before its end. But trust may be
-    withdrawn, by this process or by another one: then call `forget`.
+    Stale marks do no harm either, because no mark of this harvest is trusted before its end. The exception is
+    trust that is withdrawn, by this process or by another one: call `forget` then.
     """
 
     def __init__(self, query: Callable[[str, TileRange], dict[Tile, _Value]], reader: Executor) -> None:
-        """`query` is `HarvestRecord.latest` or its `marks`. `reader` is `History.reader`."""
+        """`query` is `HarvestRecord.latest` or `HarvestRecord.marks`. It runs in `reader`, which is
+        `History.reader`."""
         self._query = query
         self._blocks: OrderedDict[_Key, dict[Tile, _Value]] = OrderedDict()
         self._fetching: dict[_Key, asyncio.Task[dict[Tile, _Value]]] = {}
@@ -54,28 +55,29 @@ class Known(Generic[_Value]):
     async def of(self, layer: str, tile: Tile) -> _Value | None:
         """Returns what is known of the tile, or None when nothing is known.
 
-        Raises HistoryError when the history cannot be read; a later call asks it again. Raises ValueError for
-        a layer that the harvest does not have.
+        Raises HistoryError if the history cannot be read; a later call tries again. Raises KeyError for a
+        layer that the harvest does not have.
         """
         block = self._block(layer, tile)
         if block is None:
-            # Whoever is cancelled must not take the answer from the others who wait for the same block.
+            # If one caller is cancelled, the others that wait for the same block still get it.
             block = await asyncio.shield(self._fetching_of(_key_of(layer, tile), tile))
         return block.get(tile)
 
     def fetch(self, layer: str, tile: Tile) -> asyncio.Task[dict[Tile, _Value]] | None:
-        """Begins to fetch what is known of the tile. Returns what is done when it is at hand, or has failed;
-        None where it is at hand."""
+        """Begins to fetch the tile's block and returns the task, or None if the block is in memory.
+
+        The task ends when the block is in memory, or when the query has failed."""
         return None if self._block(layer, tile) is not None else self._fetching_of(_key_of(layer, tile), tile)
 
     def at_hand(self, layer: str, tile: Tile) -> tuple[bool, _Value | None]:
-        """Returns whether what is known of the tile is at hand, and what it is. Asks no history."""
+        """Returns whether the tile's block is in memory, and what is known of the tile. Asks no history."""
         block = self._block(layer, tile)
         return (False, None) if block is None else (True, block.get(tile))
 
     @property
     def is_asked(self) -> bool:
-        """Whether the history has not answered yet."""
+        """Whether any query waits for its answer."""
         return bool(self._fetching)
 
     def _block(self, layer: str, tile: Tile) -> dict[Tile, _Value] | None:
@@ -86,20 +88,20 @@ class Known(Generic[_Value]):
         return block
 
     def forget(self) -> None:
-        """Forgets all blocks. Whoever waits for a block still gets what was known before."""
-        # New ones, as the queries under way put their blocks into the old ones.
+        """Forgets all blocks. Callers that wait for a block now still get what was known before."""
+        # New dictionaries, because queries that are under way put their blocks into the old ones.
         self._blocks, self._fetching = OrderedDict(), {}
 
     def _fetching_of(self, key: _Key, tile: Tile) -> asyncio.Task[dict[Tile, _Value]]:
         task = self._fetching.get(key)
         if task is None:
             task = self._fetching[key] = asyncio.create_task(self._fetch(key, tile))
-            # Nobody may be left who waits for it: whoever needs the block asks again, and learns why.
+            # If nobody waits any more, the error is dropped. The next look-up of the block meets it again.
             task.add_done_callback(lambda task: task.cancelled() or task.exception())
         return task
 
     async def _fetch(self, key: _Key, tile: Tile) -> dict[Tile, _Value]:
-        # Those of now: after `forget` this block belongs into the old ones.
+        # `forget` may replace both while the query is under way. This block belongs into the old ones then.
         blocks, fetching = self._blocks, self._fetching
         if key[2:] == _CENTRE:
             area = TileRange.around(tile.zoom, _CENTRE, 2 << LEVELS, 2 << LEVELS)

@@ -1,6 +1,6 @@
-"""Outlines: what the history holds of a map and its layers, for viewers and notices. Read only.
+"""Outlines: the days, layers and zooms of a map that the history has, for viewers and notices.
 
-Each answer shows one state of the history. Other questions name layers by the ids that `map_outline` tells.
+Each answer shows one state of the history. `map_outline` tells the ids by which other modules name layers.
 """
 
 from __future__ import annotations
@@ -28,36 +28,36 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LayerOutline:
-    """What the history holds of one layer."""
+    """The zooms and descriptions of one layer."""
 
     id: int
     name: str
     zooms: dict[int, date]
-    """The zooms that have versions, deepest first, each with the day of its first one."""
+    """The zooms that have versions, deepest first, each with the day of its first version."""
     descriptions: dict[date, Layer]
-    """What the site said of the layer, by the day from which on it did; oldest first.
+    """The site's descriptions of the layer, each by its first day; oldest first.
 
-    A day that says the same as the one before is left out; that the site was rendered again does not count
-    as a difference."""
+    A day with the same description as the day before is left out. A new time of rendering alone does not
+    count as a difference."""
 
     def described(self, day: date) -> Layer:
-        """Returns what the site said last by that day; for a day before the first harvest what it said
-        first."""
+        """Returns the last description up to that day. For a day before the first harvest it is the first
+        one."""
         said = [layer for since, layer in self.descriptions.items() if since <= day]
         return said[-1] if said else next(iter(self.descriptions.values()))
 
     @property
     def latest(self) -> Layer:
-        """What the site said last."""
+        """The last description."""
         return next(reversed(self.descriptions.values()))
 
     @property
     def factor(self) -> int:
-        """How many tiles of the next deeper zoom lie along a tile's edge."""
+        """The number of tiles of the next deeper zoom along a tile's edge."""
         return next((layer.pyramid.factor for layer in self.descriptions.values()), 2)
 
     def as_plain(self) -> dict[str, Any]:
-        """Returns what programs and the page are told of it."""
+        """Returns the layer for programs and the page."""
         return {
             "name": self.name,
             "zooms": {str(zoom): day.isoformat() for zoom, day in sorted(self.zooms.items(), reverse=True)},
@@ -65,14 +65,15 @@ class LayerOutline:
         }
 
     def kept_zooms(self, until: date | None = None) -> list[int]:
-        """Returns the zooms that have versions, or had some by the end of that day; coarsest first."""
+        """Returns the zooms that have versions, coarsest first. With a day, only those with a version up to
+        it."""
         return sorted(zoom for zoom, first in self.zooms.items() if until is None or first <= until)
 
     def source_zoom(self, zoom: int, day: date) -> int | None:
-        """Returns the zoom from whose images this zoom is shown on that day: itself, or the next deeper one
-        with versions. Returns None if there is none.
+        """Returns the zoom from whose images this zoom is shown on that day, or None if it cannot be shown.
 
-        Only pictures of four tiles are composed, so where tiles nest otherwise it is the zoom itself or none.
+        It is the zoom itself, or the next deeper one with versions. Only pictures of four tiles are composed,
+        so if tiles nest by another factor it is the zoom itself or None.
         """
         source = min((kept for kept in self.kept_zooms(day) if kept >= zoom), default=None)
         return source if source == zoom or self.factor == 2 else None
@@ -80,32 +81,33 @@ class LayerOutline:
 
 @dataclass(frozen=True, slots=True)
 class MapOutline:
-    """What the history holds of one map."""
+    """The days and layers of one map."""
 
     name: str
     days: tuple[date, ...]
     """Days with a harvest, finished or not, each once and in order."""
     layers: tuple[LayerOutline, ...]
-    """In the order in which they were first harvested."""
+    """The layers in the order in which they were first harvested."""
     renderer: str | None = None
-    """The program that drew it, as its last harvest found. None for a map that was never harvested."""
+    """The program that drew the map, by its last harvest. None for a map that was never harvested."""
     ended: tuple[datetime | None, ...] = ()
-    """For each day, when the last one of its harvests and of those before it ended; None where one has not.
+    """For each day the moment at which the last of its harvests, and of all earlier ones, ended. None if one
+    of them has not ended.
 
-    An import of a day notes when it was imported. So what was to be seen by a day is the same for as long as
-    this is the same."""
+    An imported day notes the moment of its import. What the history shows up to a day is unchanged as long as
+    this moment is."""
     unfinished: tuple[date, ...] = ()
-    """Those of `days` on which no harvest has come to its end, yet or at all."""
+    """The days on which no harvest is finished."""
 
 
 @dataclass(frozen=True, slots=True)
 class BriefOutline:
-    """What a list of all maps says of one."""
+    """A map in a list of all maps."""
 
     layers: tuple[str, ...]
-    """In the order in which they were first harvested."""
+    """The names of the layers in the order in which they were first harvested."""
     days: int
-    """Days with a harvest, finished or not."""
+    """The number of days with a harvest, finished or not."""
     first_day: date | None
     last_day: date | None
 
@@ -138,7 +140,7 @@ _DAYS: Final = (
     .order_by(harvests.c.day)
 )
 _OWN_MAP: Final = select(maps.c.id).where(maps.c.name == bindparam("map_name")).with_for_update()
-"""SQLite has one writer anyway, and leaves FOR UPDATE out."""
+"""For SQLite the FOR UPDATE is left out, because a file has one writer anyway."""
 _RENDERER: Final = (
     select(harvests.c.renderer)
     .where(harvests.c.map == bindparam("in_map"))
@@ -158,7 +160,7 @@ _SAID: Final = (
     "projection",
     "rendered",
 )
-"""What a row of `harvest_layers` says in the same words as a `Layer`."""
+"""The columns of `harvest_layers` that have the name and the value of a field of `Layer`."""
 _SPAWN: Final = ("spawn_x", "spawn_y", "spawn_z")
 _TILE_SIZE: Final = ("tile_width", "tile_height")
 _DESCRIPTIONS: Final = (
@@ -173,7 +175,7 @@ _DESCRIPTIONS: Final = (
 )
 _CHANGES_OF: Final = changes.alias("changes_of_layer")
 _KEPT: Final = (
-    # From zoom to zoom, and so to two places of the index for each, however many rows a zoom has.
+    # Goes from zoom to zoom, so that it reads two places of the index for each, however many rows a zoom has.
     select(
         layers.c.id.label("layer"),
         select(func.max(_CHANGES_OF.c.zoom))
@@ -209,7 +211,7 @@ def _as_plain(day: date, layer: Layer) -> dict[str, Any]:
     return {
         "day": day.isoformat(),
         "depth": layer.depth,
-        # Older than layers whose tiles are no squares; what is there keeps its form.
+        # This name is older than layers whose tiles are no squares, and stays as it is.
         "tile_size": layer.tile_size[0],
         "tile_height": layer.tile_size[1],
         "image_extension": layer.image_extension,
@@ -224,9 +226,10 @@ def _as_plain(day: date, layer: Layer) -> dict[str, Any]:
 
 
 def brief_outlines(history: History) -> dict[str, BriefOutline]:
-    """Returns what a list says of all maps, by name in alphabetical order.
+    """Returns all maps for a list, by name in alphabetical order.
 
-    Two queries, which read an index of all harvests and all layers: a millisecond for a hundred maps.
+    Two queries, which read an index of all harvests and all layers: a millisecond for a hundred maps. Raises
+    HistoryError.
     """
     with history.reading() as connection:
         named: dict[str, list[str]] = {}
@@ -241,7 +244,7 @@ def brief_outlines(history: History) -> dict[str, BriefOutline]:
 def map_outline(history: History, map_name: str) -> MapOutline:
     """Returns a map's days and layers. Raises HistoryError for a map that the history does not have.
 
-    Reads a row per harvest and layer of the map, and goes to two places per layer and zoom.
+    Reads a row for each harvest and layer of the map, and two places of an index for each layer and zoom.
     """
     with history.reading() as connection:
         of_map = {"in_map": known_map_id(connection, map_name)}
@@ -276,7 +279,7 @@ def _ends(days: Sequence[Row[*tuple[Any, ...]]]) -> tuple[datetime | None, ...]:
 
 
 def known_map_id(connection: Connection, name: str) -> int:
-    """Returns the map's id. Raises HistoryError that names the maps that there are."""
+    """Returns the map's id. For an unknown map it raises HistoryError, which lists the known ones."""
     found: int | None = connection.execute(select(maps.c.id).where(maps.c.name == name)).scalar()
     if found is None:
         names = connection.execute(select(maps.c.name).order_by(maps.c.name)).scalars().all()
@@ -286,30 +289,31 @@ def known_map_id(connection: Connection, name: str) -> int:
 
 
 def own_map_id(connection: Connection, name: str) -> int:
-    """Returns the map's id; an unknown map gets one. Locks the map until the transaction ends."""
+    """Returns the map's id. An unknown map gets a new one. Locks the map until the transaction ends."""
     named = {"map_name": name}
     found: int | None = connection.execute(_OWN_MAP, named).scalar()
     if found is not None:
         return found
-    # Another process may insert it just now: this waits for it, and then inserts nothing.
+    # If another process is inserting the map, this waits for that, and then inserts nothing.
     connection.execute(insert_into(maps).values(name=name).on_conflict_do_nothing())
     return int(connection.execute(_OWN_MAP, named).scalar_one())
 
 
 def in_words(names: Sequence[str]) -> str:
-    """Returns names for a message, each in quotes."""
+    """Returns the names in quotes, for a message."""
     return ", ".join(f"'{name}'" for name in names) or "none yet"
 
 
 def _differing(name: str, factor: int, rows: Iterable[Row[*tuple[Any, ...]]]) -> dict[date, Layer]:
-    """Returns by day the layer that the rows describe: of several of a day the last, and of days that say the
-    same the first.
+    """Returns the layers that the rows describe, by day. Of several rows of a day the last one counts. Of
+    days with the same description only the first is kept.
 
-    Compares the rows: nearly all say the same, and to make a layer of each would take twice as long.
+    Compares rows and not layers. Nearly all are the same, and to make a layer of each would take twice as
+    long.
     """
     kept: list[Row[*tuple[Any, ...]]] = []
     for row in {row[1]: row for row in rows}.values():
-        # Between the layer and the day, and `rendered`, is what counts.
+        # Leaves out the layer and the day at the beginning, and `rendered` at the end.
         if not kept or row[2:-1] != kept[-1][2:-1]:
             kept.append(row)
     return {row.day: _layer(name, factor, row) for row in kept}
@@ -319,14 +323,15 @@ def _layer(name: str, factor: int, row: Row[*tuple[Any, ...]]) -> Layer:
     said: dict[str, Any] = {column: getattr(row, column) for column in _SAID}
     if row.projection is not None:
         said["projection"] = msgspec.json.decode(row.projection, type=Projection)
-    # All three are given or none.
+    # Either all three are given or none.
     spawn = None if row.spawn_x is None else (row.spawn_x, row.spawn_y, row.spawn_z)
     size = row.tile_width, row.tile_height
     return Layer(name=name, pyramid=Pyramid.kept(row.depth, factor), tile_size=size, spawn=spawn, **said)
 
 
 def layer_row(layer: Layer) -> dict[str, object]:
-    """Returns what a row of `harvest_layers` says of the layer: what `_layer` makes a layer of again."""
+    """Returns the columns of `harvest_layers` that describe the layer. `_layer` makes a layer of them
+    again."""
     spawn = dict(zip(_SPAWN, layer.spawn or (None, None, None), strict=True))
     size = dict(zip(_TILE_SIZE, layer.tile_size, strict=True))
     said = {column: getattr(layer, column) for column in _SAID}

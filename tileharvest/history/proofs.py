@@ -1,4 +1,5 @@
-"""Proofs of layers, and the day of the last full walk: kept when a harvest ends, read before the next."""
+"""The proofs of layers and the day of the last full walk. They are written when a harvest ends, and read
+before the next one begins."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 _DAY: Final = select(harvests.c.day, harvests.c.walk).where(harvests.c.id == bindparam("in_harvest"))
 _CHANGED: Final = (Outcome.ADDED, Outcome.UPDATED, Outcome.REPLACED, Outcome.NOT_MODIFIED)
-"""Outcomes with which a tile's version has what the server said at that harvest."""
+"""After these outcomes a tile's version has the validator that the server sent in that harvest."""
 _IN_FULL: Final = ITS_LAYERS.where(
     harvest_layers.c.layer.not_in(
         select(validators.c.layer).where(
@@ -56,13 +57,14 @@ _IN_FULL: Final = ITS_LAYERS.where(
         )
     ),
 )
-"""The layers of which the harvest has skipped nothing, and in which it has withdrawn no trust."""
+"""The layers of the harvest in which it has skipped nothing and has withdrawn no trust."""
 
 
 def proofs(history: History, map_name: str | None = None) -> dict[str, dict[str, StoredProof]]:
-    """Returns the last proof of each layer, by map and layer; of one map only, where it is named.
+    """Returns the last proof of each layer, by map and layer: of all maps, or of the named one.
 
-    Layers come in the order in which they were first harvested. A map without proofs is left out.
+    Layers come in the order in which they were first harvested. A map without proofs is left out. Raises
+    HistoryError.
     """
     found: dict[str, dict[str, StoredProof]] = {}
     with history.reading() as connection:
@@ -74,13 +76,15 @@ def proofs(history: History, map_name: str | None = None) -> dict[str, dict[str,
 
 
 def last_full(history: History, map_name: str | None = None) -> dict[str, tuple[date, frozenset[str | None]]]:
-    """Returns the day of the last finished harvest that walked in full, by map; of one map, where named.
+    """Returns by map the day of its last finished harvest that walked in full: of all maps, or of the named
+    one.
 
-    With it comes what that harvest, and all since then, finished or not, have kept, as
-    `HarvestRecord.note_walk` was told it. If that is not what the map keeps now, the day is of no use. What
-    was not kept was not asked, so a tile that was unchanged then says nothing of what lies below it now.
+    With the day come the zones and zooms that this harvest and all later ones have kept, finished or not, in
+    the form of `HarvestRecord.note_walk`. If the map keeps others now, the day is of no use: tiles that it
+    did not keep were not asked, so an unchanged tile says nothing of what lies below it.
 
     A map without such a harvest is left out. One query, which reads an index of all harvests of these maps.
+    Raises HistoryError.
     """
     since = _since_full(is_one=map_name is not None)
     found: dict[str, tuple[date, frozenset[str | None]]] = {}
@@ -111,7 +115,7 @@ def _since_full(*, is_one: bool) -> Select[Any]:
         .group_by(harvests.c.map)
         .subquery()
     )
-    # Where no walk is noted nothing has been asked yet.
+    # A harvest without a noted walk has asked nothing yet.
     has_asked = or_(harvests.c.id == last.c.id, harvests.c.walk.is_not(None))
     return (
         select(maps.c.name, harvests.c.day, harvests.c.kept)
@@ -127,10 +131,10 @@ def _is_named(*, is_one: bool) -> ColumnElement[bool]:
 
 
 def prove_layers(connection: Connection, harvest: int) -> None:
-    """Keeps the proof of each layer of which this harvest has skipped nothing, in place of an earlier one.
+    """Writes a new proof for each layer in which this harvest has skipped nothing.
 
-    Call it when all else about the harvest is settled. A harvest that has withdrawn a proof gives no other:
-    what it found must not be forgotten on the same day. Takes some milliseconds per thousand tiles.
+    Call it after `trust.settle`. A harvest that has withdrawn a proof gives no new one, so that what it has
+    found is not forgotten on the same day. Takes some milliseconds for a thousand tiles.
     """
     its = {"in_harvest": harvest}
     day, walk = connection.execute(_DAY, its).one()
@@ -144,12 +148,12 @@ def prove_layers(connection: Connection, harvest: int) -> None:
 
 
 def _times(connection: Connection, harvest: int, layer: int) -> Iterable[DatedCell]:
-    """Returns the times of the tiles that are there, as far as this harvest has asked for them and got an
-    answer; coarse zooms first.
+    """Yields the present tiles for which this harvest has an answer, each with its time; coarse zooms first.
 
-    It is the time of a tile's version where the walk remembers nothing of the tile, or remembers an earlier
-    state of it, as that was asked again after a kill: `walk.trust.remember` leaves out what came late. Such
-    rows were written by another harvest and are not whole, and the tile has changed since.
+    Mostly that is the time that the walk remembers. It is the time of the tile's version if the walk
+    remembers nothing of the tile, or an earlier state. An earlier state is remembered if the tile was asked
+    again after a kill, because `walk.trust.remember` leaves out late answers. Such a row was written by
+    another harvest and is not whole, and the tile has changed since.
     """
     its = {"in_harvest": harvest, "in_layer": layer}
     with connection.execute(_dated(), its, execution_options=IN_SLICES) as rows:
@@ -174,7 +178,7 @@ def _dated() -> CompoundSelect[Any]:
         .where(versions.c.sha1.is_not(None))
         .where(tiles.c.outcome != Outcome.FAILED.value)
     )
-    # What has neither a version nor a failure of this harvest is of a zoom that is not kept.
+    # A remembered tile with neither a version nor a failure of this harvest is of a zoom that is not kept.
     others = select(validators.c.zoom, validators.c.x, validators.c.y, validators.c.last_modified).where(
         validators.c.layer == bindparam("in_layer"),
         validators.c.whole,

@@ -1,4 +1,4 @@
-"""Recorded versions: the latest ones of an area, all of a tile, and what was shown on a day. Read only."""
+"""Recorded versions: the latest ones of an area, all of a tile, and those of a day. Read only."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """How far the tiles reach that were there on a day, and what they weigh."""
+    """The extent, number and bytes of the tiles that were there on a day."""
 
     area: TileRange
-    """The smallest one that has them all."""
+    """The smallest area that has all of them."""
     tiles: int
     bytes: int
-    """Of their images together; one that several tiles show counts for each."""
+    """Bytes of their images. An image that several tiles show counts for each."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedVersion:
-    """A version with the tile that it is of."""
+    """A version with its layer and tile."""
 
     layer: str
     tile: Tile
@@ -66,11 +66,12 @@ class NamedImage:
 
 
 _READ_AT_ONCE: Final = 5_000
-"""Rows that are in memory at a time where all of a map are read."""
+"""The most rows in memory at a time when all versions of a map are read."""
 
 _LATEST: Final = AreaQuery.over(
     tiles,
-    # A damaged row points at no version of its own tile: that has no day then, and is refused.
+    # A damaged row may point at the version of another tile. Its columns are null then, and `version_of`
+    # refuses it.
     select(tiles.c.x, tiles.c.y, *VERSION)
     .join_from(
         tiles, versions, (versions.c.id == tiles.c.version) & is_same_tile(versions, tiles), isouter=True
@@ -79,7 +80,7 @@ _LATEST: Final = AreaQuery.over(
 )
 _ITS: Final = versions.alias("its_versions")
 _ITS_LAST: Final = (
-    # A subquery, so that the database goes straight to one version of each tile.
+    # A subquery, so that the database goes directly to one version of each tile.
     select(_ITS.c.id)
     .where(is_same_tile(_ITS, tiles), _ITS.c.day <= bindparam("until"))
     .order_by(_ITS.c.day.desc())
@@ -147,19 +148,19 @@ _STORY: Final = select(*VERSION).where(is_tile(versions)).order_by(versions.c.da
 
 
 def latest_versions(connection: Connection, layer: int, area: TileRange) -> dict[Tile, Version]:
-    """Returns the latest version of each tile of the area that has one; `gone` ones too.
+    """Returns the latest version of each tile of the area that has versions, `gone` ones too.
 
-    One query, whose cost depends on the area and not on the size of the history.
+    One query. Its cost depends on the area, and not on the size of the history.
     """
     rows = _LATEST.rows(connection, layer, area)
     return {Tile(area.zoom, x, y): version_of(*version) for x, y, *version in rows}
 
 
 def shown(history: History, layer: int, area: TileRange, day: date) -> dict[Tile, str | None]:
-    """Returns per tile of the area the image that it had on that day; None where the tile was gone.
+    """Returns by tile of the area the file name of its image on that day, or None if the tile was gone.
 
-    An image is named `<sha1>.<extension>`. Tiles without a version of that day or before are absent.
-    Goes to one version per tile that was ever asked there, however long the history is.
+    Tiles without a version up to that day are left out. Reads one version for each tile that was ever asked
+    there, however long the history is. Raises HistoryError.
     """
     with history.reading() as connection:
         return {
@@ -171,11 +172,11 @@ def shown(history: History, layer: int, area: TileRange, day: date) -> dict[Tile
 def differences(
     history: History, layer: int, area: TileRange, after: date, until: date
 ) -> dict[Tile, tuple[str | None, str | None]]:
-    """Returns, per tile of the area that was another one at the end of the second day than at the end of the
-    first, its image on both; None where the tile was not there.
+    """Returns the tiles of the area that differ between the ends of two days, with the file names of both
+    images.
 
-    A tile that has changed and changed back is none of them. Goes to two versions per tile that was ever
-    asked there.
+    A name is None if the tile was not there. Tiles that have changed and changed back are left out. Reads two
+    versions for each tile that was ever asked there. Raises HistoryError.
     """
     with history.reading() as connection:
         rows = _DIFFERENCES.rows(connection, layer, area, after=after, until=until)
@@ -186,9 +187,10 @@ def differences(
 
 
 def reach(history: History, layer: int, area: TileRange, day: date) -> Reach | None:
-    """Returns how far the tiles of the area reach that were there on that day; None where none was.
+    """Returns extent, number and bytes of the area's tiles that were there on that day, or None if none was.
 
-    Goes to one version per tile that was ever asked there: 5 s for a million.
+    Reads one version for each tile that was ever asked there, which takes 5 s for a million. Raises
+    HistoryError.
     """
     with history.reading() as connection:
         ((count, size, *edges),) = _REACHES.rows(connection, layer, area, until=day)
@@ -196,17 +198,17 @@ def reach(history: History, layer: int, area: TileRange, day: date) -> Reach | N
 
 
 def kinds(history: History, layer: int, area: TileRange, day: date) -> dict[str, tuple[int, int]]:
-    """Returns, by the extension of their images, how many tiles of the area were there on that day, and their
-    bytes. Costs what `reach` does."""
+    """Returns number and bytes of the area's tiles that were there on that day, by the extension of their
+    images. It costs as much as `reach`. Raises HistoryError."""
     with history.reading() as connection:
         rows = _KINDS.rows(connection, layer, area, until=day)
     return {extension: (count, int(size)) for extension, count, size in rows}
 
 
 def present_versions(history: History, layer: int, area: TileRange, day: date) -> dict[Tile, Version]:
-    """Returns the versions of the tiles of the area that were there on that day.
+    """Returns the versions of the area's tiles that were there on that day.
 
-    Goes to one version per tile that was ever asked there.
+    Reads one version for each tile that was ever asked there. Raises HistoryError.
     """
     with history.reading() as connection:
         rows = _PRESENT.rows(connection, layer, area, until=day)
@@ -216,17 +218,18 @@ def present_versions(history: History, layer: int, area: TileRange, day: date) -
 def version_rows(
     history: History, layer: int, area: TileRange, until: date
 ) -> Sequence[Row[*tuple[Any, ...]]]:
-    """Returns x, y, day, sha1 and extension of all versions of the area up to that day; in no order.
+    """Returns x, y, day, sha1 and extension of all versions of the area up to that day, in no order.
 
-    A version without a sha1 says that the tile was gone. Reads them all: choose a small area.
+    A version without a sha1 says that the tile was gone. All rows are in memory, so choose a small area.
+    Raises HistoryError.
     """
     with history.reading() as connection:
         return _EVERY.rows(connection, layer, area, until=until)
 
 
 def versions_weight(history: History, layer: int, areas: Iterable[TileRange], until: date) -> tuple[int, int]:
-    """Returns how many versions the areas have up to that day, and the bytes of their images; one that
-    several have counts for each. Reads them all: 0.5 s for a million."""
+    """Returns the number of versions of the areas up to that day, and the bytes of their images. An image of
+    several versions counts for each. Takes 0.5 s for a million versions. Raises HistoryError."""
     count = size = 0
     with history.reading() as connection:
         for area in areas:
@@ -236,7 +239,7 @@ def versions_weight(history: History, layer: int, areas: Iterable[TileRange], un
 
 
 def story(history: History, layer: int, tile: Tile) -> list[Version]:
-    """Returns all versions of a tile, oldest first. Reads nothing else."""
+    """Returns all versions of a tile, oldest first. Reads nothing else. Raises HistoryError."""
     place = its_tile(layer, tile.zoom, tile.x, tile.y)
     with history.reading() as connection:
         return [version_of(*row) for row in connection.execute(_STORY, place)]
@@ -245,10 +248,11 @@ def story(history: History, layer: int, tile: Tile) -> list[Version]:
 def tile_versions(
     history: History, map_name: str, layer: str | None = None, tile: Tile | None = None
 ) -> list[RecordedVersion]:
-    """Returns versions of the map, of one layer and of one tile if given; oldest day first, then by place.
+    """Returns the versions of the map, or only those of a layer or tile; by day, the oldest first, then by
+    place.
 
-    Without a tile the list holds every version of the map. Raises HistoryError for an unknown map or
-    layer; an unknown tile has no versions.
+    All versions are in memory. Raises HistoryError for an unknown map or layer. An unknown tile has no
+    versions.
     """
     place = (versions.c.zoom, versions.c.x, versions.c.y)
     query = (
@@ -270,9 +274,10 @@ def tile_versions(
 
 
 def versions_until(history: History, map_name: str, day: date) -> dict[tuple[str, Tile], Version]:
-    """Returns, by layer and tile, what the map's tiles were on that day; `gone` ones too.
+    """Returns by layer and tile the version of each tile of the map on that day, `gone` ones too.
 
-    A map without a history has none. Reads all versions of the map until then, and keeps 1 KB for each tile.
+    An unknown map has none. Reads all versions of the map up to that day, and takes 1 KB of memory for each
+    tile. Raises HistoryError.
     """
     query = (
         select(layers.c.name, versions.c.zoom, versions.c.x, versions.c.y, *VERSION)
@@ -287,7 +292,7 @@ def versions_until(history: History, map_name: str, day: date) -> dict[tuple[str
 
 
 def named_images(history: History, map_name: str | None = None) -> list[NamedImage]:
-    """Returns the different images that versions of a map name, or of all maps. Reads all of their versions.
+    """Returns the different images that versions of a map, or of all maps, name. Reads all of these versions.
 
     Raises HistoryError for an unknown map.
     """

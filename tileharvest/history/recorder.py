@@ -1,8 +1,8 @@
-"""The recorder of results. Its statements work on sets, so a batch costs a few microseconds per tile.
+"""The recorder of results. Each statement takes a whole batch, so a tile costs a few microseconds.
 
-A tile may get several results in one harvest. After a kill it may get the same one twice, or another one: a
-tile that was `add` before the kill is `ign` after it. What counts then is the result that says most
-(`_STRENGTH`), so that the counts tell what the harvest brought.
+A tile may get several results in one harvest. After a kill it may get the same result again, or another one:
+a tile that was `add` before the kill is `ign` after it. The strongest result counts (`_STRENGTH`), so that
+the counts tell what the harvest has brought.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _STRENGTH: Final = {
 """A result replaces one of the same harvest when its strength is at least the resistance of that one."""
 
 _RESISTANCE: Final = {**_STRENGTH, Outcome.GONE: _STRENGTH[Outcome.IGNORED]}
-"""`gone` is provisional until the harvest ends: whatever proves that the tile exists takes it back."""
+"""`gone` is provisional until the harvest ends: any result that proves that the tile exists replaces it."""
 
 _RESULT: Final = ("harvest", "outcome", "reason")
 
@@ -107,9 +107,9 @@ def _validator_row(place: tuple[int, int, int, int], result: TileResult) -> Row:
 
 
 def _waves(results: Sequence[TileResult]) -> Iterator[Collection[TileResult]]:
-    """Yields the results that touch versions, in waves that have no tile twice.
+    """Yields the results that change versions, in waves. No tile is twice in a wave.
 
-    Within a wave the statements run kind by kind, but two results for one tile must keep their order.
+    The statements of a wave run kind by kind, while two results for one tile must keep their order.
     """
     wave: dict[tuple[str, object], TileResult] = {}
     for result in results:
@@ -125,14 +125,14 @@ def _waves(results: Sequence[TileResult]) -> Iterator[Collection[TileResult]]:
 
 
 def place_and_day(row: Row) -> Row:
-    """Returns the parameters that a version is looked up by."""
+    """Returns the parameters by which a statement finds the version of this row."""
     return {f"its_{name}": row[name] for name in (*TILE, "day")}
 
 
 def record_versions(connection: Connection, rows: Sequence[Row]) -> None:
-    """Writes rows of `version_row`, each of another tile, in place of those of the same tile and day.
+    """Writes rows of `version_row`, each of another tile. A row replaces that of the same tile and day.
 
-    They become the latest versions of their tiles.
+    The written versions become the latest ones of their tiles.
     """
     if not rows:
         return
@@ -141,7 +141,7 @@ def record_versions(connection: Connection, rows: Sequence[Row]) -> None:
     for its in places:
         block = Tile(its["its_zoom"], its["its_x"], its["its_y"]).ancestor(BLOCK_LEVELS)
         changed.append({**its, "block_x": block.x, "block_y": block.y})
-    # Before the versions, whose absence says that the tile has not been counted for this day.
+    # This comes before the versions are written: a tile with a version of this day is counted already.
     connection.execute(_COUNT_CHANGES, changed)
     connection.execute(replace_into(versions, *TILE, "day"), rows)
     connection.execute(_POINT_AT_VERSIONS, places)
@@ -160,16 +160,18 @@ def _upsert_tiles() -> Insert:
 
 
 def _failures_in_a_row(new: Any, is_first: ColumnElement[bool]) -> ColumnElement[int]:
-    """Computes the failures of a tile that has a row, whether or not its new result is the harvest's first.
+    """Returns the SQL for the failures in a row of a tile that has a row already.
 
-    A failure that is not the first result can only replace one that has been counted.
+    Only the first failure in a harvest is counted. A later one can only replace a failure of the same
+    harvest, because it is weaker than any other result.
     """
     counted = case((is_first, tiles.c.failures + literal_column("1")), else_=tiles.c.failures)
     return case((new.failures == literal_column("0"), literal_column("0")), else_=counted)
 
 
 def _rank(outcome: ColumnElement[Any], ranks: Mapping[Outcome, int]) -> ColumnElement[int]:
-    """Computes the rank. Its numbers stand in the SQL: parameters would be bound for each row of a batch."""
+    """Returns the SQL for an outcome's rank. The ranks are written into the SQL as numbers, because
+    parameters would be bound anew for each row of a batch."""
     groups: defaultdict[int, list[ColumnElement[Any]]] = defaultdict(list)
     for member, rank in ranks.items():
         groups[rank].append(literal_column(f"'{member.value}'"))
@@ -180,7 +182,8 @@ def _rank(outcome: ColumnElement[Any], ranks: Mapping[Outcome, int]) -> ColumnEl
 
 
 def _count_changes() -> Insert:
-    """Adds a changed tile to the block of a tile that has no version of the day."""
+    """Returns the statement that counts a changed tile in its block, unless the tile has a version of the day
+    already."""
     place = [bindparam(name, type_=Integer) for name in ("its_layer", "its_zoom", "block_x", "block_y")]
     day = bindparam("its_day", type_=Date)
     known = exists().where(is_tile(versions), versions.c.day == day)

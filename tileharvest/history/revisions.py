@@ -1,4 +1,4 @@
-"""Revisions of the tables: a history is created in the newest one, and an older one is upgraded to it."""
+"""Revisions of the tables. A new history has the newest revision, and an older one is upgraded to it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _TURN: Final = int.from_bytes(b"tileharv")
-"""PostgreSQL's number for the lock. No other program that uses the same database is likely to have it."""
+"""The number of our advisory lock in PostgreSQL. Other programs in the same database are unlikely to use
+it."""
 
 _REVISION_TABLE: Final = """
     CREATE TABLE alembic_version (
@@ -38,7 +39,7 @@ _REVISION_TABLE: Final = """
         CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
     )
 """
-"""As Alembic makes it."""
+"""The table as Alembic makes it."""
 
 MIGRATIONS: Final = resources.files("tileharvest.history").joinpath("migrations")
 
@@ -46,10 +47,10 @@ MIGRATIONS: Final = resources.files("tileharvest.history").joinpath("migrations"
 def upgrade(connection: Connection, place: str, file: Path | None) -> None:
     """Creates the tables, or changes those of an older revision, in the given transaction.
 
-    An existing SQLite file is first copied beside itself. A server's database cannot be copied so: the log
-    says that it is upgraded, and what was there before is in the server's own backups only. Several programs
-    may do this at once: the first does it. Raises HistoryError, having changed nothing, for a database that
-    is no history, or one of a newer revision.
+    An existing SQLite file is first copied beside itself. A server's database cannot be copied in this way:
+    the log says that it is upgraded, and that only the server's own backups have its former state. Several
+    programs may call this at once: the first does the work. Raises HistoryError, and changes nothing, if the
+    database is no history, or is of a newer revision.
     """
     _take_turn(connection)
     revision = revision_of(connection)
@@ -72,20 +73,22 @@ def migrate(connection: Connection, revision: str) -> None:
 
 
 def _create(connection: Connection) -> None:
-    """Makes what all migrations give, a test proves it, in a sixth of their time, and notes it as they do."""
+    """Creates the tables at once and notes the revision, in a sixth of the time of all migrations.
+
+    A test compares the result with that of the migrations."""
     metadata.create_all(connection)
     connection.exec_driver_sql(_REVISION_TABLE)
     connection.exec_driver_sql(f"INSERT INTO alembic_version VALUES ('{REVISION}')")  # noqa: S608 - our own
 
 
 def _take_turn(connection: Connection) -> None:
-    """Waits until no other program creates or changes tables. A file needs no lock but that of its writer."""
+    """Waits until no other program creates or changes tables. In a file the writer's lock is enough."""
     if connection.dialect.name == "postgresql":
         connection.execute(select(func.pg_advisory_xact_lock(_TURN)))
 
 
 def refuse_to_read(revision: str | None, place: str, file: Path | None) -> NoReturn:
-    """Raises the HistoryError that says why a database of another revision than ours cannot be read."""
+    """Raises the HistoryError that says why a database of another revision cannot be read."""
     if revision is None:
         raise no_history(place)
     _refuse_newer(place, revision)
@@ -108,10 +111,10 @@ def _config() -> Config:
 
 @cache
 def _unpacked() -> Path:
-    """Returns a folder with a copy of the migrations, which is deleted when the process ends.
+    """Returns a folder with a copy of the migrations. It is deleted when the process ends.
 
-    Alembic reads files only, and on scrapyd they lie in a zipped egg. (`resources.as_file` takes no folders
-    before Python 3.12.)"""
+    Alembic reads files only, and on scrapyd the migrations are in a zipped egg. Before Python 3.12
+    `resources.as_file` takes no folders."""
     copy = Path(mkdtemp(prefix="tileharvest-"))
     atexit.register(shutil.rmtree, copy, ignore_errors=True)
     _copy(MIGRATIONS, copy / "migrations")
@@ -158,12 +161,12 @@ def _keep(file: Path | None, revision: str, place: str) -> None:
 
 
 def _back_up(file: Path, revision: str, place: str) -> None:
-    """Copies the database to a file beside it, complete or not at all; an older copy is kept."""
+    """Copies the database to a file beside it, complete or not at all. Older copies are kept."""
     target = _free_name(file.with_name(f"{file.name}.revision-{revision}.backup"))
     unfinished = target.with_name(f"{target.name}.unfinished")
     with as_history_errors(place):
         try:
-            # On a second connection: the one that holds the write lock keeps others from writing
+            # This is a second connection. The first one holds the write lock, so nobody else writes
             # meanwhile, and has itself written nothing yet.
             uri = f"{file.absolute().as_uri()}?mode=rw"
             with (

@@ -1,9 +1,9 @@
-"""The tables of the history, and the INSERTs for rows that may be there already.
+"""The tables of the history, the INSERTs for rows that may be there already, and versions as rows.
 
-`versions` is kept for ever. `tiles` has one row per tile that was ever asked. The row points at the latest
-version, so that a look-up costs the same however long the history grows. It also holds what the last harvest
-found, so that counts stay exact although a result may be recorded more than once. `changes` counts the
-versions of each block of tiles and day: a viewer that shows a whole map asks it instead of the versions.
+`versions` is kept for ever. `tiles` has one row for each tile that was ever asked. The row points at the
+latest version, so that a look-up costs the same however long the history grows. It also has the result of the
+last harvest, so that counts stay exact although a result may be recorded more than once. `changes` counts the
+versions of each block of tiles and day. A viewer that shows a whole map reads it instead of the versions.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ REVISION: Final = "0012"
 
 
 class UtcDateTime(TypeDecorator[datetime]):
-    """A moment: always with a time zone in Python, and in UTC in the database.
+    """A moment. It always has a time zone in Python, and is in UTC in the database.
 
-    SQLite has no time zones. It would return a naive time, which can be compared with no other.
+    SQLite has no time zones, so it would return a naive time, which cannot be compared with others.
     """
 
     impl = DateTime(timezone=True)
@@ -87,7 +87,7 @@ TILE: Final = ("layer", "zoom", "x", "y")
 
 
 def _keyed_by_tile() -> list[Column[int]]:
-    """Returns the columns of a primary key that names a tile. They are new: a column belongs to one table."""
+    """Returns new columns of a primary key that names a tile. A column can belong to one table only."""
     return [
         Column("layer", Integer, ForeignKey("layers.id"), primary_key=True, autoincrement=False),
         *(Column(name, Integer, primary_key=True, autoincrement=False) for name in TILE[1:]),
@@ -95,7 +95,7 @@ def _keyed_by_tile() -> list[Column[int]]:
 
 
 def is_tile(table: FromClause) -> ColumnElement[bool]:
-    """Says of a row whether it is of the tile handed in as `its_layer`, `its_zoom`, `its_x` and `its_y`."""
+    """Returns the SQL that says whether a row is of the tile `its_layer`, `its_zoom`, `its_x` and `its_y`."""
     return and_(*(table.c[name] == bindparam(f"its_{name}") for name in TILE))
 
 
@@ -105,7 +105,7 @@ def its_tile(layer: int, zoom: int, x: int, y: int) -> Row:
 
 
 def is_same_tile(one: FromClause, other: FromClause) -> ColumnElement[bool]:
-    """Says of two rows whether they are of the same tile."""
+    """Returns the SQL that says whether two rows are of the same tile."""
     return and_(*(one.c[name] == other.c[name] for name in TILE))
 
 
@@ -126,20 +126,20 @@ layers: Final = Table(
     Column("factor", Integer, nullable=False, server_default=text("2")),
     UniqueConstraint("map", "name"),
 )
-"""`factor` tells how many tiles of the next deeper zoom lie along a tile's edge; it never changes."""
+"""`factor` is the number of tiles of the next deeper zoom along a tile's edge. It never changes."""
 
 FINISHED: Final = "finished"
 """The reason of a harvest that ended with a result for every tile."""
 PUSHED_WALK: Final = "pushed"
 """The walk of a harvest that asked only what a person had pushed after the segment's harvest was finished."""
 IMPORTED_WALK: Final = "imported"
-"""The walk of a day that was imported whole: every tile's state on it is known."""
+"""The walk of an imported day on which the state of every tile is known."""
 CHANGES_WALK: Final = "changes"
-"""The walk of an imported day of which only what had changed is known."""
+"""The walk of an imported day of which only the changes are known."""
 NOT_WALKED: Final = (PUSHED_WALK, IMPORTED_WALK, CHANGES_WALK)
-"""The walks of harvests that tell nothing of what the next one costs, and when it is due."""
+"""The walks of harvests that do not tell what the next one costs and when it is due."""
 GIT_WALK: Final = "git"
-"""The walk of a harvest that was told by git what every tile is. It proves nothing of the host's times."""
+"""The walk of a harvest that knew every tile's state from git. It proves nothing about the host's times."""
 INTERRUPTED: Final = "interrupted"
 """The reason of a harvest that was still unfinished when the map's next one began."""
 
@@ -171,17 +171,18 @@ harvests: Final = Table(
 
 `stored_bytes` counts the images that the harvest put into the store and that were not there before.
 `spared_bytes` counts known images that it did not fetch, because their ETag was unchanged. `seconds` is the
-time worked by all processes together, without their pauses. `expected` is how many tiles were known when it
-began. These are 0 for harvests of releases that did not note them. While a harvest runs, `requests` and
-`received_bytes` are a little higher than what was asked: see `costs.Traffic`.
+time worked by all processes together, without their pauses. `expected` is the number of tiles that were known
+when it began. These are 0 for harvests of releases that did not note them. When a harvest is running,
+`requests` and `received_bytes` are a little higher than what was asked: see `costs.Traffic`.
 
-`stopped` says why the last run ended before the harvest did, such as `budget: 1,000 requests`. It is null
-while a run goes on, after a kill, and once the harvest has ended.
+`stopped` says why the last run ended before the harvest did, such as `budget: 1,000 requests`. It is null if
+a run is under way, after a kill, and once the harvest is finished.
 
-`walk` is `full`, `pruned`, or `repaired`: then a pruned walk has withdrawn a proof and asked for what it had
-skipped; or `pushed`: then only what a person had pushed was asked. `imported` and `changes` were not asked
-but imported. `walk_reason` says why the walk began so; of an imported day, which state of its source it has.
-Both are null for releases that knew only the full walk.
+`walk` is `full` or `pruned`. It is `repaired` if a pruned walk has withdrawn a proof and asked for what it
+had skipped; `pushed` if only pushed tiles were asked; `git` if git told of every tile. The harvests of
+imported days have `imported` or `changes`. `walk_reason` says why the harvest walks in this way; for an
+imported day it is the state of its source. Both are null for releases that knew only the full walk.
+
 `kept` says which zones and zooms the harvest was for, in a form that the caller chooses.
 """
 
@@ -199,8 +200,8 @@ spending: Final = Table(
     Column("seconds", Float, nullable=False),
     sqlite_with_rowid=False,
 )
-"""What all harvests of a map have cost on a day, by the clock in the map's time zone: a harvest can take
-several days. Releases that did not note this have put all costs on the day of the harvest."""
+"""The costs of all harvests of a map on a day, by the clock in the map's time zone. A harvest can take
+several days. For releases that did not note this, all costs are on the day of the harvest."""
 
 Index(
     "ix_harvests_unfinished",
@@ -209,7 +210,7 @@ Index(
     sqlite_where=harvests.c.ended.is_(None),
     postgresql_where=harvests.c.ended.is_(None),
 )
-# At most one unfinished harvest per map, and so per segment too: beginning one ends the others.
+# A map has at most one unfinished harvest, because to begin one ends the others.
 
 batches: Final = Table(
     "batches",
@@ -219,8 +220,8 @@ batches: Final = Table(
     Column("number", Integer, nullable=False),
     sqlite_with_rowid=False,
 )
-"""The last batch that each process recorded, for a history on a server. When a connection is lost with the
-answer to a commit, the batch is recorded again: this tells whether it was recorded the first time.
+"""The last batch that each process has recorded, for a history on a server. If a connection is lost during a
+commit, the batch is recorded again. This table then tells whether it was recorded the first time.
 """
 
 harvest_layers: Final = Table(
@@ -242,8 +243,8 @@ harvest_layers: Final = Table(
     Column("projection", Text, nullable=True),
     sqlite_with_rowid=False,
 )
-"""What the site said about each layer at that harvest; `rendered` in seconds since 1970, `projection` as JSON
-has a `tiles.projection.Projection`."""
+"""The site's description of each layer at that harvest. `rendered` is in seconds since 1970. `projection` is
+a `tiles.projection.Projection` as JSON."""
 
 harvest_counts: Final = Table(
     "harvest_counts",
@@ -254,10 +255,11 @@ harvest_counts: Final = Table(
     Column("tiles", Integer, nullable=False),
     sqlite_with_rowid=False,
 )
-"""Written when a harvest ends, because the next one takes the rows of `tiles`."""
+"""The counts of ended harvests. They are written at the end, because the next harvest overwrites the results
+in `tiles`."""
 
 _VERSION_ID: Final = BigInteger().with_variant(Integer, "sqlite")
-"""SQLite numbers rows by itself only where the type has this name; it has eight bytes all the same."""
+"""SQLite numbers rows by itself only if the type is named INTEGER, which has eight bytes all the same."""
 
 versions: Final = Table(
     "versions",
@@ -277,7 +279,7 @@ versions: Final = Table(
     UniqueConstraint("layer", "zoom", "x", "y", "day"),
     CheckConstraint("(sha1 IS NULL) = (extension IS NULL) AND (sha1 IS NULL) = (size IS NULL)", name="image"),
 )
-"""A version without a sha1 says that the tile was gone from that day on. `harvest` recorded it last."""
+"""A version without a sha1 says that the tile was gone from that day on. `harvest` has recorded it last."""
 
 VERSION: Final = (
     versions.c.day,
@@ -287,7 +289,7 @@ VERSION: Final = (
     versions.c.etag,
     versions.c.last_modified,
 )
-"""In the order in which `version_of` takes them."""
+"""The columns that `version_of` takes, in its order."""
 
 tiles: Final = Table(
     "tiles",
@@ -301,14 +303,15 @@ tiles: Final = Table(
     Column("failures", Integer, nullable=False, server_default=text("0")),
     sqlite_with_rowid=False,
 )
-"""`version` is the latest one. `harvest` is the last with a result for the tile, and `outcome` that result.
+"""`version` is the tile's latest version. `harvest` is the last harvest with a result for the tile, and
+`outcome` is that result.
 
-`harvest` and `outcome` are null when the result was taken back: a `gone` of a harvest whose map had moved.
-`reason` says why a `fail` is one. `failures` says in how many harvests in a row the tile has failed; harvests
-that did not ask for it do not count, and any other outcome makes it 0.
+`harvest` and `outcome` are null if the result was taken back, because the map had moved and the tile was not
+`gone`. `reason` says why a `fail` is one. `failures` is the number of harvests in a row in which the tile has
+failed. Harvests that did not ask for it do not count, and any other outcome makes it 0.
 
-There is no index on `harvest`: it would double the cost of recording an unchanged tile. It could serve counts
-and what is not asked yet. Those are asked a few times per harvest, and may cost a scan of the map's tiles.
+There is no index on `harvest`, because it would double the cost of recording an unchanged tile. Counts, and
+the search for tiles that are not asked yet, scan the map's tiles. A harvest needs them only a few times.
 """
 
 changes: Final = Table(
@@ -320,7 +323,8 @@ changes: Final = Table(
     Index("ix_changes_layer_zoom_day", "layer", "zoom", "day"),
     sqlite_with_rowid=False,
 )
-"""How many of a block's 8 x 8 tiles of that zoom have a version of that day; `gone` ones too.
+"""`tiles` is the number of a block's 8 x 8 tiles of that zoom that have a version of that day, `gone` ones
+too.
 
 x and y are the centre of the tile three levels coarser that covers the block. The table follows from
 `versions` and is written in the same transactions, so it is never behind. No row has 0 tiles.
@@ -337,12 +341,12 @@ validators: Final = Table(
     Column("skipped", Integer, ForeignKey("harvests.id"), nullable=True),
     sqlite_with_rowid=False,
 )
-"""What the server said of a tile when it last said something new, for the walk. Tiles at zooms that are not
-kept have rows too. `versions` has other values: those of the GET, and only for images.
+"""The validator of each tile for the walk, as the server last sent a new one. Tiles at zooms that are not
+kept have rows, too. The validators in `versions` are others: those of the GET, and only for images.
 
-Both are null for a tile that is not there. `harvest` wrote the row last. `whole` says whether it, or a later
-one, has asked everything below without a failure; see `trust`. `skipped` is the last harvest in which the
-tile was unchanged and what lies below it was not asked.
+`etag` and `last_modified` are both null for a tile that is not there. `harvest` has written the row last.
+`whole` says whether that harvest, or a later one, has asked everything below without a failure; see `trust`.
+`skipped` is the last harvest in which the tile was unchanged and nothing below it was asked.
 """
 
 proofs: Final = Table(
@@ -360,10 +364,10 @@ proofs: Final = Table(
     CheckConstraint("(withdrawn IS NULL) = (withdrawn_day IS NULL)", name="withdrawal"),
     sqlite_with_rowid=False,
 )
-"""What the last full walk of each layer told of its times, as `walk.proof.Proof` has it; `span` in seconds.
+"""The proof of each layer by its last full walk, with the fields of `walk.proof.Proof`. `span` is in seconds.
 
-`harvest` wrote the row last: the one that gave the proof, or the one that withdrew it. `withdrawn` then says
-why it is not valid any more. A layer that was walked without a proof may have a withdrawal with no pairs.
+`harvest` has written the row last: it gave the proof, or withdrew it. `withdrawn` says why a proof is not
+valid any more. A layer that was walked without a proof may have a withdrawal with no pairs.
 """
 
 change_indexes: Final = Table(
@@ -379,10 +383,10 @@ change_indexes: Final = Table(
     CheckConstraint("(withdrawn IS NULL) = (withdrawn_day IS NULL)", name="withdrawal"),
     sqlite_with_rowid=False,
 )
-"""What the last complete harvest has read of each layer's change index, and how far the index is trusted, as
-`walk.change_index.StoredIndex` has it. `day` is that of the reading.
+"""The change index of each layer as the last complete harvest has read it, and how far it is trusted, with
+the fields of `walk.change_index.StoredIndex`. `day` is the day of the reading.
 
-`harvest` wrote the row last: the one that has read it, or the one that withdrew it.
+`harvest` has written the row last: it read the index, or withdrew it.
 """
 
 index_readings: Final = Table(
@@ -394,10 +398,10 @@ index_readings: Final = Table(
     Column("ground", Text, nullable=True),
     sqlite_with_rowid=False,
 )
-"""What the map's last harvest has read of the change index of each layer before it asked for any tile.
+"""The change index of each layer as the map's last harvest has read it, before it asked for any tile.
 
-`ground` are the tiles that may have changed by it, as `walk.change_index.ChangedGround` writes them. It is
-null where the walk does not rest on the index. The rows of a harvest that is complete go into
+`ground` has the tiles that may have changed by the index, as `walk.change_index.ChangedGround` writes them.
+It is null if the walk does not rest on the index. When a harvest is complete, its rows move into
 `change_indexes`.
 """
 
@@ -408,7 +412,7 @@ site_bodies: Final = Table(
     Column("body", LargeBinary, nullable=False),
     sqlite_with_rowid=False,
 )
-"""What was in those files, each once, compressed by zlib."""
+"""The contents of the files in `site_files`, each once, compressed by zlib."""
 
 site_files: Final = Table(
     "site_files",
@@ -421,8 +425,8 @@ site_files: Final = Table(
     Column("sha1", Text, ForeignKey("site_bodies.sha1"), nullable=True),
     sqlite_with_rowid=False,
 )
-"""The small files that say what a map's site has, from the day on which the site sent them so. A row without
-a sha1 says that the file was not read any more from that day on."""
+"""The small files that say what a map's site has. A row is valid from its day on, until the file's next row.
+A row without a sha1 says that the file was not read any more."""
 
 unnamed_images: Final = Table(
     "unnamed_images",
@@ -432,16 +436,16 @@ unnamed_images: Final = Table(
     Column("state", Text, nullable=False),
     sqlite_with_rowid=False,
 )
-"""Images that no version names any more, by the names that the store has for them. How they are removed is
-told in `unnamed_images.py`. `noted` is null until the next clean-up."""
+"""Images that no version names any more, by their file names in the store. `unnamed_images.py` tells how they
+are removed. `noted` is null until the next clean-up."""
 
 identity: Final = Table("identity", metadata, Column("name", Text, primary_key=True), sqlite_with_rowid=False)
-"""At most one row: what names this history in the stores that it uses."""
+"""At most one row, with the name of this history in the stores that it uses."""
 
 BLOCK_LEVELS: Final = 3
-"""A block of `changes` holds the 8 x 8 tiles that lie this many levels below one tile. So there are up to 64
-times fewer rows than versions. Where the tile is shown with 384 pixels, each of
-the block's tiles is as small as 48.
+"""A block of `changes` has the 8 x 8 tiles that lie this many levels below one tile, so there are up to 64
+times fewer rows than versions. A page that shows the upper tile with 384 pixels shows the block's tiles with
+48 each.
 """
 
 
@@ -471,20 +475,20 @@ def version_of(
     etag: str | None,
     last_modified: str | None,
 ) -> Version:
-    """Returns the version that a row of `VERSION` holds, taken by position.
+    """Returns the version of a row with the columns of `VERSION`.
 
-    By name it would cost twice as much, and it is done once per known tile and harvest. Raises ValueError and
-    TypeError for what cannot be.
+    It takes the columns by position. By name it would take twice as long, and each harvest does it once for
+    each known tile. Raises ValueError and TypeError for impossible values.
     """
     if day is None:
         raise ValueError("a tile without the version that it names")
-    # The table lets all three be null or none; the image refuses anything else.
+    # The table makes sure that all three are null or none is. The image refuses anything else.
     image = None if sha1 is None else Image(sha1, extension or "", size or 0)
     return Version(day, image, Validator(etag, last_modified))
 
 
 def version_row(place: tuple[int, int, int, int], version: Version, harvest: int) -> Row:
-    """Returns the row of `versions` that says this of a tile. `place` is its layer's id, zoom, x and y."""
+    """Returns the row of `versions` for a tile's version. `place` is the layer's id, zoom, x and y."""
     image = version.image
     return {
         **dict(zip(TILE, place, strict=True)),

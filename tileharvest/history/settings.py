@@ -17,15 +17,16 @@ def database_url(settings: BaseSettings) -> str:
 
 
 def open_history_for_reading(settings: BaseSettings) -> History:
-    """Opens the history. Raises HistoryError where there is none yet, or it cannot be read."""
+    """Opens the history. Raises HistoryError if there is none yet, or if it cannot be read."""
     return History.open_read_only(database_url(settings))
 
 
 def open_history_if_any(settings: BaseSettings) -> History | None:
-    """Opens the history, or returns None where there is none yet. Raises HistoryError."""
+    """Opens the history, or returns None if there is none yet. Raises HistoryError."""
     return open_history_for_reading(settings) if has_history(settings) else None
 
 
 def has_history(settings: BaseSettings) -> bool:
-    """Says whether a first harvest has begun a history. Raises HistoryError if a server cannot be asked."""
+    """Returns whether a first harvest has begun a history. Raises HistoryError if a server cannot be
+    asked."""
     return History.is_begun(database_url(settings))

@@ -1,4 +1,4 @@
-"""The small files of a map's site, as they were on each day: what a renderer writes beside its tiles."""
+"""The small files that a renderer writes beside its tiles, as they were on the site on each day."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tileharvest.history.database import History
 
 MOST_BYTES: Final = 1024 * 1024
-"""A larger file is asked for anew each time, and takes no room in the history."""
+"""The largest file that is kept. A larger one is fetched anew each time."""
 
 _ITS: Final = site_files.alias("its_files")
 _LAST: Final = (
@@ -45,23 +45,23 @@ _NEXT_HARVEST: Final = select(func.min(harvests.c.day)).where(
 
 
 class SiteFile(NamedTuple):
-    """A file as its site sent it."""
+    """A file as the site sent it."""
 
     validator: Validator
     body: bytes
 
     @property
     def is_worth_keeping(self) -> bool:
-        """Whether it is small."""
+        """Whether it is small enough to be kept."""
         return len(self.body) <= MOST_BYTES
 
 
 MISSING: Final = SiteFile(Validator(etag=""), b"")
-"""Stands for a file that was looked for and was not there."""
+"""The value for a file that was looked for and was not there."""
 
 
 class _State(NamedTuple):
-    """What a row says of a file, but for its day."""
+    """The state of a file by its row, without the day."""
 
     etag: str | None
     last_modified: str | None
@@ -72,10 +72,8 @@ _ABSENT: Final = _State(None, None, None)
 
 
 def site_files_of(history: History, map_name: str, day: date) -> dict[str, SiteFile]:
-    """Returns the files that the map's last harvest until that day has looked for, by address.
-
-    Raises HistoryError.
-    """
+    """Returns by address the files that the map's last harvest up to that day has looked for. Raises
+    HistoryError."""
     with history.reading() as connection:
         rows = connection.execute(_FILES, {"map_name": map_name, "until": day}).all()
     return {
@@ -84,7 +82,7 @@ def site_files_of(history: History, map_name: str, day: date) -> dict[str, SiteF
 
 
 def first_day_of_files(history: History, map_name: str, after: date) -> date | None:
-    """Returns the first day after this one of which there are files, or None. Raises HistoryError."""
+    """Returns the first day after this one that has files of its own, or None. Raises HistoryError."""
     query = (
         select(func.min(site_files.c.day))
         .join_from(site_files, maps, maps.c.id == site_files.c.map)
@@ -96,14 +94,14 @@ def first_day_of_files(history: History, map_name: str, after: date) -> date | N
 
 
 def keep_site_files(history: History, map_name: str, day: date, files: Mapping[str, SiteFile]) -> None:
-    """Does what `write_site_files` does, in a transaction of its own. Raises HistoryError."""
+    """Calls `write_site_files` in a transaction of its own. Raises HistoryError."""
     history.write(lambda connection: write_site_files(connection, map_name, day, files))
 
 
 def write_site_files(connection: Connection, map_name: str, day: date, files: Mapping[str, SiteFile]) -> None:
-    """Keeps these files of the map, and no others, as those of that day.
+    """Writes that the map's site had exactly these files on that day.
 
-    What other days have stays as it was. Files of more than `MOST_BYTES` are left out.
+    The files of other days stay as they were. Files of more than `MOST_BYTES` are left out.
     """
     bodies = {url: file.body for url, file in files.items() if file.is_worth_keeping}
     now = {
@@ -119,7 +117,7 @@ def write_site_files(connection: Connection, map_name: str, day: date, files: Ma
     following = connection.execute(_NEXT_HARVEST, {"its_map": map_id, "its_day": day}).scalar()
     rows = [_row(map_id, url, day, state) for url, state in changed.items()]
     if following is not None:
-        # What it had read it has not noted, because it was as before.
+        # The next harvest has noted no file that was as before. Now it was not: its state is noted.
         there = _states(connection, map_name, following)
         rows += [
             _row(map_id, url, following, _state(there, url))

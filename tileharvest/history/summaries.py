@@ -1,4 +1,4 @@
-"""Summaries: harvests and maps in sum, what they cost, and how far an unfinished harvest is. Read only.
+"""Summaries of harvests and maps: their counts and costs, and how far an unfinished harvest is. Read only.
 
 Each answer shows one state of the history.
 """
@@ -40,7 +40,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class HarvestSummary:
-    """One harvest of a map, by all its processes together; what it did so far, while it is unfinished."""
+    """One harvest of a map, by all its processes together. If it is unfinished, the numbers are those so
+    far."""
 
     id: int
     segment: str
@@ -52,27 +53,27 @@ class HarvestSummary:
     reason: str | None
     """Why it ended, such as `finished` or `interrupted`; None while the harvest is unfinished."""
     cost: Cost
-    """An image that was stored just before a kill may be missing from it: the run that continues finds the
-    image there already. The seconds are 0 where an older release did not note them."""
+    """The cost of all processes. The seconds are 0 if an older release did not note them."""
     depth: dict[str, int]
-    """By layer, as the site said."""
+    """The depth by layer, as the site said."""
     renderer: str
     counts: dict[Outcome, int]
-    """Tiles per outcome, for outcomes that occurred; those so far, while the harvest is unfinished."""
+    """The number of tiles by outcome, for outcomes that occurred."""
     expected: int = 0
-    """Tiles that were known when it began: about as many as it will find. 0 for a map's first harvest, and
-    where an older release did not note it."""
+    """The number of tiles that were known when it began. It will find about as many. 0 for a map's first
+    harvest, and if an older release did not note it."""
     stopped: str | None = None
-    """Why the last run of an unfinished harvest ended; None while one goes on, and after a kill."""
+    """Why the last run of an unfinished harvest ended. None if a run is under way or was killed."""
     walk: str | None = None
-    """`full`, `pruned`, or `repaired`: it began pruned, and then asked for what it had skipped; or `pushed`:
-    it asked only what a person had pushed; or `imported`, or `changes` where only what had changed was
-    imported. None for a harvest of a release that knew only the full walk."""
+    """How it walked: `full` or `pruned`; `repaired` if it began pruned and then asked for what it had
+    skipped; `pushed` if it asked only what a person had pushed; `git` if git told it of every tile;
+    `imported` for an imported day, and `changes` for one of which only the changes are known. None for a
+    harvest of a release that knew only the full walk."""
     walk_reason: str | None = None
-    """Why it walked so; of an imported day, which state of its source it has."""
+    """Why it walked in this way. For an imported day it is the state of its source."""
 
     def as_plain(self) -> dict[str, Any]:
-        """Returns what programs are told of it, in the API and by commands. The names stay."""
+        """Returns the harvest for programs, as the API and commands print it. The names never change."""
         return {
             "segment": self.segment,
             "day": self.day.isoformat(),
@@ -91,21 +92,22 @@ class HarvestSummary:
 
     @property
     def present(self) -> int:
-        """Tiles that it knew to be there when it ended."""
+        """The number of tiles that were there when it ended: all that have an outcome, without missing
+        ones."""
         return sum(self.counts.values()) - sum(
             self.counts.get(one, 0) for one in (Outcome.NOTHING, Outcome.GONE)
         )
 
     @property
     def asked_share(self) -> float:
-        """Which part of the tiles that were there it has asked; 1 where there were none."""
+        """The share of these tiles that it has asked. It is 1 if there were none."""
         return 1 - self.counts.get(Outcome.SKIPPED, 0) / max(1, self.present)
 
     @property
     def took(self) -> float | None:
-        """Seconds that it worked, or, where those are unknown, from its beginning to its end.
+        """Seconds that it worked. If these are unknown, the seconds from its beginning to its end.
 
-        None while it is unfinished and no seconds are noted.
+        None if it is unfinished and no seconds are noted.
         """
         if self.cost.seconds or self.ended is None:
             return self.cost.seconds or None
@@ -115,7 +117,7 @@ class HarvestSummary:
 _OF_ROW: Final = tuple(
     one.name for one in fields(HarvestSummary) if one.name not in {"cost", "depth", "counts"}
 )
-"""What a summary says in the words of its row."""
+"""The fields of a summary that have the name and the value of a column of `harvests`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,21 +126,21 @@ class MapSummary:
 
     name: str
     day: date | None
-    """Of the last harvest; None before the first."""
+    """The day of the last harvest, or None before the first."""
     reason: str | None
-    """Why the last harvest ended; None while it is unfinished, and before the first."""
+    """Why the last harvest ended. None if it is unfinished, and before the first."""
     depth: Mapping[str, int]
-    """By layer, as the site said at the last harvest."""
+    """The depth by layer, as the site said at the last harvest."""
     tiles: int
-    """Tiles whose latest version is not gone."""
+    """The number of tiles whose latest version is not gone."""
     versions: int
-    """Versions of all days; `gone` ones too."""
+    """The number of versions of all days, `gone` ones too."""
     image_bytes: int
-    """Bytes of the different images that the versions name: what this map alone needs in the store."""
+    """Bytes of the different images that the versions name. This map alone needs so much of the store."""
 
 
 class Precedent(NamedTuple):
-    """What the next harvest of a map can be judged by: the last finished ones, and the size of all tiles."""
+    """The last finished harvests of a map and the size of its tiles, from which the next one is planned."""
 
     summary: HarvestSummary
     """The last finished harvest, however it walked."""
@@ -147,15 +149,17 @@ class Precedent(NamedTuple):
     pruned: HarvestSummary | None = None
     """The last finished harvest whose walk was pruned and needed no repair."""
     full: HarvestSummary | None = None
-    """The last finished harvest whose walk was full. Only a restored history lacks one: a map's first is."""
+    """The last finished harvest whose walk was full. A map's first harvest is one, so only a restored history
+    may lack it."""
     first_level: int = 0
-    """Tiles of the coarsest zoom of all layers that were ever asked: a layer without an edge has many."""
+    """The number of tiles of the coarsest zoom, of all layers, that were ever asked. A layer without an edge
+    has many."""
 
 
 _MAPS: Final = select(maps.c.id, maps.c.name).order_by(maps.c.name)
 _OF_MAP: Final = harvests.alias("of_map")
 _LAST_IDS: Final = (
-    # Days that were imported may have come after those that follow them.
+    # By day first, because a day may have been imported after those that follow it were recorded.
     select(
         select(_OF_MAP.c.id)
         .where(_OF_MAP.c.map == maps.c.id)
@@ -180,7 +184,7 @@ _PRESENT: Final = (
 _RECORDED: Final = select(layers.c.map, func.sum(changes.c.tiles)).join_from(
     layers, changes, changes.c.layer == layers.c.id
 )
-"""The versions of each map, by the counts that are kept of blocks: up to 64 times fewer rows."""
+"""The number of versions of each map. The counts of blocks have up to 64 times fewer rows than versions."""
 _IMAGES: Final = (
     select(layers.c.map, versions.c.sha1, versions.c.extension, versions.c.size)
     .join_from(layers, versions, versions.c.layer == layers.c.id)
@@ -205,13 +209,14 @@ _IMAGE_BYTES: Final = select(_IMAGES.c.map, func.sum(_IMAGES.c.size))
 
 
 def map_summaries(history: History) -> list[MapSummary]:
-    """Returns all maps, ordered by name. A fixed number of queries reads all tiles and versions."""
+    """Returns all maps, ordered by name. A fixed number of queries reads all tiles and versions. Raises
+    HistoryError."""
     with history.reading() as connection:
         days = {row.map: row for row in connection.execute(_LAST)}
         depths: dict[int, dict[str, int]] = {}
         for map_id, layer, depth in connection.execute(_DEPTHS):
             depths.setdefault(map_id, {})[layer] = depth
-        # For all maps at once: asked for each of 10,000, all this took 139 s on PostgreSQL instead of 36.
+        # One query for all maps. For 10,000 maps, a query for each took 139 s on PostgreSQL instead of 36.
         present, recorded, image_bytes = (
             _by_map(connection, query) for query in (_PRESENT, _RECORDED, _IMAGE_BYTES)
         )
@@ -230,12 +235,12 @@ def map_summaries(history: History) -> list[MapSummary]:
 
 
 _ASKED: Final = func.coalesce(harvests.c.walk, "").not_in((IMPORTED_WALK, CHANGES_WALK))
-"""Says of a harvest whether it has asked the site, and was not imported."""
+"""Whether a harvest has asked the site, which imported days have not."""
 
 
 def last_costs(history: History) -> dict[str, Cost]:
-    """Returns what the last finished harvest of each map has cost, by the map's name. One query, which reads
-    an index of all harvests."""
+    """Returns the cost of each map's last finished harvest, by the map's name. One query, which reads an
+    index of all harvests. Raises HistoryError."""
     last = (
         select(func.max(harvests.c.id)).where(harvests.c.reason == FINISHED, _ASKED).group_by(harvests.c.map)
     )
@@ -248,16 +253,17 @@ def last_costs(history: History) -> dict[str, Cost]:
 
 
 def harvest_summaries(history: History, map_name: str) -> list[HarvestSummary]:
-    """Returns all harvests of the map, oldest first. Raises HistoryError for a map that has none."""
+    """Returns all harvests of the map, oldest first. Raises HistoryError for an unknown map."""
     with history.reading() as connection:
         query = _harvests_of(known_map_id(connection, map_name))
         return [_harvest_summary(connection, row) for row in connection.execute(query).all()]
 
 
 def finished_at(history: History, map_name: str, segment: str) -> datetime | None:
-    """Returns when a harvest of that map and segment was finished, in UTC.
+    """Returns the moment, in UTC, at which a harvest of that map and segment was finished, or None.
 
-    Returns None if none was, or if another one of the segment was begun since and is unfinished.
+    Also returns None if another harvest of the segment was begun since then and is unfinished. Raises
+    HistoryError.
     """
     with history.reading() as connection:
         row = connection.execute(_FINISHED, {"map_name": map_name, "in_segment": segment}).one_or_none()
@@ -265,15 +271,17 @@ def finished_at(history: History, map_name: str, segment: str) -> datetime | Non
 
 
 def is_unfinished(history: History, map_name: str) -> bool:
-    """Returns whether the map has an unfinished harvest, of whatever segment. Reads a row."""
+    """Returns whether the map has an unfinished harvest, of whatever segment. Reads a row. Raises
+    HistoryError."""
     with history.reading() as connection:
         return connection.execute(_UNFINISHED, {"map_name": map_name}).first() is not None
 
 
 def progress_of(history: History, map_name: str) -> HarvestSummary | None:
-    """Returns the map's unfinished harvest as it is so far; None if it has none, or is unknown.
+    """Returns the map's unfinished harvest with its numbers so far. Returns None if there is none, or no such
+    map.
 
-    Reads all tiles of the map: ask once a second at most.
+    Reads all tiles of the map, so call it once a second at most. Raises HistoryError.
     """
     with history.reading() as connection:
         row = connection.execute(_UNFINISHED, {"map_name": map_name}).one_or_none()
@@ -281,9 +289,9 @@ def progress_of(history: History, map_name: str) -> HarvestSummary | None:
 
 
 def precedent(history: History, map_name: str) -> Precedent | None:
-    """Returns what the map's next harvest can be judged by, or None if no harvest of it was ever finished.
+    """Returns the last finished harvests of the map, or None if none was ever finished.
 
-    Reads all tiles of the map.
+    Reads all tiles of the map. Raises HistoryError.
     """
     of_map = select(layers.c.id).join(maps, maps.c.id == layers.c.map).where(maps.c.name == map_name)
     weight = (
@@ -315,8 +323,8 @@ def precedent(history: History, map_name: str) -> Precedent | None:
 
 
 def last_pruned(history: History, map_name: str) -> list[HarvestSummary]:
-    """Returns the last two finished harvests of a map that began pruned, the latest first; those included
-    that had to ask for what they had skipped. Reads so many rows."""
+    """Returns the last two finished harvests of a map that began pruned, the latest first. Those that had to
+    ask for what they had skipped are among them. Reads two rows. Raises HistoryError."""
     query = (
         select(harvests)
         .join_from(harvests, maps, maps.c.id == harvests.c.map)
@@ -330,9 +338,11 @@ def last_pruned(history: History, map_name: str) -> list[HarvestSummary]:
 
 
 def failing(history: History, map_name: str) -> Mapping[tuple[str, Tile], int]:
-    """Returns, by layer and tile, in how many harvests in a row a tile has failed, up to the last that asked.
+    """Returns the failing tiles, by layer and tile, each with the number of harvests in a row in which it
+    failed.
 
-    It is empty for an unknown map. Reads all tiles of the map.
+    Only harvests count that have asked the tile, up to the last one. The result is empty for an unknown map.
+    Reads all tiles of the map. Raises HistoryError.
     """
     query = (
         select(layers.c.name, tiles.c.zoom, tiles.c.x, tiles.c.y, tiles.c.failures)
@@ -345,7 +355,7 @@ def failing(history: History, map_name: str) -> Mapping[tuple[str, Tile], int]:
 
 
 def _by_map(connection: Connection, query: Select[Any]) -> Mapping[int, int]:
-    """Returns the numbers that the query has for maps, by their ids. 0 is left out."""
+    """Returns the query's sum for each map, by the map's id. Maps without rows are left out."""
     # A sum of whole numbers is a Decimal on PostgreSQL.
     return {
         map_id: int(number)
@@ -363,7 +373,7 @@ def _cost_of(row: Row[*tuple[Any, ...]]) -> Cost:
 
 
 def _harvest_summary(connection: Connection, row: Row[*tuple[Any, ...]]) -> HarvestSummary:
-    """Sums up a row of `harvests`. For an unfinished one it reads all tiles of the map."""
+    """Returns the summary of a row of `harvests`. For an unfinished harvest it reads all tiles of the map."""
     depths = (
         select(layers.c.name, harvest_layers.c.depth)
         .join_from(harvest_layers, layers, layers.c.id == harvest_layers.c.layer)

@@ -1,13 +1,13 @@
-"""Statements about trust: what the walk remembers of each tile, what of it is trusted, and what was skipped.
+"""Statements about trust: what the walk remembers of each tile, which of it is trusted, and what was skipped.
 
-A row of `validators` is whole when everything below its tile was asked without a failure, or was below a
-whole one that had not changed. Only `settle`, at the end of a harvest, makes one whole. It also sees to it
-that no row which is not whole lies below one that is, whatever happened before: a walk that trusts the upper
-one would never come to the lower one.
+A row of `validators` is whole if everything below its tile was asked without a failure, or lies below another
+whole tile that had not changed. Only `settle`, at the end of a harvest, makes rows whole. It also makes sure
+that no row which is not whole lies below a whole one. A walk that trusts the upper tile would never come to
+the lower one.
 
-A harvest skips below its tops: tiles that were unchanged and trusted. Below which of them a tile lies is
-looked up here and not in the database, which would go through all tiles once for each top. Where it rests on
-a change index, it also skips all that lies outside of the ground that the index tells of.
+A harvest skips what lies below its tops. A top is a tile that was unchanged and trusted. Whether a tile lies
+below a top is found out here in Python: the database would go through all tiles once for each top. A walk
+that rests on a change index also skips everything outside of the ground that the index tells of.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _CHANGED: Final = frozenset({Outcome.ADDED, Outcome.UPDATED, Outcome.REPLACED})
 _TELLING: Final = frozenset({Outcome.FAILED, Outcome.GONE, *_CHANGED})
 
 ITS_LAYERS: Final = select(harvest_layers.c.layer).where(harvest_layers.c.harvest == bindparam("in_harvest"))
-"""The ids of the layers that the harvest has which is handed in as `in_harvest`."""
+"""The ids of the layers of the harvest `in_harvest`."""
 
 _IN_ITS_LAYERS: Final = validators.c.layer.in_(ITS_LAYERS)
 _MAKE_WHOLE: Final = (
@@ -84,21 +84,22 @@ _TOPS: Final = select(validators.c.zoom, validators.c.x, validators.c.y).where(
         proofs.c.withdrawn.is_not(None),
     ),
 )
-"""No tops where trust in the layer was withdrawn."""
+"""The tops of a layer. There are none if the harvest has withdrawn trust in the layer."""
 IS_FULL: Final = and_(harvests.c.reason == FINISHED, func.coalesce(harvests.c.walk, "full") == "full")
-"""Says of a harvest whether it finished and walked in full, as those did that do not say how."""
+"""Whether a harvest finished and walked in full. Harvests of old releases, which note no walk, did."""
 _LAST_FULL: Final = (
     select(func.max(harvests.c.id))
     .join_from(harvests, harvest_layers, harvest_layers.c.harvest == harvests.c.id)
     .where(harvest_layers.c.layer == bindparam("in_layer"), harvests.c.id < bindparam("in_harvest"), IS_FULL)
     .scalar_subquery()
 )
-"""The id of the last full harvest before this one that had the layer; null if there is none."""
+"""The id of the last full harvest before this one that had the layer, or null."""
 _UNASKED: Final = (
     select(tiles.c.zoom, tiles.c.x, tiles.c.y)
     .join_from(tiles, versions, versions.c.id == tiles.c.version)
     .where(tiles.c.layer == bindparam("in_layer"), versions.c.sha1.is_not(None), IS_UNASKED)
-    # The last full harvest has asked for all that the map keeps; what it keeps no more has older results.
+    # The last full harvest has asked for all tiles that the map keeps. Tiles with an older result are of
+    # zones or zooms that the map does not keep any more.
     .where(tiles.c.harvest >= func.coalesce(_LAST_FULL, 0))
 )
 
@@ -106,19 +107,19 @@ _UNASKED: Final = (
 def remember(
     connection: Connection, harvest: int, layer_ids: Mapping[str, int], results: Iterable[TileResult]
 ) -> None:
-    """Writes what a batch of results leaves to be remembered. Of several results for a tile the last counts.
+    """Writes what the walk is to remember of a batch of results. The last result of a tile counts.
 
     Raises KeyError for a layer that the harvest does not have.
     """
     seen: dict[tuple[int, Tile], Validator] = {}
     skipping: defaultdict[int, set[Cell]] = defaultdict(set)
     failed: defaultdict[int, set[Cell]] = defaultdict(set)
-    # Tiles of another state than before, by an answer that is not to be remembered. Were the file put back as
-    # it was, what is remembered of it and above would say that nothing has changed.
+    # Tiles that were in another state than before, by an answer that is not to be remembered. If the site put
+    # the old file back, the old row of the tile, and those above it, would say that nothing has changed.
     unseen: defaultdict[int, set[Cell]] = defaultdict(set)
     for result in results:
         step = result.step
-        # What is unchanged and trusted, and on an unchanged map nearly everything is, costs this alone.
+        # An unchanged and trusted tile costs no more than this. On an unchanged map nearly every tile is one.
         if not (step.is_news or result.outcome in _TELLING):
             continue
         layer, place = layer_ids[result.layer], (result.tile.zoom, result.tile.x, result.tile.y)
@@ -169,9 +170,9 @@ def _write_seen(connection: Connection, harvest: int, seen: Mapping[tuple[int, T
 
 
 def settle(connection: Connection, harvest: int, *, is_complete: bool) -> None:
-    """Makes whole what a complete harvest has written, but for what failed and all above it.
+    """Makes the rows whole that a complete harvest has written, without failed tiles and all above them.
 
-    Call it at the end of a harvest, after its last result. One that is not complete makes nothing whole.
+    Call it at the end of a harvest, after its last result. A harvest that is not complete makes no row whole.
     Reads all validators of the map.
     """
     if is_complete:
@@ -183,7 +184,8 @@ def settle(connection: Connection, harvest: int, *, is_complete: bool) -> None:
 def distrust(connection: Connection, harvest: int, day: date, layer: int, reason: str) -> list[Tile]:
     """Withdraws the layer's proof and all trust in it. Returns the tops that are still to be asked again.
 
-    The harvest's walk is `repaired` from now on. The caller has changed its row. A first reason is kept.
+    The harvest's walk is noted as `repaired`. The first reason is kept. The caller has changed the harvest's
+    row in this transaction.
     """
     pruned = update(harvests).where(harvests.c.id == harvest, harvests.c.walk == "pruned")
     connection.execute(pruned.values(walk="repaired"))
@@ -203,7 +205,8 @@ def distrust(connection: Connection, harvest: int, day: date, layer: int, reason
 
 
 def tops_of(connection: Connection, harvest: int, layer: int) -> list[Cell]:
-    """Returns the tiles below which the harvest did not ask; none where trust in the layer was withdrawn.
+    """Returns the tiles below which the harvest did not ask. There are none if it has withdrawn trust in the
+    layer.
 
     Reads all validators of the layer.
     """
@@ -212,8 +215,10 @@ def tops_of(connection: Connection, harvest: int, layer: int) -> list[Cell]:
 
 
 def spared_by(connection: Connection, harvest: int, layer: int) -> Callable[[Cell], bool] | None:
-    """Returns what tells of a tile of the layer whether the harvest skips it: it lies below a top, or outside
-    of an index's ground. Returns None where nothing is skipped, as in a full walk."""
+    """Returns a function that tells whether the harvest skips a tile of the layer. Returns None if it skips
+    nothing, as in a full walk.
+
+    Skipped tiles lie below a top, or outside of the ground of a change index."""
     tops, ground = tops_of(connection, harvest, layer), ground_of(connection, harvest, layer)
     if not tops and ground is None:
         return None
@@ -227,7 +232,7 @@ def factor_of(connection: Connection, layer: int) -> int:
 
 
 def count_skipped(connection: Connection, harvest: int) -> dict[int, int]:
-    """Counts, by layer, the present tiles that were skipped and have no result; leaves out a 0."""
+    """Returns by layer how many present tiles were skipped and have no result. Layers with 0 are left out."""
     its_layers = connection.execute(ITS_LAYERS, {"in_harvest": harvest}).scalars().all()
     counted = {layer: _count_spared(connection, harvest, layer) for layer in its_layers}
     return {layer: count for layer, count in counted.items() if count}
@@ -243,10 +248,10 @@ def _count_spared(connection: Connection, harvest: int, layer: int) -> int:
 
 
 def _forget_below_missing(connection: Connection, harvest: int) -> None:
-    """Forgets what lies below a missing tile, as it is missing too.
+    """Forgets what is remembered of tiles below a missing tile, because they are missing too.
 
-    At zooms that are not kept nobody asks for it. If it came back as it was, what is remembered of it would
-    say that nothing below has changed, while all of that is recorded as gone.
+    Nobody asks for them at zooms that the map does not keep. If they came back as they were, their old rows
+    would say that nothing below them has changed, while all tiles below are recorded as gone.
     """
     for layer, tops in _by_layer(connection, _MISSING, in_harvest=harvest).items():
         squares = Squares(tops, factor_of(connection, layer))
@@ -254,12 +259,13 @@ def _forget_below_missing(connection: Connection, harvest: int) -> None:
         places = older.get(layer, [])
         below = [place for place in places if squares.cover(place)]
         if below:
-            # That something was skipped stays true: the harvest has not walked in full.
+            # `skipped` stays as it is: it tells that the harvest has not walked in full.
             connection.execute(_MISS, _rows(layer, below, harvest))
 
 
 def _doubt_what_is_not_whole(connection: Connection, harvest: int) -> None:
-    """Takes trust from all above a row that is not whole, and from what failed with all above it."""
+    """Takes trust from all tiles above a row that is not whole, from failed tiles, and from all above
+    those."""
     for untrusted in (_FAILED, _NOT_WHOLE):
         for layer, places in _by_layer(connection, untrusted, in_harvest=harvest).items():
             _doubt(connection, layer, places)
@@ -287,8 +293,8 @@ def _rows(layer: int, places: Iterable[Cell], harvest: int) -> list[Row]:
 _UPDATE: Final = update(validators).where(is_tile(validators))
 _MISS: Final = _UPDATE.values(etag=None, last_modified=None, harvest=bindparam("in_harvest"), whole=false())
 _FORGET: Final = _MISS.values(skipped=None)
-"""Changes a row only if there is one: most squares of a map are empty, and nothing is kept of them."""
+"""Changes a row only if there is one. Most places of a map are empty, and have no row."""
 _SKIP: Final = _UPDATE.where(_IS_THERE).values(skipped=bindparam("in_harvest"))
-"""Leaves a missing tile out: nothing is below it, and it would be asked again after each distrust."""
+"""Leaves missing tiles out. Nothing is below them, and they would be asked again after each distrust."""
 _ASK_BELOW: Final = _UPDATE.where(validators.c.skipped == bindparam("in_harvest")).values(skipped=None)
 _LOSE_TRUST: Final = _UPDATE.where(validators.c.whole).values(whole=false())

@@ -1,23 +1,23 @@
-"""The images that no version names any more: noted, then leaving, then removed from the store.
+"""The images that no version names any more: they are noted, then leave, then are removed from the store.
 
-A tile that is replaced on the same day leaves its image behind, and so does a kill between an image and its
-row. Who records a version has put its image into the store before, or has found it there, and an image that
-is removed in between would be missed. That does not happen, whatever is killed, frozen or written by others:
+A tile that is replaced on the same day leaves its image behind. A kill between an image and its row does,
+too. A program that records a version has put the image into the store before, or has found it there. If the
+image were removed in between, it would be missing. The following steps exclude that, whatever is killed,
+frozen or written by others:
 
-1. An image is `noted` as unnamed (`note_unnamed`, or by the recorder).
-2. A clean-up says that it is looked up, in a transaction of its own that waits for those under way: what they
-   name is seen afterwards. Then it reads all versions, for which nobody waits (`let_leave`).
-3. An image that no version names is said to be `leaving`, where its row still tells of this look-up. Who has
-   named it meanwhile has deleted the row.
-4. It is removed from the store, in a transaction that holds its row, and its row says so (`remove_leaving`).
+   1. An image is `noted` as unnamed, by `note_unnamed` or by the recorder. 2. A clean-up marks the image's
+   row as looked up. This transaction waits for all that are under way, so that what they name is seen
+   afterwards. Then the clean-up reads all versions, for which nobody waits (`let_leave`). 3. If no version
+   names the image, and its row still has the mark of this clean-up, the row becomes `leaving`. A program that
+   has named the image in the meantime has deleted the row. 4. The image is removed from the store in a
+   transaction that holds its row. The row becomes `removed` (`remove_leaving`).
 
-A transaction that names an image deletes its row (`hold_images`). If that says that the image leaves or was
-removed, the transaction fails with LeavingImageError and names nothing. Its program sees to it that nobody
-removes the image any more (`let_stay`), puts it into the store again, deletes the row (`take_back`), and
-records anew.
+A transaction that names an image deletes its row (`hold_images`). If the row is `leaving` or `removed`, the
+transaction fails with LeavingImageError and names nothing. Its program makes sure that nobody removes the
+image any more (`let_stay`), puts it into the store again, deletes the row (`take_back`), and records anew.
 
-All of this rests on the row that a removal holds until it is done. What a store does after that, and a
-removal that goes on when its database has lost the transaction, is told in decision 027.
+All of this rests on the row that a removal holds until it is done. Decision 027 tells what a store may do
+after that, and what happens if the database loses the transaction of a removal that goes on.
 """
 
 from __future__ import annotations
@@ -41,20 +41,21 @@ if TYPE_CHECKING:
 
 _NOTED: Final = "noted"
 _LOOKED_UP: Final = "looked up by "
-"""The state while a clean-up looks for versions that name the image; what names this clean-up follows."""
+"""The state when a clean-up is looking for versions that name the image. The name of the clean-up follows."""
 _LEAVING: Final = "leaving"
 _REMOVED: Final = "removed"
 
 AGE: Final = timedelta(days=1)
-"""How long an image stays after it was noted: a page that shows it may be open, a backup under way."""
+"""How long an image stays after it was noted, because a page that shows it may be open, or a backup may
+run."""
 _REMEMBERED: Final = timedelta(days=90)
-"""For how long it is known that an image was removed. No program is frozen for longer between putting an
-image and recording it."""
+"""How long it is known that an image was removed. No program is frozen for longer between putting an image
+into the store and recording it."""
 _REMOVED_AT_ONCE: Final = 10
-"""Images in one transaction, for which others wait: a millisecond for files, some tenths of a second on S3.
-Few, as a removal that is under way goes on when its transaction is lost."""
+"""The most images that one transaction removes. Others wait for it: a millisecond for files, some tenths of a
+second on S3. They are few, because a removal that is under way goes on if its transaction is lost."""
 _NAMES_AT_ONCE: Final = 5_000
-"""In one statement: databases have bounds for its parameters."""
+"""The most names in one statement. Databases limit the number of its parameters."""
 
 _ITS_NAME: Final = versions.c.sha1 + "." + versions.c.extension
 _REPLACED: Final = select(_ITS_NAME, text(f"'{_NOTED}'")).where(
@@ -78,15 +79,15 @@ _NAMED: Final = (
     .distinct()
 )
 _IS_REMOVED: Final = {"state": _REMOVED, "noted": None}
-"""From the next clean-up on it counts for how long that is known."""
+"""The values of a removed image's row. The next clean-up notes the moment from which `_REMEMBERED` counts."""
 _IS_SETTLED: Final = unnamed_images.c.state.in_((_LEAVING, _REMOVED))
 
 
 class LeavingImageError(HistoryError):
-    """An image that was to be named leaves the store, or has left it. Nothing was recorded."""
+    """An image that a version was to name leaves the store, or has left it. Nothing was recorded."""
 
     names: Collection[str] = ()
-    """The names of such images."""
+    """The names of these images."""
 
     @classmethod
     def of(cls, names: Collection[str]) -> LeavingImageError:
@@ -99,10 +100,11 @@ class LeavingImageError(HistoryError):
 
 
 def identity_of(history: History) -> str:
-    """Returns what names this history, and no other one. Its copies have the same. Raises HistoryError."""
+    """Returns the identity of this history, which no other history has, except for copies. Raises
+    HistoryError."""
 
     def own(connection: Connection) -> str:
-        # The lock keeps two programs from both giving it a name.
+        # The lock prevents that two programs each give it a name.
         _wait_for_recorders(connection)
         known: str | None = connection.execute(select(identity.c.name)).scalar()
         if known is None:
@@ -116,7 +118,8 @@ def identity_of(history: History) -> str:
 
 
 def hold_images(connection: Connection, names: Iterable[str]) -> None:
-    """Says that versions which this transaction records name these images. Raises LeavingImageError."""
+    """Deletes the rows of these images, because this transaction records versions that name them. Raises
+    LeavingImageError."""
     left = list(names)
     leaving = []
     for start in range(0, len(left), _NAMES_AT_ONCE):
@@ -127,26 +130,26 @@ def hold_images(connection: Connection, names: Iterable[str]) -> None:
 
 
 def note_replaced(connection: Connection, places: Sequence[Mapping[str, object]]) -> None:
-    """Notes the images of these tiles' versions of the day that are about to be replaced by other ones.
+    """Notes the images of versions that are about to be replaced by other images on the same day.
 
-    `places` are parameters of `is_tile`, with `its_day` and `its_sha1`, that of the new image; None where
-    there is none.
+    `places` have the parameters of `is_tile`, with `its_day` and `its_sha1`. The sha1 is that of the new
+    image, or None if there is none.
     """
     connection.execute(_NOTE_REPLACED, places)
 
 
 def note_dropped(connection: Connection, names: Collection[str]) -> None:
-    """Notes images of versions that this transaction drops or replaces."""
+    """Notes the images of versions that this transaction drops or replaces."""
     if names:
         noting = insert_into(unnamed_images).on_conflict_do_nothing()
         connection.execute(noting, [{"name": name, "state": _NOTED} for name in sorted(names)])
 
 
 def note_unnamed(history: History, images: Mapping[str, datetime]) -> None:
-    """Notes images by their names, and since when the store has them. Raises HistoryError.
+    """Notes images by their names, each with the moment since which the store has it. Raises HistoryError.
 
-    It may be that versions name some of them: those do not leave. One that was removed and is there again is
-    not noted: it has just been put, or stays until that is forgotten.
+    Versions may name some of them; such images do not leave. An image that was removed and is in the store
+    again is not noted: it was just put there, or it stays until its removal is forgotten.
     """
     rows = [{"name": name, "noted": noted, "state": _NOTED} for name, noted in images.items()]
 
@@ -165,9 +168,10 @@ def note_unnamed(history: History, images: Mapping[str, datetime]) -> None:
 
 
 def forget_removed(history: History, now: datetime) -> None:
-    """Forgets that images were removed, 90 days after the first call that finds it: one that is there again,
-    because a kill came after it was put or the store was restored, can be noted from then on. Raises
-    HistoryError."""
+    """Forgets that images were removed, 90 days after the first call that finds them removed.
+
+    From then on such an image can be noted, if it is in the store again because of a kill after it was put,
+    or because the store was restored. Raises HistoryError."""
     is_removed, noted = unnamed_images.c.state == _REMOVED, unnamed_images.c.noted
     is_old = is_removed & (noted <= now - _REMEMBERED)
     is_new = is_removed & noted.is_(None)
@@ -183,28 +187,31 @@ def forget_removed(history: History, now: datetime) -> None:
 
 
 def is_any_unnamed(history: History) -> bool:
-    """Returns whether there is an image that may leave now or later. Raises HistoryError."""
+    """Returns whether any image may leave, now or later. Raises HistoryError."""
     some = select(unnamed_images.c.name).where(unnamed_images.c.state != _REMOVED).limit(1)
     with history.reading() as connection:
         return connection.execute(some).first() is not None
 
 
 def let_stay(history: History, names: Collection[str]) -> None:
-    """Returns when nobody will remove these images any more; it may have happened. Raises HistoryError."""
+    """Makes sure that nobody removes these images any more. They may be removed already. Raises
+    HistoryError."""
     stays = update(unnamed_images).where(unnamed_images.c.name.in_(names)).values(_IS_REMOVED)
     history.write(lambda connection: connection.execute(stays))
 
 
 def take_back(history: History, names: Collection[str]) -> None:
-    """Says that the store has these images again, after `let_stay`. Raises HistoryError."""
+    """Deletes the rows of these images, because the store has them again after `let_stay`. Raises
+    HistoryError."""
     history.write(lambda connection: connection.execute(_HOLD, {"names": list(names)}).all())
 
 
 def let_leave(history: History, now: datetime) -> None:
-    """Says of the images that were noted a day ago, and that no version names, that they leave.
+    """Marks the images as leaving that were noted a day ago and that no version names.
 
-    What the recorder has noted counts from now on. Where there is anything to decide this reads all versions,
-    a second for a million, for which nobody waits. Raises HistoryError.
+    For images that the recorder has noted since the last call, the day begins now. If there is anything to
+    decide, this reads all versions, which takes a second for a million and for which nobody waits. Raises
+    HistoryError.
     """
     before = now - AGE
     looked_up = _LOOKED_UP + uuid4().hex
@@ -215,7 +222,8 @@ def let_leave(history: History, now: datetime) -> None:
 
     def look_up(connection: Connection) -> None:
         _wait_for_recorders(connection)
-        # Also what another clean-up looks up, which may have been killed: then that one decides nothing.
+        # This takes over the images of another clean-up, which may have been killed. That one decides nothing
+        # then.
         is_one = ~_IS_SETTLED & (unnamed_images.c.noted <= before)
         connection.execute(update(unnamed_images).where(is_one).values(state=looked_up))
 
@@ -240,9 +248,9 @@ def let_leave(history: History, now: datetime) -> None:
 
 
 def remove_leaving(history: History, remove: Callable[[Sequence[str]], None]) -> int:
-    """Has the images that leave removed, also those of a clean-up that was killed. Returns how many.
+    """Removes the images that leave, with those of a clean-up that was killed. Returns their number.
 
-    `remove` is called with some of their names at a time, and raises what this raises; HistoryError apart.
+    `remove` is called with some names at a time. Raises HistoryError, and the errors of `remove`.
     """
     leaving = (
         select(unnamed_images.c.name)
@@ -253,9 +261,10 @@ def remove_leaving(history: History, remove: Callable[[Sequence[str]], None]) ->
 
     def remove_some(connection: Connection) -> int:
         if connection.dialect.name == "postgresql":
-            # A program that is frozen here goes on to remove: until then nobody may put these images again.
+            # A program that is frozen here goes on with the removal later. Until then nobody may put these
+            # images again.
             connection.execute(text("SET LOCAL idle_in_transaction_session_timeout = 0"))
-        # Right before the removal: a connection that was lost is noticed here.
+        # This comes right before the removal, because it notices a lost connection.
         names = connection.execute(leaving).scalars().all()
         if names:
             remove(names)
@@ -270,6 +279,7 @@ def remove_leaving(history: History, remove: Callable[[Sequence[str]], None]) ->
 
 
 def _wait_for_recorders(connection: Connection) -> None:
-    """Waits for the transactions that hold images, and lets others wait. A file has one writer anyway."""
+    """Waits for the transactions that hold images, and makes later ones wait. A file has one writer
+    anyway."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("LOCK TABLE unnamed_images IN SHARE ROW EXCLUSIVE MODE"))

@@ -1,4 +1,4 @@
-"""A clean-up: images that no version names any more are removed from the store."""
+"""A clean-up, which removes images from the store that no version names any more."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 
 def clean_up(history: History, store: TileStore, now: datetime) -> int:
-    """Removes the images that were noted as unnamed a day ago, unless versions name them. Returns how many.
+    """Removes the images that were noted as unnamed a day ago, unless versions name them. Returns their
+    number.
 
-    May run beside harvests, imports and other clean-ups; why that is safe is told in
-    `history/unnamed_images.py`. Where nothing is noted it costs a short query, else it reads all versions
-    once, a second for a million. Raises HistoryError, and StoreError, also where another history may use the
-    store.
+    May run beside harvests, imports and other clean-ups. `history/unnamed_images.py` tells why that is safe.
+    If nothing is noted, it takes a short query; otherwise it reads all versions once, a second for a million.
+    Raises HistoryError and StoreError. A StoreError also says that another history may use the store.
     """
     forget_removed(history, now)
     if not is_any_unnamed(history):
@@ -40,16 +40,17 @@ def clean_up(history: History, store: TileStore, now: datetime) -> int:
 
 
 def note(history: History, store: TileStore, images: Iterable[HeldImage]) -> None:
-    """Notes images as unnamed since the store has them. Raises as `clean_up` does.
+    """Notes images as unnamed, each since the moment at which it was stored. Raises errors as `clean_up`
+    does.
 
-    One that was removed within the last 90 days and is there again is not noted.
+    An image that was removed within the last 90 days and is there again is not noted.
     """
     _refuse_shared(history, store)
     note_unnamed(history, {one.name: datetime.fromtimestamp(one.stored, UTC) for one in images})
 
 
 def _refuse_shared(history: History, store: TileStore) -> None:
-    """Raises StoreError where this is not the only history that uses the store."""
+    """Raises StoreError if another history uses the store, or may use it."""
     own = identity_of(history)
     store.join(own)
     others = store.histories() - {own}

@@ -1,6 +1,6 @@
-"""When a map's next harvest begins, and in which order those of several maps do.
+"""When a map's next harvest begins, and in which order the harvests of several maps begin.
 
-Pure: the moment and what the history knows are arguments.
+Pure: the moment and the past harvests are arguments.
 """
 
 from __future__ import annotations
@@ -25,21 +25,20 @@ if TYPE_CHECKING:
     from tileharvest.queue.segments import Segment, SegmentResolver
 
 INC_RATE: Final = 0.4
-"""The part by which an interval grows after a harvest that found nothing new."""
+"""The part of an interval by which it grows after a harvest that found nothing new."""
 DEC_RATE: Final = 0.2
-"""The part by which it shrinks after one that found something new."""
+"""The part of an interval by which it shrinks after a harvest that found something new."""
 
 _SPREAD: Final = 0.75
-"""The part of a segment over which the maps without a time of their own are spread. What is left is for maps
-that take long, and for those that fail and are tried again."""
+"""The part of a segment over which maps without a time of their own are spread. The rest is for maps that
+take long, and for those that fail and are tried again."""
 
 _REACHED: Final = 0.9
-"""The part of a limit with which it counts as reached: a rate that was measured is never quite that of the
-limit."""
+"""The part of a limit at which it counts as reached. A measured rate is never quite as high as the limit."""
 
 _SETTLED: Final = 15.0
-"""Seconds until the rate of a worker tells anything. A worker measures it over 5 seconds, the first of which
-go to the beginning of the harvest."""
+"""Seconds until the rate of a worker tells anything. A worker measures its rate over 5 seconds, and the first
+of them are spent on the beginning of the harvest."""
 
 _FIRST_PAUSE: Final = timedelta(minutes=5)
 _LONGEST_PAUSE: Final = timedelta(hours=6)
@@ -54,39 +53,39 @@ class Times:
     name: str
     zone: ZoneInfo
     segments: SegmentResolver
-    """It is never asked about a request."""
+    """The resolver of the map's segments. It is asked without a request."""
     at: time | None = None
-    """None: its name decides."""
+    """The time of the day at which the map is due. None if its name decides."""
     repeats: timedelta | None = None
-    """The time from one `at` to the next within a day; None: it comes once a day."""
+    """The time from one `at` to the next within a day, or None if there is one `at` a day."""
     adaptive: tuple[timedelta, timedelta] | None = None
-    """The shortest and the longest interval where the map's changes decide it. The shortest is that of the
-    segments."""
+    """The shortest and the longest interval, if the map's changes decide it. The shortest is the length of
+    the segments."""
     quiet: tuple[QuietHours, ...] = ()
     """Hours in which no harvest begins."""
 
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """When a map's next harvest begins, in UTC, and why then."""
+    """The moment at which a map's next harvest begins, and the reason."""
 
     name: str
     moment: datetime
-    """It is due at this moment, and from then on."""
+    """The moment, in UTC, from which on the map is due."""
     why: str
-    """For a person, such as `every day` or `its first harvest`."""
+    """The reason for a person, such as `once a segment` or `its first harvest`."""
 
     def is_now(self, now: datetime) -> bool:
         return self.moment <= now
 
 
 def due(times: Times, past: Past | None, now: datetime) -> Due | None:
-    """Returns when the map's next harvest begins, or None where its segment has no end and is complete.
+    """Returns when the map's next harvest begins, or None if its segment has no end and is complete.
 
-    `past` is what the history knows in the segment of `now`. A map without any finished harvest is due at
-    once, and so is one whose harvest of this segment was begun and not finished. Else a harvest begins at the
-    map's time in each segment. Where the map's changes decide, it begins in the segment in which the interval
-    since the last harvest is over.
+    `past` has the past harvests, seen from the segment of `now`. A map without any finished harvest is due at
+    once. So is a map whose harvest of this segment was begun and not finished. Otherwise a harvest begins at
+    the map's time in each segment. If the map's changes decide the interval, it begins in the segment in
+    which the interval since the last harvest ends.
     """
     segment = times.segments.segment_at(None, now)
     if past is None or past.is_begun or not (past.is_complete or past.was_ever_finished):
@@ -107,17 +106,17 @@ def due(times: Times, past: Past | None, now: datetime) -> Due | None:
 
 
 def first_day(segment: Segment) -> date:
-    """Returns a day before which no harvest of the segment began. The day of a harvest is that of the map's
-    zone, and a segment begins by the clock of UTC."""
+    """Returns a day before which no harvest of the segment began. It is the day before the segment's
+    beginning in UTC, because the day of a harvest is that of the map's time zone."""
     return (segment.begins - timedelta(days=1)).date()
 
 
 def beginning(times: Times, segment: Segment) -> datetime:
-    """Returns the moment at which the map's harvest of the segment begins, in UTC.
+    """Returns the moment, in UTC, at which the map's harvest of the segment begins.
 
-    That is the first instant in the segment at which the clocks of the map's zone show `at`, or have just
-    jumped over it; the segment's beginning where they do neither. Without `at` it is a part of the segment
-    that the map's name decides, the same in each segment, within its first three quarters.
+    It is the first moment in the segment at which the clocks of the map's time zone show `at`, or have just
+    jumped over it. If they do neither, it is the segment's beginning. Without `at` the map's name decides the
+    moment: it is the same in each segment, and within the first three quarters.
     """
     if times.at is not None:
         moments = (moment for moment in _moments(times, times.at, segment) if moment >= segment.begins)
@@ -136,12 +135,13 @@ def adapted(visits: Sequence[Visit], shortest: timedelta, longest: timedelta) ->
     The rule is that of Nutch's AdaptiveFetchSchedule, with the rates of its nutch-default.xml. StormCrawler's
     AdaptiveScheduler follows the same rule. After each harvest
 
-        interval := interval * (1 + INC_RATE)    where it found nothing new
-        interval := interval * (1 - DEC_RATE)    where it found something new
+        interval := interval * (1 + INC_RATE)    if it found nothing new
+        interval := interval * (1 - DEC_RATE)    if it found something new
 
-    and then not below the shortest, nor above the longest. It begins with the shortest. It stays about the
-    same where three harvests of five find something new: 1.4^2 * 0.8^3 = 1.004. Nutch shifts the next time
-    towards the last change besides (SYNC_DELTA); a page of tiles changes at many moments, so this does not.
+    and the result is bounded by the shortest and the longest interval. The first interval is the shortest. It
+    stays about the same if three harvests of five find something new: 1.4^2 * 0.8^3 = 1.004. Nutch also
+    shifts the next time towards the last change (SYNC_DELTA). This rule does not, because a map changes at
+    many moments.
     """
     interval = shortest
     for visit in visits:
@@ -151,25 +151,27 @@ def adapted(visits: Sequence[Visit], shortest: timedelta, longest: timedelta) ->
 
 
 def pause_after(failures: int, segment: timedelta | None) -> timedelta:
-    """Returns for how long a map is left alone whose harvest has failed so many times in a row.
+    """Returns how long a map is left alone after so many failures of its harvest in a row.
 
-    It is 5 minutes after the first time, and twice as long after each further one: 5, 10, 20, 40 minutes. It
-    is never longer than 6 hours, nor than a quarter of the segment, whose length is None where it has no end.
+    It is 5 minutes after the first failure, and twice as long after each further one: 5, 10, 20, 40 minutes.
+    It is at most 6 hours, and at most a quarter of the segment. `segment` is the segment's length, or None if
+    it has no end.
     """
     if failures < 1:
         raise ValueError(f"after {failures} failures there is nothing to wait for")
     longest = _LONGEST_PAUSE if segment is None else min(_LONGEST_PAUSE, segment / 4)
-    # Before the multiplication, as the number may be any.
+    # Large numbers are excluded here, because the power would be too large for a timedelta.
     return longest if failures > 32 else min(longest, _FIRST_PAUSE * 2 ** (failures - 1))
 
 
 def leaves_room(*, limit: float | None, concurrency: int, rates: Sequence[float], since: float) -> bool:
-    """Returns whether one more worker at a map makes its harvest faster.
+    """Returns whether one more worker at a map would make its harvest faster.
 
-    `limit` is that of the map and its host together, in requests per second, None where there is none;
-    `rates` are those that its workers reach, and `since` the seconds since the last of them came. A worker
-    beyond the requests that may be on the way at once would have none. Below a limit there is room while the
-    workers reach less than nine tenths of it, and that is known after a while only.
+    `limit` is the limit of the map and its host together, in requests per second, or None. `concurrency` is
+    the number of requests that may be on the way at once; more workers than that would have nothing to do.
+    `rates` are the rates that the workers reach, and `since` is the number of seconds since the last of them
+    came. With a limit there is room if the workers reach less than nine tenths of it, which is known only
+    after `_SETTLED` seconds.
     """
     if not rates or len(rates) >= concurrency:
         return False
@@ -177,11 +179,11 @@ def leaves_room(*, limit: float | None, concurrency: int, rates: Sequence[float]
 
 
 def longest_first(rules: Mapping[str, Rules], costs: Mapping[str, Cost]) -> list[str]:
-    """Returns the maps in the order of how long they are expected to take, the longest first.
+    """Returns the maps ordered by the time that their harvests are expected to take, the longest first.
 
-    What takes longest decides when the last map is done, so it must not begin last. `costs` are those of the
-    maps' last finished harvests. A map without any comes first: all of it is to be fetched. Maps that are
-    expected to take equally long keep their order.
+    The longest harvest decides when the last map is done, so it must not begin last. `costs` are the costs of
+    the maps' last finished harvests. A map without one comes first, because all of its tiles are to be
+    fetched. Maps with equal times keep their order.
     """
     by_host: defaultdict[str, int] = defaultdict(int)
     for name, cost in costs.items():
@@ -192,7 +194,7 @@ def longest_first(rules: Mapping[str, Rules], costs: Mapping[str, Cost]) -> list
         if name not in costs:
             return inf
         its, cost = rules[name], costs[name]
-        # Without any limit it takes as long as last time. The maps of a host have to share its limit.
+        # Without a limit it takes as long as last time. The maps of a host share the host's limit.
         own = cost.requests * its.gap.mean if its.gap else cost.seconds
         return max(own, by_host[its.host] * its.host_gap.mean)
 
@@ -200,7 +202,7 @@ def longest_first(rules: Mapping[str, Rules], costs: Mapping[str, Cost]) -> list
 
 
 def _moments(times: Times, at: time, segment: Segment) -> Iterator[datetime]:
-    """Yields the instants that belong to `at` on the days that the segment touches, in order."""
+    """Yields the moments of `at`, with its repetitions, on the days that the segment touches, in order."""
     day = segment.begins.astimezone(times.zone).date()
     last = day if segment.ends is None else segment.ends.astimezone(times.zone).date()
     clocks = [at] if times.repeats is None else _repeated(at, times.repeats)
@@ -211,13 +213,13 @@ def _moments(times: Times, at: time, segment: Segment) -> Iterator[datetime]:
 
 
 def _repeated(at: time, repeats: timedelta) -> list[time]:
-    """Returns `at` and the times that follow in such steps until it comes again, in the order of a day."""
+    """Returns `at` and its repetitions within 24 hours, in the order of a day."""
     any_day = datetime.combine(date.min, at)
     return sorted((any_day + number * repeats).time() for number in range(_DAY // repeats))
 
 
 def _after_quiet(times: Times, moment: datetime, now: datetime) -> datetime:
-    """Returns the moment, or the end of the quiet hours in which a harvest would begin."""
+    """Returns the moment, or the end of the quiet hours if the harvest would begin in them."""
     begins = max(moment, now)
     until = quiet_until(times.quiet, begins.astimezone(times.zone))
     return moment if until is None else until.astimezone(UTC)

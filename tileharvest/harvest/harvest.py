@@ -1,8 +1,8 @@
-"""A harvest while it runs: what the spider, the diff middleware and the pipeline share.
+"""A harvest while it runs. The spider, the diff middleware and the pipeline share it.
 
-It holds the order of things. A site is probed; the harvest begins (`open`); results are kept, bytes first,
-then the row (`keep`); tiles that the walk did not reach, and some of those that it skipped, are asked for
-(`unasked`, `audit`); the harvest ends (`finish`, `abandon_as_moved`) or stops for now (`stop`).
+The spider probes the site and begins the harvest (`open`). Results are kept, the bytes first and then the row
+(`keep`). Then the tiles that the walk did not reach, and some of those that it skipped, are asked for
+(`unasked`, `audit`). At last the harvest ends (`finish`, `abandon_as_moved`), or stops for now (`stop`).
 """
 
 from __future__ import annotations
@@ -63,20 +63,21 @@ _Answer = TypeVar("_Answer")
 
 _NOT_THERE: Final = (Outcome.NOTHING, Outcome.GONE, Outcome.FAILED, Outcome.SKIPPED)
 _UNASKED_AT_ONCE: Final = 1000
-"""Tiles per look for those that the walk did not reach: a bound on memory, far above a usual day's."""
+"""The most tiles that one look for tiles which the walk did not reach returns. It bounds the memory, and is
+far above the number of a usual day."""
 _MOST_PUT_ANEW: Final = 100
-"""Images that are looked at once more at the end, with their bytes in memory: mostly there are none."""
+"""The most images that are kept in memory to be put once more at the end. Mostly there are none."""
 
 
 _ENDED: Final = "endless:"
-"""What the key of a remark begins with which says that a layer's walk was ended, before the layer's name."""
+"""The beginning of a remark's key that says that a layer's walk was ended. The layer's name follows."""
 
 
 class Harvest:
     """One harvest of one map, from its beginning to its end.
 
-    To make one touches nothing; `open` begins it. It is not thread-safe: it lives in the event loop and moves
-    what blocks to threads of its own.
+    To make the object touches nothing; `open` begins the harvest. It is used from one event loop and is not
+    thread-safe. Calls that block run in threads.
     """
 
     def __init__(
@@ -90,64 +91,70 @@ class Harvest:
         clock: Callable[[], datetime],
         linger: float = LINGER,
     ) -> None:
-        """A first result waits `linger` seconds for others to be recorded with it."""
+        """`linger` is the time, in seconds, that a first result waits for others to be recorded with it."""
         self.description = description
         self.day = day
-        """The day of every version of this harvest, in the map's time zone, fixed when it started. Before
-        `open` it is the day of this process, which may continue a harvest of an earlier day."""
+        """The day of all versions of this harvest, in the map's time zone: that on which it was begun.
+
+        Before `open` it is the day of this process, which may continue a harvest of an earlier day."""
         self.segment = segment
-        """The slice of time in which it asks for each tile once, fixed when it started."""
+        """The slice of time in which the harvest asks for each tile once."""
         self._again = again
         self.traffic = Traffic()
         self.tally: Counter[Outcome] = Counter()
-        """Outcomes of this process, for showing progress. The history's counts are the exact ones."""
+        """The outcomes of this process, for its progress display. The exact counts are those of the
+        history."""
         self.answers_head = True
         """Whether the site's server answers HEAD as it should."""
         self._tells_sizes = True
-        """Whether the site says how large its tiles are. Else an image may have any size."""
+        """Whether the site says how large its tiles are. If it does not, an image may have any size."""
         self.layers: dict[str, LayerWalk] = {}
         self._holdings = holdings
         self._clock = clock
         self._linger = linger
         self._on_close = contextlib.ExitStack()
         self._known_before = 0
-        """Tiles of these zones that were known when the harvest began: they tell whether the map has moved.
-        `expected` was noted by the first process, whose zones may have been others."""
+        """The number of known tiles of these zones when the harvest began. It tells whether the map has
+        moved.
+
+        `expected` is another number: the first process has noted it, perhaps with other zones."""
         self._is_first = False
         self.expected = 0
-        """How many tiles the history knew when the harvest began: about as many as it will find.
-
-        The same in each process that has a part in it."""
+        """The number of tiles that the history knew when the harvest began. It will find about as many. It is
+        the same in each process of the harvest."""
         self._room: tuple[Path, int] | None = None
-        """A folder, and the bytes that must stay free on its disk. None: that does not matter."""
+        """A folder, and the bytes that must stay free on its disk. None if there is no such bound."""
         self._has_daily_budget = False
-        """Whether what a dry run costs is kept, too: a day's budget limits all runs."""
+        """Whether the map has a budget for a day. It limits all runs, so the cost of a dry run is kept,
+        too."""
         self.is_pruned: bool | None = None
-        """Whether any layer's walk is pruned; None before that is decided."""
+        """Whether any layer's walk is pruned. None before that is decided."""
         self.is_open = False
         """Whether the harvest has begun, so that results can be kept."""
         self.continued = False
-        """Whether an unfinished harvest of this segment goes on."""
+        """Whether this process continues an unfinished harvest of the segment."""
         self.ended_here = True
-        """False where another process has ended the harvest, or has noted the same end of its run, before."""
+        """Whether this process has ended the harvest, or its run. False if another process was first."""
         self.extents: dict[str, Extent] = {}
-        """How far each layer may reach."""
+        """The bounds of each layer, which tell whether it seems to have no end."""
         self.endless: dict[str, str] = {}
-        """By layer why its walk was ended: it seems to have no end. The harvest cannot be complete then."""
+        """The layers whose walks were ended because they seem to have no end, with the reason. If there are
+        any, the harvest cannot be complete."""
         self.doubted: dict[str, str] = {}
-        """The same of layers of which that is not noted yet, so that their walks go on."""
+        """These layers, and those whose walks are to be ended and still go on because that is not noted
+        yet."""
         self._is_widened = False
         self._looking = asyncio.Lock()
         self._wondered: set[str] = set()
-        """Images, by their sha1, of which it is to be found out whether versions name them."""
+        """The images, by their sha1, of which it is not known yet whether versions name them."""
         self._named: set[str] = set()
-        """Of those that were found out, the ones that are named."""
+        """The images, by their sha1, that versions are known to name."""
         self.is_pushed = False
-        """Whether nothing is asked but what a person has pushed, as the segment's harvest was complete
-        before. May be set before `open`."""
+        """Whether only pushed tiles are asked, because the segment's harvest was complete before. May be set
+        before `open`."""
 
     async def expect_work(self) -> None:
-        """Raises AlreadyHarvestedError when this segment's harvest is complete, and none was asked for again.
+        """Raises AlreadyHarvestedError if this segment's harvest is complete and shall not be repeated.
 
         Call it before anything is asked of the site. Raises HistoryError.
         """
@@ -160,8 +167,8 @@ class Harvest:
 
     @property
     def waits_for(self) -> str | None:
-        """Says what has not answered yet, the store or the history, once both are open. None where both
-        have."""
+        """The name of what has not answered yet, the store or the history. None if both have answered, or are
+        not open."""
         if not self.is_open:
             return None
         if self._images.is_storing:
@@ -174,14 +181,14 @@ class Harvest:
         return await self._looked_up(lambda history: is_unfinished(history, self.description.name), False)
 
     async def progress(self) -> HarvestSummary | None:
-        """Returns how far the map's unfinished harvest is, by all processes, or None where there is none.
+        """Returns how far the map's unfinished harvest is, by all processes, or None if there is none.
 
         Reads all tiles of the map. Raises HistoryError.
         """
         return await self._looked_up(lambda history: progress_of(history, self.description.name), None)
 
     def already_harvested(self) -> AlreadyHarvestedError:
-        """Returns what is said of a complete harvest. Looks at nothing."""
+        """Returns the error that says that the segment's harvest is complete."""
         end = self.segment.ends and self.segment.ends.astimezone(self.description.zone_info)
         following = f"the next segment begins {end:%Y-%m-%d %H:%M %Z}; " if end is not None else ""
         return AlreadyHarvestedError(
@@ -190,19 +197,19 @@ class Harvest:
         )
 
     async def spent(self) -> Cost:
-        """Returns what the map has cost today, by all processes. Raises HistoryError."""
+        """Returns the cost of the map today, by all processes. Raises HistoryError."""
         today = self._today()
         return await self._looked_up(lambda history: spent(history, self.description.name, today), NO_COST)
 
     def _today(self) -> date:
-        """Returns the day by the clock.
+        """Returns the day by the clock, in the map's time zone.
 
-        `day` is another one where a harvest takes longer, or is of a past day.
+        `day` is another one if the harvest takes longer than a day, or is of a past day.
         """
         return self._clock().astimezone(self.description.zone_info).date()
 
     async def _looked_up(self, question: Callable[[History], _Answer], otherwise: _Answer) -> _Answer:
-        """Asks the history a question. Returns `otherwise` where no harvest has begun one."""
+        """Returns the history's answer to a question, or `otherwise` if there is no history yet."""
 
         def look() -> _Answer:
             if not self._holdings.has_history():
@@ -213,20 +220,23 @@ class Harvest:
         return await asyncio.to_thread(look)
 
     def limit(self, rules: Rules, folder: Path) -> None:
-        """Keep to these rules of the day, and of the disk on which the folder is, from now on."""
+        """Sets the rules of the day, and those of the disk on which the folder is, from now on."""
         self._room = None if rules.min_free is None else (folder, rules.min_free)
         self._has_daily_budget = bool(rules.daily_budget)
 
     def check_room(self, coming: int = 0) -> None:
-        """Raises BudgetError where too little room is left on the disk, or would be after so many more
+        """Raises BudgetError if too little room is left on the disk, or would be after `coming` more
         bytes."""
         if self._room is not None:
             check_room(*self._room, coming, is_all_kept=not coming)
 
     async def site_files(self) -> tuple[dict[str, SiteFile], bool]:
-        """Returns the files of the site that the last harvest has looked for, by address, and whether change
-        indexes are relied on. There are none where they are to be read anew. Which ones were missing is told
-        only where indexes are relied on: else, and so now and then, all is looked for. Raises HistoryError.
+        """Returns the files of the site by address, as the last harvest has read them, and whether change
+        indexes are relied on.
+
+        There are no files if the map has no change index. Files that were missing are returned as `MISSING`,
+        and only if indexes are relied on. Otherwise they are left out, so that they are looked for again.
+        Raises HistoryError.
         """
         if not self.description.change_index:
             return {}, False
@@ -242,10 +252,11 @@ class Harvest:
     async def open(self, site: Site, files: Mapping[str, SiteFile] | None = None) -> None:
         """Begins the harvest, or continues the one of this segment that was killed or stopped.
 
-        `files` are those of the site that are kept for the next one; None leaves those that are.
+        `files` are the site's files, which are kept for the next harvest. None leaves the kept ones as they
+        are.
 
-        Raises AlreadyHarvestedError, HistoryError, StoreError, or ConfigurationError where zooms, zones or
-        max_depth do not fit the site.
+        Raises AlreadyHarvestedError, HistoryError and StoreError. Raises ConfigurationError if zooms, zones
+        or max_depth do not fit the site.
         """
         self.renderer: Renderer = renderer_named(site.renderer)
         self.answers_head = site.answers_head
@@ -255,7 +266,7 @@ class Harvest:
         }
         self._areas = {name: part.walk.kept() for name, part in self.layers.items()}
         self._tops: list[tuple[str, Tile]] = []
-        """Known tiles from which the walks go on sideways."""
+        """The known tiles from which walks go on sideways."""
         try:
             await self._begin(site, files)
         except AlreadyHarvestedError:
@@ -301,26 +312,27 @@ class Harvest:
         self.is_pushed = self._record.is_pushed
         self.day, self.continued = self._record.day, self._record.continued
         self.versions = Known(self._record.latest, self._record.history.reader)
-        """Each tile's latest version as it was when the harvest reached it. A gone one is a version too."""
+        """The latest version of each tile before the harvest judged it. A gone one is a version, too."""
         self.walks = await Walks.begin(
             self._record, self.description, self.layers, self.day, self.renderer.doubt, site.indexes
         )
         self.is_pruned = self.walks.decisions.is_pruned
         self._put_anew: dict[Image, bytes] = {}
-        """Images that a clean-up was removing, and that versions name now."""
+        """Images that a clean-up was removing and that versions name now, with their bytes."""
         self._commits = GroupCommit(self._record, self.traffic, self._linger, put_again=self._put_again)
         self.traffic.start()
         self.traffic.count_ahead(self._commits.record_cost)
-        # What the probe has cost, and what comes, is kept before anything further is asked.
+        # The cost of the probe, and the cost counted ahead, are recorded before anything further is asked.
         await self._commits.flush()
 
     @property
     def _counts_anew(self) -> bool:
-        """Whether it asks for everything again. Then it counts it all again, each worker for itself."""
+        """Whether the harvest asks for everything again. Each worker then counts the tiles of its layers
+        anew."""
         return self._again or self._is_widened
 
     def _extents_of(self, record: HarvestRecord) -> dict[str, Extent]:
-        """Returns how far each layer may reach."""
+        """Returns the bounds of each layer."""
         wish, last = self.description.max_tiles, record.last_complete()
         kept = kept_in_words(
             self.description, {name: part.walk.pyramid.depth for name, part in self.layers.items()}
@@ -336,14 +348,16 @@ class Harvest:
 
     @property
     def fetches_at_once(self) -> bool:
-        """Whether tiles that are to be kept are asked by GET with no HEAD before, as none was known before it
-        began. What other runs of the same harvest have added does not count."""
+        """Whether kept tiles are asked by GET with no HEAD before, because no tile was known when the harvest
+        began. Tiles that other runs of the same harvest have added do not count."""
         return self._fetches_first and not (self._known_before or self._is_widened)
 
     @property
     def fetches_unknown(self) -> bool:
-        """Whether those of which nothing is known are. Until a harvest of the map is finished, most of them
-        are there; later most of them are empty places."""
+        """Whether kept tiles of which nothing is known are asked by GET with no HEAD before.
+
+        Until a harvest of the map is finished, most of these tiles exist. Later most of them are empty
+        places."""
         return self._fetches_first and self._is_first
 
     @property
@@ -352,12 +366,14 @@ class Harvest:
 
     @property
     def identity(self) -> str:
-        """What names this harvest, and no other one ever."""
+        """The name of this harvest. No other harvest ever has it."""
         return self._record.identity
 
     def first(self) -> Iterator[tuple[Layer, Tile]]:
-        """Yields the tiles at which the walks start. Where nobody says how far a layer reaches, those of the
-        coarsest zoom that are known are among them, so that land that lies apart is a part of the walk."""
+        """Yields the tiles at which the walks start.
+
+        For a layer without an edge, its known tiles of the coarsest zoom are among them, so that the walk
+        also covers land that lies apart."""
         if self.is_pushed:
             return
         for name, part in self.layers.items():
@@ -374,11 +390,12 @@ class Harvest:
         return judge_get(answer, latest, self.day, size, self.description.most_tile_bytes)
 
     async def mend(self, latest: Version | None, verdict: Verdict, body: bytes, *, late: bool) -> None:
-        """Puts the bytes of an unchanged tile into the store again where nothing is known that the site has
-        said of them: `scrapy check-store --mend` has forgotten it, as the image is missing or damaged.
+        """Puts the image of an unchanged tile into the store again, if it is missing or damaged there.
 
-        Where the site never says anything, only tiles that are asked `late` are looked at, as those are that
-        were pushed: to look at each would be to read the whole store. Raises StoreError.
+        Only images whose version has no validator are looked at, because `scrapy check-store --mend` has
+        deleted the validators of missing and damaged ones. If the site never sends a validator, only tiles
+        that are asked `late` are looked at, such as pushed ones: to look at every tile would be to read the
+        whole store. Raises StoreError.
         """
         nothing = Validator()
         if verdict.outcome is not Outcome.NOT_MODIFIED or not (late or verdict.validator != nothing):
@@ -389,19 +406,20 @@ class Harvest:
             _log.info("image %s is whole again", latest.image.file_name)
 
     async def knows_below(self, layer: str, tile: Tile) -> bool:
-        """Returns whether the history has anything in the tile's square.
+        """Returns whether the history has any tile in the square of this one.
 
-        Costs a query: ask only after a failure.
+        Takes a query, so call it only after a failure.
         """
         ranges = self.layers[layer].walk.kept_below(tile)
         return await asyncio.to_thread(self._record.known, {layer: ranges}) > 0
 
     async def keep(self, result: TileResult) -> None:
-        """Makes a result durable: its bytes, then its row. Raises StoreError or HistoryError, and
-        BudgetError where too little room would be left on the disk.
+        """Makes a result durable: its bytes, then its row. When it returns, the result survives kills and
+        power cuts.
 
-        When it returns, the result outlives kills and power cuts. Raises MovedError when more than half of
-        the tiles that were known have vanished: then the map has moved, and none is recorded as gone.
+        Raises StoreError and HistoryError. Raises BudgetError if too little room would be left on the disk.
+        Raises MovedError if more than half of the known tiles have vanished: then the map has moved, and none
+        is recorded as gone.
         """
         if result.image is not None:
             if result.body is None:
@@ -409,14 +427,15 @@ class Harvest:
             self.check_room(result.image.size)
             is_new = await self._images.put(result.image, result.body)
             if is_new or (result.again and not await self._is_named(result.image)):
-                # In the same transaction as its row: neither twice nor never, whatever is killed.
+                # It is recorded in the transaction of the row, so that it counts exactly once after a kill,
+                # too.
                 self.traffic.stored_bytes += result.image.size
         try:
             await self._commits.record(result)
         except HarvestEndedError as error:
             if error.reason != FINISHED:
                 raise
-            # The lease was lost, and another worker has had the tile's result since.
+            # The lease was lost, and another worker has recorded the tile's result in the meantime.
             return
         self._count(result)
         if self.extents[result.layer].is_to_be_compared and not self._counts_anew:
@@ -425,14 +444,15 @@ class Harvest:
             raise self._moved()
 
     def keep_unchanged(self, result: TileResult) -> asyncio.Future[BaseException | None]:
-        """Makes the result of a tile durable of which nothing is new, together with others.
+        """Begins to record the result of an unchanged tile, together with others.
 
-        Returns the transaction, which many share, as `GroupCommit.add` does. Raises HistoryError.
+        Returns the future of the transaction, as `GroupCommit.add` does. Raises HistoryError.
         """
         return self._commits.add(result)
 
     def kept(self, results: Iterable[TileResult], failure: BaseException | None) -> None:
-        """What `keep_unchanged` has returned is done. Raises the failure, where these are not durable."""
+        """Counts results of `keep_unchanged` when their transaction is done. Raises its failure, if there is
+        one."""
         if failure is None:
             for result in results:
                 self._count(result)
@@ -440,7 +460,7 @@ class Harvest:
             raise failure
 
     async def _put_again(self, names: Collection[str], results: Sequence[TileResult]) -> None:
-        """Puts images again that a clean-up removes just when these results are to be recorded."""
+        """Puts images into the store again that a clean-up is removing, because these results name them."""
         bodies = {one.image: one.body for one in results if one.image and one.body is not None}
         history = self._record.history
         await asyncio.to_thread(let_stay, history, names)
@@ -452,7 +472,7 @@ class Harvest:
         await asyncio.to_thread(take_back, history, names)
 
     async def _put_what_left_late(self) -> None:
-        """Puts an image once more of which a removal came after all, as S3 may carry it out late."""
+        """Puts the images of `_put_again` once more, because S3 may have removed them late."""
         for image, body in self._put_anew.items():
             if await self._images.put(image, body):
                 _log.warning("image %s was removed while it was recorded; it was put again", image.file_name)
@@ -464,23 +484,26 @@ class Harvest:
             self._measure(result)
 
     async def has_gone_below(self, layer: str, tile: Tile) -> bool:
-        """Returns whether anything below a tile may have been asked in this harvest, or whether nobody knows.
+        """Returns whether anything below a tile may have been asked in this harvest. Also returns True if
+        nobody knows.
 
-        Looks into the whole square: a tile between may have been asked and not kept. Costs a query for each
-        zoom, and a transaction where results wait: ask only of what is asked again. What is on the way at
-        this moment, or waits for its transaction at another worker, is not seen.
+        Looks into the whole square below the tile, because tiles between may have been asked and not kept.
+        Takes a query for each zoom, and a transaction if results wait, so call it only for tiles that are
+        asked again. Requests on the way, and results that wait at another worker, are not seen.
         """
         walk = self.layers[layer].walk
-        # Of what is not kept there is no result.
+        # Tiles at zooms that are not kept have no result.
         if tile.zoom < walk.deepest and tile.zoom + 1 not in walk.kept_zooms:
             return True
         await self._commits.flush()
         return await asyncio.to_thread(self._record.has_result, layer, walk.kept_below(tile))
 
     async def _is_named(self, image: Image) -> bool:
-        """Returns whether a version names an image that is in the store. Else a process has stored it and was
-        killed before its row was written. Reads all versions, once for all that wait meanwhile: after a kill
-        hundreds do."""
+        """Returns whether a version names an image that is in the store. If none does, a process has stored
+        it and was killed before the row was written.
+
+        Reads all versions, once for all images that wait at the same time. After a kill these are
+        hundreds."""
         self._wondered.add(image.sha1)
         async with self._looking:
             if image.sha1 in self._wondered:
@@ -490,13 +513,14 @@ class Harvest:
         return image.sha1 in self._named
 
     async def _learn_of_others(self, layer: str) -> None:
-        """Counts what other processes of the harvest have found of a layer, too."""
-        # First, so that no other result has it looked up meanwhile.
+        """Makes a layer's bounds count the tiles of other processes, too."""
+        # This comes first, so that no other result starts the same query in the meantime.
         self.extents[layer].learn(0)
         self.extents[layer].learn((await asyncio.to_thread(self._record.found))[layer])
 
     def _measure(self, result: TileResult) -> None:
-        """Notes a layer that seems to have no end."""
+        """Counts the result in its layer's bounds, and notes in `doubted` if the layer seems to have no
+        end."""
         if result.outcome in _NOT_THERE or result.layer in self.doubted:
             return
         sha1 = None if result.image is None else result.image.sha1
@@ -516,19 +540,21 @@ class Harvest:
             )
 
     def remark_of_end(self, layer: str) -> tuple[str, str]:
-        """Returns key and text of the remark that a layer's walk was ended, for all who harvest the map."""
+        """Returns key and text of the remark that tells all processes that a layer's walk was ended."""
         return f"{_ENDED}{layer}", f"{self._limits_of_layers}\n{self.doubted[layer]}"
 
     def learn_of_ends(self, remarks: Mapping[str, str]) -> None:
-        """Notes which walks were ended by these remarks."""
+        """Notes the layers whose walks were ended, by these remarks of all processes."""
         for key, text in remarks.items():
             if key.startswith(_ENDED):
                 name, line = key.removeprefix(_ENDED), text.partition("\n")[2]
                 self.endless[name] = self.doubted[name] = line
 
     def is_widened(self, remarks: Mapping[str, str]) -> bool:
-        """Returns whether walks of this segment were ended by other limits than maps.toml has by now. Then
-        what waits is to be forgotten: all is walked, and counted, anew. Call it before `open`."""
+        """Returns whether walks of this segment were ended by other limits than maps.toml has now.
+
+        If so, the waiting requests are to be dropped, and everything is walked and counted anew. Call it
+        before `open`."""
         limits = {text.partition("\n")[0] for key, text in remarks.items() if key.startswith(_ENDED)}
         self._is_widened = bool(limits - {self._limits_of_layers})
         return self._is_widened
@@ -538,22 +564,20 @@ class Harvest:
         return f"max_tiles {self.description.max_tiles} blank {' '.join(sorted(self.description.blank))}"
 
     def endless_error(self) -> BudgetError:
-        """Returns what a harvest ends with whose `endless` layers were not walked to the end."""
+        """Returns the error with which a harvest ends that has `endless` layers."""
         return BudgetError("; ".join(self.endless.values()), "max_tiles")
 
     def hurry(self) -> None:
-        """Lets results wait for no others to be recorded with, as nothing else is on the way."""
+        """Records the waiting results now, because no others are on the way."""
         if self.is_open:
             self._commits.hurry()
 
     async def unasked(self) -> list[tuple[Layer, Tile]]:
-        """Returns the tiles that the history has and the walk did not reach.
+        """Returns the tiles that the history has and the walk did not reach. There are none if the harvest is
+        complete.
 
-        There are none when the harvest is complete.
-
-        Something above them vanished, or a walk that was killed had recorded that already. Reads all tiles of
-        the map: call it when nothing is under way. Raises MovedError as `keep` does, which cannot know what
-        other processes have found.
+        The walk does not reach a tile if something above it has vanished. Reads all tiles of the map, so call
+        it when nothing is under way. Raises MovedError as `keep` does, but by the results of all processes.
         """
         await self._commits.flush()
         if self.is_pushed:
@@ -565,21 +589,22 @@ class Harvest:
         found, vanished = await asyncio.to_thread(look)
         if vanished > self._known_before / 2:
             raise self._moved()
-        # Below where a walk was ended nothing is missed.
+        # Tiles of a layer whose walk was ended are not asked.
         return [(self.layers[name].layer, tile) for name, tile in found if name not in self.endless]
 
     async def audit(self) -> list[tuple[Layer, Tile, Asked]]:
-        """Returns the skipped tiles that must be asked before the harvest may end, and how they are asked."""
+        """Returns the skipped tiles that must be asked before the harvest may end, each with how it is
+        asked."""
         await self._commits.flush()
         return [] if self.is_pushed else await self.walks.audit()
 
     async def without_result(self, places: Collection[tuple[str, Tile]]) -> list[tuple[str, Tile]]:
-        """Returns those of these layers' tiles of which no process of this harvest has a result."""
+        """Returns those of these tiles for which no process of this harvest has a result."""
         found = await self._outcomes(places)
         return [place for place in places if place not in found]
 
     async def answered(self, places: Iterable[tuple[str, Tile]]) -> set[tuple[str, Tile]]:
-        """Returns those of these layers' tiles of which any process of this harvest has a result other than a
+        """Returns those of these tiles for which any process of this harvest has a result other than a
         failure."""
         found = await self._outcomes(places)
         return {place for place, outcome in found.items() if outcome is not Outcome.FAILED}
@@ -602,20 +627,21 @@ class Harvest:
         return finished
 
     async def finish(self) -> dict[Outcome, int]:
-        """Ends the harvest: every tile has a result. Returns the exact counts."""
+        """Ends the harvest, because every tile has a result. Returns the exact counts."""
         return await self._end(FINISHED, settle_gone=True)
 
     async def abandon_as_moved(self) -> dict[Outcome, int]:
-        """Ends the harvest because the map has moved: what vanished is not recorded as gone."""
+        """Ends the harvest because the map has moved. Vanished tiles are not recorded as gone."""
         return await self._end("moved", settle_gone=False)
 
     async def counts(self) -> dict[Outcome, int]:
-        """Returns the exact counts so far, over all processes that had a part in the harvest."""
+        """Returns the exact counts so far, by all processes of the harvest."""
         await self._commits.flush()
         return await asyncio.to_thread(self._record.counts)
 
     async def why_failed(self) -> dict[str, int]:
-        """Returns the reasons of failed tiles, over all processes, the most frequent first."""
+        """Returns the reasons of failed tiles with their numbers, by all processes, the most frequent
+        first."""
         return await asyncio.to_thread(self._record.why_failed)
 
     async def stop(self, reason: str) -> None:
@@ -623,7 +649,8 @@ class Harvest:
         self.ended_here = await asyncio.to_thread(self._record.stop, reason)
 
     async def close(self) -> None:
-        """Lets go of history and store. What was kept stays, and an unfinished harvest can be continued."""
+        """Records the waiting results, and closes history and store. An unfinished harvest can be
+        continued."""
         if self.is_open:
             self.is_open = False
             self.traffic.settle()
@@ -650,11 +677,11 @@ class Harvest:
         return counts
 
     def _clean_up(self) -> None:
-        """Removes what earlier harvests have replaced. The harvest is complete, whatever becomes of it."""
+        """Removes images that earlier harvests have replaced. The harvest is complete, even if that fails."""
         try:
             removed = clean_up(self._record.history, self._images.store, self._clock())
         except TileHarvestError as error:
-            # Else a store that may never be cleaned grows, and nobody hears of it.
+            # It is logged, so that somebody hears of a store that grows because it cannot be cleaned up.
             _log.warning("images that no version names stay in the store: %s", error)
         else:
             if removed:

@@ -1,4 +1,4 @@
-"""What a harvest writes to: a history, which the harvests of a process share, and a store."""
+"""The holdings that a harvest writes to: a history, which the harvests of a process share, and a store."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 class OpenHistories:
-    """The histories that this process has open. All its harvests share one of each database.
+    """The histories that this process has open. All of its harvests share one object for each database.
 
-    So they share its threads, its connections and what SQLAlchemy has prepared, which takes a megabyte and
-    the tenth of a second. May be used by several threads.
+    They share its threads, its connections, and the statements that SQLAlchemy has prepared, which take a
+    megabyte and a tenth of a second. May be used by several threads.
     """
 
     def __init__(self) -> None:
@@ -41,8 +41,7 @@ class OpenHistories:
 
     @contextmanager
     def borrow(self, url: str) -> Iterator[History]:
-        """Opens the history, or has it from who has opened it. The last one closes it. Raises
-        HistoryError."""
+        """Opens the history, unless it is open. The last user closes it. Raises HistoryError."""
         with self._lock:
             if url not in self._open:
                 self._open[url] = History.open(url)
@@ -57,7 +56,7 @@ class OpenHistories:
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """Keeps open within the block what was opened once, though nobody may need it for a while."""
+        """Keeps histories open until the block ends, even when nobody uses them."""
         with self._lock:
             self._keepers += 1
         try:
@@ -80,24 +79,23 @@ HISTORIES: Final = OpenHistories()
 
 @dataclass(frozen=True, slots=True)
 class Holdings:
-    """Opens the history and the store that the settings name; or, for a dry run, what forgets all of it."""
+    """Opens the history and the store that the settings name. For a dry run it opens temporary ones
+    instead."""
 
     url: str
     """SQLAlchemy's address of the history."""
     store: Callable[[], TileStore]
     """Opens the store."""
     dry_map: str | None = None
-    """The map of a dry run: its history is copied, and the copy thrown away. None where all is kept."""
+    """The map of a dry run, or None. Its history is copied, and the copy is thrown away."""
 
     def has_history(self) -> bool:
-        """Returns whether a first harvest has begun one.
-
-        Raises HistoryError where a server cannot be asked.
-        """
+        """Returns whether there is a history. Raises HistoryError if a server cannot be asked."""
         return HISTORIES.has(self.url) or History.is_begun(self.url)
 
     def open_history(self) -> AbstractContextManager[History]:
-        """Raises HistoryError, now or within, saying what to do."""
+        """Opens the history, or a temporary copy for a dry run. Raises HistoryError, now or when it is
+        entered."""
         if self.dry_map is None:
             return HISTORIES.borrow(self.url)
         if not self.has_history():
@@ -106,45 +104,46 @@ class Holdings:
             return history.dry_copy(self.dry_map)
 
     def open_to_look(self) -> AbstractContextManager[History]:
-        """Opens the history as it is, also for a dry run. Raises HistoryError, now or within."""
+        """Opens the history itself for reading, also for a dry run. Raises HistoryError, now or when it is
+        entered."""
         return HISTORIES.borrow(self.url) if self.dry_map is None else History.open_read_only(self.url)
 
     def spend(self, day: date, cost: Cost) -> None:
-        """Adds what a dry run has cost to the day's spending, which is kept.
+        """Adds the cost of a dry run to the day's spending in the history itself.
 
-        After another run this does nothing: the history has its cost already. Raises HistoryError.
+        For another run this does nothing, because its cost is recorded already. Raises HistoryError.
         """
         if self.dry_map is not None and cost != NO_COST:
             with HISTORIES.borrow(self.url) as history:
                 spend(history, self.dry_map, day, cost)
 
     def open_store(self) -> TileStore:
-        """Raises StoreError, saying what to do."""
+        """Opens the store, or for a dry run one that keeps nothing. Raises StoreError."""
         return self.store() if self.dry_map is None else DryStore()
 
 
 class StoreWriter:
-    """Puts the images of a harvest into its store.
+    """Puts the images of a harvest into its store. Used from one event loop.
 
-    What comes while others are stored is stored next, all together: a disk takes about as long for many as
-    for one, and nothing that is asked of the site waits for it. Used from one event loop.
+    Images that come when others are being stored are stored next, all together. A disk takes about as long
+    for many as for one. No request waits for that.
     """
 
     def __init__(self, store: TileStore) -> None:
         self.store = store
         self._waiting: dict[Image, bytes] = {}
         self._untold: set[Image] = set()
-        """New ones of which nobody was told so."""
+        """Newly stored images for which `put` has not returned True yet."""
         self._under_way: dict[Image, asyncio.Future[None]] = {}
-        """What waits, and what is being stored: an image that comes twice is stored once."""
+        """The images that wait or are being stored. An image that comes twice meanwhile is stored once."""
         self.is_storing = False
         """Whether the store has not answered yet."""
 
     async def put(self, image: Image, body: bytes) -> bool:
-        """Puts the image into the store. When it returns, the image outlives kills and power cuts.
+        """Puts the image into the store. When it returns, the image survives kills and power cuts.
 
-        Returns whether it was not there before; of those who put the same one, to one alone. Raises
-        StoreError.
+        Returns whether the image was not there before. If several callers put the same image, only one of
+        them gets True. Raises StoreError.
         """
         stored = self._under_way.get(image)
         if stored is None:
@@ -152,7 +151,7 @@ class StoreWriter:
             self._waiting[image] = body
             if not self.is_storing:
                 self._store_waiting()
-        # Whoever is cancelled must not take the image from the others who wait for the same one.
+        # If one caller is cancelled, the others that wait for the same image go on waiting.
         await asyncio.shield(stored)
         is_new = image in self._untold
         self._untold.discard(image)
@@ -161,7 +160,8 @@ class StoreWriter:
     def _store_waiting(self) -> None:
         images, self._waiting = self._waiting, {}
         self.is_storing = True
-        # A bare future, no task: at its end asyncio.run cancels tasks, and nobody would hear of the images.
+        # A bare future and no task, because asyncio.run cancels tasks at its end. Nobody would learn then
+        # that the images are stored.
         job = asyncio.get_running_loop().run_in_executor(None, self.store.put_all, images)
         job.add_done_callback(lambda job: self._told(images, job))
 

@@ -18,28 +18,31 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """What was found. What a running harvest has stored and not recorded yet is among the unnamed."""
+    """The result of the comparison. Images that a running harvest has stored and not recorded yet count as
+    unnamed."""
 
     images: int
-    """Different images that versions name."""
+    """The number of different images that versions name."""
     missing: Sequence[tuple[NamedImage, str]]
-    """The images that versions name and the store does not hold as it should, each once, with a line such as
-    `it is not there`. In the order of map, layer, tile and day."""
+    """The images that versions name and that are missing or damaged in the store, each once, with a reason
+    such as `it is not there`. They are ordered by map, layer, tile and day."""
     unnamed: Sequence[HeldImage] | None
-    """The store's images that no version names, as a kill between an image and its row leaves
-    them. None where only one map was looked at."""
+    """The store's images that no version names. A kill between an image and its row leaves such images. None
+    if only one map was looked at."""
 
     @classmethod
     def take(
         cls, history: History, store: TileStore, map_name: str | None, *, reads_bytes: bool
     ) -> Inventory:
-        """Compares both ways; for a single map only what its versions name. `reads_bytes` reads every image
-        and compares its sha1, which takes as long as copying the store.
+        """Compares the history with the store. For a single map only the images of its versions are looked
+        at.
 
-        Keeps the names of all images in memory, some 150 bytes each. Raises HistoryError for an unknown map,
-        and StoreError where the store cannot be listed.
+        `reads_bytes` reads every image and compares its sha1, which takes as long as copying the store. The
+        names of all images are in memory, with some 150 bytes each. Raises HistoryError for an unknown map,
+        and StoreError if the store cannot be listed.
         """
-        # First, so that whatever is in it and is named by nobody was so when the history was read.
+        # The store is listed first. An image in this list was recorded, if at all, before the history is
+        # read.
         held = {one.name: one for one in store.held()}
         named = named_images(history, map_name)
         missing = [
@@ -53,14 +56,14 @@ class Inventory:
 
 
 def _fault(store: TileStore, named: NamedImage, held: HeldImage | None, *, reads_bytes: bool) -> str | None:
-    """Returns what is wrong with an image, or None. `held` is what the store's list has of it."""
+    """Returns what is wrong with an image, or None. `held` is its entry in the store's list."""
     image = named.image
     if held is not None and held.size == image.size and not reads_bytes:
         return None
-    # What is not in the list may have been stored since.
+    # An image that is not in the list may have been stored since.
     try:
         found = len(store.named(image.file_name))
     except StoreError as error:
-        # What to do is said once for all of them.
+        # The advice is left out here, because it is given once for all images.
         return str(error).removesuffix(": restore it from a backup")
     return None if found == image.size else f"it has {found} bytes instead of {image.size}"

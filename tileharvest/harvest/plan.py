@@ -1,4 +1,4 @@
-"""What a harvest will cost: from the last one, or from a sample of the map. Pure."""
+"""The plan of a harvest: its cost by the last harvest, or by a sample of the map. Pure."""
 
 from __future__ import annotations
 
@@ -20,26 +20,27 @@ USUAL_REQUESTS: Final = 200
 """The most requests of a sample unless a person says otherwise. A map of very many layers needs more."""
 
 FIRST_LEVEL: Final = 4
-"""Tiles of a layer that every walk asks, where it begins at the first level."""
+"""The number of tiles of a layer that every walk asks, if it begins at the first level."""
 _FETCHED: Final = (Outcome.NOT_MODIFIED, Outcome.UPDATED, Outcome.ADDED, Outcome.REPLACED)
 
 
 class Expense(NamedTuple):
-    """What a harvest, or a part of it, costs."""
+    """The cost of a harvest, or of a part of it."""
 
     tiles: float
-    """Those that are kept."""
+    """The number of tiles that are kept."""
     requests: float
     received_bytes: float
-    """NaN where the site does not tell the size of a tile; every sum with it is NaN too."""
+    """Bytes of bodies. NaN if the site does not tell the size of a tile; every sum with it is NaN, too."""
     seconds: float = 0.0
     passed: float = 0.0
-    """Tiles of zooms that are not kept, which are only asked whether they exist. Only a sample tells them."""
+    """The number of tiles at zooms that are not kept, which are only asked whether they exist. Only a sample
+    tells it."""
     missing: float = 0.0
-    """Places asked about in vain. Only a sample tells them."""
+    """The number of places that are asked and have no tile. Only a sample tells it."""
 
     def runs(self, budget: Budget) -> int:
-        """Returns in how many runs a harvest is done if each may spend the budget."""
+        """Returns the number of runs that a harvest takes if each run may spend the budget."""
         spent = (
             (self.requests, budget.requests),
             (0 if isnan(self.received_bytes) else self.received_bytes, budget.received_bytes),
@@ -48,7 +49,7 @@ class Expense(NamedTuple):
         return max((1, *(ceil(amount / limit) for amount, limit in spent if limit is not None)))
 
     def as_plain(self) -> dict[str, Any]:
-        """Returns what programs are told: the names stay, and what is not known is None."""
+        """Returns the cost for programs. The names never change, and an unknown number is None."""
         return {
             "tiles": round(self.tiles),
             "requests": round(self.requests),
@@ -58,52 +59,54 @@ class Expense(NamedTuple):
 
 
 class HarvestPlan(NamedTuple):
-    """What the next harvest will cost."""
+    """The cost of the next harvest."""
 
     expected: Expense
-    """If the walk is full."""
+    """The cost of a full walk."""
     most: Expense
+    """The most that a full walk may cost."""
     least: Expense | None = None
-    """None where it may cost next to nothing."""
+    """The least that a full walk may cost. None if it may cost next to nothing."""
     pruned: Expense | None = None
-    """If the walk is pruned; None where that was not asked."""
+    """The cost of a pruned walk. A plan by a sample has none."""
     is_exact: bool = True
-    """Whether numbers are told to the last digit. Those of a part of the map are not."""
+    """Whether numbers are told to the last digit. They are not if only a part of the map was sampled."""
 
     def told(self, number: float) -> int:
-        """Returns a number as people are told it."""
+        """Returns a number of the plan as it is shown to people."""
         return round(number) if self.is_exact else two_digits(number)
 
 
 def plan_by_last(last: Precedent, rules: Rules, *, audit: float, at_once: bool = False) -> HarvestPlan:
-    """Returns what a harvest costs, by the last one and without asking the site.
+    """Returns the cost of the next harvest by the last one, without asking the site.
 
-    The full walk costs as much as the last harvest if that had asked what it skipped. At most it costs what
-    that would have cost if all its tiles had changed. `at_once` says that the map's first harvest asked by
-    GET alone, and that later ones ask by HEAD before.
+    A full walk costs as much as the last harvest would have if it had asked what it skipped. The most is the
+    cost of that harvest if all of its tiles had changed. `at_once` says that the map's first harvest asked by
+    GET alone, while later ones ask by HEAD before.
 
-    The pruned walk costs as much as the last pruned one. If there was none, the least that it takes is told.
-    `audit` is the share of the skipped tiles that is asked all the same. A request takes as long as in the
-    last full walk, or longer if the pace has become slower since.
+    A pruned walk costs as much as the last pruned one. If there was none, its cost is the least that a pruned
+    walk takes. `audit` is the share of the skipped tiles that is asked all the same. A request takes as long
+    as in the last full walk, or longer if the map's limit is slower now.
     """
     full, counts, gap = last.full or last.summary, last.summary.counts, _mean_gap(rules)
     tiles = last.summary.present
     fetched = sum(counts.get(outcome, 0) for outcome in _FETCHED)
-    # What was fetched by one request takes two from now on, as what was not fetched does.
+    # The tiles that would take one more request if they had changed: those that were not fetched, and those
+    # that a first harvest fetched by one request, as each changed tile takes two later.
     cheap = max(0, tiles if at_once and not last.summary.expected else tiles - fetched)
     each = max(gap, (full.took or 0.0) / max(1, full.cost.requests))
-    # Only the last full walk can tell of the places with nothing that lie below skipped tiles.
+    # Only the last full walk tells how many empty places lie below skipped tiles.
     vain = max(0, full.counts.get(Outcome.NOTHING, 0) - counts.get(Outcome.NOTHING, 0))
     skipped = counts.get(Outcome.SKIPPED, 0)
     requests = last.summary.cost.requests + skipped + (vain if skipped else 0)
     received = last.summary.cost.received_bytes
-    # Harvests that an older release made do not tell what was spared.
+    # Harvests of old releases do not tell the spared bytes.
     brought = max(received + last.summary.cost.spared_bytes, last.present_bytes)
     if (pruned := last.pruned) is not None:
         seconds = max(pruned.cost.requests * gap, pruned.took or 0.0)
         next_pruned = Expense(pruned.present, pruned.cost.requests, pruned.cost.received_bytes, seconds)
     else:
-        # Of a day without a change. Zones let a walk begin deeper, with fewer tiles or with more.
+        # The cost of a day without a change. With zones a walk begins deeper, with fewer or more tiles.
         layers = len(full.depth)
         audited = max(LEAST_AUDITED * layers, ceil(audit * tiles)) if audit else 0
         first = max(FIRST_LEVEL * layers, last.first_level)
@@ -117,11 +120,11 @@ def plan_by_last(last: Precedent, rules: Rules, *, audit: float, at_once: bool =
 
 
 def why_not_pruned(last: Sequence[HarvestSummary], today: date, days: int) -> str | None:
-    """Returns in words that the last two walks that began pruned cost no less than full ones: both had to ask
-    for all that they had skipped.
+    """Returns a reason against a pruned walk if the last two that began pruned have spared nothing, because
+    both had to ask for everything that they had skipped.
 
-    `last` is of `last_pruned`. Returns None where one of them has spared something, and where the latest was
-    so many days ago: then it is tried again.
+    `last` is returned by `last_pruned`. Returns None if one of them has spared something. Also returns None
+    if the latest was at least `days` days ago, so that a pruned walk is tried again.
     """
     if len(last) < 2 or not all(one.walk == "repaired" for one in last):
         return None
@@ -131,12 +134,12 @@ def why_not_pruned(last: Sequence[HarvestSummary], today: date, days: int) -> st
 
 
 def _mean_gap(rules: Rules) -> float:
-    """Returns the mean seconds from one start of a request to the next; quiet hours are not counted."""
+    """Returns the mean seconds from one start of a request to the next. Quiet hours are not counted."""
     return max(rules.gap.mean, rules.host_gap.mean)
 
 
 def two_digits(number: float) -> int:
-    """Returns a number that is not known exactly, as people say it: 5,461 is 5,500."""
+    """Returns a number of 100 and more rounded to two digits: 5,461 becomes 5,500."""
     return int(round(number, 1 - floor(log10(number)))) if number >= 100 else round(number)
 
 

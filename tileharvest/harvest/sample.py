@@ -1,9 +1,11 @@
-"""How large a walk is, told from a sample of its tiles. Pure but for the asking, which is handed in.
+"""A sample of a walk's tiles, and the size of the walk that it tells. Pure, except for the function that
+asks.
 
-The walk over a layer may be far larger than what may be asked to estimate it. So only a part of each level is
-asked, and each answer counts for those that were left out, as in D. E. Knuth, "Estimating the efficiency of
-backtrack programs" (1975). His descents are made side by side, a level at a time. Every level has an equal
-share of the requests that are left: a narrow level is asked whole and leaves requests to the wide ones below.
+The walk over a layer may be far larger than the number of requests that may be spent to estimate it. Only a
+part of each level is asked, and each answer also counts for tiles that were left out, as in D. E. Knuth,
+"Estimating the efficiency of backtrack programs" (1975). His descents are made side by side, one level at a
+time. Each level gets an equal share of the requests that are left. A narrow level is asked as a whole, and
+leaves requests to the wide ones below.
 """
 
 from __future__ import annotations
@@ -23,30 +25,32 @@ if TYPE_CHECKING:
     from tileharvest.walk.walk import Walk
 
 DESCENTS: Final = 2
-"""Families asked on each level at least: from one alone nobody can tell how far off it is."""
+"""The fewest families that are asked on each level. One family alone does not tell how much families
+differ."""
 
 ERRORS_EACH_WAY: Final = 2
-"""Standard errors from the expected number to each end of the range.
+"""The number of standard errors from the expected number to each end of the range.
 
-Of a real map of 410 tiles, 200 requests gave a range that held the tiles in 99 of 100 samples, and the bytes,
-most of which are in few tiles, in 83. With only two descents on most levels both are held less often.
+For a real map of 410 tiles and 100 samples of 200 requests, the range held the number of tiles in 99 samples.
+It held the bytes, most of which are in few tiles, in 83. With only two descents on most levels it holds them
+less often.
 """
 
 
 Ask: TypeAlias = "Callable[[Sequence[Tile]], Awaitable[Mapping[Tile, float]]]"
-"""Asks for tiles of one zoom. Returns those that are there, with their bytes, or NaN where the site does not
-tell them. Of a blank image, which stands for a tile that is not there, they are negative."""
+"""Asks for tiles of one zoom. Returns the tiles with an answer, each with its bytes, or NaN if the site does
+not tell them. The bytes are negative for a blank image, which stands for a tile that is not there."""
 
 Level: TypeAlias = tuple[float, list[tuple[int, Expense]]]
-"""A level of a sampled walk: the weight of the families that were asked, and each of them with its owner.
+"""A level of a sampled walk: the weight of its asked families, and the owner and expense of each.
 
-A family is the tiles below one tile of the level above. Its owner is the family asked above that has its
-parent, by its place among them. Its expense is that of a first harvest, which fetches all that it keeps.
-The weight says for how many families each asked one stands, itself included."""
+A family is the tiles below one tile of the level above. Its owner is the asked family of the level above that
+has this tile, by its index. Its expense is that of a first harvest, which fetches all kept tiles. The weight
+is the number of families for which each asked one stands, itself included."""
 
 
 def needed(walk: Walk) -> int:
-    """Returns with how many tiles a sample of the walk can surely be completed."""
+    """Returns the number of tiles that is surely enough to complete a sample of the walk."""
     return DESCENTS * walk.pyramid.factor**2 * (walk.deepest - walk.top + 1)
 
 
@@ -60,9 +64,10 @@ async def sample(
 ) -> list[Level]:
     """Returns the levels of a sample of one layer's walk, the coarsest first.
 
-    `at_once` says that the harvest will ask for tiles by GET, with no HEAD before.
-    `left` returns for how many tiles the sample may still ask, and `random` numbers from 0 to 1, 1 excluded.
-    A sample that has as many as are `needed` never asks for more. Where they suffice everything is asked.
+    `at_once` says that the harvest will ask for tiles by GET, with no HEAD before. `left` returns the number
+    of tiles for which the sample may still ask. `random` returns numbers from 0 to 1, without 1. If `left` is
+    at least `needed` at the beginning, the sample never asks for more. If it is enough for all tiles, all are
+    asked.
     """
     families: defaultdict[Tile, list[Tile]] = defaultdict(list)
     top, asked, found = await _top(walk, ask, left)
@@ -73,8 +78,8 @@ async def sample(
         count, largest = len(coming), max(len(family) for _, family in coming)
         share = left() // ((walk.deepest - walk.top + 1 - len(levels)) * largest)
         wanted = min(count, max(DESCENTS, share))
-        # Each family is as likely as any other. Neighbours in the walk lie close to each other on the map,
-        # so that steps of one length leave out no region.
+        # Each family is as likely as any other. Neighbours in the walk lie close to each other on the map, so
+        # that equal steps leave out no region.
         step, first = count / wanted, random()
         drawn = [coming[min(count - 1, int((place + first) * step))] for place in range(wanted)]
         new = [tile for _, family in drawn for tile in family if tile not in asked]
@@ -93,9 +98,9 @@ async def sample(
 async def _top(
     walk: Walk, ask: Ask, left: Callable[[], int]
 ) -> tuple[Iterable[Tile], Collection[Tile], Mapping[Tile, float]]:
-    """Returns the tiles of the walk's top; which of them were asked for; and those of these that are there.
+    """Returns the tiles of the walk's top, those of them that were asked, and the answers to these.
 
-    A walk that goes sideways is searched for them, as far as there are requests for that.
+    If the walk goes sideways, its top is searched, as far as there are requests left for that.
     """
     top = dict.fromkeys(walk.start())
     asked: set[Tile] = set()
@@ -128,13 +133,13 @@ def _is_there(tile: Tile, sizes: Mapping[Tile, float]) -> bool:
 
 
 def estimate(samples: Sequence[Sequence[Level]], *, looking: int = 0, each: float = 0.0) -> HarvestPlan:
-    """Returns what the walks over several layers come to together, of each of which there is a sample.
+    """Returns the plan of the walks over several layers together, by a sample of each.
 
-    `looking` requests are made before the first one for a tile. `each` is the seconds that a request of the
-    sample took, which was made at the harvest's pace.
+    `looking` is the number of requests before the first one for a tile. `each` is the time, in seconds, of a
+    request of the sample, which was made at the harvest's pace.
 
     On average over all possible samples the expected numbers are the true ones, whatever the form of the map.
-    The range says how far off a single one may be; its least is never less than what was seen.
+    The range says how far off a single sample may be. Its lower end is never less than what was seen.
     """
     ranges = []
     for field in range(len(Expense._fields)):
@@ -151,12 +156,12 @@ def estimate(samples: Sequence[Sequence[Level]], *, looking: int = 0, each: floa
 
 
 def _upwards(levels: Sequence[Level], field: int) -> tuple[float, float, float]:
-    """Returns of one field of Expense what is expected, the variance of that, and how much of it was seen.
+    """Returns the expected number of one field of Expense, its variance, and the number that was seen.
 
     The variance is that of sampling in several stages (W. G. Cochran, "Sampling Techniques", chapter 10).
-    From the deepest level up it adds what the families of a level differ by to the variance from below, which
-    counts once for each family that an asked one stands for. It is taken as if the families had been chosen
-    by lot, which errs to the safe side.
+    From the deepest level up, the variance between the families of a level is added to the variance from
+    below. The latter counts once for each family for which an asked one stands. The formula assumes that
+    families were drawn at random, which errs to the safe side.
     """
     variance = seen = 0.0
     below: dict[int, float] = {}

@@ -1,4 +1,4 @@
-"""Makes the harvest that settings and arguments ask for."""
+"""The harvest, the segments and the times that settings and arguments ask for."""
 
 from __future__ import annotations
 
@@ -26,17 +26,18 @@ if TYPE_CHECKING:
 
 
 ARGUMENTS: Final = ("map", "day", "segment", "dry", "fresh", "stay")
-"""All that a person may tell a harvest by `-a`."""
+"""The names that a person may use after `-a`."""
 
 
 def harvest_for(settings: BaseSettings, arguments: Mapping[str, str]) -> Harvest:
     """Returns the harvest that a spider's arguments ask for. Nothing is touched yet.
 
-    `map` is the map's name. `day` is an ISO date, today by default: with it a site's past states are
-    harvested one after the other. `segment` is a resolver's name in place of the setting SEGMENT. `dry=1`
-    asks and reports but keeps nothing; `fresh=1` asks again for everything. Raises ConfigurationError, also
-    for an argument that is not known: a misspelt `dry` would write. Names that begin with `_` are of other
-    programs, such as scrapyd's `_job`.
+    `map` is the map's name. `day` is an ISO date, by default today; past states of a site are harvested with
+    it one after the other. `segment` is the name of a resolver that replaces the setting SEGMENT. `dry=1`
+    asks and reports but keeps nothing. `fresh=1` asks for everything again.
+
+    Raises ConfigurationError, also for an unknown argument, because with a misspelt `dry` a harvest would
+    write. Arguments that begin with `_` belong to other programs, such as scrapyd's `_job`, and are ignored.
     """
     for name in arguments:
         if name not in ARGUMENTS and not name.startswith("_"):
@@ -48,15 +49,15 @@ def harvest_for(settings: BaseSettings, arguments: Mapping[str, str]) -> Harvest
     description = described_map(settings, map_name)
     started = datetime.now(UTC)
     day = _day(description, arguments.get("day"), started)
-    # A day that is past has no time of its own; the segment is that in which it began.
+    # For a past day, which has no time of its own, the segment is that in which the day began.
     moment = started
     if day != started.astimezone(description.zone_info).date():
         moment = datetime(day.year, day.month, day.day, tzinfo=description.zone_info)
     resolver = segments_of(settings, description, arguments.get("segment"), started)
     dry = switch(arguments, "dry", "a dry run")
-    # Parsed now, so that a slip of the pen is told before anything is touched.
+    # Parsed now, so that a mistake is told before anything is touched.
     url, open_store = database_url(settings), store_opener(settings)
-    # Read by the scheduler, which is made when it is too late for one clear line.
+    # `stay` is read by the scheduler. It is checked here, because then it is too late for one clear line.
     linger = float(setting(settings, "LINGER_SHARED")) if is_shared(settings) else LINGER
     switch(arguments, "stay", "a spider that waits for requests")
     return Harvest(
@@ -73,15 +74,15 @@ def harvest_for(settings: BaseSettings, arguments: Mapping[str, str]) -> Harvest
 def segments_of(
     settings: BaseSettings, description: MapDescription, said: str | None, started: datetime
 ) -> SegmentResolver:
-    """Returns the segments of the map's harvests: those that `said` names, the argument `segment`; else what
-    `every` says in the map's entry; else what the settings say. Raises ConfigurationError."""
+    """Returns the segments of the map's harvests. `said` is the argument `segment` and comes first; then
+    comes `every` of the map's entry, and then the settings. Raises ConfigurationError."""
     name = description.segment if said is None else said
     return segment_resolver(settings, name, description.zone_info, started)
 
 
 def times_for(settings: BaseSettings, description: MapDescription, now: datetime) -> Times:
-    """Returns what decides when the map is harvested. Raises ConfigurationError, also for segments that no
-    time ends."""
+    """Returns what decides when the map is due. Raises ConfigurationError, also for segments without an
+    end."""
     segments = segments_of(settings, description, None, now)
     if segments.segment_at(None, now).ends is None:
         raise ConfigurationError(
@@ -101,7 +102,8 @@ def times_for(settings: BaseSettings, description: MapDescription, now: datetime
 
 
 def would_go_on(settings: BaseSettings, arguments: Mapping[str, str], harvest: Harvest) -> bool:
-    """Returns whether a harvest of the map that begins now, with the same arguments, has the same segment."""
+    """Returns whether a harvest that begins now with the same arguments would have the segment of this
+    one."""
     started = datetime.now(UTC)
     resolver = segments_of(settings, harvest.description, arguments.get("segment"), started)
     moment = harvest.segment.begins if "day" in arguments else started
@@ -109,9 +111,9 @@ def would_go_on(settings: BaseSettings, arguments: Mapping[str, str], harvest: H
 
 
 def switch(arguments: Mapping[str, str], name: str, meaning: str) -> bool:
-    """Returns whether a spider's argument is 1 and not 0. Raises ConfigurationError for any other value.
+    """Returns whether a spider's argument is 1. Raises ConfigurationError unless it is 0, 1 or missing.
 
-    `meaning` completes the message: write `-a name=1` for so and so.
+    `meaning` ends the message, which says: write -a NAME=1 for MEANING.
     """
     value = arguments.get(name, "0")
     if value not in ("0", "1"):

@@ -1,4 +1,5 @@
-"""The walks of a harvest over the layers of its map, with what the history knows of them."""
+"""The walks of a harvest over the layers of its map: how each is walked, what is asked, and what is
+audited."""
 
 from __future__ import annotations
 
@@ -43,8 +44,8 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 MOST_TOPS: Final = 10_000
-"""Known tiles of an endless layer's coarsest zoom with which a walk begins. Tiles of 4,096 blocks are so many
-in a world of 400,000 by 400,000 blocks. What else is known is asked at the end."""
+"""The most known tiles of an endless layer's coarsest zoom with which a walk begins. A world of 400,000 by
+400,000 blocks has so many tiles of 4,096 blocks. Other known tiles are asked at the end."""
 
 _AUDITED = Asked(late=True, audited=True)
 _PUSHED = Decision(
@@ -61,7 +62,8 @@ class LayerWalk(NamedTuple):
 
 
 class Walks:
-    """The walks of one harvest. Used from its event loop. All that asks the history raises HistoryError."""
+    """The walks of one harvest. Used from its event loop. Methods that read the history raise
+    HistoryError."""
 
     def __init__(
         self,
@@ -74,7 +76,7 @@ class Walks:
         self._description = description
         self._layers = layers
         self.marks = Known(record.marks, record.history.reader)
-        """What is remembered of each tile for the walk."""
+        """The mark of each tile that the history remembers for the walk."""
         self.decisions = decisions
         """How each layer is walked, and why."""
         self._pruned = {name for name, decision in decisions.layers.items() if decision.is_pruned}
@@ -83,9 +85,9 @@ class Walks:
             for name, decision in decisions.layers.items()
             if decision.ground is not None
         }
-        """To which the walks keep, where a change index is relied on."""
+        """The ground to which a layer's walk keeps, for layers whose change index is relied on."""
         self._repaired: set[str] = set()
-        """The layers of which this process has begun to ask all."""
+        """The layers in which trust was withdrawn, so that this process asks for all of their tiles."""
 
     @classmethod
     async def begin(
@@ -97,9 +99,10 @@ class Walks:
         doubt: str | None = None,
         read: Mapping[str, ChangeIndex] | None = None,
     ) -> Walks:
-        """Decides how each layer is walked, and notes it.
+        """Decides how each layer is walked, and notes that in the history.
 
-        `doubt` is the renderer's, `read` are the change indexes that the site has, by layer.
+        `doubt` is the renderer's reason against a pruned walk, if it has one. `read` has the site's change
+        indexes, by layer.
         """
         indexes = read or {}
 
@@ -120,7 +123,8 @@ class Walks:
                 }
                 decisions = decisions.with_grounds(record.read_indexes(indexes, relied_on), relied_on)
                 way = "pruned" if decisions.is_pruned else "full"
-            # What the walk remembers is not renewed by git, so the next one that asks the site asks for all.
+            # A harvest through git remembers nothing for the walk, so the next one that asks the site asks
+            # for all.
             kept = None if way == GIT_WALK else kept_in_words(description, depths)
             record.note_walk(way, decisions.reason, kept)
             return decisions
@@ -128,34 +132,35 @@ class Walks:
         return cls(record, description, layers, await asyncio.to_thread(look))
 
     async def step(self, layer: str, tile: Tile, outcome: Outcome, answer: Answer, asked: Asked) -> Step:
-        """Returns what a tile's answer means for the walk."""
+        """Returns what a tile's answer means for the walk. Looks up what is remembered of the tile."""
         mark = await self.marks.of(layer, tile)
         return self.step_with(mark, layer, tile, outcome, answer, asked)
 
     def step_with(
         self, mark: Mark | None, layer: str, tile: Tile, outcome: Outcome, answer: Answer, asked: Asked
     ) -> Step:
-        """Returns the same, given what is remembered of the tile."""
+        """Returns what a tile's answer means for the walk, given what is remembered of the tile."""
         walk = self._layers[layer].walk
         return walk.step(tile, outcome, answer, mark, asked, is_pruned=layer in self._pruned)
 
     def first(self, layer: str, known: Iterable[Tile]) -> Iterable[Tile]:
-        """Returns the tiles of a layer at which its walk starts. `known` are those of an endless layer's
-        coarsest zoom."""
+        """Returns the tiles of a layer at which its walk starts. `known` are the known tiles of an endless
+        layer's coarsest zoom."""
         walk, ground = self._layers[layer].walk, self._grounds.get(layer)
         return (*walk.start(), *known) if ground is None else walk.start_on(ground)
 
     def to_ask(self, layer: str, tiles: tuple[Tile, ...], asked: Asked) -> Iterable[Tile]:
-        """Returns those of the tiles below or beside one that are asked for, given how that one was."""
+        """Returns those of the tiles below or beside another one that are asked for. `asked` says how that
+        one was asked."""
         ground = self._grounds.get(layer)
         return tiles if ground is None or asked.in_full else filter(ground.has, tiles)
 
     async def audit(self) -> list[tuple[Layer, Tile, Asked]]:
-        """Returns the tiles that must be asked before the harvest may end, and how.
+        """Returns the tiles that must be asked before the harvest may end, each with how it is asked.
 
-        There are none when all is well, or mended. Call it when everything that was found is recorded.
-        Whether skipping was wrong is looked at when all audited tiles of a layer have an answer: else what is
-        withdrawn would depend on the order of answers.
+        There are none if skipping was right, or if all that was skipped wrongly has been asked. Call it when
+        all results are recorded. A layer's audit is judged when all of its audited tiles have an answer.
+        Otherwise the result would depend on the order of answers.
         """
         distrusted = dict(await asyncio.to_thread(self._record.distrusted))
         wanted: list[tuple[Layer, Tile, Asked]] = []
@@ -173,9 +178,10 @@ class Walks:
         return wanted
 
     async def to_audit(self, layer: str) -> list[Audit]:
-        """Returns what is asked of the skipped tiles; the same whenever this is called.
+        """Returns the audits of the skipped tiles of a layer. They are the same whenever this is called.
 
-        What was skipped by the times and what was by an index is audited apart.
+        Tiles that were skipped because of their times, and those skipped because of a change index, have an
+        audit each.
         """
         ground, share = self._grounds.get(layer), self._description.audit
         if (layer not in self._pruned and ground is None) or share == 0:
@@ -184,11 +190,11 @@ class Walks:
         def draw() -> list[Audit]:
             walk, record = self._layers[layer].walk, self._record
             skipped, tops = record.skipped(layer, walk.kept()), record.tops(layer)
-            # Another seed for each harvest, the same for all who have a part in it.
+            # Each harvest has another seed, which is the same for all of its processes.
             seed = record.identity
             if ground is None:
                 return [walk.audit(lambda: unpacked(skipped), tops, share, seed)]
-            # What an audit of the index has found unchanged is a top, too, but outside of the ground.
+            # A tile that an audit of the index has found unchanged is a top, too, but outside of the ground.
             index = self.decisions.layers[layer].change_index
             less = audited_share(share, 0 if index is None else index.confirmed)
             audits = (
@@ -199,14 +205,14 @@ class Walks:
             )
             return [audit for audit in audits if audit.tiles]
 
-        # A quarter of a second for 20,000 tiles, in which the event loop has other things to do.
+        # In a thread, because it takes a quarter of a second for 20,000 tiles.
         return await asyncio.to_thread(draw)
 
     def _breach(
         self, layer: str, audits: Iterable[Audit], found: Mapping[Tile, Outcome]
     ) -> tuple[str, bool] | None:
-        """Returns what shows that skipping was wrong, and whether a change index did not tell of it; and
-        logs it. Returns None where nothing shows it."""
+        """Returns the reason why skipping was wrong, and whether a change index is to blame. Returns None if
+        it was not wrong. Logs the result."""
         for audit in audits:
             if wrong := audit.broken({tile: found[tile] for tile in audit.tiles}):
                 how = "and its change index did not tell" if audit.is_of_index else "below one that had not"
@@ -229,12 +235,12 @@ class Walks:
         return None
 
     async def distrust(self, layer: str, reason: str, is_untold: bool = False) -> list[Tile]:
-        """Withdraws what the walk over the layer rests on: nothing of it is skipped any more. Returns the
-        tiles from which to walk down again; none when that is done.
+        """Withdraws the trust on which the walk over the layer rests, so that nothing is skipped any more.
+        Returns the tiles from which to walk down again. There are none once that is done.
 
-        With `is_untold` its change index did not tell of a change. Where the walk has kept to what an index
-        tells of, each process returns once the places at which it has stopped: at some of them nothing is,
-        and no record would show that they were asked.
+        `is_untold` says that the layer's change index did not tell of a change. If the walk has kept to an
+        index's ground, each process returns the places around that ground once. Some of them are empty, and
+        no record would show that they were asked.
         """
         self._pruned.discard(layer)
         self._grounds.pop(layer, None)
@@ -260,7 +266,7 @@ class Walks:
 def walk_over(description: MapDescription, layer: Layer) -> Walk:
     """Returns the walk over a layer of the map.
 
-    Raises ConfigurationError where the map's zooms, zones or max_depth do not fit the site.
+    Raises ConfigurationError if the map's zooms, zones or max_depth do not fit the site.
     """
     try:
         return Walk(layer.pyramid, description.zooms, description.zones, description.max_depth)
@@ -277,10 +283,10 @@ def next_walks(
     today: date,
     doubt: str | None = None,
 ) -> Decisions:
-    """Tells how a harvest that begins on that day, in the map's time zone, walks. Reads only.
+    """Returns how a harvest that begins on that day, in the map's time zone, walks each layer. Reads only.
 
-    `depths` are by layer. Commands give those of the last harvest: what the site has now, only a harvest
-    finds out. `doubt` is the renderer's. Raises HistoryError.
+    `depths` are by layer. Commands give the depths of the last harvest, because only a harvest asks the site.
+    `doubt` is the renderer's reason against a pruned walk, if it has one. Raises HistoryError.
     """
     name = description.name
     proved, full = proofs(history, name), last_full(history, name)
@@ -290,8 +296,8 @@ def next_walks(
 
 
 def cheaper(history: History, description: MapDescription, decisions: Decisions, today: date) -> Decisions:
-    """Returns the decisions, but full walks where a person leaves it to us, and pruned ones have spared
-    nothing lately. Raises HistoryError."""
+    """Returns the decisions, or full walks in their place if the map's `walk` is `auto` and its last pruned
+    walks have spared nothing. Raises HistoryError."""
     if description.walk != "auto" or not any(one.is_pruned for one in decisions.layers.values()):
         return decisions
     last = last_pruned(history, description.name)
@@ -299,8 +305,8 @@ def cheaper(history: History, description: MapDescription, decisions: Decisions,
 
 
 def relies_on_indexes(history: History, description: MapDescription, today: date) -> bool:
-    """Returns whether a harvest that begins on that day relies on change indexes, on all that it has read, as
-    far as can be told before the site is asked. Raises HistoryError."""
+    """Returns whether a harvest that begins on that day relies on all stored change indexes of the map. It is
+    told before the site is asked, so it may turn out otherwise. Raises HistoryError."""
     name, every = description.name, description.full_every
     full, _ = last_full(history, name).get(name, (None, frozenset()))
     indexes = stored_indexes(history, name).get(name, {}).values()
@@ -317,8 +323,10 @@ def decisions_for(
     doubt: str | None = None,
     indexes: Mapping[str, Mapping[str, StoredIndex]] | None = None,
 ) -> Decisions:
-    """Does the same with what `proofs`, `last_full` and `stored_indexes` have read, of this map or of all
-    maps. Pure."""
+    """Returns how a harvest walks each layer, as `next_walks` does, but without `cheaper`. Pure.
+
+    `proved`, `full` and `indexes` are returned by `proofs`, `last_full` and `stored_indexes`, for this map or
+    for all maps."""
     known, every = proved.get(description.name, {}), description.full_every
     its_indexes = (indexes or {}).get(description.name, {}) if description.change_index else {}
     day, kept = full.get(description.name, (None, frozenset()))
@@ -334,10 +342,10 @@ def decisions_for(
 
 
 def kept_in_words(description: MapDescription, depths: Mapping[str, int]) -> str:
-    """Returns which tiles a map keeps, equal where they are the same.
+    """Returns a text that says which tiles a map keeps. It is equal for equal tiles.
 
-    What is unchanged says nothing of what was not asked. `depths` are by layer: how far down `max_depth`
-    reaches depends on them, and nothing else does.
+    An unchanged tile says nothing of tiles below it that were not asked because they were not kept. `depths`
+    are by layer. Only the reach of `max_depth` depends on them.
     """
     zones = [(zone.center, zone.width, zone.height, zone.zoom) for zone in description.zones]
     limit = None if description.max_depth is None else (description.max_depth, sorted(depths.items()))
@@ -345,10 +353,10 @@ def kept_in_words(description: MapDescription, depths: Mapping[str, int]) -> str
 
 
 def located(layers: Mapping[str, LayerWalk], question: TileQuestion, url: str) -> tuple[TileQuestion, str]:
-    """Returns the question and its address as these layers have it: addresses change with a layer's depth.
+    """Returns the question and its address in these layers, because addresses change with a layer's depth.
 
-    A question that a person has pushed may lack the layer, if there is only one, or the tile: then its
-    address tells both. Raises LookupError, with a line for the log, where the layers have no such tile.
+    A pushed question may lack the layer, if there is only one. It may also lack the tile; then layer and tile
+    are found by the address. Raises LookupError, with a line for the log, if the layers have no such tile.
     """
     tile = question.tile
     if tile is None:

@@ -1,4 +1,4 @@
-"""What has changed in a named area: of exactly the tiles that show it. Read only."""
+"""Changes in a named area, counted of exactly the tiles that show it. Read only."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from tileharvest.tiles.layers import Layer
 
 MOST_TILES: Final = 16_384
-"""Tiles that the upright rectangle around an area may have: 128 x 128 of the deepest, which show a town."""
+"""The most tiles of the upright rectangle around an area: 128 x 128 of the deepest zoom, which show a
+town."""
 _SCREEN: Final = 800
-"""Pixels of a screen that an area is to fit into."""
+"""The width and height, in pixels, of the screen that an area is to fit into."""
 _COARSEST: Final = -30
 """The page's coarsest zoom."""
 
@@ -40,17 +41,17 @@ _CHANGED: Final = AreaQuery.over(
 def changed_in(
     history: History, layer: LayerOutline, rectangle: Rectangle, since: date
 ) -> dict[date, list[Tile]]:
-    """Returns the days from one on, in order, each with the tiles that have a version of that day.
+    """Returns the days from `since` on, in order, each with the tiles that have a version of that day.
 
-    These are tiles of the layer's deepest zoom that show part of the rectangle. Reads, from an index alone,
-    all versions from that day on of the upright rectangle around it. Raises ConfigurationError where that
-    has more than `MOST_TILES`.
+    These are tiles of the layer's deepest zoom that show a part of the rectangle. Reads all versions since
+    that day of the upright rectangle around it, from an index alone. Raises HistoryError, and
+    ConfigurationError if the upright rectangle has more than `MOST_TILES` tiles.
     """
     found: dict[date, list[Tile]] = {}
     if not layer.zooms:
         return found
     zoom = max(layer.zooms)
-    # What the site said last holds for all days, so that an area is the same tiles on each of them.
+    # The last projection is used for all days, so that an area has the same tiles on each of them.
     projection = layer.latest.projection
     around = rectangle.ground(projection).tiles(zoom, layer.factor)
     if len(around) > MOST_TILES:
@@ -73,11 +74,12 @@ def changed_in(
 def rectangle_of(
     corners: tuple[tuple[float, float], tuple[float, float]], layer: Layer, renderer: str | None
 ) -> Rectangle:
-    """Returns what lies between two corners, as people write them, of a layer that this renderer has drawn.
+    """Returns the rectangle between two corners, as people write them, in a layer that this renderer has
+    drawn.
 
-    These are x and z of blocks, which both belong to it; latitude and longitude on a map of the earth; where
-    nothing is known of the world, grid units with z downwards. Raises ValueError where the corners are no
-    rectangle of the map.
+    A corner is x and z of a block, and both blocks belong to the rectangle. On a map of the earth it is
+    latitude and longitude. If nothing is known of the world, it is in grid units, with z downwards. Raises
+    ValueError if the map has no such rectangle.
     """
     (first, second), (third, fourth) = corners
     if is_on_earth(layer, renderer):
@@ -90,7 +92,7 @@ def rectangle_of(
 
 
 def rectangle_of_area(area: NamedArea, layer: LayerOutline, renderer: str | None) -> Rectangle:
-    """Returns the ground of a named area. Raises ConfigurationError where its corners are none of the map."""
+    """Returns the rectangle of a named area. Raises ConfigurationError if the map has no such rectangle."""
     try:
         return rectangle_of(area.corners, layer.latest, renderer)
     except ValueError as error:
@@ -98,7 +100,7 @@ def rectangle_of_area(area: NamedArea, layer: LayerOutline, renderer: str | None
 
 
 def screen_zoom(layer: LayerOutline, rectangle: Rectangle) -> int:
-    """Returns the zoom of a screen that shows all of an area, in a layer that has versions."""
+    """Returns the deepest zoom at which a screen shows all of an area. The layer must have versions."""
     ground = rectangle.ground(layer.latest.projection)
     # At zoom 0 a tile is two grid units wide and high.
     width, height = layer.latest.tile_size

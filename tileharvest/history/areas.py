@@ -1,4 +1,4 @@
-"""Areas of tiles: the rows that lie in them, and the tiles that are known there."""
+"""Areas of tiles: queries for the rows in an area, and for the present tiles of several areas."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ if TYPE_CHECKING:
     from tileharvest.tiles.grid import Cell, TileRange
 
 MOST_COLUMNS: Final = 256
-"""Up to this many columns are named one by one, so that the database goes to each column's rows directly. In
-a range of columns it would also read what lies above and below the area. A wider area is read as a range: a
-database allows only so many parameters."""
+"""The most columns of an area that a query names one by one. The database then goes to each column's rows
+directly. For a range of columns it would also read the rows above and below the area. A wider area is read as
+a range, because databases limit the number of parameters."""
 
 LARGEST: Final = (1 << 31) - 1
-"""No x or y is further from 0: PostgreSQL's integers end there."""
+"""The largest x and y. PostgreSQL's integers end here."""
 
 IS_UNASKED: Final = tiles.c.harvest.is_distinct_from(bindparam("in_harvest"))
-"""Says of a tile whether the harvest that is handed in as `in_harvest` has no result for it."""
+"""Whether the harvest `in_harvest` has no result for a tile."""
 
 IS_PROVISIONALLY_GONE: Final = and_(
     tiles.c.harvest == bindparam("in_harvest"), tiles.c.outcome == Outcome.GONE.value
 )
-"""Says of a tile whether that harvest found it gone."""
+"""Whether the harvest `in_harvest` has found a tile gone."""
 
 IN_SLICES: Final = {"yield_per": 10_000}
-"""Options of a query that may give as many rows as a map has tiles: so many of them are in memory at a time,
-some 3 MB."""
+"""The options of a query that may return as many rows as a map has tiles. At most 10,000 rows are in memory
+at a time, which take some 3 MB."""
 
 _PREPARED: Final = 64
-"""Queries that are kept. To make one takes longer than the database takes for it."""
+"""The number of queries that are kept. To make one takes longer than the database takes to answer it."""
 
 
 @dataclass(frozen=True, slots=True)
 class AreaQuery:
-    """A query, prepared once, for the rows of one layer that lie in an area."""
+    """A query for the rows of one layer that lie in an area. It is made once."""
 
     in_columns: Select[Any]
     in_range: Select[Any]
@@ -69,9 +69,10 @@ class AreaQuery:
     def rows(
         self, connection: Connection, layer: int, area: TileRange, **parameters: object
     ) -> Sequence[Row[*tuple[Any, ...]]]:
-        """Reads the rows. The cost depends on the area and on what the query reads there, not on the table.
+        """Returns the rows in the area. The cost depends on the rows that the query reads there, and not on
+        the size of the table.
 
-        `in_zoom`, if given, takes the place of the area's own zoom. The area may be wider than any layer.
+        `in_zoom`, if given, replaces the area's own zoom. The area may be wider than any layer.
         """
         x_from, x_to, y_from, y_to = (
             max(-LARGEST, min(edge, LARGEST)) for edge in (area.x_from, area.x_to, area.y_from, area.y_to)
@@ -91,10 +92,11 @@ def count_present(
     condition: ColumnElement[bool] | None = None,
     **parameters: object,
 ) -> int:
-    """Counts the tiles whose latest version is not gone, and that fulfil the condition.
+    """Returns the number of tiles of these areas whose latest version is not gone, and that fulfil the
+    condition.
 
-    Each counts once, even where areas overlap. The condition is made once in the program; its parameters are
-    given.
+    Each tile counts once, even if areas overlap. The condition must be a constant of the program, because the
+    queries are kept. `parameters` are those of the condition.
     """
     return sum(
         connection.execute(_counting(rectangles, condition), {**place, **parameters}).scalar_one()
@@ -110,15 +112,15 @@ def present_cells(
     limit: int | None = None,
     **parameters: object,
 ) -> Iterator[Cell]:
-    """Yields the present tiles that fulfil the condition, each once; coarse zooms first.
+    """Yields the tiles that `count_present` counts, each once, coarse zooms first.
 
-    With a limit it yields at most so many of each zoom.
+    With a limit it yields at most that many of each zoom.
     """
     if limit is not None:
         parameters["most"] = limit
     for rectangles, place in _places(layer, areas):
         query = _naming(rectangles, condition, is_limited=limit is not None)
-        # Whoever has enough reads no further, and the rest is let go of.
+        # A caller that has enough tiles stops here. The other rows are then released.
         with connection.execute(query, {**place, **parameters}, execution_options=IN_SLICES) as rows:
             yield from ((zoom, x, y) for zoom, x, y in rows)
 
@@ -135,11 +137,11 @@ def _naming(rectangles: int, condition: ColumnElement[bool] | None, *, is_limite
 
 
 def _of_present(query: Select[Any], rectangles: int, condition: ColumnElement[bool] | None) -> Select[Any]:
-    """Returns the query for the tiles of a zoom that are present, and in at least one of the rectangles."""
+    """Restricts the query to present tiles of a zoom that lie in at least one of the rectangles."""
     query = query.select_from(tiles.join(versions, versions.c.id == tiles.c.version)).where(
         tiles.c.layer == bindparam("in_layer"),
         tiles.c.zoom == bindparam("in_zoom"),
-        # What all rectangles have in common lets the database begin and end where they do.
+        # The range around all rectangles lets the database use its index.
         tiles.c.x.between(bindparam("x_first"), bindparam("x_last")),
         or_(*map(_is_within, range(rectangles))),
         versions.c.sha1.is_not(None),
@@ -156,8 +158,8 @@ _SIDES: Final = ("x_from", "x_to", "y_from", "y_to")
 
 
 def _places(layer: int, areas: Sequence[TileRange]) -> Iterator[tuple[int, Mapping[str, object]]]:
-    """Yields for each zoom, the coarsest first, how many rectangles lie there, and the parameters that say
-    where."""
+    """Yields for each zoom, the coarsest first, the number of rectangles, and the parameters with their
+    edges."""
     for zoom, ranges in groupby(sorted(set(areas), key=_zoom), key=_zoom):
         rectangles = list(ranges)
         yield (

@@ -1,8 +1,8 @@
 """Changes: on which days, where and how much a map has changed. Read only.
 
-A small area is answered from the versions themselves. For a large one the table `changes` says how many of
-the 8 x 8 tiles of a block changed on a day; a block is named by the tile three levels coarser that covers it.
-Layers are named by their ids, which `outlines.map_outline` tells.
+For a small area the versions themselves are read. For a large one the table `changes` says how many of the
+8 x 8 tiles of a block changed on a day. A block is named by the tile three levels coarser that covers it.
+Layers are named by their ids, which `outlines.map_outline` tells. All functions raise HistoryError.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ChangedBlock:
-    """A block of 8 x 8 tiles in which much changed."""
+    """A block of 8 x 8 tiles with its number of changes."""
 
     tile: Tile
-    """The tile of the block that changed on most days; of several the first by x and y."""
+    """The tile of the block that changed on the most days. Of several it is the first by x and y."""
     days: int
-    """On how many days that tile changed."""
+    """The number of days on which that tile changed."""
     tiles: int
-    """How many changes the block has: a tile counts on each day on which it changed."""
+    """The number of changes of the block. A tile counts on each day on which it changed."""
 
 
 _OF_TILE: Final = is_same_tile(versions, tiles)
@@ -45,7 +45,7 @@ _EVERYWHERE: Final = {"x_from": -LARGEST, "x_to": LARGEST, "y_from": -LARGEST, "
 _CHANGED_DAYS: Final = AreaQuery.over(
     versions, select(versions.c.day, func.count()).group_by(versions.c.day).order_by(versions.c.day)
 )
-# Grouped by what is no column: else SQLite goes through all blocks of the zoom, in the order of their days.
+# An expression and no column: grouped by the column, SQLite would go through all blocks of the zoom by days.
 _DAY: Final = func.coalesce(changes.c.day, null())
 _CHANGED_DAYS_IN_BLOCKS: Final = AreaQuery.over(
     changes, select(_DAY, func.sum(changes.c.tiles)).group_by(_DAY).order_by(_DAY)
@@ -67,17 +67,18 @@ _HEAT: Final = AreaQuery.over(
 def changed_days(history: History, layer: int, area: TileRange) -> dict[date, int]:
     """Returns the days in order, each with the number of tiles of the area that have a version of that day.
 
-    Reads, from an index alone, all versions of the area.
+    Reads all versions of the area, from an index alone.
     """
     with history.reading() as connection:
         return _by_day(_CHANGED_DAYS.rows(connection, layer, area))
 
 
 def changed_days_in_blocks(history: History, layer: int, zoom: int, blocks: TileRange) -> dict[date, int]:
-    """Returns what `changed_days` does, for all tiles of this zoom in the blocks.
+    """Returns the same as `changed_days`, for all tiles of this zoom in the blocks.
 
-    A block is a tile three levels coarser. Reads one row per block and day on which it changed: the work of
-    an area of `blocks` tiles, for 64 times as many. Raises ValueError for blocks of another zoom.
+    A block is a tile three levels coarser. Reads one row for each block and each day on which it changed, so
+    it costs as much as `changed_days` does for an area with a 64th of the tiles. Raises ValueError for blocks
+    of another zoom.
     """
     if blocks.zoom != zoom - BLOCK_LEVELS:
         raise ValueError(f"blocks of tiles of zoom {zoom} have zoom {zoom - BLOCK_LEVELS}, not {blocks.zoom}")
@@ -86,14 +87,16 @@ def changed_days_in_blocks(history: History, layer: int, zoom: int, blocks: Tile
 
 
 def deepest_changes(history: History, layer: LayerOutline, area: TileRange) -> dict[date, int]:
-    """Returns the days in order on which something of the area changed, each with the number of its tiles.
+    """Returns the days in order on which something of the area changed, each with the number of changed
+    tiles.
 
-    The deepest tiles below the area are counted, so that a day has the same count from near and from afar.
-    Where the layer has got deeper zooms over time, a day counts the deepest of its time. A day on which
-    nothing changed but the tiles that the area itself shows counts those. `gone` versions count too.
+    The deepest tiles below the area are counted, so that a day has the same count from near and from afar. If
+    the layer got deeper zooms over time, the deepest tiles of that day are counted. If only tiles of the
+    area's own zoom changed on a day, these are counted. `gone` versions count, too.
 
-    Reads what `changed_days_in_blocks` does where the deepest tiles are three levels and more below the area.
-    Nearer, and where tiles nest by another factor than 2, it reads what `changed_days` does.
+    If the deepest tiles are at least three levels below the area, this reads blocks as
+    `changed_days_in_blocks` does. Otherwise, and if tiles nest by another factor than 2, it reads versions as
+    `changed_days` does.
     """
     found: dict[date, int] = {}
     for zoom in counted_zooms(layer.zooms, area.zoom):
@@ -106,10 +109,11 @@ def deepest_changes(history: History, layer: LayerOutline, area: TileRange) -> d
 
 
 def counted_zooms(first_days: Mapping[int, date], zoom: int) -> list[int]:
-    """Returns the zooms whose changes tell how much changed for someone who looks at `zoom`; coarsest first.
+    """Returns the zooms whose changes are counted when `zoom` is shown, coarsest first.
 
-    These are the zoom that is shown there, and those that were the deepest for a time. `first_days` has the
-    first day of each zoom that has versions. Whoever looks deeper than the deepest sees that one enlarged.
+    These are the zoom whose images are shown, and those that were the deepest for a time. `first_days` has
+    the first day of each zoom that has versions. A zoom below the deepest shows images of the deepest,
+    enlarged.
     """
     if not first_days:
         return []
@@ -122,9 +126,9 @@ def counted_zooms(first_days: Mapping[int, date], zoom: int) -> list[int]:
 
 
 def heat(history: History, layer: int, area: TileRange, after: date, until: date) -> dict[Tile, int]:
-    """Returns per tile of the area how many versions with after < day <= until it has, if it has any.
+    """Returns by tile of the area the number of its versions with after < day <= until, if it has any.
 
-    Goes to one place of an index per tile that exists, and reads from there only what it counts.
+    Reads one place of an index for each tile that exists, and from there only the counted versions.
     """
     with history.reading() as connection:
         return _heat(connection, layer, area, after, until)
@@ -133,10 +137,10 @@ def heat(history: History, layer: int, area: TileRange, after: date, until: date
 def changed_blocks(
     history: History, layer: int, zoom: int, after: date, until: date, limit: int
 ) -> list[ChangedBlock]:
-    """Returns the blocks of this zoom with the most changes in after < day <= until, most first.
+    """Returns up to `limit` blocks of this zoom with the most changes in after < day <= until, most first.
 
-    Goes to three places of an index per block of the zoom, reads from there only what it counts, and asks
-    for the heat of `limit` blocks.
+    Reads three places of an index for each block of the zoom, from there only the counted rows, and the heat
+    of `limit` blocks.
     """
     between = {"after": after, "until": until}
     query = {"in_layer": layer, "in_zoom": zoom, **_EVERYWHERE, **between, "most": limit}
@@ -152,10 +156,10 @@ def changed_blocks(
 
 
 def block_places(history: History, layer: int, zoom: int) -> list[tuple[int, int]]:
-    """Returns x and y of the blocks of this zoom in which there ever was a tile, in columns from left to
-    right.
+    """Returns x and y of the blocks of this zoom in which there ever was a tile, column by column from the
+    left.
 
-    Goes to two places of an index per block, however long the history is.
+    Reads two places of an index for each block, however long the history is.
     """
     query = {"in_layer": layer, "in_zoom": zoom, **_EVERYWHERE}
     with history.reading() as connection:
@@ -163,11 +167,11 @@ def block_places(history: History, layer: int, zoom: int) -> list[tuple[int, int
 
 
 def last_changes(history: History, layer: int, zoom: int, area: TileRange, day: date) -> dict[Tile, date]:
-    """Returns per tile of the area the last day, up to `day`, on which a tile of `zoom` below it changed.
+    """Returns by tile of the area the last day, up to `day`, on which a tile of `zoom` below it changed.
 
-    Tiles below which there was nothing by then are absent. Raises ValueError for an area that is not coarser
-    than `zoom`. Three levels and more above it goes to three places of an index per block, and one or two
-    levels above to one per tile of `zoom`, however long the history is.
+    Tiles with nothing below them by then are left out. Raises ValueError if the area is not coarser than
+    `zoom`. For an area at least three levels above `zoom` it reads three places of an index for each block.
+    For a nearer one it reads one place for each tile of `zoom`. The length of the history does not matter.
     """
     if area.zoom >= zoom:
         raise ValueError(f"tiles of zoom {area.zoom} have none of zoom {zoom} below them")
@@ -193,10 +197,11 @@ def _heat(connection: Connection, layer: int, area: TileRange, after: date, unti
 
 
 def _blocks() -> CTE:
-    """Selects x and y of the blocks between `x_from`, `x_to`, `y_from` and `y_to`, and rows where y is null.
+    """Selects x and y of the blocks between `x_from`, `x_to`, `y_from` and `y_to`, and some rows with a null
+    y.
 
-    Goes from column to column, and in each from block to block, past the days of each: to read all rows
-    and group them would take longer with every day of the history.
+    Goes from column to column, and in each column from block to block, and skips the days of each block. To
+    read all rows and group them would take longer with every day of the history.
     """
     x, y = changes.c.x, changes.c.y
 
@@ -213,7 +218,7 @@ def _blocks() -> CTE:
 
 
 def _changed_blocks() -> Select[Any]:
-    """Selects the blocks with the most changes; if there are too few, some without changes too."""
+    """Selects the blocks with the most changes. If there are too few, some without changes are among them."""
     block = _blocks()
     between = (changes.c.day > bindparam("after"), changes.c.day <= bindparam("until"))
     counted = (
@@ -246,14 +251,15 @@ def _last_in_tiles() -> AreaQuery:
 
 
 def _last_in_squares(x: ColumnElement[int], y: ColumnElement[int], last: Select[Any]) -> Select[Any]:
-    """Selects the centres of coarser squares, which are 1 << `width` wide and twice their `reach`.
+    """Selects the centres of coarser squares, each with the last of the days that `last` gives in the square.
 
-    Each has the last of the days that `last` gives for what is in the square; null where it gives none.
+    A square is 1 << `width` units wide, which is twice its `reach`. The day is null if there is none.
     """
     width, reach = bindparam("width", type_=Integer), bindparam("reach", type_=Integer)
-    # As `Tile.ancestor` computes it; SQLite and PostgreSQL shift to the right as Python does.
+    # The same as `Tile.ancestor` computes. SQLite and PostgreSQL shift to the right as Python does.
     centre = (axis.bitwise_rshift(width).bitwise_lshift(width) + reach for axis in (x, y))
-    # Grouped by the first two columns: PostgreSQL takes no two parameters for the same.
+    # "1" and "2" are the first two columns. PostgreSQL would not take an expression with parameters for the
+    # same.
     return select(*centre, func.max(last.scalar_subquery())).group_by(text("1"), text("2"))
 
 

@@ -1,4 +1,4 @@
-"""Events of a layer: what changed on which days, read for `tiles.events`. Read only."""
+"""Events of a layer, by the tiles that changed on each day. `tiles.events` puts them together. Read only."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from tileharvest.tiles.events import Changed
 
 MOST_OF_A_DAY: Final = 10_000
-"""Tiles that change on one day so that places are told: 100 x 100. Where more change, the map was drawn anew
-or explored by a program, and the day is one event."""
+"""The most tiles that may change on a day that is told as places: 100 x 100. If more change, the map was
+drawn anew or explored by a program, and the day is one event."""
 MOST_CHANGED: Final = 31 * MOST_OF_A_DAY
-"""Tiles that one question may read: a month of such days."""
+"""The most changed tiles that one question may read: a month of such days."""
 
 
 class TooManyChangesError(Exception):
@@ -48,15 +48,17 @@ class TooManyChangesError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Certainty:
-    """What the harvests of a layer say about the days of its events."""
+    """How far the days of a layer's events are certain, by its harvests."""
 
     first_asked: frozenset[date]
-    """Days on which a tile without an earlier version need not be new, as it may have been asked for the
-    first time: until the layer's first complete harvest, and where the map began to keep other tiles."""
+    """Days on which a tile without an earlier version may be old, because it may have been asked for the
+    first time. These are the days until the layer's first complete harvest, and those on which the map began
+    to keep other zones or zooms."""
     settled: date | None
-    """The last day to which no harvest adds any more; None where there is none."""
+    """The last day to which no harvest adds anything any more, or None."""
     ended: dict[date, datetime]
-    """When the last harvest of each day ended, in UTC; while it is unfinished, when it began."""
+    """The moment, in UTC, at which the last harvest of each day ended. If it is unfinished, the moment at
+    which it began."""
 
 
 _HARVESTS: Final = (
@@ -87,12 +89,13 @@ _COUNTS: Final = (
 
 
 def _changed_tiles() -> Select[Any]:
-    """Selects the day, x and y of each changed tile, whether it was there before, and whether it is there.
+    """Selects the day, x and y of each changed tile, whether it was there before, and whether it is there
+    now.
 
-    From each block that changed in these days it goes to the 64 places of the index at which its tiles can
-    have versions of them. To read the block's versions of all days would take longer with every harvest.
+    For each block that changed in these days it reads the 64 places of the index at which its tiles can have
+    versions of these days. To read the block's versions of all days would take longer with every harvest.
     """
-    # One table of 64 numbers: from two of 8, SQLite would read a column of the block before it has the row.
+    # One table of 64 numbers: with two tables of 8, SQLite would read whole columns of the block.
     places = select(literal(0).label("place")).cte("places", recursive=True)
     places = places.union_all(select(places.c.place + 1).where(places.c.place < 63))
     across, up = (
@@ -106,7 +109,7 @@ def _changed_tiles() -> Select[Any]:
         .limit(1)
         .scalar_subquery()
     )
-    # Sums, and no columns: else SQLite goes through the blocks of all days, as an index has their order.
+    # Sums and no columns: with columns, SQLite would go through the blocks of all days in an index's order.
     corner = (changes.c.x + 0).label("x"), (changes.c.y + 0).label("y")
     blocks = select(*corner).where(_IN_DAYS).distinct().cte("blocks")
     unit = bindparam("unit", type_=Integer)
@@ -145,7 +148,8 @@ _IN_SUM: Final = select(
 
 
 def certainty(history: History, layer: int) -> Certainty:
-    """Returns what the layer's harvests say about its days. Reads a row for each of them."""
+    """Returns how far the layer's days are certain. Reads a row for each of its harvests. Raises
+    HistoryError."""
     with history.reading() as connection:
         rows = connection.execute(_HARVESTS, {"in_layer": layer}).all()
     first_asked: set[date] = set()
@@ -153,12 +157,12 @@ def certainty(history: History, layer: int) -> Certainty:
     ended: dict[date, datetime] = {}
     is_complete, kept = False, None
     for day, segment, started, end, reason, keeps in rows:
-        # Where an older release noted nothing, nothing is known to have become different.
+        # An older release noted no zones and zooms. Then a difference is not known, and counts as none.
         if not is_complete or (None not in (kept, keeps) and kept != keeps):
             first_asked.add(day)
         is_complete, kept = is_complete or reason == FINISHED, keeps or kept
         ended[day] = max(end or started, ended.get(day, started))
-        # The name of a segment that is shorter than a day has a time of day, and the next one may follow.
+        # A segment whose name has a time of day is shorter than a day, so another one of the day may follow.
         if end is None or (day == rows[-1].day and "T" in segment):
             unsettled.add(day)
     settled = max((day for day in ended if not unsettled or day < min(unsettled)), default=None)
@@ -168,12 +172,12 @@ def certainty(history: History, layer: int) -> Certainty:
 def events(
     history: History, layer: LayerOutline, first: date, last: date, first_asked: Iterable[date] = ()
 ) -> list[Event]:
-    """Returns the events of what changed in a layer from one day to another, both included; oldest first.
+    """Returns the events of a layer from one day to another, both included, oldest first.
 
-    They are of the deepest zoom that the layer had by the first day, or else on its own first day. On days of
-    `first_asked` tiles that were not known before are left out. A day with more than `MOST_OF_A_DAY` changes
-    is an event of its own, whose seed is the lowest corner of its area. The cost depends on how much changed
-    in these days alone. Raises HistoryError, and TooManyChangesError.
+    They are of the deepest zoom that the layer had on the first day, or on its own first day if that is
+    later. On days of `first_asked`, tiles that were not known before are left out. A day with more than
+    `MOST_OF_A_DAY` changes is an event of its own, whose seed is the lowest corner of its area. The cost
+    depends only on how much changed in these days. Raises HistoryError and TooManyChangesError.
     """
     if not layer.zooms:
         return []
@@ -199,7 +203,7 @@ def events(
 def _days(
     connection: Connection, asked: dict[str, int], counts: Mapping[date, int], first_asked: frozenset[date]
 ) -> Iterator[tuple[date, list[Changed]]]:
-    """Yields the days that are not events of their own, with what changed on them."""
+    """Yields the days that are not events of their own, with the tiles that changed on them."""
     for first, last in _spans(counts):
         rows = connection.execute(_CHANGED, {**asked, "first": first, "last": last})
         for day, of_day in groupby(rows, key=lambda row: row.day):
@@ -208,8 +212,8 @@ def _days(
 
 
 def _spans(counts: Mapping[date, int]) -> Iterator[tuple[date, date]]:
-    """Yields the first and the last of days that are read at once: as many as have `MOST_OF_A_DAY` changes
-    together, and none that has more by itself."""
+    """Yields the first and last day of each period that is read at once. The days of a period have at most
+    `MOST_OF_A_DAY` changes together. Days that have more by themselves are left out."""
     span: list[date] = []
     for day, count in counts.items():
         if span and sum(counts[one] for one in span) + count > MOST_OF_A_DAY:

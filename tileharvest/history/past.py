@@ -1,4 +1,4 @@
-"""What the history knows of the harvests of many maps at once: enough to tell which of them are due."""
+"""The past harvests of many maps at once, from which it follows which maps are due. Read only."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
     from tileharvest.history.database import History
 
 VISITS: Final = 20
-"""The number of a map's last harvests by which its interval is adapted. From one day to a year takes 18
-harvests that find nothing new."""
+"""The number of a map's last harvests by which its interval is adapted. If they find nothing new, it takes 18
+of them from one day to a year."""
 
 _NEW: Final = tuple(outcome.value for outcome in Outcome if outcome.makes_version)
 
 _ALWAYS: Final = date.min
-"""Before every harvest."""
+"""A day before every harvest."""
 
 _AT_ONCE: Final = 500
-"""Names in one query. SQLite takes 32,766 parameters, older ones 999."""
+"""The most names in one query. SQLite takes 32,766 parameters, and older releases take 999."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,26 +52,27 @@ class Visit:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What is known of one map."""
+    """The past harvests of one map."""
 
     was_ever_finished: bool = False
-    """Whether any harvest of the map was ever finished, of whatever segment."""
+    """Whether any harvest of the map was ever finished, of whatever segment. Imported days do not count."""
     is_complete: bool = False
-    """Whether the harvest of the segment that was asked about is finished."""
+    """Whether the harvest of the given segment is finished."""
     is_begun: bool = False
-    """Whether it was begun and has not ended."""
+    """Whether the harvest of the given segment was begun and has not ended."""
     visits: tuple[Visit, ...] = ()
-    """The last finished harvests, oldest first; empty where they were not asked for."""
+    """The last finished harvests, oldest first. Empty for maps that are not in `adaptive`."""
 
 
 def pasts(
     history: History, segments: Mapping[str, tuple[str, date]], adaptive: Collection[str]
 ) -> dict[str, Past]:
-    """Returns what is known of each of these maps, in one state of the history.
+    """Returns the past of each of these maps, in one state of the history.
 
-    `segments` gives, by the map's name, a segment's name and a day before which none of its harvests began.
-    Visits are read for the maps in `adaptive` only. Costs a query for each different segment, of which there
-    are few, and a look into the index for each map: the length of a map's history does not matter.
+    `segments` has, by the map's name, a segment's name and a day before which no harvest of the segment
+    began. Visits are read only for the maps in `adaptive`. Takes a query for each different segment, of which
+    there are few, and one place of an index for each map. The length of a map's history does not matter.
+    Raises HistoryError.
     """
     asked: dict[tuple[str, date], set[str]] = {}
     for name, segment in segments.items():
@@ -96,16 +97,16 @@ def pasts(
 
 def _ever_finished(connection: Connection) -> set[str]:
     its = select(harvests.c.id).where(harvests.c.map == maps.c.id, harvests.c.reason == FINISHED)
-    # An imported past does not make a map's first harvest less urgent.
+    # An imported day does not make a map's first harvest less urgent.
     finished = its.where(func.coalesce(harvests.c.walk, "").not_in((IMPORTED_WALK, CHANGES_WALK)))
-    # Not `exists`, for which PostgreSQL goes through all harvests of all maps.
+    # For `exists` PostgreSQL would go through all harvests of all maps.
     one = finished.limit(1).scalar_subquery()
     return set(connection.execute(select(maps.c.name).where(one.is_not(None))).scalars())
 
 
 def _complete(connection: Connection, segment: str, since: date) -> Iterator[tuple[str, bool]]:
-    """Yields the maps that have a harvest of this segment, and whether the last of those is finished. One
-    that has ended otherwise does not count."""
+    """Yields the maps that have a harvest of this segment, each with whether the last one is finished.
+    Harvests that have ended for another reason do not count."""
     of_segment = harvests.alias("of_segment")
     last = (
         select(func.max(of_segment.c.id))
@@ -137,7 +138,7 @@ def _last_visits(connection: Connection, names: Iterable[str]) -> Iterator[tuple
         .limit(1)
         .scalar_subquery()
     )
-    # Materialized, as SQLite would ask for the first day anew for each harvest.
+    # Materialized, because SQLite would look up the first day again for each harvest.
     asked = (
         select(maps.c.id, maps.c.name, func.coalesce(first_day, _ALWAYS).label("since"))
         .where(maps.c.name.in_(names))
@@ -159,5 +160,5 @@ def _last_visits(connection: Connection, names: Iterable[str]) -> Iterator[tuple
 
 
 def _complete_ones(query: Select[Any], table: FromClause) -> Select[Any]:
-    """Returns the query for finished harvests alone, without those that walked no map."""
+    """Restricts the query to finished harvests that have walked the map."""
     return query.where(table.c.reason == FINISHED, func.coalesce(table.c.walk, "").not_in(NOT_WALKED))

@@ -13,11 +13,11 @@ _MOMENT: Final = 0.05
 
 
 async def cancel(task: Task[Any]) -> None:
-    """Returns when the task has ended.
+    """Cancels the task, and returns when it has ended.
 
-    It is cancelled as often as that takes, as what it awaits may lose a cancellation: redis-py 8.1 answers
-    some of the calls that are cancelled under way, and takes a cancellation for a timeout while it reads from
-    a new subscription.
+    The task is cancelled again and again until then, because a call that it awaits may lose a cancellation:
+    redis-py 8.1 answers some of the calls that are cancelled under way, and takes a cancellation for a
+    timeout while it reads from a new subscription.
     """
     while not task.done():
         task.cancel()

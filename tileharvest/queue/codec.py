@@ -1,7 +1,7 @@
 """Requests as JSON with a version number, as they wait in a queue and travel between machines.
 
-There is no pickle, and nothing is found by its name here: reading a request only ever makes plain values.
-`scheduler/request_writer.py` looks the class and the callbacks up in lists of its own.
+There is no pickle. Reading a request makes plain values only, and runs nothing.
+`scheduler/request_writer.py` looks up its class and its callbacks in lists of what is allowed.
 """
 
 from __future__ import annotations
@@ -16,23 +16,25 @@ import msgspec
 from tileharvest.tiles.questions import TileQuestion
 
 VERSION: Final = 2
-"""Of the format. To be raised when a field is added, dropped or changes its meaning."""
+"""The version of the format. It is raised when a field is added, dropped, or changes its meaning."""
 
 Kind = Literal["Request", "FormRequest", "JsonRequest"]
 
 Headers = tuple[tuple[str, tuple[str, ...]], ...]
-"""Names, each with its values, in order; the characters U+0000 to U+00FF stand for bytes (ISO 8859-1)."""
+"""The names of headers, each with its values, in order. The characters U+0000 to U+00FF stand for bytes (ISO
+8859-1)."""
 
 _LEAVES: Final = frozenset({str, bool, int, NoneType})
-"""Types of values that are the same in JSON. Half of a surrogate pair is refused when a text is written."""
+"""The types of values that JSON gives back as they were. Half of a surrogate pair is refused when a text is
+written."""
 
 _DEEPEST: Final = 64
-"""Levels of lists and dicts; more are an accident, or one that holds itself."""
+"""The most levels of lists and dicts. A value with more is an accident, or holds itself."""
 
 
 class CodecError(ValueError):
-    """The request has a value that JSON does not give back as it was; or the bytes are no request that this
-    program may make, and nothing of them was run."""
+    """A request has a value that JSON does not give back as it was, or bytes are no request that this program
+    may make. In the second case nothing of them was run."""
 
 
 class QueuedRequest(
@@ -46,18 +48,19 @@ class QueuedRequest(
 ):
     """A request as it waits in a queue: the fields of `scrapy.Request` as plain values, and the question.
 
-    In meta, cb_kwargs and cookies: None, truth values, finite numbers, texts, lists, and dicts with texts as
-    keys. Tuples are taken too and come back as lists, texts of a class of their own as plain texts.
+    The fields meta, cb_kwargs and cookies may hold None, truth values, finite numbers, texts, lists, and
+    dicts with texts as keys. Tuples are accepted, too, and come back as lists. Texts of a subclass of `str`
+    come back as plain texts.
     """
 
     version: Literal[2]
-    """Always written: a reader must never have to guess it."""
+    """The version is always written, so that no reader has to guess it."""
     kind: Kind = "Request"
     url: str
     method: str = "GET"
     headers: Headers = ()
     body: bytes = b""
-    """Written in base64."""
+    """The body is written in base64."""
     cookies: dict[str, Any] | list[dict[str, Any]] = msgspec.field(default_factory=dict)
     meta: dict[str, Any] = msgspec.field(default_factory=dict)
     cb_kwargs: dict[str, Any] = msgspec.field(default_factory=dict)
@@ -77,10 +80,10 @@ _DECODER: Final = msgspec.json.Decoder(QueuedRequest)
 
 
 def encode(queued: QueuedRequest) -> bytes:
-    """Returns one line of JSON, without what has its default value.
+    """Returns one line of JSON, without the fields that have their default values.
 
-    Raises CodecError for what JSON would not give back as it was. Of meta, cookies and cb_kwargs
-    it names the place.
+    Raises CodecError for a value that JSON would not give back as it was. The error names the place of the
+    value in meta, cookies or cb_kwargs.
     """
     for field in ("meta", "cookies", "cb_kwargs"):
         if value := getattr(queued, field):
@@ -95,14 +98,18 @@ def encode(queued: QueuedRequest) -> bytes:
 
 
 def encode_own(queued: QueuedRequest) -> bytes:
-    """Returns the same of a request that holds nothing but what this program has made itself: that is not
-    checked. Raises ValueError for a text that has no bytes."""
+    """Returns what `encode` does, without its checks: for a request that this program has made itself.
+
+    Raises ValueError for a text that cannot be UTF-8.
+    """
     return _ENCODER.encode(queued)
 
 
 def decode(body: bytes) -> QueuedRequest:
-    """Returns the request that `encode` wrote. Raises CodecError, and nothing else, for all other
-    bytes. The names and headers in it are checked by whoever makes a request of it."""
+    """Returns the request that `encode` wrote. Raises CodecError, and nothing else, for all other bytes.
+
+    Whoever makes a Scrapy request of it checks its names and headers.
+    """
     try:
         return _DECODER.decode(body)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
@@ -113,7 +120,8 @@ def decode(body: bytes) -> QueuedRequest:
 
 
 def _check(value: Any, place: tuple[str | int, ...]) -> None:
-    """Refuse what JSON does not give back as it was. The place is the field, then keys and indexes."""
+    """Raises CodecError for a value that JSON does not give back as it was. `place` has the name of the
+    field, then keys and indexes."""
     kind = type(value)
     if len(place) > _DEEPEST:
         _refuse(place[:4], f"what is nested in more than {_DEEPEST} levels, or in itself")
@@ -127,7 +135,7 @@ def _check(value: Any, place: tuple[str | int, ...]) -> None:
         if not isfinite(value):
             _refuse(place, f"the number {value}")
     elif not isinstance(value, str) or isinstance(value, Enum):
-        # What is left is a text of a class of its own, such as lxml's, which parsers put into links.
+        # A subclass of `str` passes, such as lxml's texts, which parsers put into links.
         _refuse(place, f"{'an' if kind.__name__[0] in 'AEIOUaeiou' else 'a'} {kind.__name__}")
 
 

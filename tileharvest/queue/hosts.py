@@ -1,4 +1,4 @@
-"""Where processes keep what they know of the hosts that they ask: the port, and those of one machine."""
+"""What processes keep of the hosts that they ask: the port, and its implementation for one machine."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 _PATIENCE: Final = 30.0
-"""Seconds to wait while another process writes, which takes it some 50 microseconds. Only one that was
-stopped just then, or a disk that does not answer, takes longer."""
+"""Seconds to wait while another process writes. A write takes some 50 microseconds, and longer only if the
+process was stopped just then, or if the disk does not answer."""
 _MOMENT: Final = 0.001
 """Seconds between two attempts to write."""
 
@@ -36,50 +36,52 @@ _TABLE: Final = "CREATE TABLE IF NOT EXISTS hosts (name TEXT PRIMARY KEY, state 
 
 
 class Hosts(Protocol):
-    """What is known of each host, and who knows it. Open from `open` to `close`, and then again.
+    """What all processes know of each host. It may be opened again after it was closed.
 
-    Times that are given are by the caller's own clock, in seconds since 1970."""
+    Callers give times by their own clock, in seconds since 1970."""
 
     @property
     def process(self) -> str:
-        """The name of who has opened it, which no other has."""
+        """The name of the process that has opened this. No other process has the same name."""
         ...
 
     def ahead(self, host: str) -> float:
-        """Returns the seconds by which the clock of what is kept of the host is ahead of the caller's, as far
-        as is known."""
+        """Returns the seconds by which the clock that counts for the host is ahead of the caller's clock, as
+        far as is known."""
         ...
 
     def open(self) -> None:
-        """Raises QueueError where nothing can be kept."""
+        """Begins to take part. Raises QueueError if nothing can be kept."""
         ...
 
     async def change(self, host: str, now: float, step: Callable[[Host, float], Result]) -> Result:
-        """Returns the step's result. The step is given what is known of the host, and the present time by its
-        clock; what it changes there is kept. Nobody else's change comes between: where another one was
-        faster, the step is made again on what that one has kept. So it must do nothing else. Raises
-        QueueError."""
+        """Calls the step with the state of the host and the present time by the host's clock, keeps what the
+        step has changed in the state, and returns the step's result.
+
+        No other change comes between. If another process was faster, the step is called again with the state
+        that this process has kept: so a step must change nothing but the state. Raises QueueError."""
         ...
 
     def close(self) -> None:
-        """The process counts no more, as if it had been killed. Closing twice is harmless."""
+        """Ends the part of this process, which counts no more, as if it had been killed. Closing twice is
+        harmless."""
         ...
 
 
 class _HostTable:
-    """The table of hosts in a file, which is opened when it is first asked for.
+    """The table of hosts in a file. The file is opened when its connection is first asked for.
 
-    All that name one file in a process share its connection. To open it takes as long as three steps, and
-    with one of its own each of them would read anew what the others have written.
+    All users of a file in a process share one connection. To open a connection takes as long as three steps,
+    and with connections of their own each user would read anew what the others have written.
     """
 
     def __init__(self, file: Path | None) -> None:
-        """Without a file it is in memory."""
+        """Without a file the table is in memory."""
         self.file = file or Path("hosts.sqlite")
         self._place: Path | str = file or ":memory:"
         self._connection: sqlite3.Connection | None = None
         self._inode = 0
-        """Of the file that is open."""
+        """The inode of the file that is open."""
         self.users = 0
 
     @property
@@ -91,41 +93,42 @@ class _HostTable:
         return self._connection
 
     def use(self) -> None:
-        """Count one more user. If somebody has put another file in the place of the open one, that is opened:
-        else this process would not see what others write there."""
+        """Counts one more user. If another file has taken the place of the open one, the connection is closed
+        and will be opened anew: else this process would not see what others write into the new file."""
         self.users += 1
         if _inode_of(self.file) != self._inode:
             self.close()
 
     def close(self) -> None:
-        """Closing twice is harmless. It is opened again when it is asked for."""
+        """Closes the connection, which is opened again when it is asked for. Closing twice is harmless."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
 
 
 _TABLES: Final[dict[Path, _HostTable]] = {}
-"""Those that this process uses, by their files."""
+"""The tables that this process uses, by their files."""
 
 
 class HostFile:
-    """`Hosts` in a file that all processes of one machine name; or in memory, for a process alone.
+    """`Hosts` in a file that all processes of one machine share, or in memory for a process alone.
 
-    Who is alive is told by a lock that each holds beside it: the system lets go of it when the process ends,
-    however it ends. One that is stopped keeps it, as it may go on at any time. Nothing is forced to the disk:
-    a power cut ends all processes, and may cost a rest or a gap. What cannot be read is begun anew. A
-    step costs some 90 microseconds, and 10 more for each other process of the host.
+    Each process holds a lock in the same folder, by which the others know that it is alive. The system
+    releases the lock when the process ends, however it ends. A process that is stopped keeps its lock,
+    because it may go on at any time. Nothing is forced to the disk: a power cut ends all processes, and may
+    cost a rest or a gap. A file that cannot be read is deleted and begun anew. A step takes some 90
+    microseconds, and 10 more for each other process of the host.
     """
 
     def __init__(self, folder: Path | None = None, *, patience: float = _PATIENCE) -> None:
-        """Touches nothing yet. Without a folder what is known is forgotten when it is closed."""
+        """Touches nothing yet. Without a folder the hosts are in memory, and are forgotten at `close`."""
         self._folder = folder
         self._patience = patience
         self._table = _HostTable(None)
         self.process = ""
 
     def open(self) -> None:
-        """Makes the folder if there is none."""
+        """Makes the folder if it does not exist. Raises QueueError, and RuntimeError if this is open."""
         if self.process:
             raise RuntimeError("the hosts are open already")
         if self._folder is None:
@@ -162,7 +165,7 @@ class HostFile:
                 connection.execute("COMMIT")
                 return result
             finally:
-                # A step that has failed changes nothing.
+                # A step that has raised changes nothing.
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
         except sqlite3.Error as error:
@@ -182,7 +185,8 @@ class HostFile:
         self.process = ""
 
     async def _begun(self) -> sqlite3.Connection:
-        """Begin a transaction. This process goes on with whatever else it does meanwhile."""
+        """Begins a transaction, and returns its connection. The event loop goes on while another process
+        writes. Raises QueueError when patience ends."""
         end = time.monotonic() + self._patience
         while True:
             try:
@@ -201,7 +205,7 @@ class HostFile:
             except sqlite3.DatabaseError as error:
                 _say_unreadable(self._table.file, error)
                 self._table.close()
-                # Another process may have found it first.
+                # Another process may have deleted it first.
                 self._table.file.unlink(missing_ok=True)
             else:
                 return connection
@@ -216,7 +220,8 @@ class HostFile:
 
 
 def decoded(content: bytes, place: object) -> Host:
-    """Returns what is kept of a host at a place: an empty one where nothing is kept, or it cannot be read."""
+    """Returns the host that was kept at a place, or an empty host if nothing was kept or it cannot be
+    read."""
     if content:
         try:
             return msgspec.json.decode(content, type=Host)
@@ -233,7 +238,7 @@ def _inode_of(file: Path) -> int:
 
 
 def _connected(file: Path | str) -> sqlite3.Connection:
-    # isolation_level=None: sqlite3 begins no transactions by itself. Who finds it locked asks again.
+    # isolation_level=None: sqlite3 begins no transactions by itself. timeout=0: `_begun` asks again.
     connection = sqlite3.connect(file, timeout=0, isolation_level=None)
     # A journal of another kind than PERSIST would be made and deleted in each step, or lost by a kill.
     connection.executescript("PRAGMA journal_mode = PERSIST; PRAGMA synchronous = OFF")

@@ -22,24 +22,26 @@ _FORM: Final = "hhqqi"
 
 
 class Locks:
-    """Locks by name, all in one file. Who takes one holds it until it is dropped or the process has ended.
+    """Locks by name, all in one file. A process holds a lock until it drops it or ends.
 
-    The system lets go of them when the process ends, however it ends, so a file that stays behind locks
+    The system releases a lock when its process ends, however it ends, so a file that stays behind locks
     nobody out. Each name locks a byte of its own, far behind the end of the file, which stays empty (Linux's
-    locks of open files). So hundreds of locks need one open file, and to look at one takes it from nobody.
-    They work between the containers of one machine; on a network file system as far as that has such locks.
+    locks of open files). Hundreds of locks therefore need one open file only, and looking at a lock does not
+    take it. The locks work between the containers of one machine, and on a network file system that has such
+    locks.
     """
 
     def __init__(self, file: Path) -> None:
         """Touches nothing yet. The file's folder must be there when one is taken."""
         self._path = file
         self._held: dict[str, int] = {}
-        """By the names that are held the open file in which they are. Where that was deleted, and there is
-        another one now, what is taken later is in the other one."""
+        """The names of the locks that are held, each with its open file. If the file was deleted and another
+        one has taken its place, later locks are in the new file."""
         self._alone = Lock()
 
     def take(self, name: str) -> bool:
-        """Returns whether it was free; then it is held. Raises OSError if the file cannot be written."""
+        """Takes the lock if it is free. Returns whether it was free. Raises OSError if the file cannot be
+        written."""
         with self._alone:
             if name in self._held:
                 return False
@@ -56,7 +58,7 @@ class Locks:
             return True
 
     def drop(self, name: str) -> None:
-        """Let go of one that this process holds. That is harmless when it holds it not."""
+        """Releases a lock of this process. Does nothing if this process does not hold the lock."""
         with self._alone:
             file = self._held.pop(name, None)
             if file is not None:
@@ -64,9 +66,10 @@ class Locks:
                 self._close_unused(file)
 
     def is_taken(self, name: str) -> bool:
-        """Returns whether a process holds it, this one included; False where the file cannot be read.
+        """Returns whether any process holds the lock, this one included. Returns False if the file cannot be
+        read.
 
-        True where this process may open no more files: who cannot look must not call others dead.
+        Returns True if this process may open no more files: if it cannot look, it must not call others dead.
         """
         with self._alone:
             if name in self._held:
@@ -84,7 +87,7 @@ class Locks:
                     self._close_unused(file)
 
     def _open_one(self) -> int | None:
-        """Returns the open file that lies at the path; None where none of what is held is in that."""
+        """Returns the open file that lies at the path now, or None if no lock is held in it."""
         with suppress(FileNotFoundError):
             there = self._path.stat()
             for file in set(self._held.values()):
@@ -98,8 +101,10 @@ class Locks:
 
 
 def locks_in(folder: Path) -> Locks:
-    """Returns the locks in a folder's file `locks`. All of a process that name one folder share them. Raises
-    QueueError where the system is not Linux, which alone has such locks in this form."""
+    """Returns the locks in the file `locks` of a folder. All callers of a process share the locks of a
+    folder.
+
+    Raises QueueError on any other system than Linux, which alone has such locks in this form."""
     if sys.platform != "linux":
         raise QueueError(
             f"TileHarvest needs Linux, and this is {sys.platform}, which has no such locks for {folder};"
@@ -111,7 +116,8 @@ def locks_in(folder: Path) -> Locks:
 
 
 _LOCKS: Final[dict[tuple[Path, int], Locks]] = {}
-"""By file and process: one that was forked would hold what the other one holds."""
+"""The locks by file and process. The process is in the key because a forked process would otherwise seem to
+hold the locks of its parent."""
 
 
 def _ask(file: int, command: int, kind: int, name: str) -> int:

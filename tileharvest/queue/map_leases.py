@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tileharvest.queue.port import Worker
 
 _KEPT: Final = 4096
-"""Bytes that are read of a lease's file. It needs some fifty."""
+"""The most bytes that are read of a lease's file, which has some fifty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,79 +28,82 @@ class MapLease:
 
     map: str
     failures: int
-    """How often its harvest has failed in a row before, at whatever worker."""
+    """How often in a row its harvest has failed before, at any worker."""
 
 
 class MapLeases(Protocol):
-    """Who is at which map, so that workers that start and end at any time share the maps among them.
+    """Which worker is at which map. Workers that start and end at any time share the maps by this.
 
-    Guarantee: of all workers that ask for a map that nobody is at, one gets it. The lease holds until it is
-    released or failed, or until its worker was killed, which the others know at once on one machine, and
-    after 30 seconds of silence elsewhere. A map that failed is nobody's until its time has come.
+    Guarantee: if several workers ask for a map that nobody is at, one of them gets it. The lease holds until
+    it is released or failed, or until its worker is killed. The others know of a kill at once on one machine,
+    and after 30 seconds of silence elsewhere. Nobody gets a map that has failed before its time has come.
 
-    A lease is no lock: whoever harvests a map without one is not kept from it. It only spreads the work, as
-    the map's queue stands any number of workers. Times are in seconds since 1970. Raises QueueError.
+    A lease is no lock: it keeps nobody from harvesting a map without one. It only spreads the work, because
+    the queue of a map works with any number of workers. Times are in seconds since 1970. All methods raise
+    QueueError.
     """
 
     async def open(self) -> None:
-        """Become a worker. Nobody is told of it before it has a lease."""
+        """Becomes a worker. The others hear of it when it has its first lease."""
         ...
 
     async def acquire(self, names: Sequence[str], now: float) -> MapLease | None:
-        """Returns a lease on the first of these maps that nobody is at, and that may be tried by now. Returns
-        None where there is none."""
+        """Returns a lease on the first of these maps that nobody is at and that may be tried now, or None if
+        there is no such map."""
         ...
 
     async def taken(self, names: Sequence[str], now: float) -> Sequence[str]:
-        """Returns those of these maps that other workers are at and that this one may join, in order."""
+        """Returns the maps among these that other workers are at and that this worker may join, in order."""
         ...
 
     async def join(self, name: str, now: float) -> MapLease | None:
-        """Come to a map that others are at. Returns None where nobody is any more, or none can come."""
+        """Joins the others at a map, and returns the lease. Returns None if nobody is at the map any more, or
+        if nobody can join."""
         ...
 
     async def extend(self, now: float) -> None:
-        """Give a sign of life: let all leases of this worker last."""
+        """Gives a sign of life, which lets all leases of this worker last."""
         ...
 
     async def release(self, name: str, now: float) -> None:
-        """The map's harvest is done, or this worker leaves it. It may be acquired again at once."""
+        """Ends the lease of a map whose harvest is done, or which this worker leaves. The map may be acquired
+        again at once."""
         ...
 
     async def fail(self, name: str, again: float, now: float) -> None:
-        """The map's harvest has failed. It is not to be acquired before `again`."""
+        """Ends the lease of a map whose harvest has failed. The map cannot be acquired before `again`."""
         ...
 
     async def notes(self, name: str, segment: str) -> Mapping[str, str]:
-        """Returns the remarks of the segment in a map's queue, which is not opened for that. Reads only."""
+        """Returns the remarks of the segment in a map's queue. Opens no queue, and only reads."""
         ...
 
     async def workers(self, name: str) -> tuple[Sequence[Worker], float]:
-        """Returns the workers of a map's queue, and the present time by its clock. Reads only."""
+        """Returns the workers of a map's queue, and the present time by the queue's clock. Only reads."""
         ...
 
     async def close(self) -> None:
-        """Release all. Closing twice is harmless."""
+        """Releases all leases. Closing twice is harmless."""
         ...
 
 
 class LocalMapLeases:
-    """`MapLeases` of the processes of one machine: each holds a lock for each of its maps.
+    """`MapLeases` of the processes of one machine. A process holds a lock for each of its maps.
 
-    The system lets go of a lock when its process ends, however it ends. A map that has failed has a file that
-    says how often. What cannot be read in it is taken for nothing: a map is then tried too early. A map
-    whose queue another process works on without a lease counts as leased. Such a queue has one worker, so
-    nobody can join it.
+    The system releases a lock when its process ends, however it ends. A map that has failed has a file that
+    says how often, and until when it is left alone. A file that cannot be read counts as no file: the map is
+    then tried too early. A map counts as leased, too, if another process works on its queue without a lease.
+    Such a queue has one worker at most, so nobody can join.
     """
 
     def __init__(self, folder: Path) -> None:
-        """`folder` is that of the queues. Touches nothing yet."""
+        """`folder` is the folder of the queues. Touches nothing yet."""
         self._folder = folder
         self._locks = locks_in(folder)
         self._held: set[str] = set()
 
     async def open(self) -> None:
-        """Makes the folder if there is none."""
+        """Makes the folder if it does not exist."""
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -136,7 +139,7 @@ class LocalMapLeases:
         failures, _ = self._read(name)
         try:
             file = self._file_of(name)
-            # Beside it first: where that fails, the number so far is kept. Who writes has the map's lock.
+            # A new file first: if writing fails, the old number is kept. Only the map's lease writes it.
             new = file.with_name(f"{file.name}.new")
             new.write_bytes(msgspec.json.encode((failures + 1, again)))
             new.replace(file)
@@ -146,12 +149,12 @@ class LocalMapLeases:
             self._let_go(name)
 
     async def notes(self, name: str, segment: str) -> Mapping[str, str]:
-        """There are none where there is no queue, and it gets none."""
+        """Returns no remarks if the map has no queue, and makes none."""
         file = self._folder / f"{name}.sqlite"
         return await asyncio.to_thread(SqliteQueue(file).glance, segment) if file.is_file() else {}
 
     async def workers(self, name: str) -> tuple[Sequence[Worker], float]:
-        """None are told: nobody shares such a queue."""
+        """Returns no workers, because nobody shares such a queue."""
         return (), 0.0
 
     async def close(self) -> None:
@@ -159,7 +162,8 @@ class LocalMapLeases:
             self._let_go(name)
 
     def _lock(self, name: str, now: float) -> int | None:
-        """Returns how often the map has failed, or None where it is another's or not to be tried yet."""
+        """Locks the map, and returns how often it has failed. Returns None, and keeps no lock, if another
+        worker has the map or if it is not to be tried yet."""
         try:
             if not self._locks.take(_lock_of(name)):
                 return None
@@ -195,5 +199,6 @@ class LocalMapLeases:
 
 
 def _lock_of(name: str) -> str:
-    """Returns the name of the lock. No map is called so, and each map's name is that of its worker's lock."""
+    """Returns the name of the lock of a map's lease. No map has such a name: the lock of a queue's worker is
+    named by its map."""
     return f"lease of {name}"

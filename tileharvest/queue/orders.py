@@ -1,8 +1,7 @@
-"""Orders: what a person tells a map's harvest while it runs. They are remarks in its queue, which all of its
-workers read.
+"""Orders: what a person tells a map's harvest while it runs.
 
-They belong to the map and to no segment, so that they outlive restarts: a map stays paused until it is
-resumed.
+An order is a remark in the map's queue, which all workers of the map read. Orders belong to no segment and
+outlive restarts: a map stays paused until it is resumed.
 """
 
 from __future__ import annotations
@@ -26,21 +25,21 @@ _STOP: Final = "stop"
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """All that hold at one moment."""
+    """All orders that hold at one moment."""
 
     paused: str | None = None
-    """Since when the map is paused, for a person; None while it is not."""
+    """Since when the map is paused, as a person reads it. None if the map is not paused."""
     rate: Gap | None = None
-    """Between two requests, set by hand in place of the map's own; None if it is not."""
+    """The gap between two requests that a person has set in place of the map's own. None if nobody has."""
     stop: str | None = None
-    """Names the last order to stop. Whoever began after it does not obey it."""
+    """The name of the last order to stop. A worker that began after this order does not obey it."""
     spent: str | None = None
-    """Which budget is spent, where that was the reason to stop."""
+    """The budget that is spent, if that was the reason to stop."""
 
     @classmethod
     def read(cls, notes: Mapping[str, str]) -> Orders:
-        """Returns the orders in these remarks. One that a later version has written, and that cannot be
-        understood, counts as not given."""
+        """Returns the orders in these remarks. An order that cannot be read, because a later version has
+        written it, counts as not given."""
         stop, _, spent = notes.get(_STOP, "").partition(" ")
         try:
             rate = parse_rate(notes[_RATE]) if notes.get(_RATE) else None
@@ -50,12 +49,12 @@ class Orders:
 
 
 async def orders_of(queue: RequestQueue) -> Orders:
-    """Returns those that hold now. Raises QueueError, as all that follow do."""
+    """Returns the orders that hold now. Raises QueueError, as the functions below do."""
     return Orders.read(await queue.notes(PUSHED))
 
 
 async def pause(queue: RequestQueue, since: str) -> str | None:
-    """Let no further request start. Returns since when it was paused already, None if it was not."""
+    """Lets no further request start. Returns since when the map was paused before, or None if it was not."""
     before = (await orders_of(queue)).paused
     if before is None:
         await queue.note(PUSHED, _PAUSED, since)
@@ -63,17 +62,18 @@ async def pause(queue: RequestQueue, since: str) -> str | None:
 
 
 async def resume(queue: RequestQueue) -> bool:
-    """Let requests start again. Returns whether it was paused."""
+    """Lets requests start again. Returns whether the map was paused."""
     return bool(await queue.note(PUSHED, _PAUSED, ""))
 
 
 async def set_rate(queue: RequestQueue, rate: str | None) -> None:
-    """Set a rate such as `2/s`; None: the map's own again. Raises ValueError for what is no rate."""
+    """Sets a rate such as `2/s`, or with None the map's own rate again. Raises ValueError for a text that is
+    no rate."""
     if rate is not None:
         parse_rate(rate)
     await queue.note(PUSHED, _RATE, rate or "")
 
 
 async def stop(queue: RequestQueue, spent: str | None = None) -> None:
-    """Let all who work on it now end, as the `spent` budget has it or without a reason."""
+    """Lets all workers that are at the map now end. `spent` names the budget that is the reason, if any."""
     await queue.note(PUSHED, _STOP, f"{uuid4().hex} {spent or ''}".strip())

@@ -28,19 +28,20 @@ _logger = logging.getLogger(__name__)
 
 
 class PoliteQueue:
-    """A `RequestQueue` around another one, whose `exchange` leases what rate limit, rests and budget allow.
+    """A `RequestQueue` around another queue. It leases no more than rate limit, rests and budget allow.
 
-    Each lease has its own `start`; `held_until` tells when to ask again for what was held back, `share` how
-    many requests this process may have on the way, `rests_until` how long the host is to be left alone. The
-    shares of all processes of a map never add up to more than its concurrency, those of all processes of a
-    host to no more than the host's. Other processes are known by their `Hosts`.
+    In the answer of an exchange each lease has its own `start`. `held_until` says when to ask again for what
+    was held back, `share` how many requests this process may have on the way, and `rests_until` how long the
+    host is to be left alone. The shares of all processes of a map never add up to more than the map's
+    concurrency, and those of all processes of a host never to more than the host's. Processes know of each
+    other by `Hosts`.
 
-    A budget is that of a run, which all processes of the map spend together, and which begins anew when none
-    of them is left. No more requests are leased than it has; bytes and seconds may be exceeded by what is on
-    the way. What this process has spent is its traffic. What a killed one has spent counts as far as it was
-    told.
+    All processes of a map spend the budget of a run together. A run ends, and its budget begins anew, when no
+    process of the map is left. No more requests are leased than the budget has left; bytes and seconds may be
+    exceeded by what is on the way. The traffic counts what this process has spent. What a killed process has
+    spent counts as far as it has told.
 
-    Without a pace everything is as the queue inside has it.
+    Without a pace, this queue does what the queue inside does.
     """
 
     def __init__(
@@ -53,10 +54,10 @@ class PoliteQueue:
         clock: Callable[[], float],
         random: Callable[[], float],
     ) -> None:
-        """`traffic` counts each request when it starts. `clock` gives seconds since 1970, as callers do;
-        `random` numbers from 0 to 1. Touches nothing yet."""
+        """`traffic` counts each request when it starts. `clock` gives seconds since 1970, and `random` gives
+        numbers from 0 to 1. Touches nothing yet."""
         self._queue = queue
-        # With these rate limit and budget have nothing to do.
+        # Rate limit and budget have nothing to do with these.
         self.counts, self.failures = queue.counts, queue.failures
         self.forget, self.forget_others, self.discard = queue.forget, queue.forget_others, queue.discard
         self.note, self.notes = queue.note, queue.notes
@@ -67,23 +68,23 @@ class PoliteQueue:
         self._clock = clock
         self._random = random
         self._host = ""
-        """The host of the map; empty while neither pace nor budget is set."""
+        """The host of the map. It is empty before a pace or a budget is set."""
         self._pace: Pace | None = None
         self._is_lost = False
-        """Whether the last call has failed."""
+        """Whether the last call has failed. Then `close` does not try another one."""
         self._held_until: float | None = None
         self._in_flight = 0
         self._is_busy = False
         self._ahead = 0
-        """Leases that had not started at the last exchange, with those that it may yet bring."""
+        """The leases that had not started at the last exchange, with those that this exchange may bring."""
         self.budget = Budget()
         """The budget of the run; it has no limits before `allow`."""
         self.lacking: str | None = None
-        """The part of the budget that is spent, while something waits that it keeps from being leased."""
+        """The part of the budget that is spent and keeps something that waits from being leased, or None."""
         self._seconds_before = 0.0
-        """Worked in the present run before this process came."""
+        """The seconds of work in the present run before this process came."""
         self._others = Spent()
-        """Spent in the present run by all others, as far as was heard."""
+        """What all other processes have spent in the present run, as far as this one has heard."""
 
     async def open(self, now: float) -> None:
         await self._queue.open(now)
@@ -108,24 +109,25 @@ class PoliteQueue:
     # Rate limit
 
     async def set_pace(self, pace: Pace) -> None:
-        """Keep this pace from now on, in all processes of the map. What has been leased keeps its start."""
+        """Sets the pace of all processes of the map from now on. Requests that are leased keep their
+        starts."""
         self._pace, self._host = pace, pace.host
         await self._changed(lambda known, own, now: known.limit(own, pace))
 
     async def rest(self, host: str, seconds: float) -> None:
-        """Leave the host alone for so long: nothing is leased meanwhile to any process of any of its maps.
+        """Leaves the host alone for so many seconds: meanwhile no process of any of its maps gets a lease.
 
-        Of several rests the one that ends last counts.
+        If several rests overlap, the one that ends last counts.
         """
         await self._hosts.change(host, self._clock(), lambda known, now: known.rest(now + seconds))
 
     async def take_turn(self, pace: Pace, near: float = inf) -> tuple[float, float] | None:
-        """Take a turn, at this pace, for a request besides those that are leased.
+        """Takes a turn at this pace for one request besides those that are leased.
 
         Returns the seconds for which the host rests, and the seconds until the request may start. The turn is
-        taken, and the request counts from now on, only where the host does not rest and the start is at most
-        `near` seconds away: the other maps of the host have to wait until then. Returns None where the budget
-        allows no further request.
+        taken, and the request counts, only if the host does not rest and the start is at most `near` seconds
+        away, because the other maps of the host have to wait until then. Returns None if the budget allows no
+        further request.
         """
         self._host = pace.host
 
@@ -147,8 +149,8 @@ class PoliteQueue:
         return turn
 
     async def claim_probe(self, host: str, seconds: float) -> bool:
-        """Returns whether this process may make the one request that finds out whether a host that was down
-        answers again. For so many seconds no other process may, nor this one a second time."""
+        """Returns whether this process may make the request that finds out whether a host is up again. After
+        True nobody, this process included, gets True for so many seconds."""
         return await self._hosts.change(
             host, self._clock(), lambda known, now: known.claim_probe(now, seconds)
         )
@@ -156,10 +158,10 @@ class PoliteQueue:
     # Budget
 
     async def allow(self, host: str, budget: Budget, *, amends: bool = False) -> None:
-        """Spend this budget from now on; what was spent stays spent.
+        """Spends this budget from now on. What was spent stays spent.
 
-        The first process of a run sets what all processes of it may spend together. Of those that come while
-        others are at it the budget does not matter, unless it amends the one before.
+        The first process of a run sets the budget of all its processes. The budget of a process that comes
+        later is ignored, unless it `amends` the one before.
         """
         self._host = host
         self.budget = await self._changed(lambda known, own, now: known.begin(own, budget, amends=amends))
@@ -167,13 +169,13 @@ class PoliteQueue:
             self._seconds_before = max(0.0, self._others.seconds - self.traffic.worked)
 
     async def tell(self) -> None:
-        """Tell what was spent by now, and hear what the others have spent."""
+        """Tells the others what this process has spent, and hears what they have spent."""
         if self._host:
             await self._changed(lambda known, own, now: None)
 
     @property
     def spent(self) -> Spent:
-        """Returns what all processes have spent in the present run, as far as is known here."""
+        """What all processes have spent in the present run, as far as this one knows."""
         others, traffic = self._others, self.traffic
         return Spent(
             others.requests + traffic.requests,
@@ -213,7 +215,7 @@ class PoliteQueue:
             self._held_until = again if is_short else None
             self._is_busy = self._is_busy or is_short
             self.lacking = spent_part(self.budget, standing.spent) if is_short else None
-        # Else nobody was turned away now, but whoever was before is to come again.
+        # An exchange that wanted nothing was not turned away: the time to ask again stays as it was.
         return replace(
             answer,
             leases=leases,
@@ -228,8 +230,8 @@ class PoliteQueue:
         return held
 
     async def _started(self, leases: Sequence[Lease], now: float) -> tuple[Sequence[Lease], float]:
-        """Returns the leases, each with its start; and when the next request may start, by the clock of the
-        hosts."""
+        """Returns the leases, each with its start, and the time at which the next request may start, by the
+        clock of the host."""
 
         def take(known: Host, own: Process, now: float) -> tuple[list[float], float]:
             return known.take_starts(own, len(leases), now=now, random=self._random)
@@ -237,8 +239,8 @@ class PoliteQueue:
         try:
             starts, next_start = await self._changed(take, now)
         except QueueError as error:
-            # What was told has been done and is not to be told again, so this exchange must not fail; the
-            # next one will, unless it was for a moment only.
+            # The queue has applied the changes, and they must not be told again: so this exchange must not
+            # fail. If the error stays, the next exchange fails.
             _logger.warning("%s", error)
             self._ahead -= len(leases)
             await self._queue.exchange(Changes(returned=list(leases)), 0, now)
@@ -254,7 +256,7 @@ class PoliteQueue:
     async def _changed(
         self, step: Callable[[Host, Process, float], Result], now: float | None = None
     ) -> Result:
-        """Tell of this process, and make the step. Returns its result, and learns what the others have
+        """Tells the host of this process, makes the step, and returns its result. Learns what the others have
         spent."""
 
         def told(known: Host, now: float) -> tuple[Result, Spent]:

@@ -1,4 +1,4 @@
-"""The port between the scheduler and the places where requests wait."""
+"""The port between the scheduler and the places where requests wait, and the values that cross it."""
 
 from __future__ import annotations
 
@@ -36,18 +36,19 @@ class Entry(msgspec.Struct, frozen=True):
     """A request to be queued."""
 
     body: bytes
-    """The encoded request; a queue does not look inside."""
+    """The encoded request. A queue does not look inside."""
     segment: str
-    """What a person has pushed waits in the segment with the empty name until it is made."""
+    """The segment in which the request is made once. A request that a person has pushed has the segment with
+    the empty name."""
     fingerprint: bytes | None
-    """Two requests with the same one are the same request. One with None is never filtered, nor counted as
-    seen."""
+    """Two requests with the same fingerprint are the same request. A request with None is never filtered, and
+    does not count as seen."""
     priority: int = 0
-    """Above 0 the plus lane, 0 normal, below 0 minus."""
+    """Above 0 is the plus lane, 0 the normal lane, and below 0 the minus lane."""
     due: float | None = None
-    """Seconds since 1970 before which it is not offered. None offers it at once."""
+    """The seconds since 1970 before which the request is not offered. None offers it at once."""
     attempt: int = 1
-    """The number of this attempt; the first is 1."""
+    """The number of this attempt. The first is 1."""
 
     def __post_init__(self) -> None:
         if self.attempt < 1:
@@ -57,7 +58,7 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class Lease(msgspec.Struct, frozen=True):
-    """A request handed out and not finished yet. `id` and `attempt` together prove who holds it."""
+    """A request that was handed out and is not finished. `id` and `attempt` together prove who holds it."""
 
     id: int
     attempt: int
@@ -65,7 +66,8 @@ class Lease(msgspec.Struct, frozen=True):
     segment: str
     priority: int
     start: float = 0.0
-    """It is not made before this, in seconds since 1970, so that all workers together keep the pace."""
+    """The seconds since 1970 before which the request is not made, so that all workers together keep the
+    pace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,46 +81,46 @@ class Failure:
     attempts: int
     reason: str
     failed: float
-    """The time of it, in seconds since 1970."""
+    """When the request failed, in seconds since 1970."""
 
 
 @dataclass(slots=True)
 class Changes:
-    """What a scheduler has to tell the queue. It is applied in the order of the fields, all or nothing. It is
-    false where there is nothing to tell."""
+    """What a scheduler tells the queue. The queue applies the fields in their order, all or nothing. The
+    value is false if there is nothing to tell."""
 
     pushed: list[Entry] = field(default_factory=list)
     taken_up: list[int] = field(default_factory=list)
-    """Ids of failures that leave the failure list. Those that `pushed` brings back are pushed without
-    fingerprint where it may have been seen in their segment: they are no duplicates of themselves."""
+    """The ids of failures that leave the failure list. A request that comes back with `pushed` has no
+    fingerprint if it may have been seen in its segment: it is no duplicate of itself."""
     finished: list[Lease] = field(default_factory=list)
     failed: list[tuple[Lease, str]] = field(default_factory=list)
-    """Leases that go to the failure list, each with a reason."""
+    """The leases that go to the failure list, each with a reason."""
     returned: list[Lease] = field(default_factory=list)
-    """Leases that were never started. They go back to their lane, and the attempt does not count."""
+    """The leases that were never started. They go back to their lane, and the attempt does not count."""
     cut_off: list[Lease] = field(default_factory=list)
-    """Leases that were started, and nobody knows whether they are done. They go back to their lane, and the
-    attempt counts: the next one knows that it is not the first. None of them is given up for that, as it was
-    no fault of theirs."""
+    """The leases that were started, and of which nobody knows whether they are done. They go back to their
+    lane. The attempt counts, so that the next one is known not to be the first. None of them is given up for
+    that, because it was no fault of theirs."""
     is_seeded: bool = False
     """Whether all first requests of the segment's work have been pushed, with this exchange at the latest."""
     in_flight: int = 0
-    """Requests that this worker has on the way."""
+    """The number of requests that this worker has on the way."""
     ahead: int = 0
-    """Leases of this worker that have not started."""
+    """The number of leases of this worker that have not started."""
     share: int | None = None
-    """Requests that it may have on the way. Only queues that several workers share look at it."""
+    """The number of requests that this worker may have on the way. Only shared queues look at it."""
 
     def __bool__(self) -> bool:
         return bool(self.pushed or self.taken_up or self.ended or self.is_seeded)
 
     @property
     def ended(self) -> list[Lease]:
-        """The leases that their worker holds no more."""
+        """The leases that their worker no longer holds."""
         return [*self.finished, *(lease for lease, _ in self.failed), *self.returned, *self.cut_off]
 
     def go_on(self, later: Changes) -> None:
-        """Adds what was said later."""
+        """Appends later changes to these."""
         self.pushed += later.pushed
         self.taken_up += later.taken_up
         self.finished += later.finished
@@ -133,49 +135,50 @@ class Exchange:
     """What the queue answers."""
 
     leases: Sequence[Lease]
-    """In the order in which they are to be offered; fewer than wanted if no more are due, or `held_until`."""
+    """The leases in the order in which they are to be offered. They are fewer than wanted if no more are due,
+    or if some are held back: see `held_until`."""
     duplicates: int = 0
-    """Pushed entries that had been seen in their segment."""
+    """The number of pushed entries that had been seen in their segment."""
     false_alarms: int = 0
-    """Pushed entries of which the queue's filter said that they may have been seen, and that were new."""
+    """The number of pushed entries that were new although the queue's filter took them for seen."""
     refused: int = 0
-    """Finished, failed, returned or cut off leases that their worker did not hold any more."""
+    """The number of finished, failed, returned or cut off leases that their worker no longer held."""
     next_due: float | None = None
-    """The time at which the next delayed entry is due; None if nothing is delayed."""
+    """The time at which the next delayed entry is due. None if nothing is delayed."""
     leased_elsewhere: int = 0
-    """Leases that other workers hold."""
+    """The number of leases that other workers hold."""
     has_more: bool = False
     """Whether something is left that is due now."""
     held_until: float | None = None
-    """The time at which to ask again for what is due and was held back: the pace did not allow it, the host
-    rests, or other workers are to have it. None if nothing was held back."""
+    """The time at which to ask again for what is due and was held back, because the pace did not allow it,
+    the host rests, or other workers are to have it. None if nothing was held back."""
     rests_until: float | None = None
-    """The host asks to be left alone until then, as any worker has heard; None if it does not."""
+    """The time until which the host asks to be left alone, as any worker has heard. None if it does not."""
     share: int | None = None
-    """This worker may have so many requests on the way at the same time; None where others do not matter."""
+    """The number of requests that this worker may have on the way. None if other workers do not matter."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How many requests are where: of all segments together, but for `done` and `seen`."""
+    """How many requests are where. All but `done` and `seen` count all segments together."""
 
     pending: Mapping[Lane, int]
     delayed: int
     leased: int
     failed: int
     done: int
-    """Finished in the newest segment."""
+    """The requests finished in the newest segment."""
     seen: int
-    """Different requests that the newest segment has accepted. Those without fingerprint do not count."""
+    """The different requests that the newest segment has accepted. Those without fingerprint do not count."""
     dead: int = 0
-    """What was found in place of requests, and is none. Such entries are set aside and never offered."""
+    """The entries that turned out to be no requests. They are set aside and never offered."""
     oldest_lease: float | None = None
     """Seconds since the oldest lease was handed out, however often it was extended. None if nothing is
-    leased, or the queue keeps no such time."""
+    leased, or if the queue keeps no such time."""
 
     @property
     def left(self) -> int:
-        """Everything that is not finished and not given up."""
+        """The number of requests that are neither finished nor given up."""
         return sum(self.pending.values()) + self.delayed + self.leased
 
     def as_plain(self) -> dict[str, int]:
@@ -221,59 +224,59 @@ its leases with it: it has missed six signs of life."""
 class RequestQueue(Protocol):
     """Where the requests of one map wait.
 
-    Guarantee: a call that returned has taken effect, and outlives a SIGKILL of the worker; one that was
-    cut off has taken effect wholly or not at all. (Where requests live in memory only, they end with the
-    process.) After a power cut a durable queue may be in an earlier state that it was in, never in a mixed
-    one: work that was finished since is offered again, so its effects must bear repetition. An entry is
-    leased to one worker at a time; when a lease expires the entry goes back to its lane with `attempt`
-    + 1, or, when that exceeds the allowed attempts, to the failure list.
+    Guarantee: a call that returned has taken effect, and its effect outlives a SIGKILL of the worker. A call
+    that was cut off has taken effect wholly or not at all. (Requests that live in memory only end with their
+    process.) After a power cut a durable queue may be in an earlier state, but never in a mixed one: work
+    that was finished since is offered again, so its effects must bear repetition. An entry is leased to one
+    worker at a time. When a lease expires, the entry goes back to its lane with `attempt` + 1. If that
+    exceeds the allowed attempts, it goes to the failure list.
 
-    Order: the plus lane, highest priority first; then normal; then minus, highest first; what is equal,
-    first in, first out. An expired, returned or cut off entry keeps its place. While others wait, one of
-    `minus_share` offers is taken from the minus lane first.
+    Order: first the plus lane, highest priority first; then normal; then minus, highest priority first. Equal
+    entries are first in, first out. An expired, returned or cut off entry keeps its place. While other
+    entries wait, one of `minus_share` offers is taken from the minus lane first.
 
-    Times are given by the caller, in seconds since 1970; a queue shared by several machines may use its
-    own clock instead. Raises QueueError, one line for a person, when it cannot do its work.
+    Callers give times in seconds since 1970. A queue that several machines share may use its own clock
+    instead. Every call raises QueueError, with one line for a person, if the queue cannot do its work.
     """
 
     async def open(self, now: float) -> None:
-        """Begin to work on the queue. A local queue has one worker: it takes the leases of a former one back
-        at once, and raises QueueError if another worker has it open."""
+        """Begins to work on the queue. A local queue has one worker: it takes back the leases of a former
+        worker at once, and raises QueueError if another worker has the queue open."""
         ...
 
     async def exchange(self, changes: Changes, wanted: int, now: float) -> Exchange:
-        """Apply the changes, then lease up to `wanted` entries that are due; one atomic step."""
+        """Applies the changes, then leases up to `wanted` entries that are due. This is one atomic step."""
         ...
 
     async def extend(self, leases: Sequence[Lease], now: float) -> int:
-        """Let the leases last for the full time again, from now. Returns how many of them are still held."""
+        """Lets the leases last for the full time from now. Returns how many of them are still held."""
         ...
 
     async def counts(self, now: float) -> Counts:
-        """Count everything. This may read all that waits: it is for people, not for every request."""
+        """Counts everything. This may read all that waits: it is for people, not for every request."""
         ...
 
     async def failures(self) -> Sequence[Failure]:
-        """Returns the failure list, oldest first. What an `exchange` takes up leaves it."""
+        """Returns the failure list, oldest first."""
         ...
 
     async def forget(self, segment: str) -> None:
-        """Drop everything of the segment: what waits, what is leased and what was seen; failures stay."""
+        """Drops what waits, what is leased and what was seen in the segment. Failures stay."""
         ...
 
     async def forget_others(self, kept: int, current: str) -> Sequence[str]:
-        """Drop everything of all segments but `current` and the `kept` - 1 newest others; failures stay, and
-        so does what belongs to no segment. Returns the names of those dropped."""
+        """Forgets all segments but `current` and the `kept` - 1 newest others, as `forget` does. What belongs
+        to no segment stays. Returns the names of the forgotten segments."""
         ...
 
     async def note(self, segment: str, key: str, value: str | None = None) -> str | None:
-        """Read or write a remark, which is kept with the segment and dropped with it. Returns what it was
-        before. A `value` is written; an empty one drops the remark. The segment without name is never
+        """Returns a remark of the segment. If `value` is given, it takes the place of the remark; an empty
+        value drops the remark. Remarks are dropped with their segment. The segment without name is never
         dropped."""
         ...
 
     async def notes(self, segment: str) -> Mapping[str, str]:
-        """Returns all remarks of the segment, by key. This is cheap: it is asked every second while requests
+        """Returns all remarks of the segment, by key. This is cheap: it is called every second while requests
         are made."""
         ...
 
@@ -287,11 +290,11 @@ class RequestQueue(Protocol):
         ...
 
     async def discard(self) -> None:
-        """Delete everything, whatever it is and whoever wrote it, when a person has asked to start afresh.
-        The queue must not be open here. Raises QueueError if somebody works on it. What a program beside it
-        pushes at this moment may be lost."""
+        """Deletes everything, whatever it is and whoever wrote it, because a person has asked to start
+        afresh. The queue must not be open here. Raises QueueError if somebody works on it. A request that
+        another program pushes at this moment may be lost."""
         ...
 
     async def close(self) -> None:
-        """Let go; leases that are held stay held until they expire or the queue is opened again."""
+        """Closes the queue. Leases stay held until they expire or the queue is opened again."""
         ...

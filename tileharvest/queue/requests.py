@@ -1,4 +1,4 @@
-"""What a request carries in its meta: the orders that any spider may give, and the state of its attempt."""
+"""What a request carries in its meta: orders that any spider may give, and the state of its attempt."""
 
 from __future__ import annotations
 
@@ -12,43 +12,45 @@ if TYPE_CHECKING:
 NOT_BEFORE: Final = "not_before"
 """Key of meta, an order: seconds since 1970 before which the request is not offered."""
 DELAY: Final = "delay"
-"""Key of meta, an order: seconds, or from how many to how many, after the start of the request before it."""
+"""Key of meta, an order: the seconds, or the least and the most seconds, from the start of the request before
+it to its own start."""
 FAILURE: Final = "failure"
-"""Key of meta, an order: why the request goes to the failure list when it is through."""
+"""Key of meta, an order: the reason for which the request goes to the failure list when it is through."""
 NEAR: Final = "near"
-"""Key of meta: the IP addresses of the map's own host. A request that was redirected to another site is not
-sent into a network that is not the internet and that none of them is of."""
+"""Key of meta: the IP addresses of the map's own host. A request that was redirected to another site is sent
+only into the internet, or into a network to which one of these addresses belongs."""
 STATE: Final = "tileharvest"
-"""Key of meta under which the RequestState is."""
+"""Key of meta: the RequestState."""
 
 PUSHED: Final = ""
-"""The segment of requests that a person has pushed. They belong to none, so they wait until they are made."""
+"""The segment of requests that a person has pushed. It never ends, so they wait until they are made."""
 
 
 @dataclass(slots=True)
 class RequestState:
-    """What is known of a request beyond what Scrapy keeps of it.
+    """What is known of a request beyond what Scrapy knows.
 
-    Only the question is kept in a queue; all else is of one attempt. A request that takes the place of
-    another one, such as a repeat or the GET after a HEAD, shares its state until it is offered itself.
+    A queue keeps the question only; all else belongs to one attempt. A request that takes the place of
+    another one, such as a repeat or the GET after a HEAD, shares the other's state until it is offered
+    itself.
     """
 
     question: TileQuestion | None = None
     """None for a request that asks for no tile."""
     attempt: int = 0
-    """Which attempt this is, from 1; 0 for a request that our scheduler has not offered."""
+    """The number of this attempt, from 1 on. 0 for a request that our scheduler has not offered."""
     is_aside: bool = False
-    """Whether the request waits for its turn beside the queue, as those that probe a site."""
+    """Whether the request waits for its turn beside the queue, as requests that probe a site do."""
     was_sent: bool = True
-    """False for a request that was never sent, and so has cost nothing."""
+    """False for a request that was never sent and has cost nothing."""
     result: TileResult | None = None
     """What was found for the tile."""
     known: bool = False
-    """Whether the history has the tile; after a failure: whether it has any tile below."""
+    """Whether the history has the tile. After a failure: whether it has any tile below."""
 
 
 def state_of(request: Any) -> RequestState:
-    """Returns the state of a Scrapy request, which gets one if it has none."""
+    """Returns the state of a Scrapy request. A request without a state gets one."""
     meta = request.meta
     if STATE not in meta:
         meta[STATE] = RequestState()
@@ -63,10 +65,10 @@ def question_of(request: Any) -> TileQuestion | None:
 
 
 def is_offered(request: Any) -> bool:
-    """Returns whether our scheduler has offered a Scrapy request: not so one that was made beside it."""
+    """Returns whether our scheduler has offered a Scrapy request. False for one that was made beside it."""
     state: RequestState = request.meta.get(STATE, _NONE)
     return state.attempt > 0
 
 
 _NONE: Final = RequestState()
-"""Of a request without a state; nobody writes into it."""
+"""The state of a request that has none. Nobody writes into it."""

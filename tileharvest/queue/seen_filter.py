@@ -9,7 +9,7 @@ from pybloom_live import BloomFilter
 
 _logger = logging.getLogger(__name__)
 _SMALLEST: Final = 1_000
-"""The first filter has room for so many requests at least, which costs 4 kB."""
+"""The least number of requests for which the first filter has room: 4 kB."""
 
 
 def check_filter(expected: int, error_rate: float) -> None:
@@ -23,27 +23,29 @@ def check_filter(expected: int, error_rate: float) -> None:
 class SeenFilter:
     """Fingerprints that were seen, in a row of Bloom filters.
 
-    Guarantees: no false negatives. What was added is never called new again, so whatever is called new
-    surely is. What is new is called seen with a probability below `error_rate`, however often the filter
-    grows: the first filter may err half as often, and each further one half as often as the one before.
+    Guarantee: there are no false negatives. A fingerprint that was added is never called new again, so
+    whatever is called new is new. A new fingerprint is called seen with a probability below `error_rate`,
+    however often the filter grows: the first Bloom filter may err half as often, and each further one half as
+    often as the one before.
 
-    Memory, at the error rate of one in a million: 3.8 bytes for each request that it has room for. Growing
-    adds a filter larger than the last, but of no more than two thirds of all before where that is
-    possible: so it is at most 8 bytes for each request seen, right after growing too, up to 30 times the
-    expected number. About 250,000 additions a second, half of that where the filter does not fit into the
-    processor's cache. Not thread-safe.
+    Memory, at the error rate of one in a million: 3.8 bytes for each request for which there is room. The
+    filter grows by a Bloom filter that is larger than the last one, and if possible no larger than two thirds
+    of all before. So it takes at most 8 bytes for each request seen, up to 30 times the expected number, also
+    just after it has grown. It takes about 250,000 additions a second, and half as many if it does not fit
+    into the processor's cache. It is not thread-safe.
     """
 
     def __init__(self, expected: int, error_rate: float = 1e-6) -> None:
-        """`expected` is how many requests a segment of the map will have. More make it grow, and a warning
-        tells it each time."""
+        """`expected` is the number of requests that a segment of the map will have. If more come, the filter
+        grows, each time with a warning."""
         check_filter(expected, error_rate)
         self._expected = expected
         self._full: list[BloomFilter] = []
         self._filling = BloomFilter(max(expected, _SMALLEST), error_rate / 2)
 
     def __len__(self) -> int:
-        """Returns how many different requests were seen, less those that were wrongly called seen."""
+        """Returns the number of different requests that were seen, less those that were wrongly called
+        seen."""
         return sum(bloom.count for bloom in (*self._full, self._filling))
 
     @property
@@ -52,12 +54,13 @@ class SeenFilter:
         return sum(bloom.bitarray.nbytes for bloom in (*self._full, self._filling))
 
     def add(self, fingerprint: bytes) -> bool:
-        """Returns True if it was probably seen before, and False if it is surely new; then it is seen now."""
-        # pybloom hashes the UTF-8 of `str(key)`: of bytes that is their `repr`, of this the text itself.
+        """Adds the fingerprint. Returns True if it was probably seen before, and False if it is surely
+        new."""
+        # pybloom hashes the UTF-8 of `str(key)`. For bytes that would be their longer `repr`.
         key = fingerprint.hex()
         if self._full and any(key in bloom for bloom in self._full):
             return True
-        # pybloom would take one too many, and would raise IndexError then.
+        # pybloom raises IndexError only when it has one more than its capacity.
         if self._filling.count >= self._filling.capacity:
             if key in self._filling:
                 return True

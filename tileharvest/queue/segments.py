@@ -1,4 +1,4 @@
-"""Segments: the slices of time in each of which a request is made once. Pure: the moment is an argument."""
+"""Segments: slices of time in each of which a request is made once. Pure: the moment is an argument."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
 _FIRST_MONDAY: Final = date(1970, 1, 5)
-"""Where intervals of days and weeks are counted from, so that a week begins on Monday (ISO 8601)."""
+"""Intervals of days and weeks are counted from this day, so that a week begins on Monday (ISO 8601)."""
 _UNIX_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-"""Where intervals of hours are counted from."""
+"""Intervals of hours are counted from this moment."""
 _HOUR: Final = timedelta(hours=1)
 _MIDNIGHT: Final = time()
 _INTERVAL: Final = re.compile(r"every:([1-9][0-9]{0,3})([dhw])", re.ASCII)
@@ -25,16 +25,17 @@ _INTERVAL: Final = re.compile(r"every:([1-9][0-9]{0,3})([dhw])", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A slice of time, from `begins` on until just before `ends`.
+    """A slice of time, from `begins` until just before `ends`.
 
-    Both are in UTC, because Python compares two times of one zone by their wall clocks, which go back
-    once a year. The name tells the segment from all others of its resolver, and survives restarts.
+    Both are in UTC, because Python compares two times of one zone by their wall clocks, which go back once a
+    year. No other segment of the same resolver has the same name. A segment has the same name after a
+    restart.
     """
 
     name: str
     begins: datetime
     ends: datetime | None
-    """The very instant at which the next segment begins; None: never."""
+    """The very instant at which the next segment begins. None if there is no next one."""
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -47,25 +48,26 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class SegmentResolver:
-    """Maps a request and a moment to the segment in which the request is made.
+    """Tells in which segment a request is made.
 
-    For one request, every moment lies in the segment it is mapped to, and segments do not overlap. This one
-    makes no difference between requests. A person's own class needs the method alone.
+    For one request, every moment lies in the segment that is returned for it, and segments do not overlap.
+    This class gives all requests the same segment. A class of a person's own needs `segment_at` only.
     """
 
     around: Callable[[datetime], Segment]
-    """The segment in which a moment lies, which is given in UTC."""
+    """Returns the segment in which a moment lies. The moment is in UTC."""
 
     def segment_at(self, request: object | None, moment: datetime) -> Segment:
-        """Raises ValueError for a moment without time zone."""
+        """Returns the segment of a request made at this moment, or of any request for None. Raises ValueError
+        for a moment without time zone."""
         return self.around(_in_utc(moment))
 
 
 def parse_resolver(text: str, zone: ZoneInfo, started: datetime) -> SegmentResolver:
-    """Returns the resolver of that name: `day`, `hour`, `week`, `run`, or an interval such as `every:3d`.
+    """Returns the resolver for `day`, `hour`, `week`, `run`, or an interval such as `every:3d`.
 
-    `zone` is the map's, `started` the moment at which the run began. Intervals are numbers from 1 to 9999
-    of hours (h), days (d) or weeks (w). Raises ConfigurationError.
+    `zone` is the map's time zone, and `started` the moment at which the run began. An interval is a number
+    from 1 to 9999 of hours (h), days (d) or weeks (w). Raises ConfigurationError for any other text.
     """
     match text:
         case "day":
@@ -75,7 +77,7 @@ def parse_resolver(text: str, zone: ZoneInfo, started: datetime) -> SegmentResol
         case "hour":
             return SegmentResolver(lambda utc: _hour_around(utc, zone))
         case "run":
-            # It may lie before the start, where the clock was set back.
+            # A request may come before the start if the clock was set back, so the moment does not matter.
             began = _in_utc(started)
             only = Segment(f"run-{began:%Y%m%dT%H%M%S.%fZ}", began, None)
             return SegmentResolver(lambda _: only)
@@ -93,12 +95,12 @@ def parse_resolver(text: str, zone: ZoneInfo, started: datetime) -> SegmentResol
 
 
 def _days_around(utc: datetime, zone: ZoneInfo, days: int, named: Callable[[date], str]) -> Segment:
-    """Returns so many days of the zone, from local midnight to local midnight.
+    """Returns a segment of so many days of the zone, from local midnight to local midnight.
 
-    `named` makes their name of the first of them. A day that loses or gains an hour is one segment of 23 or
-    25 hours. Where the clocks skip midnight the day begins as they jump, and a day that they skip has no
-    segment. Where they are set back over midnight (in Newfoundland at 00:01, until 2011), the day that had
-    begun goes on.
+    `named` makes the segment's name of its first day. A day that loses or gains an hour is one segment of 23
+    or 25 hours. If the clocks skip midnight, the day begins when they jump. A day that they skip has no
+    segment. If they are set back over midnight (in Newfoundland at 00:01, until 2011), the day that had begun
+    goes on.
     """
     length, today = timedelta(days=days), utc.astimezone(zone).date()
     first = today - (today - _FIRST_MONDAY) % length
@@ -110,9 +112,9 @@ def _days_around(utc: datetime, zone: ZoneInfo, days: int, named: Callable[[date
 
 
 def _hour_around(utc: datetime, zone: ZoneInfo) -> Segment:
-    """Returns an hour of the zone's clocks, named with its offset from UTC.
+    """Returns an hour of the zone's clocks as a segment, whose name has the offset from UTC.
 
-    So the hour that the end of summer time repeats is two segments, and the one that its beginning skips is
+    The hour that the end of summer time repeats is two segments, and the hour that its beginning skips is
     none. A shift by less than an hour, as on Lord Howe Island, cuts a segment short.
     """
     local = utc.astimezone(zone)
@@ -127,7 +129,8 @@ def _hour_around(utc: datetime, zone: ZoneInfo) -> Segment:
 
 
 def _hours_around(utc: datetime, hours: int) -> Segment:
-    """Returns so many hours, counted from 1970-01-01 in UTC, whatever the clocks of the zone do."""
+    """Returns a segment of so many hours. They are counted from 1970-01-01 in UTC, whatever the clocks of the
+    zone do."""
     length = hours * _HOUR
     begins = utc - (utc - _UNIX_EPOCH) % length
     hour = begins.replace(tzinfo=None).isoformat(timespec="hours")
@@ -146,8 +149,7 @@ def _in_utc(moment: datetime) -> datetime:
 
 
 def first_moment(day: date, zone: ZoneInfo, clock: time = _MIDNIGHT) -> datetime:
-    """Returns the first instant at which the clocks of the zone show this day and time, or later ones, in
-    UTC."""
+    """Returns the first instant, in UTC, at which the clocks of the zone show this day and time or later."""
     shown = datetime.combine(day, clock, zone)
     # PEP 495: of a repeated time fold=0 is the first; a skipped one is later with fold=0 than with 1.
     first, second = shown.astimezone(UTC), shown.replace(fold=1).astimezone(UTC)
@@ -155,8 +157,9 @@ def first_moment(day: date, zone: ZoneInfo, clock: time = _MIDNIGHT) -> datetime
 
 
 def _shift(zone: ZoneInfo, after: datetime, until: datetime) -> datetime:
-    """Returns the first whole second after `after`, and not after `until`, at which the offset of the zone is
-    another. Both are in UTC, `after` a whole second, and there is such a shift between them."""
+    """Returns the first whole second after `after`, up to `until`, at which the zone has another offset.
+
+    Both are in UTC, `after` is a whole second, and the offset changes between them."""
     before = after.astimezone(zone).utcoffset()
 
     def has_shifted(seconds: int) -> bool:

@@ -1,15 +1,15 @@
-"""The sentences for a person when a queue cannot be used, and when a request is given up."""
+"""The sentences that a person reads when a queue cannot be used, and when a request is given up."""
 
 from __future__ import annotations
 
 from typing import Final
 
 AFRESH: Final = "start afresh with -a fresh=1"
-"""The way out when a queue cannot be used. The history knows what was harvested, so requests are only made
-again."""
+"""The way out if a queue cannot be used. Nothing is lost, because the history has what was harvested:
+requests are only made again."""
 
 WORKER_ENDED: Final = "its worker ended {attempts} times while it was under way"
-"""Why a request is given up whose worker was killed at each attempt."""
+"""The reason for giving up a request whose worker was killed at each attempt."""
 
 _EXPIRED: Final = "not finished within"
 _LOST: Final = "no request in it was lost"
@@ -71,7 +71,7 @@ _SENTENCES: Final = {
         " write REDIS_PARAMS = {{'redis_cls': 'redis.asyncio.RedisCluster'}}"
     ),
     "REDIS": f"{{queue}} failed ({{said}}); {_LOST}; run again; Redis must be of version 6 or newer",
-    # What stands in the place of a queue.
+    # By what was found in the place of a queue.
     "not permitted": (
         f"{{queue}} does not allow its user all that is needed ({{said}}); nothing was changed; {_PERMISSION}"
     ),
@@ -95,10 +95,11 @@ _SENTENCES: Final = {
 
 
 def sentence(case: str, queue: str, said: str) -> str:
-    """Returns one line: what happened, that nothing was lost, and what to do next.
+    """Returns one line that says what happened, that nothing was lost, and what to do next.
 
-    `case` is the name of SQLite's result code, the first word of Redis' error, or what stands in the place of
-    a queue. `queue` says which queue it is and where, `said` what the backend says, without passwords.
+    `case` is the name of SQLite's result code, the first word of Redis' error, or what was found in the place
+    of a queue. `queue` says which queue it is, and where. `said` is the backend's own message, without
+    passwords.
     """
     is_sqlite = case.startswith("SQLITE_")
     primary = "_".join(case.split("_")[:2]) if is_sqlite else case
@@ -107,10 +108,10 @@ def sentence(case: str, queue: str, said: str) -> str:
 
 
 def expired(lease_seconds: float) -> str:
-    """Returns why a request is given up whose leases all expired. {attempts} is to be filled in."""
+    """Returns the reason for giving up a request whose leases all expired. The caller fills in {attempts}."""
     return f"{_EXPIRED} {lease_seconds:g} s in {{attempts}} attempts"
 
 
 def is_unanswered(reason: str) -> bool:
-    """Returns whether a request was given up for this reason because nobody ever came to its end."""
+    """Returns whether this is the reason of a request that was given up because no attempt came to an end."""
     return reason.startswith((_EXPIRED, WORKER_ENDED.partition("{")[0]))

@@ -13,7 +13,7 @@ from tileharvest.errors import ConfigurationError, QueueError
 from tileharvest.maps.settings import data_folder, setting
 from tileharvest.queue.locks import locks_in
 from tileharvest.queue.map_leases import LocalMapLeases
-from tileharvest.queue.orders import Orders, orders_of
+from tileharvest.queue.orders import Orders
 from tileharvest.queue.port import SILENT
 from tileharvest.queue.requests import PUSHED
 from tileharvest.queue.segments import parse_resolver
@@ -36,8 +36,10 @@ if TYPE_CHECKING:
 def segment_resolver(
     settings: BaseSettings, name: str | None, zone: ZoneInfo, started: datetime
 ) -> SegmentResolver:
-    """Returns the resolver of that name, or of the setting SEGMENT, or one of the user's own class. It has
-    the map's zone and the moment of the start. Raises ConfigurationError."""
+    """Returns the resolver that `name` describes. Without a name the setting SEGMENT_RESOLVER may name a
+    class of the user's own, and otherwise the setting SEGMENT counts.
+
+    `zone` is the map's time zone, and `started` the moment of the start. Raises ConfigurationError."""
     own = setting(settings, "SEGMENT_RESOLVER")
     if name is None and own:
         resolver: SegmentResolver = load_object(own)(zone, started)
@@ -49,11 +51,12 @@ QueueKind: TypeAlias = Literal["memory", "sqlite", "redis"]
 """Where requests wait."""
 
 REDIS_SETTINGS = ("REDIS_URL", "REDIS_HOST", "REDIS_PORT", "REDIS_PARAMS")
-"""Any of them says that there is a Redis to be used."""
+"""If any of these settings is set, requests wait in Redis."""
 
 
 def queue_kind(settings: BaseSettings) -> QueueKind:
-    """Returns what SCHEDULER_QUEUE names. Raises ConfigurationError for what names none."""
+    """Returns the kind of queue that SCHEDULER_QUEUE names. If it names none, the settings for Redis decide.
+    Raises ConfigurationError for a kind that does not exist."""
     name = setting(settings, "SCHEDULER_QUEUE")
     if not name:
         return "redis" if any(settings[one] for one in REDIS_SETTINGS) else "sqlite"
@@ -63,12 +66,13 @@ def queue_kind(settings: BaseSettings) -> QueueKind:
 
 
 def is_shared(settings: BaseSettings) -> bool:
-    """Returns whether several workers may share the queues. Raises ConfigurationError as `queue_kind`."""
+    """Returns whether several workers may share the queues. Raises ConfigurationError as `queue_kind`
+    does."""
     return queue_kind(settings) == "redis"
 
 
 def local_queue(settings: BaseSettings, name: str, *, in_memory: bool = False) -> SqliteQueue:
-    """Returns the map's queue for one worker, in the data folder or in memory. It is not opened yet."""
+    """Returns the map's queue for one worker, in the data folder or in memory. The queue is not open."""
     file = None if in_memory else _queue_file(settings, name)
     return SqliteQueue(
         file, **_queue_options(settings), error_rate=float(setting(settings, "SEEN_ERROR_RATE"))
@@ -76,8 +80,8 @@ def local_queue(settings: BaseSettings, name: str, *, in_memory: bool = False) -
 
 
 def redis_queue(settings: BaseSettings, name: str) -> RedisQueue:
-    """Returns the map's queue in Redis. It is not opened yet."""
-    # Where it is not used it need not be loaded: 0.1 s of each command.
+    """Returns the map's queue in Redis. The queue is not open."""
+    # To load Redis' client takes 0.1 s, which most commands do not need.
     from tileharvest.queue.redis.connection import connection_parameters  # noqa: PLC0415
     from tileharvest.queue.redis.queue import RedisQueue  # noqa: PLC0415
 
@@ -85,7 +89,7 @@ def redis_queue(settings: BaseSettings, name: str) -> RedisQueue:
 
 
 def map_leases(settings: BaseSettings) -> MapLeases:
-    """Returns the leases on maps of all workers that share the queues. They are not opened yet."""
+    """Returns the map leases of all workers that share the queues. They are not open."""
     if not is_shared(settings):
         return LocalMapLeases(data_folder(settings) / "queues")
     from tileharvest.queue.redis.connection import connection_parameters  # noqa: PLC0415
@@ -95,25 +99,25 @@ def map_leases(settings: BaseSettings) -> MapLeases:
 
 
 def lease_seconds(settings: BaseSettings) -> float:
-    """Returns for how long a lease lasts. That of a shared queue ends soon after its worker's last sign of
-    life."""
+    """Returns the seconds for which a lease lasts. In a shared queue that is `SILENT` at most, so that others
+    soon have what a killed worker had."""
     longest = SILENT if is_shared(settings) else inf
     return min(float(setting(settings, "LEASE_SECONDS")), longest)
 
 
 def has_queue(settings: BaseSettings, name: str) -> bool:
-    """Returns whether the map has a queue that a command may look into. In Redis it always has."""
+    """Returns whether the map has a queue that a command may look into. In Redis every map has one."""
     return is_shared(settings) or _queue_file(settings, name).is_file()
 
 
 def has_local_worker(settings: BaseSettings, name: str) -> bool:
-    """Returns whether a process works on the map's queue file, which need not exist."""
+    """Returns whether a process works on the map's queue file. The file need not exist."""
     return locks_in(_queue_file(settings, name).parent).is_taken(name)
 
 
 @asynccontextmanager
 async def open_beside(settings: BaseSettings, name: str) -> AsyncIterator[SqliteQueue | RedisQueue]:
-    """Opens the map's queue for a command, beside whoever works on it. Raises QueueError."""
+    """Opens the map's queue for a command, while workers may be at it. Raises QueueError."""
     queue = redis_queue(settings, name) if is_shared(settings) else local_queue(settings, name)
     await queue.open_beside()
     try:
@@ -123,20 +127,22 @@ async def open_beside(settings: BaseSettings, name: str) -> AsyncIterator[Sqlite
 
 
 async def orders_for(settings: BaseSettings, name: str) -> Orders:
-    """Returns what holds for a map now. A map without a queue has no orders, and gets no queue. Raises
-    QueueError."""
-    if is_shared(settings):
-        async with open_beside(settings, name) as queue:
-            return await orders_of(queue)
-    return await asyncio.to_thread(_local_orders, settings, name)
+    """Returns the orders that hold for a map now. Raises QueueError."""
+    orders, errors = await orders_for_all(settings, [name])
+    if errors:
+        raise errors[0]
+    return orders[name]
 
 
 async def orders_for_all(
     settings: BaseSettings, names: Sequence[str]
 ) -> tuple[dict[str, Orders], list[QueueError]]:
-    """Returns what holds for each of these maps now, and why others could not be asked."""
+    """Returns the orders that hold for each of these maps now, and the errors of maps that could not be
+    asked.
+
+    A map without a queue has no orders, and gets no queue."""
     if not is_shared(settings):
-        return await asyncio.to_thread(_all_local_orders, settings, names)
+        return await asyncio.to_thread(_local_orders, settings, names)
     from tileharvest.queue.redis.connection import connection_parameters  # noqa: PLC0415
     from tileharvest.queue.redis.queue import notes_of_maps  # noqa: PLC0415
 
@@ -150,7 +156,7 @@ async def orders_for_all(
 async def workers_of_all(
     settings: BaseSettings, names: Sequence[str]
 ) -> dict[str, tuple[Sequence[Worker], float]]:
-    """Returns who works on each of these queues in Redis, and the present time by its clock. Raises
+    """Returns the workers of each of these queues in Redis, and the present time by Redis' clock. Raises
     QueueError."""
     from tileharvest.queue.redis.connection import connection_parameters  # noqa: PLC0415
     from tileharvest.queue.redis.queue import workers_of_maps  # noqa: PLC0415
@@ -159,50 +165,40 @@ async def workers_of_all(
 
 
 def has_requests(settings: BaseSettings, name: str) -> bool:
-    """Returns whether any request is in the map's queue file. Raises QueueError where that cannot be told."""
+    """Returns whether any request is in the map's queue file. Raises QueueError if the file cannot be
+    read."""
     return _queue_file(settings, name).is_file() and not local_queue(settings, name).glance_whether_empty()
 
 
-def _all_local_orders(
-    settings: BaseSettings, names: Sequence[str]
-) -> tuple[dict[str, Orders], list[QueueError]]:
+def _local_orders(settings: BaseSettings, names: Sequence[str]) -> tuple[dict[str, Orders], list[QueueError]]:
+    """Returns what `orders_for_all` does, for queues in files."""
     found: dict[str, Orders] = {}
     errors: list[QueueError] = []
     for name in names:
         try:
-            found[name] = _local_orders(settings, name)
+            has_file = _queue_file(settings, name).is_file()
+            found[name] = Orders.read(local_queue(settings, name).glance(PUSHED)) if has_file else Orders()
         except QueueError as error:
             errors.append(error)
     return found, errors
 
 
-def _local_orders(settings: BaseSettings, name: str) -> Orders:
-    """Reads a file and makes none. Raises QueueError."""
-    if not _queue_file(settings, name).is_file():
-        return Orders()
-    return Orders.read(local_queue(settings, name).glance(PUSHED))
-
-
 async def is_worked_on(settings: BaseSettings, name: str, queue: RequestQueue) -> bool:
-    """Returns whether anybody harvests the map whose open queue this is. A worker of a shared queue that was
-    killed counts until it has been silent for long. Raises QueueError."""
+    """Returns whether anybody works on this open queue of a map. A worker of a shared queue that was killed
+    counts until it has been silent for the time of a lease. Raises QueueError."""
     workers = await queue.workers()
     return has_local_worker(settings, name) if workers is None else bool(workers)
 
 
 def workers_on(settings: BaseSettings, name: str) -> int:
-    """Returns how many work on the map's queue at this moment, or 0 where that cannot be found out."""
-
-    async def count() -> int:
-        async with open_beside(settings, name) as queue:
-            return len(await queue.workers() or ())
-
+    """Returns how many workers are at the map's queue now, or 0 if that cannot be found out."""
     if not is_shared(settings):
         return int(has_local_worker(settings, name))
     try:
-        return asyncio.run(count())
+        workers, _ = asyncio.run(workers_of_all(settings, [name]))[name]
     except QueueError:
         return 0
+    return len(workers)
 
 
 def _queue_file(settings: BaseSettings, name: str) -> Path:

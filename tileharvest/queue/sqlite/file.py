@@ -1,4 +1,4 @@
-"""The database of a queue, in a file or in memory: its tables, its version, and how it is opened."""
+"""The database of a queue in a file or in memory: its tables, its version, and how it is opened."""
 
 from __future__ import annotations
 
@@ -13,45 +13,46 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 VERSION: Final = 2
-"""Of the tables, kept as SQLite's user_version. A queue of the first has no checksums until it is opened."""
+"""The version of the tables, kept as SQLite's user_version. A queue of the first version gets checksums when
+it is opened."""
 
 _FIRST: Final = 1
 
 APPLICATION: Final = 0x54485175
-"""SQLite's application_id, "THQu": tells our files from those of others."""
+"""SQLite's application_id, "THQu", which tells our files from those of other programs."""
 
 LOCK_TIMEOUT: Final = 30.0
-"""Seconds to wait for another process. Transactions last milliseconds; to drop a segment of a million
+"""Seconds to wait for another process. Transactions last milliseconds. Only dropping a segment of a million
 requests takes some seconds on a slow disk."""
 
 _PAGE: Final = 2048
-"""Bytes. Fingerprints fall anywhere in their table, so each new one rewrites a page: with a million of
-them half of SQLite's usual 4,096 is 10 to 40 % faster, 1,024 is slower again (measured)."""
+"""Bytes of a page. Fingerprints fall anywhere in their table, so each new one rewrites a page. With a million
+of them half of SQLite's usual 4,096 is 10 to 40 % faster, and 1,024 is slower again (measured)."""
 
 _CACHE: Final = 8 << 20
-"""Bytes of pages that SQLite keeps; what a queue needs of memory does not grow beyond."""
+"""Bytes of pages that SQLite keeps in memory. A queue does not need more."""
 
 _WRITTEN_AHEAD: Final = 32 << 20
-"""Bytes of the write-ahead log before it is worked into the file: a page that changed often is then
-written once. 4 MB makes a queue of a million a quarter slower, 64 MB hardly faster (measured)."""
+"""Bytes of the write-ahead log before SQLite works it into the file, which writes a page once that has
+changed often. With 4 MB a queue of a million is a quarter slower, with 64 MB hardly faster (measured)."""
 
 _ATTEMPTS: Final = 100
-"""To be alone in a new file for a moment, when several processes open it at once. Each waits for the lock
-before the next, so this many are never needed; without an end a process could go round for ever."""
+"""The most attempts to be alone in a new file that several processes open at once. Each attempt waits for the
+lock, so this many are never needed. The bound keeps a process from trying for ever."""
 
 CHECKSUM: Final = 4
-"""Bytes at the end of each body in the tables. What else the table of requests has stands in its indexes,
-too, with which SQLite compares it."""
+"""Bytes of the checksum at the end of each body in the tables. The other columns of the requests need none:
+they stand in indexes, too, with which SQLite compares them."""
 
 _SURELY_NEW: Final = """
     CREATE TABLE IF NOT EXISTS surely_new (
         id INTEGER PRIMARY KEY, segment INTEGER NOT NULL, number INTEGER NOT NULL, fingerprints BLOB NOT NULL
     )"""
-"""What a filter has called new and is not in `seen` yet: the fingerprints of a batch each, in MessagePack.
-Not each queue of the first version has it."""
+"""The log of fingerprints that a filter has called new and that are not in `seen` yet. A row has those of a
+batch, in MessagePack. Some queues of the first version lack this table."""
 
 _TABLES: Final = (
-    # The order of ids is that in which segments were opened; AUTOINCREMENT: an id is never used again.
+    # Ids rise in the order in which segments were opened. AUTOINCREMENT: an id is never used again.
     """CREATE TABLE segments (
         id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, done INTEGER NOT NULL DEFAULT 0
     )""",
@@ -63,8 +64,8 @@ _TABLES: Final = (
     ) WITHOUT ROWID""",
     _SURELY_NEW,
     # `due` is set while an entry is delayed, `until` while it is leased, never both. An id that came again
-    # would let the holder of an old lease finish another's request. No index on the segment: it is asked
-    # for only when one is dropped.
+    # would let the holder of an old lease finish another's request. The segment has no index, because it is
+    # looked for only when a segment is dropped.
     """CREATE TABLE requests (
         id INTEGER PRIMARY KEY AUTOINCREMENT, segment INTEGER NOT NULL, priority INTEGER NOT NULL,
         attempt INTEGER NOT NULL, due REAL, until REAL, body BLOB NOT NULL
@@ -73,8 +74,8 @@ _TABLES: Final = (
         id INTEGER PRIMARY KEY AUTOINCREMENT, body BLOB NOT NULL, segment TEXT NOT NULL,
         priority INTEGER NOT NULL, attempts INTEGER NOT NULL, reason TEXT NOT NULL, failed REAL NOT NULL
     )""",
-    # This order is that of the lanes, first in first out among equals. Partial, so that what is leased
-    # or delayed is no burden to those who look for what waits, and the other way round.
+    # This is the order of the lanes, first in first out among equals. The indexes are partial, so that what
+    # is leased or delayed does not slow down the search for what waits, and the other way round.
     "CREATE INDEX waiting ON requests (priority DESC, id) WHERE due IS NULL AND until IS NULL",
     "CREATE INDEX delayed ON requests (due) WHERE due IS NOT NULL",
     "CREATE INDEX leased ON requests (until) WHERE until IS NOT NULL",
@@ -84,11 +85,12 @@ _TABLES: Final = (
 
 
 def connect(file: Path | None) -> sqlite3.Connection:
-    """Returns the queue in a file, which is created if it is missing, its folder too; without a file one in
-    memory, which ends with the connection. A queue of the first version becomes one of this.
+    """Returns a connection to the queue in a file, or without a file to one in memory, which ends with the
+    connection. A missing file is created with its folder. A queue of the first version is upgraded.
 
-    Raises QueueError for a file of another version or another program, which is not changed;
-    sqlite3.Error and OSError for what cannot be opened. One thread after another may use the connection.
+    Raises QueueError for a file of another version or another program, which is not changed. Raises
+    sqlite3.Error and OSError for a file that cannot be opened. One thread after another may use the
+    connection.
     """
     if file is not None:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -110,13 +112,13 @@ def connect(file: Path | None) -> sqlite3.Connection:
 
 
 def connect_to_look(file: Path) -> sqlite3.Connection | None:
-    """Returns the queue in a file that is there, to ask it a question or two; None where the file is empty.
-    This takes a third of the time of `connect`, which matters where there are thousands.
+    """Returns a connection to the queue in an existing file for a question or two, or None if the file is
+    empty. This takes a third of the time of `connect`, which matters with thousands of files.
 
-    It makes and changes nothing. Raises QueueError for a file of another version or another program, and
-    sqlite3.Error for what cannot be opened.
+    Makes and changes nothing. Raises QueueError for a file of another version or another program, and
+    sqlite3.Error for a file that cannot be opened.
     """
-    # Not read-only: then the two files that SQLite keeps beside it would stay behind.
+    # Not read-only: SQLite would then leave its two files beside the database behind.
     place = f"{file.absolute().as_uri()}?mode=rw"
     connection = sqlite3.connect(place, timeout=LOCK_TIMEOUT, isolation_level=None, uri=True)
     try:
@@ -144,13 +146,12 @@ def _create(connection: sqlite3.Connection) -> None:
 
 
 def summed(segment: str, body: bytes) -> bytes:
-    """Returns the body of a request as the tables have it: with a checksum at its end, of the name of its
-    segment, and of the body."""
+    """Returns the body of a request as the tables have it, with a checksum of segment and body at its end."""
     return body + crc32(body, crc32(segment.encode())).to_bytes(CHECKSUM)
 
 
 def _add_checksums(connection: sqlite3.Connection) -> None:
-    """Makes a queue of this version of one of the first. Does nothing to any other."""
+    """Upgrades a queue of the first version to this one. Does nothing to any other."""
     if _mark(connection) != (APPLICATION, _FIRST):
         return
     connection.create_function("summed", 2, summed, deterministic=True)
@@ -166,7 +167,7 @@ def _add_checksums(connection: sqlite3.Connection) -> None:
 
 
 def _mark(connection: sqlite3.Connection) -> tuple[int, int]:
-    """Returns the program that a file is of, and the version of its tables."""
+    """Returns the application_id of a file, and the version of its tables."""
     application: int = connection.execute("PRAGMA application_id").fetchone()[0]
     version: int = connection.execute("PRAGMA user_version").fetchone()[0]
     return application, version
@@ -182,9 +183,9 @@ def _refuse_others(connection: sqlite3.Connection, file: Path | None) -> None:
 
 def _adjust(connection: sqlite3.Connection) -> None:
     # NORMAL flushes only when the log is worked into the file. A SIGKILL takes nothing, because the system
-    # has what was written. A power cut can take the last commits, whole and from the end, and that is
-    # enough here: results are durable in the history before their lease is finished, and a request and its
-    # children come and go in one commit, so at worst work is offered again. FULL would pay a flush per batch.
+    # has what was written. A power cut can take whole commits from the end. That is harmless: results are
+    # durable in the history before their lease is finished, and a request and its children come and go in one
+    # commit, so at worst work is offered again. FULL would cost a flush per batch.
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute(f"PRAGMA cache_size = {-_CACHE // 1024}")
     connection.execute(f"PRAGMA wal_autocheckpoint = {_WRITTEN_AHEAD // _PAGE}")
@@ -195,7 +196,7 @@ def _adjust(connection: sqlite3.Connection) -> None:
 
 
 def _write_ahead(connection: sqlite3.Connection) -> None:
-    """Lets readers and a writer work at once. Stays set in the file."""
+    """Lets readers and a writer work at once. The file remembers this."""
     for _ in range(_ATTEMPTS):
         try:
             connection.execute("PRAGMA journal_mode = WAL")
@@ -204,7 +205,7 @@ def _write_ahead(connection: sqlite3.Connection) -> None:
                 raise
         else:
             return
-        # Changing the mode never waits for a lock, beginning to write does.
+        # To change the mode does not wait for a lock, so a write waits for it here.
         connection.execute("BEGIN IMMEDIATE")
         connection.execute("COMMIT")
     connection.execute("PRAGMA journal_mode = WAL")

@@ -22,28 +22,29 @@ if TYPE_CHECKING:
     Value = TypeVar("Value")
 
 FORMAT: Final = "3"
-"""The format of what is in Redis. It is raised when older scripts could not go on with it."""
+"""The version of what is in Redis. It is raised when older scripts could not go on with the content."""
 
 KEPT: Final = 35 * 24 * 3600
-"""Seconds after which what is known of a segment is dropped, if nothing was pushed meanwhile. A segment must
-be shorter. What waits is never dropped by time."""
+"""Seconds after which Redis drops what is known of a segment into which nothing was pushed meanwhile. A
+segment must be shorter. Requests that wait are never dropped by time."""
 
 _FIRST: Final = ("common", "segments", "seen")
-"""What stands before all scripts."""
+"""The scripts that stand before every other script."""
 
 _LARGEST: Final = 2**53
-"""Priorities beyond count as this: scores in Redis are floating-point numbers."""
+"""The largest priority. Larger ones count as this one, because scores in Redis are floating-point numbers."""
 
 _NOTE: Final = "note:"
-"""Stands before the key of a remark, among all else that is known of a segment."""
+"""The prefix of a remark's key in the hash of all that is known of a segment."""
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
 
 
 def key(map_name: str, name: str = "") -> bytes:
-    """Returns the name of one of a map's keys, or what all of them begin with.
+    """Returns one of a map's keys, or without a name the prefix of all of them.
 
-    They have the map as hash tag, which keeps them on one node. Raises ValueError for a map that cannot be.
+    The map is their hash tag, which keeps them on one node of a cluster. Raises ValueError for a map whose
+    name cannot be a hash tag.
     """
     if not map_name or set("{}") & set(map_name):
         raise ValueError(f"'{map_name}' cannot name keys of Redis: it is empty, or has braces")
@@ -51,8 +52,10 @@ def key(map_name: str, name: str = "") -> bytes:
 
 
 async def run(client: Client, name: str, prefix: bytes, argument: Mapping[str, Any]) -> bytes:
-    """Returns the answer of one call of a script of the folder `scripts`, in MessagePack, about the keys that
-    begin so. Sends the script to a server that has it not."""
+    """Runs a script of the folder `scripts` on the keys with this prefix, and returns its answer in
+    MessagePack.
+
+    Sends the script if the server does not have it."""
     script, encoded = script_of(*_FIRST, name), _ENCODER.encode(argument)
     digest = hashlib.sha1(script.encode(), usedforsecurity=False).hexdigest()
     try:
@@ -65,9 +68,9 @@ async def run(client: Client, name: str, prefix: bytes, argument: Mapping[str, A
 async def swap(
     client: Client, key: bytes, before: bytes, after: bytes, seconds: int, told: str = "", wrong: float = 0.0
 ) -> tuple[bool, bytes, float]:
-    """Keeps a value for so many seconds in place of the one that was read before, as `scripts/swap.lua` says.
+    """Keeps the value `after` for so many seconds if the value is still `before`, as `scripts/swap.lua` says.
 
-    Returns whether it is kept, what there is now, and Redis' time.
+    Returns whether it is kept, the value that there is now, and Redis' time.
     """
     is_kept, found, *time = await client.eval(script_of("swap"), 1, key, before, after, seconds, told, wrong)
     return bool(is_kept), found, int(time[0]) + int(time[1]) / 1e6
@@ -75,46 +78,46 @@ async def swap(
 
 @cache
 def script_of(*parts: str) -> str:
-    """Returns these files of the folder `scripts`, one after the other."""
+    """Returns the text of these files of the folder `scripts`, one after the other."""
     folder = resources.files(__package__).joinpath("scripts")
     return "".join(folder.joinpath(f"{part}.lua").read_text(encoding="utf-8") for part in parts)
 
 
 def string(content: bytes | str) -> msgspec.Raw:
-    """Returns bytes or a text for a script, as MessagePack's longest kind of text: its reader there knows no
-    bytes. Half surrogate pairs become escapes."""
+    """Returns bytes or a text as MessagePack's longest kind of text, because Redis' reader knows no bytes.
+    Halves of surrogate pairs become escapes."""
     if isinstance(content, str):
         content = content.encode(errors="backslashreplace")
     return msgspec.Raw(b"\xdb" + len(content).to_bytes(4, "big") + content)
 
 
 def content_of(answered: msgspec.Raw) -> bytes:
-    """Returns the bytes of what a script answers as a text, which may be no UTF-8."""
+    """Returns the bytes of a text in a script's answer. They may be no UTF-8."""
     raw = bytes(answered)
     return raw[{0xD9: 2, 0xDA: 3, 0xDB: 5}.get(raw[0], 1) :]
 
 
 def text_of(content: bytes | msgspec.Raw) -> str:
-    """Returns as a text what came from Redis, where anything may stand."""
+    """Returns a text from Redis. Bytes that are no UTF-8 become escapes."""
     if isinstance(content, msgspec.Raw):
         content = content_of(content)
     return content.decode(errors="backslashreplace")
 
 
 def decoded(answer: bytes, kind: type[Value]) -> Value:
-    """Returns an answer of this kind. It is for what is not asked for every request."""
+    """Returns an answer of this type. It makes a decoder for each call, so it is for rare calls."""
     return msgspec.msgpack.decode(answer, type=kind)
 
 
 _LEASED: TypeAlias = list[tuple[int, int, int, msgspec.Raw, msgspec.Raw]]
-"""Id, attempt, priority, segment, body."""
+"""The leases in an answer: id, attempt, priority, segment and body of each."""
 
 _EXCHANGED: Final = msgspec.msgpack.Decoder(tuple[int, int, float | bool, int, bool, int, _LEASED])
-"""The answer of an exchange, in the words of `exchange.lua`."""
+"""Reads the answer of an exchange, as the head of `exchange.lua` describes it."""
 
 
 def exchanged(answer: bytes) -> tuple[Exchange, int]:
-    """Returns what an exchange has answered, and how many entries are no requests."""
+    """Returns the answer of an exchange, and the number of entries that are no requests."""
     duplicates, refused, next_due, elsewhere, has_more, dead, leased = _EXCHANGED.decode(answer)
     leases = [
         Lease(number, attempt, content_of(body), text_of(segment), priority)
@@ -125,7 +128,7 @@ def exchanged(answer: bytes) -> tuple[Exchange, int]:
 
 
 def told(changes: Changes) -> dict[str, Any]:
-    """Returns the part of an exchange's argument that tells the changes."""
+    """Returns the changes as arguments of `exchange.lua`."""
     return {
         "pushed": [
             (
@@ -148,6 +151,7 @@ def told(changes: Changes) -> dict[str, Any]:
 
 
 def counts(answer: bytes) -> Counts:
+    """Returns the counts in the answer of `counts.lua`."""
     (plus, normal, minus, delayed, leased, failed, done, seen, dead), oldest = decoded(
         answer, tuple[tuple[int, int, int, int, int, int, int, int, int], float]
     )
@@ -156,7 +160,7 @@ def counts(answer: bytes) -> Counts:
 
 
 def failures(found: Mapping[bytes, bytes]) -> list[Failure]:
-    """Returns the failure list, oldest first. What is no failure is left out."""
+    """Returns the failures in a hash, oldest first. Records that are no failures are left out."""
     listed = []
     for number, record in found.items():
         with suppress(ValueError, msgspec.DecodeError):
@@ -170,13 +174,13 @@ _FAILURE: Final = msgspec.msgpack.Decoder(tuple[int, int, msgspec.Raw, msgspec.R
 
 
 def told_worker(worker: Worker) -> msgspec.Raw:
-    """Returns for a script what a worker tells of itself."""
+    """Returns what a worker tells of itself as an argument of a script."""
     return string(_ENCODER.encode(worker))
 
 
 def worker(told: bytes | None, heartbeat: float, held: int) -> Worker | None:
-    """Returns a worker that was last heard of then and holds so many leases. Returns None for one that has
-    just signed off, or is none."""
+    """Returns the worker that has told this, with the time when it was last heard of and the number of its
+    leases. Returns None for a worker that has just signed off, and for bytes that are no worker."""
     try:
         known = decoded(told or b"", Worker)
     except msgspec.DecodeError:
@@ -185,6 +189,6 @@ def worker(told: bytes | None, heartbeat: float, held: int) -> Worker | None:
 
 
 def remarks(found: Mapping[bytes, bytes]) -> dict[str, str]:
-    """Returns the remarks among all that is known of a segment, by key."""
+    """Returns the remarks in the hash of all that is known of a segment, by key."""
     fields = {text_of(field): text_of(value) for field, value in found.items()}
     return {field.removeprefix(_NOTE): value for field, value in fields.items() if field.startswith(_NOTE)}

@@ -1,4 +1,4 @@
-"""Connections to Redis, made from the settings that scrapy-redis has for them."""
+"""Connections to Redis, made from the settings of scrapy-redis."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _OURS: Final = frozenset({"decode_responses", "retry", "retry_on_error", "retry_on_timeout", "protocol"})
-"""Parameters of clients that a queue decides itself. Its answers are bytes, and calls are repeated where it
-is known what may be repeated."""
+"""Parameters of clients that a person cannot set: answers are bytes, and `RedisLink` decides which calls are
+repeated."""
 
 _SECRETS: Final = ("password", "ssl_password")
 
@@ -28,13 +28,12 @@ _EXAMPLE: Final = "write REDIS_URL = 'redis://user:password@redis.example.net:63
 
 
 def connection_parameters(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the parameters for `connect`: scrapy-redis' own defaults, over them REDIS_PARAMS, and over both
-    the settings that scrapy-redis has besides, such as REDIS_URL or REDIS_HOST.
+    """Returns the parameters for `connect`: the defaults of scrapy-redis, overridden by REDIS_PARAMS, and
+    both overridden by the other settings of scrapy-redis, such as REDIS_URL or REDIS_HOST.
 
-    Where there is a URL, what it says goes before all others. `redis_cls` in REDIS_PARAMS may name
-    `redis.asyncio.RedisCluster`; `fitting` finds that out by itself. On the command line REDIS_PARAMS is
-    JSON. What is left out are parameters of answers and of retries. Raises ConfigurationError for
-    REDIS_PARAMS that are no dict.
+    A URL overrides all other parameters. `redis_cls` in REDIS_PARAMS may name `redis.asyncio.RedisCluster`,
+    but need not, because `fitting` finds out by itself. On the command line REDIS_PARAMS is JSON. Parameters
+    of answers and of retries are left out. Raises ConfigurationError for REDIS_PARAMS that are no dict.
     """
     own = settings.get("REDIS_PARAMS") or {}
     try:
@@ -55,9 +54,10 @@ Client: TypeAlias = Any
 
 
 def connect(parameters: Mapping[str, Any]) -> Client:
-    """Returns a client that connects when it is first used, and again whenever it must. It repeats no call.
+    """Returns a client that connects when it is first used, and again when it has lost its connection. It
+    repeats no call.
 
-    Raises ConfigurationError, without any password in it, for parameters that cannot be.
+    Raises ConfigurationError, without any password in it, for parameters that cannot be used.
     """
     options = dict(parameters)
     url = options.pop("url", None)
@@ -67,21 +67,21 @@ def connect(parameters: Mapping[str, Any]) -> Client:
         if url is None:
             return _checked(kind(**options))
         if urlsplit(url).scheme == "unix":
-            # Meant for another server, or they would be in the way of the socket.
+            # These are defaults for another server, and a socket does not accept them.
             for name in ("host", "port", "socket_connect_timeout"):
                 options.pop(name, None)
         return _checked(kind.from_url(url, **options))
     except (TypeError, ValueError, AttributeError, ImportError, RedisError) as error:
-        # `from None`: a URL that cannot be read may show its password in the words of its reader.
+        # `from None`: the error about a URL that cannot be read may have its password.
         said = masked(" ".join(str(error).split()), {**options, "url": url})
         raise ConfigurationError(f"the settings for Redis cannot be ({said}): {_EXAMPLE}") from None
 
 
 async def fitting(client: Client, parameters: Mapping[str, Any]) -> Client:
-    """Returns the client, or one for all nodes in its place where its server is a node of a cluster.
+    """Returns the client, or a client for all nodes in its place if its server is a node of a cluster.
 
-    One that may not be asked, or is reached by a socket, is taken for a server that stands alone. Raises what
-    the client does."""
+    A server that may not be asked, or that is reached by a socket, counts as one that stands alone. Raises
+    what the client raises."""
     if isinstance(client, RedisCluster) or "path" in parameters_of(client):
         return client
     try:
@@ -95,14 +95,14 @@ async def fitting(client: Client, parameters: Mapping[str, Any]) -> Client:
 
 
 def parameters_of(client: Client) -> dict[str, Any]:
-    """Returns the parameters of each of its connections; the password is among them."""
+    """Returns the parameters of a client's connections. The password is among them."""
     owner = client if isinstance(client, RedisCluster) else client.connection_pool
     parameters: dict[str, Any] = owner.connection_kwargs
     return parameters
 
 
 def place(client: Client) -> str:
-    """Returns where its server is, for messages: without name and password."""
+    """Returns the address of a client's server for messages, without name and password."""
     if isinstance(client, RedisCluster):
         node = next(iter(client.nodes_manager.startup_nodes.values()))
         return f"redis://{node.host}:{node.port}, a cluster"
@@ -115,12 +115,12 @@ def place(client: Client) -> str:
 
 
 def masked(said: str, parameters: Mapping[str, Any]) -> str:
-    """Returns the words without any password that the parameters have."""
+    """Returns the text with `***` in place of every password that is among the parameters."""
     secrets = [str(parameters[name]) for name in _SECRETS if parameters.get(name)]
     url = str(parameters.get("url") or "")
     login, at, _ = url.rpartition("@")
     if at:
-        # Also pieces of it: a password with characters that are not escaped is read as something else.
+        # Pieces, too: a password with characters that are not escaped is read as another part of the URL.
         secrets += [login, login.partition("://")[2], *login.partition("://")[2].split(":", 1)[1:]]
         secrets += [piece for secret in secrets for piece in secret.split("/") if len(piece) > 2]
     for secret in sorted(filter(None, secrets), key=len, reverse=True):
@@ -136,7 +136,8 @@ def _class(named: Any) -> Any:
 
 
 def _checked(client: Client) -> Client:
-    """Make a connection that is never used: only that finds parameters that it does not know."""
+    """Returns the client. Makes a connection that is never used, because only that finds unknown
+    parameters."""
     if isinstance(client, Redis):
         pool = client.connection_pool
         pool.connection_class(**pool.connection_kwargs)

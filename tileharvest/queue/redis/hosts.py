@@ -1,4 +1,4 @@
-"""What workers that share a Redis know of the hosts that they ask: a key for each host."""
+"""What workers that share a Redis keep of the hosts that they ask: a key for each host."""
 
 from __future__ import annotations
 
@@ -24,36 +24,38 @@ if TYPE_CHECKING:
     Result = TypeVar("Result")
 
 _REMEMBERED: Final = 2 * int(LONGEST)
-"""Seconds for which a host is remembered after the last step: twice the longest gap."""
+"""Seconds for which Redis keeps a host after the last step: twice the longest gap."""
 
 _WRONG: Final = 0.1
-"""Seconds by which the time of a step may differ from Redis' own. Twice as many for each further attempt, as
-a way to Redis may take long."""
+"""Seconds by which the time of a step may differ from Redis' time. Each further attempt allows twice as many,
+because a call may take long to reach Redis."""
 
 
 class RedisHosts:
-    """`Hosts` for all workers of all maps, also in a cluster: each host's key has a hash tag of its own.
+    """`Hosts` for all workers of all maps. In a cluster each host's key has a hash tag of its own.
 
-    Redis' clock counts, in a cluster that of the node which has the host. Each step is made here, with what
-    was read last, and kept if that is still what Redis has: mostly one call, and one more where another
-    worker was faster. A step whose answer was lost may be made twice: a start may be left out then, or a
-    probe. One that a replica had not heard of when it took over is lost: the same start may be given again.
+    Redis' clock counts; in a cluster it is the clock of the host's node. A step is made here with the state
+    that was read last, and is kept if Redis still has that state. This mostly takes one call, and one more
+    for each time that another worker was faster. A step whose answer was lost may be made twice: then a start
+    may stay unused, or a probe. A step of which a replica had not heard when it took over is lost: then the
+    same start may be given twice.
     """
 
     def __init__(self, link: RedisLink, *, silent: float, server_clock: bool = True) -> None:
-        """`link` is opened and closed by others. Who was not heard of for `silent` seconds has ended.
-        `server_clock=False` is for tests: then the times that callers give are taken for Redis' own."""
+        """The owner of `link` opens and closes it. A process that was not heard of for `silent` seconds
+        counts as ended. With `server_clock=False`, for tests, the times that callers give count as Redis'
+        time."""
         self._link = link
         self._silent = silent
         self._server_clock = server_clock
         self._known: dict[str, bytes] = {}
-        """As Redis had it last, by host."""
+        """The states that Redis had last, by host."""
         self._ahead: dict[str, float] = {}
-        """By host, as each may be on another node."""
+        """The seconds by which Redis' clock is ahead, by host: each host may be on another node."""
         self.process = ""
 
     def open(self) -> None:
-        """The link must be open."""
+        """Begins to take part. The link must be open."""
         self.process = f"{os.getpid()}-{secrets.token_hex(8)}"
 
     def ahead(self, host: str) -> float:
@@ -73,7 +75,7 @@ class RedisHosts:
             )
             is_kept, self._known[host], its_time = await self._link.attempt(swapping)
             if self._server_clock:
-                # As far as the answer shows that it is wrong.
+                # The answer was made between `sent` and `received`, which bounds the difference.
                 received = now + time.monotonic() - began
                 self._ahead[host] = min(max(self.ahead(host), its_time - received), its_time - sent)
             if is_kept:
@@ -81,7 +83,7 @@ class RedisHosts:
             wrong *= 2
 
     def close(self) -> None:
-        """Forget what it knows. The others know what it has told until it has been silent for long."""
+        """Forgets the hosts. The other processes count this one until it has been silent for long."""
         self._known.clear()
         self.process = ""
 
@@ -93,6 +95,6 @@ class RedisHosts:
 
 
 def _key(host: str) -> bytes:
-    """Returns the host's key, in which its name is quoted: a redirect may lead to a host with any name, and a
-    brace in it would end the hash tag."""
+    """Returns the host's key, in which the name is quoted. A redirect may lead to a host with any name, and a
+    brace in the name would end the hash tag."""
     return f"tileharvest:limit:{{{quote(host, safe=':[]', errors='backslashreplace')}}}".encode()

@@ -1,4 +1,4 @@
-"""The way to Redis: one client, and which of its calls are repeated."""
+"""The link to Redis: one client, and the rule which of its calls are repeated."""
 
 from __future__ import annotations
 
@@ -33,25 +33,26 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 _PAUSES: Final = wait_exponential(multiplier=0.05, max=2.0)
-"""Seconds between two attempts: the pause doubles from the first to the longest."""
+"""Seconds between two attempts. Each pause is twice as long as the one before, up to the longest."""
 
 _TO_OPEN: Final = 5.0
-"""Seconds of patience at the start at most: a wrong address is told soon."""
+"""The most seconds of patience at the start, so that a wrong address is reported soon."""
 
 _OLDEST: Final = 6
-"""Version of Redis."""
+"""The oldest version of Redis that works."""
 
 _PASSING: Final = frozenset({"BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY", "TRYAGAIN"})
-"""Cases in which the server may soon answer otherwise: while another script runs, while it reads its data,
-while a replica takes over."""
+"""The cases in which the server may answer otherwise soon: another script runs, the server reads its data, or
+a replica takes over."""
 
 
 def case_of(error: BaseException) -> str:
-    """Returns the case of the error, for its sentence: the first word of the server's answer, or AWAY."""
+    """Returns the case of the error, as `sentence` takes it: the first word of the server's answer, or
+    AWAY."""
     if isinstance(error, (AuthenticationError, AuthorizationError)):
         return "WRONGPASS"
     if isinstance(error, RedisError) and error.status_code not in (None, "ERR"):
-        # The library has taken the word off the answer.
+        # The library has removed the word from the answer.
         return str(error.status_code)
     if isinstance(error, (ConnectionError, TimeoutError, RedisClusterException, OSError)):
         return "AWAY"
@@ -60,8 +61,7 @@ def case_of(error: BaseException) -> str:
 
 
 def may_pass(error: BaseException) -> bool:
-    """Returns whether the same call may succeed a moment later, and be repeated: it was not made, or it bears
-    being made twice."""
+    """Returns whether the same call may succeed a moment later."""
     if isinstance(error, (AuthenticationError, AuthorizationError)):
         return False
     if isinstance(error, (ConnectionError, TimeoutError, RedisClusterException)):
@@ -70,38 +70,38 @@ def may_pass(error: BaseException) -> bool:
 
 
 class RedisLink:
-    """Calls that reach Redis once or more, though the connection is lost meanwhile.
+    """A connection to Redis whose calls outlast the loss of a connection.
 
-    The client repeats nothing itself. Here each call is repeated until it is answered, or for `patience`
-    seconds; so each must bear being made twice. The client's own time limits come on top of the patience.
+    A call is repeated until it is answered, or for `patience` seconds. So it may reach Redis more than once,
+    and must bear that. The client itself repeats nothing. Its own time limits come on top of the patience.
     """
 
     def __init__(self, parameters: Mapping[str, Any], what: str, patience: float) -> None:
-        """`parameters` are those of `connection.connect`; `what` is kept there, for messages. Connects to
-        nothing yet."""
+        """`parameters` are those of `connection.connect`. `what` says in messages what the link is for.
+        Connects to nothing yet."""
         self._parameters = parameters
         self._what = what
         self._patience = patience
         self._client: Client | None = None
         self.failing_since: float | None = None
-        """When the first call began that was not answered at once, by the monotonic clock, since whoever uses
-        the link has last set this to None."""
+        """When the first call began that was not answered at once, on the monotonic clock. The user of the
+        link sets this to None when calls are answered again."""
 
     @property
     def client(self) -> Client:
-        """Raises RuntimeError if it is not open."""
+        """The client. Raises RuntimeError if the link is not open."""
         if self._client is None:
             raise RuntimeError("the queue is not open")
         return self._client
 
     @property
     def queue(self) -> str:
-        """What is kept there, such as which queue, and where; for messages."""
+        """What the link is for, and the address of the server, for messages."""
         return f"{self._what} at {place(self.client)}"
 
     async def open(self) -> None:
-        """Connects. Raises ConfigurationError for parameters that cannot be. Raises QueueError if there is no
-        Redis that lets one in, and for one that is too old, or that may throw requests away."""
+        """Connects. Raises ConfigurationError for parameters that cannot be used. Raises QueueError if no
+        Redis accepts the login, and for a Redis that is too old or may throw requests away."""
         if self._client is not None:
             raise RuntimeError("the queue is open already")
         self._client = connect(self._parameters)
@@ -123,7 +123,7 @@ class RedisLink:
     async def attempt(
         self, work: Callable[[Client], Awaitable[Result]], patience: float | None = None
     ) -> Result:
-        """Returns the result of what may be done twice. Raises QueueError."""
+        """Returns the result of `work`, which may be done more than once. Raises QueueError."""
         retrying = AsyncRetrying(
             retry=retry_if_exception(may_pass),
             wait=_PAUSES,
@@ -136,7 +136,7 @@ class RedisLink:
             try:
                 return await work(self.client)
             except RuntimeError as error:
-                # uvloop says so where a server has closed the connection since the last call.
+                # uvloop says so if the server has closed the connection since the last call.
                 if "the handler is closed" not in str(error):
                     raise
                 raise ConnectionError("the connection is closed") from error
@@ -164,7 +164,7 @@ class RedisLink:
         if call.attempt_number == 1:
             _logger.warning("%s; trying again", self._sentence(error))
         if isinstance(error, ReadOnlyError) and isinstance(self.client, Redis):
-            # A server that has become a replica is left: its name may belong to another one by now.
+            # The server has become a replica: connect anew, as its name may lead to the new primary by now.
             await self.client.connection_pool.disconnect(inuse_connections=False)
 
     def _sentence(self, error: BaseException) -> str:
@@ -173,7 +173,7 @@ class RedisLink:
 
 
 async def _information(client: Client) -> list[dict[str, Any]]:
-    """Returns what each server that is written to tells of itself, or nothing if that may not be asked."""
+    """Returns what each primary tells of itself, or nothing if the user may not ask that."""
     try:
         if isinstance(client, RedisCluster):
             return list((await client.info(target_nodes=RedisCluster.PRIMARIES)).values())

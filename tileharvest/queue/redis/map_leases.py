@@ -26,39 +26,40 @@ if TYPE_CHECKING:
 KEY: Final = b"tileharvest:map-leases"
 
 _REMEMBERED: Final = 7 * 24 * 3600
-"""Seconds for which the key is kept after the last sign of life."""
+"""Seconds for which Redis keeps the key after the last sign of life."""
 
 _FORGOTTEN: Final = 24 * 3600
-"""Seconds after which a failed map counts as one that has not failed, if nobody has tried it again."""
+"""Seconds after which a failure is forgotten if nobody has tried the map again."""
 
 _NOTHING: Final = b"\0"
-"""What the key never holds: to ask for it changes nothing, and tells what it holds."""
+"""A value that the key never holds. To swap it for itself changes nothing, and returns what the key holds."""
 
 
 class _Map(msgspec.Struct):
     """A map that workers are at, or that has failed."""
 
     workers: dict[str, float] = msgspec.field(default_factory=dict)
-    """Until when each of them has it, as far as they were heard of."""
+    """The workers that are at the map, each with the time until which its lease lasts."""
     failures: int = 0
     again: float = 0.0
 
 
 class MapTable(msgspec.Struct):
-    """All maps that anybody is at, or that have failed. Pure: the time is an argument."""
+    """All maps that a worker is at, or that have failed. Pure: the time is an argument."""
 
     maps: dict[str, _Map] = msgspec.field(default_factory=dict)
     writer: str = ""
-    """Tells one state from another with the same content, for a call whose answer was lost."""
+    """A random text of each writer, by which a call whose answer was lost recognises its own state."""
 
     def settle(self, now: float) -> None:
-        """Forget the workers that were not heard of for long, and what has failed long ago."""
+        """Forgets workers whose leases have ended, and failures of long ago."""
         for name, one in list(self.maps.items()):
             one.workers = {worker: until for worker, until in one.workers.items() if until > now}
             if not one.workers and one.again + _FORGOTTEN <= now:
                 del self.maps[name]
 
     def acquire(self, worker: str, names: Sequence[str], now: float, until: float) -> MapLease | None:
+        """Leases the first free map to the worker, or returns None if none is free."""
         for name in names:
             found = self.maps.get(name, _Map())
             if not found.workers and found.again <= now:
@@ -66,6 +67,7 @@ class MapTable(msgspec.Struct):
         return None
 
     def join(self, worker: str, name: str, until: float) -> MapLease | None:
+        """Leases a map to the worker that others are at, or returns None if nobody is."""
         found = self.maps.get(name, _Map())
         return self._come(worker, name, found, until) if found.workers else None
 
@@ -73,13 +75,14 @@ class MapTable(msgspec.Struct):
         return name in self.maps and bool(self.maps[name].workers)
 
     def extend(self, worker: str, names: Sequence[str], until: float) -> None:
-        """Lets leases last, also those that were lost by silence: the worker is at the map all the same."""
+        """Lets the worker's leases last, also those that it has lost by silence, because it is at the
+        maps."""
         for name in names:
             self._come(worker, name, self.maps.get(name, _Map()), until)
 
     def leave(self, worker: str, names: Sequence[str], again: float | None = None) -> None:
-        """The worker is at these maps no more. Their harvests have failed where `again` is a time, and are
-        done otherwise. One who fails where others go on does not count."""
+        """Ends the worker's leases on these maps. If `again` is a time, their harvests have failed; otherwise
+        they are done. A failure does not count if other workers go on."""
         for name in names:
             found = self.maps.get(name, _Map())
             found.workers.pop(worker, None)
@@ -99,17 +102,17 @@ class MapTable(msgspec.Struct):
 class RedisMapLeases:
     """`MapLeases` for workers on any number of machines.
 
-    Redis' clock counts. All leases are one small value: each step is made here, on what Redis has, and kept
-    if nobody else was faster; mostly that takes two calls. A sign of life costs as much, whatever number of
-    maps the worker is at.
+    Redis' clock counts. All leases are one small value in Redis. A step is made here on that value, and is
+    kept if no other worker was faster. This mostly takes two calls. A sign of life takes as many, at whatever
+    number of maps.
     """
 
     def __init__(
         self, parameters: Mapping[str, Any], *, silent: float = SILENT, server_clock: bool = True
     ) -> None:
-        """`parameters` are those of `connection.connect`. Who was not heard of for `silent` seconds is gone.
-        Touches nothing yet. `server_clock=False` is for tests: then the times that callers give are taken
-        for Redis' own."""
+        """`parameters` are those of `connection.connect`. A worker that was not heard of for `silent` seconds
+        is gone. With `server_clock=False`, for tests, the times that callers give count as Redis' time.
+        Touches nothing yet."""
         self._link = RedisLink(parameters, "the list of map leases", silent)
         self._silent = silent
         self._server_clock = server_clock
@@ -117,7 +120,7 @@ class RedisMapLeases:
         self.worker = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
 
     async def open(self) -> None:
-        """Raises ConfigurationError, also for settings of Redis that cannot be."""
+        """Connects to Redis. Raises ConfigurationError for settings that cannot be used."""
         await self._link.open()
 
     async def acquire(self, names: Sequence[str], now: float) -> MapLease | None:
@@ -130,7 +133,7 @@ class RedisMapLeases:
         return self._had(await self._change(now, step))
 
     async def taken(self, names: Sequence[str], now: float) -> Sequence[str]:
-        """Reads only, in one call."""
+        """Returns the maps that others are at. Only reads, in one call."""
         _, found, moment = await self._swap(_NOTHING, _NOTHING)
         table = _decoded(found)
         table.settle(moment if self._server_clock else now)
@@ -143,18 +146,18 @@ class RedisMapLeases:
         return self._had(await self._change(now, step))
 
     async def extend(self, now: float) -> None:
-        """Costs nothing where there is no lease."""
+        """Gives a sign of life. Makes no call if this worker has no lease."""
         if self._held:
             held = sorted(self._held)
             await self._change(now, lambda table, now: table.extend(self.worker, held, now + self._silent))
 
     async def release(self, name: str, now: float) -> None:
         await self._change(now, lambda table, now: table.leave(self.worker, [name]))
-        # Not before: what was cut off is left to `close`.
+        # Only now: `close` leaves the maps of calls that were cut off.
         self._held.discard(name)
 
     async def fail(self, name: str, again: float, now: float) -> None:
-        """Redis' clock and the caller's may differ, so only the seconds from `now` to `again` count."""
+        """Ends a lease with a failure. Only the seconds from `now` to `again` count, as clocks may differ."""
         await self._change(
             now, lambda table, its_now: table.leave(self.worker, [name], its_now + again - now)
         )
@@ -165,7 +168,7 @@ class RedisMapLeases:
         return remarks(found)
 
     async def workers(self, name: str) -> tuple[Sequence[Worker], float]:
-        """Those that were heard of within the silence that is allowed."""
+        """Returns the workers that were heard of within `silent` seconds."""
         look = partial(workers_at, names=[name], lease_seconds=self._silent)
         (found,) = await self._link.attempt(look)
         return found
@@ -186,7 +189,8 @@ class RedisMapLeases:
     async def _change(
         self, now: float, step: Callable[[MapTable, float], Result], patience: float | None = None
     ) -> Result:
-        """Returns the step's result. It must do nothing else: it may be made again."""
+        """Makes the step on what Redis has, and returns its result. The step may be made more than once, so
+        it must change nothing but the table."""
         _, found, moment = await self._swap(_NOTHING, _NOTHING, patience)
         while True:
             table, moment = _decoded(found), moment if self._server_clock else now
@@ -200,14 +204,15 @@ class RedisMapLeases:
     async def _swap(
         self, before: bytes, after: bytes, patience: float | None = None
     ) -> tuple[bool, bytes, float]:
-        """Returns whether it is kept, what there is now, and Redis' time."""
+        """Returns whether `after` is kept in place of `before`, the value that there is now, and Redis'
+        time."""
         return await self._link.attempt(
             lambda client: swap(client, KEY, before, after, _REMEMBERED), patience
         )
 
 
 def _decoded(content: bytes) -> MapTable:
-    """Returns what is kept: nothing where it cannot be read, as it only spreads the work."""
+    """Returns the table, or an empty one if the content cannot be read: it only spreads the work."""
     try:
         return msgspec.json.decode(content, type=MapTable) if content else MapTable()
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -1,4 +1,4 @@
-"""The queue of one map in Redis: for several workers, on one machine or on many."""
+"""The queue of one map in Redis, for workers on any number of machines."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 _MAPS_AT_ONCE: Final = 500
-"""Maps that are asked about in one go."""
+"""The number of maps that are asked about in one pipeline."""
 
 _BRIEFLY: Final = 5.0
-"""Seconds for which a list of many maps waits for Redis."""
+"""Seconds of patience with Redis for a list of many maps."""
 
 _REMEMBERED: Final = 600
-"""Seconds at least for which the last answer to a worker is kept. A call is repeated within less."""
+"""Seconds for which the last answer to a worker is kept at least. A call is repeated sooner."""
 
 _AGAIN: Final = 0.1
-"""Seconds after which it is worth asking again for what other workers were to have."""
+"""Seconds after which to ask again for what was left to other workers."""
 
 _WINDOW: Final = 5.0
-"""Seconds over which the rate of a worker is taken."""
+"""Seconds over which the rate of a worker is measured."""
 
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
-"""Linux draws another one at each start; all its containers see the same."""
+"""The file with the id that Linux draws at each start. All containers of a machine see the same id."""
 
 
 Ending: TypeAlias = Literal["goes on", "yours", "ended"]
@@ -62,22 +62,23 @@ class RedisQueue:
     """A `RequestQueue` that any number of workers share, beside any number of programs. Each worker may come,
     go, freeze or be killed at any time.
 
-    Each call is one script, which Redis runs as one step. An exchange whose answer did not arrive is made
-    again with the same number, and is then only answered again; the other calls bear being made twice. Redis'
-    clock counts; times at this interface are those of the caller's, and differences between them do not
-    matter. How durable it is, Redis' settings say: with `appendonly yes` it outlives a kill of the server,
-    with `appendfsync always` a power cut.
+    Each call is one script, which Redis runs as one step. An exchange whose answer did not arrive is sent
+    again with the same number, and is then answered again without being made again. The other calls bear
+    being made twice. Redis' clock counts: callers give times by their own clocks, whose differences do not
+    matter. Redis' settings decide how durable the queue is: with `appendonly yes` it outlives a kill of the
+    server, and with `appendfsync always` a power cut.
 
-    A Redis may go back by some moments under its workers: a power cut takes the last second, and a replica
-    that takes over had not heard of all. The number of the next exchange shows it. Then its worker's leases
-    are offered again, and what it says of them is refused: what it had pushed below them may be lost.
+    A Redis may lose its last moments: a power cut takes the last second, and a replica that takes over had
+    not heard of everything. The number of a worker's next exchange reveals this. The leases of the worker are
+    then offered again, and what it says of them is refused, because what it had pushed below them may be
+    lost.
 
-    What was seen is kept by Redis, in a record of its own for each segment. There is no filter before it, so
-    there are no false alarms.
+    Redis keeps a record of what was seen in each segment. There is no filter before the record, so there are
+    no false alarms.
 
-    A worker gets at most what is its part if all workers take the same of what waits, and is told in
-    `held_until` when to ask for more. One that was not heard of for the time of a lease is gone, and its
-    leases with it. From one opening to the next it is another client in Redis.
+    An exchange leases at most an equal part of what waits to each worker, and says in `held_until` when to
+    ask for more. A worker that was not heard of for the time of a lease is gone, and its leases with it. At
+    each opening it becomes a new client in Redis.
     """
 
     def __init__(
@@ -94,9 +95,9 @@ class RedisQueue:
     ) -> None:
         """Touches nothing yet. `parameters` are those of `connection.connect`.
 
-        The record of a map's first segment is laid out for the `expected` requests, a later one for a quarter
-        more than the last segment had. Redis is waited for during `patience` seconds. `server_clock=False` is
-        for tests: then the times that callers give are taken for the present one.
+        The record of a map's first segment is laid out for `expected` requests, and a later one for a quarter
+        more than the last segment had. A call waits `patience` seconds for Redis. With `server_clock=False`,
+        for tests, the times that callers give count as Redis' time.
         """
         check_terms(max_attempts, lease_seconds, minus_share, expected)
         self._link = RedisLink(parameters, f"the queue of map '{map_name}'", patience)
@@ -119,9 +120,9 @@ class RedisQueue:
             "server_clock": server_clock,
             "joined": False,
         }
-        """What every script is told."""
+        """The arguments of every script."""
         self._turn = asyncio.Lock()
-        """Held during exchanges."""
+        """Held during an exchange, so that exchanges are made in the order of their numbers."""
         self._is_open = False
         self._client = ""
         self._number = 0
@@ -129,26 +130,27 @@ class RedisQueue:
         self._own: Worker | None = None
         """What this worker tells of itself. None for a program beside the workers."""
         self._window = 0.0
+        """When the present window began in which the rate is measured."""
         self._counted = 0
-        """When the present window of the rate began, and how many were finished in it."""
+        """The requests that were finished in this window."""
         self._dead = 0
-        """How many entries were no requests, as far as a person was told."""
+        """The number of entries that are no requests, as a person was told last."""
         self._segment: str | None = None
-        """The segment that it works for. None where it works for no harvest, as for other spiders than those
-        of maps."""
+        """The segment for which this worker works. None for a worker without a harvest, such as that of a
+        spider that harvests no map."""
 
     async def open(self, now: float) -> None:
-        """Leases of other workers are left to them. Raises QueueError, also for a Redis that might throw
-        requests away."""
+        """Begins to work on the queue. Other workers keep their leases. Raises QueueError, also for a Redis
+        that may throw requests away."""
         await self._open(now, is_worker=True)
 
     async def open_beside(self) -> None:
-        """Open it for a command: to push, to count, to see to failures. `exchange` then takes nothing but
-        pushed and taken up, and leases nothing."""
+        """Opens the queue for a command that pushes, counts or sees to failures. `exchange` then accepts
+        nothing but `pushed` and `taken_up`, and leases nothing."""
         await self._open(0.0, is_worker=False)
 
     async def discard(self) -> None:
-        """Delete all keys of the map, whatever they hold. This is not one step."""
+        """Deletes all keys of the map, whatever they hold. This is not one step."""
         await self._link.open()
         try:
             if present := await self.workers():
@@ -181,28 +183,29 @@ class RedisQueue:
             self._told["was_seeded"] = True
         self._say_dead(dead)
         if wanted:
-            # Else nobody was turned away now, but whoever was before is to come again.
+            # An exchange that wanted nothing was not turned away: the worker is still to ask again.
             self._was_short = answer.has_more and len(answer.leases) < wanted
         return replace(answer, held_until=now + _AGAIN) if self._was_short else answer
 
     async def extend(self, leases: Sequence[Lease], now: float) -> int:
-        """Let the leases last, and tell that this worker is alive."""
+        """Lets the leases last, and tells that this worker is alive."""
         self._told["now"] = now
         held = [(lease.id, lease.attempt) for lease in leases]
         return calls.decoded(await self._run("extend", {"leases": held}), int)
 
     async def counts(self, now: float) -> Counts:
-        """Reads numbers, and who holds the leases."""
+        """Returns the counts. Reads the holder of each lease; all else is a number in Redis."""
         self._told["now"] = now
         return calls.counts(await self._run("counts"))
 
     async def failures(self) -> Sequence[Failure]:
-        """Their times are Redis' own."""
+        """Returns the failure list, oldest first, with times by Redis' clock."""
         key = self._key("failures")
         return calls.failures(await self._link.attempt(methodcaller("hgetall", key)))
 
     async def forget(self, segment: str) -> None:
-        """Reads everything that waits; Redis does nothing else meanwhile, some seconds for a million."""
+        """Drops all of the segment but failures. Reads everything that waits: some seconds for a million, in
+        which Redis does nothing else."""
         await self._run("forget", {"segments": [calls.string(segment)]})
 
     async def forget_others(self, kept: int, current: str) -> Sequence[str]:
@@ -217,7 +220,7 @@ class RedisQueue:
         return dropped
 
     async def note(self, segment: str, key: str, value: str | None = None) -> str | None:
-        """When its answer was lost, it may answer what it wrote itself."""
+        """Reads or writes a remark. If an answer was lost, the call may return what it wrote itself."""
         remark = {
             "segment": calls.string(segment),
             "key": calls.string(key),
@@ -228,12 +231,12 @@ class RedisQueue:
         return None
 
     async def notes(self, segment: str) -> Mapping[str, str]:
-        """Reads what is known of the segment, which is little."""
+        """Returns all remarks of the segment. Reads one small hash."""
         key = self._key(f"segment:{segment}")
         return calls.remarks(await self._link.attempt(methodcaller("hgetall", key)))
 
     def hosts(self) -> RedisHosts:
-        """Returns what all workers on this Redis know of hosts, for as long as the queue is open."""
+        """Returns the hosts of all workers on this Redis. They can be used while the queue is open."""
         return RedisHosts(self._link, silent=self._lease_seconds, server_clock=self._has_server_clock)
 
     async def join(self, segment: str, harvest: str) -> bool:
@@ -269,21 +272,20 @@ class RedisQueue:
         await self._end(segment, is_over=True)
 
     async def workers(self) -> Sequence[Worker]:
-        """Returns those that were heard of within the time of a lease. What is no worker is left out. This
-        reads only."""
+        """Returns the workers that were heard of within the time of a lease, the oldest first. Only reads."""
         (found,) = await self._link.attempt(partial(_known_workers, names=[self._map_name]))
         now = await self.time(max((one.heartbeat for one in found), default=0.0)) if found else 0.0
         return [one for one in found if now - one.heartbeat < self._lease_seconds]
 
     async def time(self, now: float) -> float:
-        """Returns Redis' own time, in a cluster that of the node that has the map; `now` where that does not
+        """Returns Redis' time, in a cluster that of the map's node, or `now` if Redis' clock does not
         count."""
         if not self._has_server_clock:
             return now
         return await self._link.attempt(partial(_time, name=self._map_name))
 
     async def close(self) -> None:
-        """Closing twice is harmless, and so is closing when Redis is gone."""
+        """Signs off, and closes the link. Closing twice is harmless, and so is closing when Redis is gone."""
         was_open, self._is_open = self._is_open, False
         try:
             if was_open and self._own is not None:
@@ -317,13 +319,13 @@ class RedisQueue:
             raise RuntimeError("the queue is not open")
 
     async def _run(self, name: str, particular: Mapping[str, Any] | None = None) -> bytes:
-        """Returns the answer of a script, which is told of the last time that the caller gave."""
+        """Returns the answer of a script. Its arguments have the last time that the caller gave."""
         self._expect_open()
         worker = self._own is not None and calls.told_worker(self._own)
         argument, began = {**self._told, "worker": worker, **(particular or {})}, time.monotonic()
 
         async def run(client: Client) -> bytes:
-            # A call about the host comes before an exchange, and may be the one that has waited for Redis.
+            # A call about the host comes before an exchange, and may have waited for Redis in its place.
             since = self._link.failing_since or began
             return await calls.run(client, name, self._key(), {"away": time.monotonic() - since, **argument})
 
@@ -332,7 +334,7 @@ class RedisQueue:
         return answer
 
     def _note_work(self, now: float, ended: int, share: int | None) -> None:
-        """Take note of what this worker tells of itself."""
+        """Updates what this worker tells of itself: its share, and how much it has finished."""
         own = self._own
         if own is not None:
             own.share = share
@@ -343,7 +345,7 @@ class RedisQueue:
                 self._window, self._counted = now, 0
 
     def _say_dead(self, dead: int) -> None:
-        """Tell a person of entries that are no requests."""
+        """Logs an error if more entries than before are no requests."""
         if dead > self._dead:
             _logger.error(
                 "%d entries of %s are no requests; they were moved to its list 'dead', and the others go on",
@@ -353,7 +355,7 @@ class RedisQueue:
         self._dead = dead
 
     async def _end(self, segment: str, *, is_over: bool) -> Any:
-        """Returns the word of the script: an Ending, or `lost`."""
+        """Returns the answer of `ending.lua`: an Ending, or `lost`."""
         self._expect_open()
         if self._segment != segment:
             raise RuntimeError(f"only who has joined segment '{segment}' ends it")
@@ -371,7 +373,7 @@ class RedisQueue:
 async def notes_of_maps(
     parameters: Mapping[str, Any], names: Sequence[str], segment: str
 ) -> dict[str, Mapping[str, str]]:
-    """Returns the remarks of the segment in the queue of each of these maps, over one connection. Reads only.
+    """Returns the remarks of the segment in the queue of each of these maps. Only reads, over one connection.
 
     `parameters` are those of `connection.connect`. Raises QueueError.
     """
@@ -382,8 +384,8 @@ async def notes_of_maps(
 async def workers_of_maps(
     parameters: Mapping[str, Any], names: Sequence[str], lease_seconds: float
 ) -> dict[str, tuple[Sequence[Worker], float]]:
-    """Returns who was heard of within the time of a lease at the queue of each of these maps, and the present
-    time by Redis' clock. Reads only, over one connection.
+    """Returns for each of these maps the workers that were heard of within the time of a lease, and the
+    present time by Redis' clock. Only reads, over one connection.
 
     `parameters` are those of `connection.connect`. Raises QueueError.
     """
@@ -407,7 +409,8 @@ async def _of_maps(
 
 
 async def notes_at(client: Client, names: Sequence[str], segment: str) -> list[dict[bytes, bytes]]:
-    """Returns what is known of the segment in the queue of each of these maps; `calls.remarks` reads it."""
+    """Returns the hash of all that is known of the segment in each of these maps. `calls.remarks` reads
+    it."""
     together = client.pipeline(transaction=False)
     for name in names:
         together.hgetall(calls.key(name, f"segment:{segment}"))
@@ -418,14 +421,14 @@ async def notes_at(client: Client, names: Sequence[str], segment: str) -> list[d
 async def workers_at(
     client: Client, names: Sequence[str], lease_seconds: float
 ) -> list[tuple[Sequence[Worker], float]]:
-    """Returns what `workers_of_maps` does, in the order of the maps."""
+    """Returns what `workers_of_maps` does, as a list in the order of the maps."""
     found, now = await _known_workers(client, names), await _time(client, names[0])
     return [([one for one in of_map if now - one.heartbeat < lease_seconds], now) for of_map in found]
 
 
 async def _known_workers(client: Client, names: Sequence[str]) -> list[list[Worker]]:
-    """Returns the workers of each queue that have not signed off, the oldest first. It takes two calls, or as
-    many as there are nodes."""
+    """Returns the workers of each queue that have not signed off, the oldest first. This takes two calls, or
+    two for each node of a cluster."""
     together = client.pipeline(transaction=False)
     for name in names:
         together.zrange(calls.key(name, "workers"), 0, -1, withscores=True)
@@ -444,13 +447,13 @@ async def _known_workers(client: Client, names: Sequence[str]) -> list[list[Work
 
 
 async def _time(client: Client, name: str) -> float:
-    """Returns Redis' own time, in a cluster that of the node that has the map."""
+    """Returns Redis' time, in a cluster that of the map's node."""
     seconds, fraction = await client.eval("return redis.call('TIME')", 1, calls.key(name))
     return int(seconds) + int(fraction) / 1e6
 
 
 def _machine() -> tuple[str, str]:
-    """Returns the names of this host and of the machine under it."""
+    """Returns the names of this host and of its machine, which containers of one machine have in common."""
     host = socket.gethostname()
     try:
         return host, _BOOT.read_text(encoding="ascii").strip()

@@ -1,4 +1,4 @@
-"""What scrapy-redis keeps in Redis: start URLs, none of which is lost by a kill, and its own queues."""
+"""What scrapy-redis keeps in Redis: start URLs, which we take without losing any, and its own queues."""
 
 from __future__ import annotations
 
@@ -29,33 +29,34 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 _COUNTS: Final = {b"list": "LLEN", b"zset": "ZCARD"}
-"""How to count what scrapy-redis' queues have, by the type of their key."""
+"""The commands that count the requests in scrapy-redis' queues, by the type of the key."""
 
 _PATIENCE: Final = 5.0
-"""Seconds for which Redis is asked again whether anything waits there."""
+"""Seconds of patience with Redis for the question whether anything waits there."""
 
 _SCRIPT: Final = resources.files("tileharvest.queue.redis").joinpath("scripts/start_urls.lua")
 
 
 class StartUrls:
-    """Takes start URLs in place of the spider, and forgets what was taken when a queue has it.
+    """Takes start URLs in place of a spider of scrapy-redis, and forgets them when a queue has their
+    requests.
 
     scrapy-redis removes start URLs from Redis before their requests are in any queue, so that a kill between
-    the two loses them. Here they move to a list of the process that takes them, which `settle` drops. What a
-    process leaves behind goes back, in its order, when another one takes some after it was silent for long.
-    So each is served at least once. One whose process was killed may be served again.
+    the two loses them. Here start URLs move to a list of the process that takes them. `settle` drops the
+    list. If a process was silent for long, its list goes back, in its order, when another process takes start
+    URLs. So each start URL is served at least once, and perhaps twice if its process was killed.
 
-    Calls are made by the spider's own client, which blocks: one for a batch, and one a second while start
-    URLs are taken and not settled.
+    Calls are made with the spider's own client, which blocks: one call for a batch, and one a second while
+    start URLs are taken and not settled.
     """
 
     def __init__(self, spider: RedisMixin, *, silent: float) -> None:
-        """A process that was not heard of for `silent` seconds is taken for gone. What a spider takes by a
-        method of its own is left alone."""
+        """A process that was not heard of for `silent` seconds counts as gone. A spider that takes start URLs
+        by a method of its own is left alone."""
         self._spider = spider
         self._server: redis.Redis = spider.server
         self._next: Any = None
-        """The one that becomes requests now."""
+        """The start URL that becomes requests now."""
         self._key: str = spider.redis_key
         self._silent = silent
         self._process = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
@@ -75,13 +76,14 @@ class StartUrls:
             spider.fetch_data, spider.next_requests = self._fetch, self._next_requests
 
     def check(self) -> None:
-        """Let the others know that this process is alive. To be called every second."""
+        """Tells the others that this process is alive. Call this every second."""
         if self._holds_some:
             with self._heard_later():
                 self._call(0)
 
     def settle(self) -> None:
-        """Drop what was taken, as all requests that were pushed before are in the queue."""
+        """Drops the start URLs that were taken. Call this when the queue has all requests that were
+        pushed."""
         if self._holds_some and self._all_pushed:
             with self._heard_later(), self._server.pipeline() as pipe:
                 pipe.delete(self._own)
@@ -91,16 +93,16 @@ class StartUrls:
 
     @contextmanager
     def _heard_later(self) -> Iterator[None]:
-        """A Redis that is away for a moment is told the next time. At worst some are served twice."""
+        """Lets the block fail if Redis is away: it is told the next time. At worst some are served twice."""
         try:
             yield
         except (RedisError, OSError) as error:
             _logger.debug("Redis was not told about the start URLs of '%s': %s", self._key, error)
 
     def _next_requests(self) -> Iterator[Any]:
-        """Makes requests of the next start URLs. All of them were pushed when it is asked for one more."""
+        """Yields the requests of the next start URLs. When it ends, all of them were pushed."""
         self._all_pushed = False
-        # One by one: what cannot become a request costs none of the others their turn.
+        # One by one: a start URL that cannot become a request does not stop the others.
         for start_url in self._taken(self._spider.redis_batch_size):
             self._next = start_url
             try:
@@ -125,8 +127,8 @@ class StartUrls:
 
 
 async def refuse_pickled(settings: Mapping[str, Any], name: str, patience: float = _PATIENCE) -> None:
-    """Raises QueueError where scrapy-redis' own scheduler has left requests of the spider in Redis, or where
-    that cannot be found out. They are pickled, so they are never read here."""
+    """Raises QueueError if scrapy-redis' own scheduler has left requests of the spider in Redis, which are
+    pickled and never read here. Raises QueueError, too, if that cannot be found out."""
     key = settings.get("SCHEDULER_QUEUE_KEY", defaults.SCHEDULER_QUEUE_KEY) % {"spider": name}
     link = RedisLink(connection_parameters(settings), f"the queue '{key}' of scrapy-redis", patience)
     await link.open()

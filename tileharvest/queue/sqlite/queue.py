@@ -28,25 +28,25 @@ if TYPE_CHECKING:
     Result = TypeVar("Result")
 
 _THREADS: Final = 4
-"""For all queues of a process. A thread for each would make hundreds of them wait for each other's turn in
-Python's interpreter."""
+"""The threads of all queues of a process. With a thread for each queue, hundreds of threads would wait for
+each other's turn in Python's interpreter."""
 _numbers: Final = count()
 
 
 class SqliteQueue:
-    """A `RequestQueue` with one worker at a time and any number of processes beside it.
+    """A `RequestQueue` with one worker at a time and any number of other programs beside it.
 
-    In a file it is durable after a SIGKILL; after a power cut it is in a state that it was in some seconds
-    before at most. The file does not shrink, its space is used again. In memory it ends with this object;
-    closing keeps everything, so that it can be opened again.
+    A queue in a file outlives a SIGKILL. After a power cut it is in a state of some seconds before at most.
+    The file does not shrink; its space is used again. A queue in memory ends with this object. Closing keeps
+    everything in it, so that it can be opened again.
 
-    The worker keeps a filter for each segment, which decides what is surely new; what may have been seen is
-    looked up. The filter knows what this worker has pushed, and what was pushed before it began: what others
-    push meanwhile is to have no fingerprint, or the worker may push it once more.
+    The worker keeps a filter for each segment. The filter decides what is surely new; the rest is looked up.
+    The filter knows what this worker has pushed, and what was pushed before it began. Another program must
+    therefore push without a fingerprint, or the worker may push the same request once more.
 
-    All work is done in one of a few threads, and always in the same, so that the event loop never waits for
-    the disk. A call that is cancelled may take effect nevertheless; what it would have leased is offered
-    again when the lease expires.
+    A queue does all its work in one thread, which it shares with other queues, so that the event loop never
+    waits for the disk. A call that is cancelled may take effect nevertheless. The requests that it has leased
+    are offered again when their leases expire.
     """
 
     def __init__(
@@ -59,9 +59,9 @@ class SqliteQueue:
         expected: int = 100_000,
         error_rate: float = 1e-6,
     ) -> None:
-        """The file's name without its ending is the map's, for messages. Without a file everything is in
-        memory, for dry runs and tests. A filter has room for the `expected` requests, or for a quarter more
-        than the last segment had, and errs at that rate. Touches nothing yet."""
+        """The file's name without its ending is the map's name, for messages. Without a file everything is in
+        memory. A filter has room for the `expected` requests, or for a quarter more than the last segment had
+        if that is more, and errs at `error_rate`. Touches nothing yet."""
         check_terms(max_attempts, lease_seconds, minus_share, expected)
         check_filter(expected, error_rate)
         self._file = file
@@ -83,9 +83,10 @@ class SqliteQueue:
         self._is_worker = True
 
     async def open_beside(self) -> None:
-        """Open it for a command, also while a worker is at it: to push, to count, to see to failures.
+        """Opens the queue for a command that pushes, counts or sees to failures, also while a worker is at
+        it.
 
-        `exchange` then takes nothing but pushed and taken up, and leases nothing. Creates the queue if
+        `exchange` then accepts nothing but `pushed` and `taken_up`, and leases nothing. Creates the queue if
         there is none.
         """
         await self._open(self._connect)
@@ -132,13 +133,12 @@ class SqliteQueue:
         return now
 
     def glance(self, segment: str) -> Mapping[str, str]:
-        """Returns the remarks of the segment, as `notes` does, of a queue that is not open and has a file. It
-        makes the caller wait for the disk, and changes nothing. Raises QueueError, also where there is no
-        file."""
+        """Returns the remarks of the segment, as `notes` does, for a queue that has a file and is not open.
+        The caller waits for the disk. Changes nothing. Raises QueueError, also if there is no file."""
         return self._glance(lambda connection: remarks_of(connection, segment), {})
 
     def glance_whether_empty(self) -> bool:
-        """Returns in the same way whether no request is in the queue: none waits, is leased or delayed."""
+        """Returns whether no request waits, is leased or is delayed. It looks in the same way as `glance`."""
         return self._glance(lambda connection: connection.execute(ANY).fetchone() is None, True)
 
     def _glance(self, ask: Callable[[sqlite3.Connection], Result], otherwise: Result) -> Result:
@@ -159,7 +159,7 @@ class SqliteQueue:
 
     async def _open(self, opening: Callable[[], None]) -> None:
         self._expect_closed()
-        # Set before, so that after a cancellation, which does not stop the opening, `close` undoes it.
+        # A cancellation does not stop the opening. The thread is set before, so that `close` undoes it then.
         self._thread = _thread(next(_numbers) % _THREADS)
         try:
             await self._in_thread(opening)
@@ -168,13 +168,13 @@ class SqliteQueue:
             raise
 
     async def _run(self, work: Callable[[Statements], Result]) -> Result:
-        """Do the work in one transaction, in the queue's thread."""
+        """Does the work in one transaction in the queue's thread, and returns its result."""
         if self._thread is None:
             raise QueueError(sentence("closed", self._name, ""))
         return await self._in_thread(lambda: self._transact(work))
 
     async def _in_thread(self, work: Callable[[], Result]) -> Result:
-        # With the context of the caller, which tells the log whose queue this is.
+        # The context of the caller goes along: by it the log tells whose queue this is.
         work_in_context = partial(copy_context().run, work)
         return await asyncio.get_running_loop().run_in_executor(self._thread, work_in_context)
 
@@ -200,7 +200,7 @@ class SqliteQueue:
                 self._statements = self._statements_on(connect(self._file))
 
     def _let_go(self) -> None:
-        # What is in memory goes with its connection.
+        # A queue in memory keeps its connection, or its requests would be gone.
         if self._statements is not None and self._file is not None:
             self._statements.close()
             self._statements = None
@@ -213,14 +213,14 @@ class SqliteQueue:
         with self._as_queue_errors():
             self._lock()
             try:
-                # The database first: SQLite ignores a log without one, but would apply half of a pair.
+                # The database goes first: SQLite ignores a log without one, but applies a log to an old one.
                 for ending in ("", "-wal", "-shm"):
                     self._file.with_name(self._file.name + ending).unlink(missing_ok=True)
             finally:
                 self._unlock()
 
     def _lock(self) -> None:
-        """Keep the file to this worker. Raises QueueError if another one has it."""
+        """Locks the file for this worker. Raises QueueError if another worker has it."""
         if self._file is None:
             return
         self._file.parent.mkdir(parents=True, exist_ok=True)
@@ -244,7 +244,7 @@ class SqliteQueue:
             return work(self._statements)
 
     def _exchange(self, statements: Statements, changes: Changes, wanted: int, now: float) -> Exchange:
-        # First, so that what expired counts as held nowhere below.
+        # This comes first: nobody holds an expired lease in the steps below.
         statements.settle(now)
         duplicates, false_alarms = statements.push(changes.pushed, now)
         statements.take_up(changes.taken_up)
@@ -266,16 +266,16 @@ class SqliteQueue:
 
     @contextmanager
     def _as_queue_errors(self) -> Iterator[None]:
-        """Raises QueueError for whatever SQLite or the file's folder refuses inside."""
+        """Raises QueueError for every error of SQLite, or of the file's folder, inside the block."""
         try:
             yield
         except sqlite3.Error as error:
-            # Errors that the sqlite3 module finds by itself have no name: of these a text that is no text.
+            # Errors that the sqlite3 module itself finds have no name. One is a text that is not UTF-8.
             unnamed = "SQLITE_CORRUPT" if "decode" in str(error) else "SQLITE_ERROR"
             name = getattr(error, "sqlite_errorname", unnamed)
             raise QueueError(sentence(name, self._name, str(error))) from error
         except UnicodeError as error:
-            # SQLite repeats what stands in a damaged file, and sqlite3 cannot read that.
+            # SQLite's message repeats what stands in a damaged file, and sqlite3 cannot decode it.
             raise QueueError(sentence("SQLITE_CORRUPT", self._name, "malformed")) from error
         except OSError as error:
             raise QueueError(sentence("SQLITE_CANTOPEN", self._name, error.strerror or str(error))) from error
@@ -283,5 +283,5 @@ class SqliteQueue:
 
 @cache
 def _thread(_: int) -> ThreadPoolExecutor:
-    """Returns one of the threads. It ends with the process."""
+    """Returns the thread of this number. A thread ends with the process."""
     return ThreadPoolExecutor(1, thread_name_prefix="queue")

@@ -1,4 +1,4 @@
-"""The statements of a queue in SQLite."""
+"""The SQL statements of a queue in SQLite, and the steps of a transaction that are made of them."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 _EVER: Final = float("inf")
 
 LOGGED: Final = 100
-"""Batches of fingerprints in the log, before they are worked into the table. With 512 in each that takes
-0.2 s and 4 MB."""
+"""The batches of fingerprints in the log before they are moved into the table. With 512 fingerprints in each,
+moving takes 0.2 s and 4 MB."""
 
 _FILTERS: Final = 4
-"""Segments whose filters are kept, the newest ones. Most requests are of one segment, and for a while of the
-next one too."""
+"""The number of segments whose filters are kept: the newest ones. Most requests are of one segment, and for a
+while of the next one, too."""
 
 _PRINTS: Final = msgspec.msgpack.Encoder()
 _READ_PRINTS: Final = msgspec.msgpack.Decoder(list[bytes])
@@ -38,7 +38,7 @@ _SEEN: Final = "SELECT fingerprint FROM seen WHERE segment = ?"
 _LOG: Final = "INSERT INTO surely_new (segment, number, fingerprints) VALUES (?, ?, ?)"
 _QUEUE: Final = "INSERT INTO requests (segment, priority, attempt, due, body) VALUES (?, ?, ?, ?, ?)"
 
-# Who holds a lease is known by its id and attempt. Expired leases are taken back before this is asked.
+# A lease is known by its id and attempt. Expired leases are taken back before any of these statements.
 _FINISH: Final = "DELETE FROM requests WHERE id = ? AND attempt = ? AND until IS NOT NULL"
 _GIVE_BACK: Final = "UPDATE requests SET until = NULL WHERE id = ? AND attempt = ? AND until IS NOT NULL"
 _CUT_OFF: Final = (
@@ -56,7 +56,7 @@ _GIVE_UP_EXPIRED: Final = _GIVE_UP + "until <= ? AND attempt >= ? ORDER BY id"
 _GIVEN_UP: Final = "DELETE FROM requests WHERE until <= ? AND attempt >= ?"
 _TAKE_BACK: Final = "UPDATE requests SET until = NULL, attempt = attempt + 1 WHERE until <= ?"
 
-# The conditions are those of the partial indexes, word for word, or SQLite would not use them.
+# These conditions repeat those of the partial indexes word for word, or SQLite would not use the indexes.
 _WAITING: Final = "FROM requests WHERE due IS NULL AND until IS NULL"
 _ROWS: Final = "SELECT id, attempt, segment, priority, body " + _WAITING
 _FRONT: Final = _ROWS + " ORDER BY priority DESC, id LIMIT ?"
@@ -77,7 +77,7 @@ _COUNTS: Final = """
             + (SELECT coalesce(sum(number), 0) FROM surely_new
                 WHERE segment = (SELECT max(id) FROM segments WHERE name != ''))"""
 ANY: Final = "SELECT 1 FROM requests LIMIT 1"
-"""A row if there is any request, in whatever state."""
+"""Finds a row if there is any request, in any state."""
 _FAILURES: Final = "SELECT id, body, segment, priority, attempts, reason, failed FROM failures ORDER BY id"
 
 _OF_SEGMENT: Final = "FROM remarks WHERE segment = (SELECT id FROM segments WHERE name = ?)"
@@ -107,9 +107,9 @@ def remarks_of(connection: Connection, segment: str) -> dict[str, str]:
 
 
 class Statements:
-    """A queue's tables. Each method is one step of a transaction, which its caller holds.
+    """The tables of a queue. Each method is one step of a transaction that its caller has begun.
 
-    Methods that are given leases return how many of them were held.
+    Methods that take leases return how many of them were held.
     """
 
     def __init__(
@@ -122,26 +122,26 @@ class Statements:
         expected: int,
         error_rate: float,
     ) -> None:
-        """The connection is open, and begins no transactions by itself."""
+        """`connection` is open, and begins no transactions by itself."""
         self._connection = connection
         self._max_attempts = max_attempts
         self._lease_seconds = lease_seconds
         self._minus_share = minus_share
         self._offered = 0
-        """Leases since this was made, by which the minus lane has its turns."""
+        """The leases since this object was made. They tell when the minus lane has its turn."""
         self._expected = expected
         self._error_rate = error_rate
         self._filters: dict[int, SeenFilter] | None = None
-        """By the id of the segment: what was seen there. None for a program beside the worker, which looks
-        everything up."""
+        """The filter of what was seen in each segment, by the segment's id. None for a program beside the
+        worker, which looks everything up."""
 
     def close(self) -> None:
-        """Close the connection."""
+        """Closes the connection."""
         self._connection.close()
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Everything inside takes effect, or nothing if it raises."""
+        """Lets everything inside the block take effect, or nothing if it raises."""
         # IMMEDIATE takes the write lock at once: a transaction that reads first and then writes would fail
         # instead of waiting when another process has written between.
         self._connection.execute("BEGIN IMMEDIATE")
@@ -149,22 +149,23 @@ class Statements:
             yield
             self._connection.execute("COMMIT")
         except BaseException:
-            # After some errors, a full disk for one, SQLite has taken everything back by itself.
+            # After some errors, such as a full disk, SQLite has rolled back by itself.
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
             raise
 
     def settle(self, now: float) -> None:
-        """Put leases that have expired, and delayed requests that are due, where they belong."""
+        """Takes back expired leases, and lets delayed requests that are due wait in their lanes."""
         if self._exists("FROM requests WHERE until <= ?", now):
             self._take_back(now, now, expired(self._lease_seconds))
         self._connection.execute("UPDATE requests SET due = NULL WHERE due <= ?", (now,))
 
     def begin_work(self, now: float) -> None:
-        """Be the worker from now on, who filters what is pushed. Ends all leases, whatever their time.
+        """Becomes the worker, which filters what is pushed. Takes back all leases, also those that would
+        last.
 
-        Reads the whole file before, and raises sqlite3.DatabaseError where a disk has changed it. That takes
-        0.1 s of CPU for each 100,000 requests that wait."""
+        First reads the whole file, and raises sqlite3.DatabaseError if it is damaged. That takes 0.1 s of CPU
+        for each 100,000 requests that wait."""
         said = self._value("PRAGMA integrity_check(1)")
         if said != "ok":
             raise _damaged(f"malformed: {said.removeprefix('*** in database main ***').strip()}")
@@ -173,15 +174,16 @@ class Statements:
         self._filters = {}
 
     def push(self, entries: Sequence[Entry], now: float) -> tuple[int, int]:
-        """Queue what is new. Returns how many were duplicates, and how many false alarms.
+        """Queues the entries that are new. Returns the number of duplicates, and the number of false alarms.
 
-        What the filter calls surely new is taken on its word: its fingerprints are appended to a log, in one
-        row for a batch, and nothing is looked up. Only what may have been seen is looked up, one by one, in
-        the table of what was seen; the log is worked into it before.
+        Entries that the filter calls new are queued without a look-up. Their fingerprints are appended to a
+        log, one row for a batch. Only entries that may have been seen are looked up, one by one, in the table
+        of what was seen. The log is moved into the table before.
         """
         segments = {name: self._opened(name) for name in dict.fromkeys(entry.segment for entry in entries)}
         if self._filters is not None:
-            # Not in the midst of a push: a filter that is filled again must find all in the tables.
+            # Only at the beginning of a push: a filter that is filled again must find everything in the
+            # tables.
             for old in sorted(self._filters)[:-_FILTERS]:
                 del self._filters[old]
         doubtful = [self._may_be_seen(segments[entry.segment], entry.fingerprint) for entry in entries]
@@ -207,11 +209,11 @@ class Statements:
         return duplicates, false_alarms
 
     def take_up(self, failures: Sequence[int]) -> None:
-        """Let these leave the failure list."""
+        """Removes these failures from the failure list."""
         self._change("DELETE FROM failures WHERE id = ?", [(failure,) for failure in failures])
 
     def finish(self, leases: Sequence[Lease]) -> int:
-        """End these, which are done."""
+        """Ends these leases, whose requests are done."""
         by_segment: dict[str, list[tuple[int, int]]] = {}
         for lease in leases:
             by_segment.setdefault(lease.segment, []).append((lease.id, lease.attempt))
@@ -223,7 +225,7 @@ class Statements:
         return held
 
     def fail(self, leases: Iterable[tuple[Lease, str]], now: float) -> int:
-        """Put these into the failure list, each with a reason."""
+        """Moves these requests to the failure list, each with a reason."""
         held = 0
         for lease, reason in leases:
             held += self._change(_FAIL, [(reason, now, lease.id, lease.attempt)])
@@ -231,21 +233,21 @@ class Statements:
         return held
 
     def give_back(self, leases: Sequence[Lease]) -> int:
-        """Let these wait again. They keep attempt and place."""
+        """Lets these requests wait again. They keep their attempts and their places."""
         return self._change(_GIVE_BACK, [(lease.id, lease.attempt) for lease in leases])
 
     def cut_off(self, leases: Sequence[Lease]) -> int:
-        """Let these wait for their next attempt. They keep their place."""
+        """Lets these requests wait for their next attempts. They keep their places."""
         return self._change(_CUT_OFF, [(lease.id, lease.attempt) for lease in leases])
 
     def extend(self, leases: Sequence[Lease], now: float) -> int:
-        """Let these last for the full time from now, unless they have expired."""
+        """Lets these leases last for the full time from now, unless they have expired."""
         self.settle(now)
         until = now + self._lease_seconds
         return self._change(_EXTEND, [(until, lease.id, lease.attempt) for lease in leases])
 
     def lease_next(self, wanted: int, now: float) -> list[Lease]:
-        """Lease up to so many, in the order of the lanes."""
+        """Leases up to so many requests, in the order of the lanes."""
         if not wanted:
             return []
         until = now + self._lease_seconds
@@ -263,21 +265,21 @@ class Statements:
         ]
 
     def has_waiting(self) -> bool:
-        """Returns whether anything could be leased. Looks at one row."""
+        """Returns whether any request could be leased. Reads one row."""
         return self._exists(_WAITING)
 
     def next_due(self) -> float | None:
-        """Returns when the first delayed request is due."""
+        """Returns when the first delayed request is due, or None if none is delayed."""
         due: float | None = self._value("SELECT min(due) FROM requests WHERE due IS NOT NULL")
         return due
 
     def count_leased(self) -> int:
-        """Returns how many leases there are."""
+        """Returns the number of leases."""
         leased: int = self._value("SELECT count(*) FROM requests WHERE until IS NOT NULL")
         return leased
 
     def counts(self, now: float) -> Counts:
-        """Reads the indexes of what waits and the fingerprints of the newest segment."""
+        """Returns the counts. Reads the indexes of the requests, and the newest segment's fingerprints."""
         self.settle(now)
         plus, normal, minus, *others = self._connection.execute(_COUNTS).fetchone()
         return Counts({Lane.PLUS: plus, Lane.NORMAL: normal, Lane.MINUS: minus}, *others)
@@ -288,7 +290,7 @@ class Statements:
         return [Failure(row[0], _unharmed(row[2], row[1]), *row[2:]) for row in rows]
 
     def forget(self, segment: str) -> None:
-        """Drop all of the segment but its failures. Reads all that waits, of every segment."""
+        """Drops everything of the segment but its failures. Reads the requests of all segments."""
         number = self._value("SELECT id FROM segments WHERE name = ?", segment)
         for statement in _FORGET:
             self._connection.execute(statement, (number,))
@@ -296,7 +298,8 @@ class Statements:
             self._filters.pop(number, None)
 
     def forget_others(self, kept: int, current: str) -> list[str]:
-        """Forget all segments but the current one and the newest others. Returns the names, oldest first."""
+        """Forgets all segments but `current` and the `kept` - 1 newest others. Returns the forgotten names,
+        oldest first."""
         others = "SELECT name FROM segments WHERE name NOT IN (?, '') ORDER BY id DESC LIMIT -1 OFFSET ?"
         names: list[str] = [row[0] for row in self._connection.execute(others, (current, kept - 1))][::-1]
         for name in names:
@@ -304,7 +307,8 @@ class Statements:
         return names
 
     def note(self, segment: str, key: str, value: str | None) -> str | None:
-        """Write a remark, or drop it where the value is empty. Returns what it was before."""
+        """Returns a remark. Then writes `value` in its place if one is given, or drops it for an empty
+        one."""
         before = self.notes(segment).get(key)
         if value:
             row = (self._opened(segment), key, value)
@@ -318,7 +322,7 @@ class Statements:
         return remarks_of(self._connection, segment)
 
     def _may_be_seen(self, segment: int, fingerprint: bytes | None) -> bool:
-        """Returns False for what is surely new, and for what is not filtered."""
+        """Returns False for a fingerprint that is surely new, and for None, which is never filtered."""
         if fingerprint is None or self._filters is None:
             return fingerprint is not None
         if segment not in self._filters:
@@ -326,7 +330,7 @@ class Statements:
         return self._filters[segment].add(fingerprint)
 
     def _filled_filter(self, segment: int) -> SeenFilter:
-        """Returns the filter of a segment, with all that was seen there: 4 s for a million."""
+        """Returns the filter of a segment, filled with all that was seen there. A million takes 4 s."""
         self._work_in()
         found = SeenFilter(self._expected, self._error_rate)
         for (fingerprint,) in self._connection.execute(_SEEN, (segment,)):
@@ -334,32 +338,33 @@ class Statements:
         return found
 
     def _log_surely_new(self, fingerprints: Mapping[int, list[bytes]]) -> None:
-        """Append to the log what filters call new, by segment."""
+        """Appends to the log the fingerprints that filters have called new, by segment."""
         for segment, found in fingerprints.items():
             self._change(_LOG, [(segment, len(found), _PRINTS.encode(found))])
         if fingerprints and self._value("SELECT max(id) - min(id) FROM surely_new") >= LOGGED:
             self._work_in()
 
     def _work_in(self) -> None:
-        """Move the fingerprints from the log into the table in which they can be looked up."""
+        """Moves the fingerprints from the log into the table, where they can be looked up."""
         logged = self._connection.execute("SELECT segment, fingerprints FROM surely_new").fetchall()
         if logged:
             try:
                 batches = [(segment, _READ_PRINTS.decode(found)) for segment, found in logged]
             except msgspec.MsgspecError as error:
                 raise _damaged(f"what was seen: {error}") from error
-            # Sorted, all that a page of the table gets comes at once.
+            # Sorted, because then all fingerprints of one page of the table come together.
             self._change(_SEE, sorted((segment, one) for segment, found in batches for one in found))
             self._connection.execute("DELETE FROM surely_new")
 
     def _take_back(self, until: float, now: float, reason: str) -> None:
-        """Put leases back that end by then; those of the last attempt go to the failure list."""
+        """Takes back the leases that end by `until`. Requests at their last attempt go to the failure
+        list."""
         self._connection.execute(_GIVE_UP_EXPIRED, (reason, now, until, self._max_attempts))
         self._connection.execute(_GIVEN_UP, (until, self._max_attempts))
         self._connection.execute(_TAKE_BACK, (until,))
 
     def _opened(self, segment: str) -> int:
-        """Returns the segment's id. A new one is opened."""
+        """Returns the segment's id. Opens the segment if it is new."""
         number: int | None = self._value("SELECT id FROM segments WHERE name = ?", segment)
         if number is None:
             number = self._value("INSERT INTO segments (name) VALUES (?) RETURNING id", segment)
@@ -367,7 +372,7 @@ class Statements:
         return number
 
     def _change(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> int:
-        """Returns how many rows were changed."""
+        """Executes the statement for each of these rows. Returns how many rows of tables it has changed."""
         return self._connection.executemany(statement, rows).rowcount if rows else 0
 
     def _exists(self, what: str, *values: object) -> bool:
@@ -380,7 +385,8 @@ class Statements:
 
 
 def _unharmed(segment: str | None, stored: bytes) -> bytes:
-    """Returns the body. Raises sqlite3.DatabaseError where it, or its segment, is not what was written."""
+    """Returns the body without its checksum. Raises sqlite3.DatabaseError if body or segment is not what was
+    written."""
     body = stored[:-CHECKSUM]
     if segment is None or summed(segment, body) != stored:
         raise _damaged("a request is not what was written")
@@ -388,14 +394,16 @@ def _unharmed(segment: str | None, stored: bytes) -> bytes:
 
 
 def _damaged(said: str) -> sqlite3.DatabaseError:
-    """Returns what SQLite would raise had it found the damage by itself."""
+    """Returns the error that SQLite raises if it finds damage itself."""
     error = sqlite3.DatabaseError(said)
     error.sqlite_errorcode, error.sqlite_errorname = sqlite3.SQLITE_CORRUPT, "SQLITE_CORRUPT"
     return error
 
 
 def _in_turn(front: Iterable[Any], minus: Iterable[Any], minus_first: Sequence[bool]) -> list[Any]:
-    """Returns one row for each turn. `front` has a row for each, so that no turn stays empty."""
+    """Returns one row for each turn: for True the next of `minus` if there is one, else the next of `front`.
+
+    `front` has a row for each turn, so that no turn stays empty. No row is returned twice."""
     front, minus = iter(front), iter(minus)
     taken: dict[int, Any] = {}
     for is_minus in minus_first:

@@ -1,9 +1,9 @@
--- Stands before every script: the keys, the clock, and what a request goes through.
+-- Stands before every script: the keys, the clock, and the steps that move a request.
 --
--- One argument: a map in MessagePack, of which each script says what it reads. The answer is MessagePack too, so
--- that it is one string for the client, whatever its size. All keys begin as the one that is named, which has the
--- map as hash tag: a cluster keeps them together. Nothing that is read from Redis is trusted: what cannot be a
--- request is buried, and never stops the others.
+-- ARGV[1] is a table in MessagePack. The head of each script lists the fields that it reads. The answer is
+-- MessagePack, too, so that it is one string for the client, whatever its size. KEYS[1] is the prefix of all keys.
+-- It has the map as hash tag, so that a cluster keeps the keys together. No script trusts what it reads from Redis:
+-- a record that is no request moves to the list of the dead, and never stops the others.
 
 local call = cmsgpack.unpack(ARGV[1])
 local pack = cmsgpack.pack
@@ -13,17 +13,17 @@ local function key(name)
 end
 
 local PLUS, NORMAL, MINUS, DELAYED = key('plus'), key('normal'), key('minus'), key('delayed')
--- By id: the request; who holds it, in which attempt and since when; when the lease ends.
+-- By id: the request; its holder with attempt and time of the lease; the time at which the lease ends.
 local REQUESTS, HOLDERS, LEASES = key('requests'), key('holders'), key('leases')
--- How many leases each worker holds, and when each was last heard of.
+-- By worker: the number of its leases, and the time when it was last heard of.
 local HELD, WORKERS = key('held'), key('workers')
--- Names by the order in which they were opened.
+-- The names of segments in the order in which they were opened.
 local SEGMENTS = key('segments')
 local FAILURES, NUMBERS, DEAD = key('failures'), key('numbers'), key('dead')
 local CLIENT = key('client:' .. call.client)
 
--- Commands in a script cost more than what they do, so what is for many values is done at once: for as many as are
--- surely allowed, and an even number, so that pairs stay together.
+-- Calls a command for many values at once, because a call costs more than its work. The number of values in a call is
+-- within Lua's limit, and even, so that pairs stay together.
 local function apply(command, name, values)
     local most = 2000
     for first = 1, #values, most do
@@ -31,7 +31,7 @@ local function apply(command, name, values)
     end
 end
 
--- The time here, and by how much that is later than on the caller's clock.
+-- The present time, and the seconds by which it is ahead of the caller's clock.
 local now, shift = call.now, 0
 if call.server_clock then
     local time = redis.call('TIME')
@@ -39,9 +39,9 @@ if call.server_clock then
     shift = now - call.now
 end
 
--- While Redis was away nobody could be heard, which is held against nobody: leases and workers last for so long
--- more. `call.away` says for how long this call has been tried. Where others were heard meanwhile, only the caller
--- was cut off; where it has just come, they were killed.
+-- While Redis was away it could hear no worker. So all leases and workers last for as long again. `call.away` says for
+-- how many seconds this call has been tried. If others were heard meanwhile, only the caller was cut off. If this
+-- call was not tried for long, but nobody was heard for long, the others were killed.
 local last_heard = tonumber(redis.call('ZREVRANGE', WORKERS, 0, 0, 'WITHSCORES')[2]) or now
 local away = math.min(now - last_heard, call.away)
 if away > 1 then
@@ -52,7 +52,7 @@ if away > 1 then
     end
 end
 
--- The worker is alive, and this is what it tells of itself. Those that were silent for long leave the list.
+-- Notes that the worker is alive, and what it tells of itself. Removes the workers that were silent for long.
 local function heartbeat()
     if call.worker then
         redis.call('HSET', CLIENT, 'facts', call.worker)
@@ -62,13 +62,13 @@ local function heartbeat()
     end
 end
 
--- Ids have one length, so that what is equal otherwise is sorted by them, which is by arrival.
+-- Returns an id for a number. All ids have one length, so that Redis sorts entries of one priority by arrival.
 local function id_of(number)
     return string.format('%015d', number)
 end
 
--- The number before so many new ids. They go with the time: a server that has lost what it had, or the last second
--- of it, does not give the ids of leases that workers still hold to other requests.
+-- Reserves so many ids, and returns the number before the first. Ids rise with the time: so a server that has lost
+-- its last second, or everything, does not give the ids of leases that workers still hold to other requests.
 local function new_ids(number)
     local last = tonumber(redis.call('HGET', NUMBERS, 'id')) or 0
     last = math.max(last, math.floor(now * 1e5))
@@ -80,7 +80,7 @@ local function is_whole(value)
     return type(value) == 'number' and value == math.floor(value) and math.abs(value) <= 2 ^ 53
 end
 
--- The request that `keep` wrote; nil for anything else.
+-- Returns the request that `keep` has written, or nil for any other record.
 local function read(record)
     local fine, priority, attempt, segment, body = pcall(cmsgpack.unpack, record)
     fine = fine and is_whole(priority) and is_whole(attempt) and attempt >= 1
@@ -94,14 +94,14 @@ local function keep(id, request)
     redis.call('HSET', REQUESTS, id, pack(request.priority, request.attempt, request.segment, request.body))
 end
 
--- The request of this id, or nil for what is none. Changes nothing.
+-- Returns the request of this id, or nil if there is none, and its record. Changes nothing.
 local function look_at(id)
     local record = redis.call('HGET', REQUESTS, id)
     return record and read(record), record
 end
 
--- The request of this id. What is none leaves the queue for the list of the dead, as it is; then nil. Only for an id
--- that has been taken from where it was.
+-- Returns the request of this id. If its record is no request, moves the record to the list of the dead, and returns
+-- nil. The caller must have removed the id from its lane or from the leases.
 local function request_of(id)
     local request, record = look_at(id)
     if not request then
@@ -111,7 +111,7 @@ local function request_of(id)
     return request or nil
 end
 
--- The request is read if it is not given.
+-- Lets the request wait in its lane. Reads the request if the caller does not give it.
 local function let_wait(id, request)
     request = request or request_of(id)
     if request then
@@ -120,7 +120,7 @@ local function let_wait(id, request)
     end
 end
 
--- They are leased to this worker no more.
+-- Ends these leases of this worker.
 local function let_go(ids, worker)
     if #ids > 0 and redis.call('HINCRBY', HELD, worker, -#ids) <= 0 then
         redis.call('HDEL', HELD, worker)
@@ -129,13 +129,13 @@ local function let_go(ids, worker)
     apply('ZREM', LEASES, ids)
 end
 
--- It is leased no more, to whomever.
+-- Ends the lease of this id, whoever holds it.
 local function withdraw(id)
     local holder = redis.call('HGET', HOLDERS, id)
     let_go({ id }, holder and string.match(holder, '^%S+') or '')
 end
 
--- It goes to the failure list.
+-- Moves the request to the failure list.
 local function give_up(id, reason)
     local request = request_of(id)
     if request then
@@ -145,16 +145,16 @@ local function give_up(id, reason)
     end
 end
 
--- It waits for its next attempt.
+-- Lets the request wait for its next attempt.
 local function let_wait_again(id, request)
     request.attempt = request.attempt + 1
     keep(id, request)
     let_wait(id, request)
 end
 
--- A lease that is held no more waits for its next attempt, or goes to the failure list when it has had all of them.
--- `is_blameless`: that it ended was no fault of it, so that it is never given up. Its attempt counts all the same, as
--- it tells the new lease from the old one.
+-- Takes back a lease: the request waits for its next attempt, or goes to the failure list after its last one. With
+-- `is_blameless` the request is never given up, because the end of the lease was not its fault. The attempt counts
+-- all the same, as it tells the new lease from the old one.
 local function take_back(id, is_blameless)
     withdraw(id)
     local request = request_of(id)
@@ -165,7 +165,7 @@ local function take_back(id, is_blameless)
     end
 end
 
--- Leases that have expired, and delayed requests that are due, go where they belong.
+-- Takes back expired leases, and lets delayed requests that are due wait in their lanes.
 local function settle()
     local expired = redis.call('ZRANGEBYSCORE', LEASES, '-inf', now)
     table.sort(expired)
@@ -178,7 +178,7 @@ local function settle()
     end
 end
 
--- The id of a lease, given by id and attempt, if this worker holds it.
+-- Returns the id of a lease, which is given by id and attempt, or nil if this worker does not hold it.
 local function held(lease)
     local id, own = id_of(lease[1]), string.format('%s %d ', call.client, lease[2])
     local holder = redis.call('HGET', HOLDERS, id)

@@ -1,4 +1,4 @@
--- Counts how much is where. Tells for how many seconds the oldest lease has been held, or -1 where nothing is leased.
+-- Returns the counts, and the seconds for which the oldest lease has been held, or -1 if nothing is leased.
 
 settle()
 local oldest

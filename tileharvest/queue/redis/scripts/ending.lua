@@ -1,7 +1,7 @@
--- Tells how far the harvest is, in a word. The harvest is over when nothing is left but what a person has pushed for
--- later: what is of another segment is made too, or dropped by the worker that leases it.
+-- Returns in a word how far the harvest is. It is over when nothing is left but requests that a person has pushed for
+-- later. Requests of other segments count: the worker that leases one makes it or drops it.
 --
--- joined, harvest: what the worker works for
+-- joined, harvest: the segment and the harvest for which the worker works
 -- was_seeded: whether the worker knows that all first requests were pushed
 -- is_over: whether the worker ends the harvest now
 

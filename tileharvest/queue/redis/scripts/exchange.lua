@@ -1,17 +1,18 @@
--- Applies what a worker has to tell, then leases what it wants.
+-- Applies the changes of a worker, then leases as many requests as it wants.
 --
--- number: of the call
+-- number: the number of the call
 -- pushed: segment, priority, attempt, due or false, fingerprint or false, body
 -- taken_up: numbers of failures
 -- finished: id, attempt, segment; failed: id, attempt, reason; returned, cut_off: id, attempt
 -- is_seeded: whether all first requests of the harvest have been pushed now
--- joined, harvest: what the worker works for, if it does
--- wanted, minus_share
+-- joined, harvest: the segment and the harvest for which the worker works, or false
+-- wanted: the number of leases; minus_share
 --
--- The answer: duplicates, refused, when the next is due or false, leases of others, whether something is left that
--- is due, how many are dead, and the leases: id, attempt, priority, segment, body.
+-- The answer: the number of duplicates; the number of refused leases; the time at which the next delayed request is
+-- due, or false; the number of leases of others; whether something is left that is due; the number of the dead; and
+-- the leases, each with id, attempt, priority, segment and body.
 
--- Queues an entry, and tells whether it is new.
+-- Queues an entry if it is new, and returns whether it is.
 local function push(id, segment, priority, attempt, due, fingerprint, body)
     if fingerprint and not is_new(segment, fingerprint) then
         return false
@@ -26,8 +27,8 @@ local function push(id, segment, priority, attempt, due, fingerprint, body)
     return true
 end
 
--- Queues all, and tells how many were dropped. Segments are opened in the order in which they come, which is that of
--- their age.
+-- Queues all entries that are new, and returns the number of the others. Segments are opened in the order of their
+-- first entries, which is the order of their age.
 local function push_all()
     local duplicates, is_open, last = 0, {}, #call.pushed > 0 and new_ids(#call.pushed)
     for number, entry in ipairs(call.pushed) do
@@ -52,7 +53,8 @@ end
 
 local ended = {}
 
--- Does something with each of these leases that this worker holds, once. Tells how many it does not hold.
+-- Ends each of these leases that this worker holds, and calls `work` for it, once. Returns the number of leases that
+-- the worker does not hold.
 local function end_all(leases, work)
     local ids = {}
     for _, lease in ipairs(leases) do
@@ -76,14 +78,14 @@ local function finish_all(leases)
     apply('HDEL', REQUESTS, finished)
     for segment, number in pairs(done) do
         if redis.call('HINCRBY', segment_key(segment), 'done', number) == number then
-            -- What was known of it may have ended by time.
+            -- The key is new: what was known of the segment had expired.
             open_segment(segment)
         end
     end
     return refused
 end
 
--- Something new of this harvest ends the right to end it.
+-- Notes that the harvest is seeded. Takes the right to end the harvest from a worker that has pushed something new.
 local function note_progress(accepted)
     local harvest = call.joined and segment_key(call.joined)
     if harvest and redis.call('HGET', harvest, 'harvest') == call.harvest then
@@ -96,7 +98,7 @@ local function note_progress(accepted)
     end
 end
 
--- Applies the changes. Tells how many duplicates there were, and how many leases were refused.
+-- Applies the changes. Returns the number of duplicates, and the number of refused leases.
 local function take_in()
     local duplicates = push_all()
     for _, failure in ipairs(call.taken_up) do
@@ -116,7 +118,7 @@ local function take_in()
     return duplicates, refused
 end
 
--- Takes the id of what is offered next, or nil if nothing waits.
+-- Removes the next id from its lane and returns it, or returns nil if nothing waits.
 local is_empty = {}
 local function next_id(is_turn_of_minus)
     for _, lane in ipairs(is_turn_of_minus and { MINUS, PLUS, NORMAL } or { PLUS, NORMAL, MINUS }) do
@@ -129,7 +131,8 @@ local function next_id(is_turn_of_minus)
     return nil
 end
 
--- A worker gets its part of what waits, as one of those that are alive: else whoever asks first would have all.
+-- Returns how many of the wanted leases the worker may have: an equal part of what waits for each worker that is
+-- alive. Otherwise the worker that asks first would get everything.
 local function part_of(wanted)
     local after = string.format('(%.17g', now - call.lease_seconds)
     local living = redis.call('ZRANGEBYSCORE', WORKERS, after, '+inf')
@@ -140,8 +143,8 @@ local function in_answer(id, request)
     return { tonumber(id), request.attempt, request.priority, request.segment, request.body }
 end
 
--- Leases what is wanted, and gives the leases as in the answer. Of so many offers one is taken from minus first, by
--- all workers together. What was buried is made up for.
+-- Leases so many requests, and returns them as in the answer. Of `minus_share` offers to all workers together one is
+-- taken from the minus lane first. A record that is no request does not count.
 local function lease(wanted)
     local leased, holders, ends = {}, {}, {}
     local offers, share = tonumber(redis.call('HGET', NUMBERS, 'offers')) or 0, call.minus_share
@@ -169,7 +172,7 @@ local function lease(wanted)
     return leased
 end
 
--- Of these leases, given by id and attempt, those that are still held.
+-- Returns those of these leases, given by id and attempt, that are still held.
 local function leased_before(leases)
     local leased = {}
     for _, one in ipairs(leases) do
@@ -180,7 +183,7 @@ local function leased_before(leases)
     return leased
 end
 
--- `result`: duplicates, refused, and whether something is left that is due
+-- Returns the answer. `result` has duplicates, refused, and whether something is left that is due.
 local function answered(result, leases)
     local duplicates, refused, has_more = unpack(result)
     local due = redis.call('ZRANGE', DELAYED, 0, 0, 'WITHSCORES')[2]
@@ -190,12 +193,12 @@ local function answered(result, leases)
     return pack({ duplicates, refused, next_due or false, elsewhere, has_more, dead, leases })
 end
 
--- A call whose answer did not arrive is made again with its number, and is then only answered again: of the leases
--- with those that are still held.
+-- A call whose answer did not arrive comes again with its number. It is then answered again, with those of its leases
+-- that are still held, and nothing is applied twice.
 local last = redis.call('HMGET', CLIENT, 'number', 'answer')
 local number = tonumber(last[1])
 if number and number > call.number then
-    -- Nobody waits for this answer any more.
+    -- This call was late: nobody waits for its answer any more.
     error('a call came after its successor')
 elseif number == call.number then
     local result, leases = cmsgpack.unpack(last[2])
@@ -203,9 +206,10 @@ elseif number == call.number then
 end
 
 if (number or 0) ~= call.number - 1 then
-    -- The last calls of this worker are lost: a replica has taken over that had not heard of them. What they have
-    -- pushed is lost as well, and found again where what it belongs to is asked again. So this worker ends nothing of
-    -- what it holds. Nothing finds lost first requests again: unless all were here before, its are never complete.
+    -- The last calls of this worker are lost, as a replica has taken over that had not heard of them. The requests
+    -- that they have pushed are lost, too, and are found again when the requests above them are made again. So all
+    -- leases of this worker are taken back, and none of them is ended. Lost first requests have none above them:
+    -- unless the harvest was seeded before, this worker can never say that it is.
     for _, id in ipairs(redis.call('ZRANGE', LEASES, 0, -1)) do
         local holder = redis.call('HGET', HOLDERS, id)
         if holder and string.match(holder, '^%S+') == call.client then

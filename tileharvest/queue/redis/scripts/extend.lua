@@ -1,4 +1,4 @@
--- Lets leases last for the full time again, and says how many of them are held.
+-- Lets leases last for the full time from now, and returns how many of them are still held.
 --
 -- leases: id, attempt
 

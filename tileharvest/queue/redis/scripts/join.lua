@@ -1,6 +1,6 @@
--- The worker works for a harvest from now on. Tells whether its first requests are still to be pushed.
+-- Lets the worker work for a harvest from now on. Returns whether its first requests are still to be pushed.
 --
--- joined, harvest: its segment, and a name
+-- joined, harvest: the segment and the name of the harvest
 
 local harvest = redis.call('HGET', segment_key(call.joined), 'harvest')
 if harvest and harvest ~= call.harvest then

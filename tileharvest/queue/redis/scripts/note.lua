@@ -1,5 +1,5 @@
--- Tells what a remark of a segment was, as a list of one or none. With `value` it is written, with an empty one
--- dropped.
+-- Returns a remark of a segment, as a list of one or none. Then writes `value` in its place, or drops the remark if
+-- `value` is empty.
 --
 -- segment, key, value or false
 

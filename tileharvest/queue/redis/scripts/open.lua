@@ -1,9 +1,11 @@
--- Begins to work on the queue, if it is one of this format, and all that will be done is allowed.
+-- Begins to work on the queue if it has this format, and if the user may call every command of the scripts.
 --
--- format, client; the answer is a word and what it says
+-- format, client: of the worker
+--
+-- The answer: a word, and what Redis or the queue says.
 
--- Every command of the scripts that may be forbidden to a user: one that is refused in the middle of a
--- script would leave half of it done. The key is one for trying, in no other use.
+-- The commands of all scripts. A command that is refused in the middle of a script would leave half of the work done,
+-- so all are tried here, on a key that has no other use.
 local TRIED = {
     { 'UNLINK' }, { 'HSET', 'field', 1 }, { 'HSETNX', 'field', 1 }, { 'HINCRBY', 'field', 1 }, { 'HGET', 'field' },
     { 'HMGET', 'field' }, { 'HLEN' }, { 'HVALS' }, { 'HSCAN', 0 }, { 'HDEL', 'field' }, { 'ZADD', 1, 'member' },
@@ -29,7 +31,7 @@ local format = redis.call('HGET', NUMBERS, 'format')
 if format and format ~= call.format then
     return pack({ 'format', format })
 end
--- A program beside the workers changes nothing before it has something to tell.
+-- A program beside the workers changes nothing here.
 local refused = call.worker and refusal()
 if refused then
     return pack({ 'not permitted', refused })

@@ -1,17 +1,17 @@
--- What was seen in a segment: 80 bits of the hash of each fingerprint, in the buckets of one hash. Twelve bytes each.
+-- What was seen in a segment: 80 bits of each fingerprint's SHA-1, in the buckets of a hash. Each takes twelve bytes.
 --
--- It is as good as an exact record: that any of ten million new requests is taken for a seen one has a probability
--- below one in a trillion. Where many more come than were expected, they get buckets of their own.
+-- This is as good as an exact record: the probability that any of ten million new requests is taken for a seen one is
+-- below one in a trillion. If many more requests come than were expected, they get further buckets.
 
--- So many are expected in a bucket. A larger one costs more for each that is new, as it is written as a whole; with
--- less in each, the hash itself would cost more than what is in it.
+-- The expected number of prints in a bucket. A larger bucket costs more for each new print, as it is written as a
+-- whole. With smaller buckets the hash itself would take more memory than the prints.
 local IN_BUCKET = 32
 
--- Small maps are many.
+-- The least number of buckets. It is small, because there are many small maps.
 local LEAST_BUCKETS = 16
 
--- When there are eight times as many as expected, sixteen times as many buckets are added. So no bucket has many more
--- than 256, and a request is looked for in few buckets.
+-- When there are eight times as many prints as expected, sixteen times as many buckets are added. So no bucket has
+-- many more than 256 prints, and a request is looked up in few buckets.
 local CROWDED, MORE = 8, 16
 
 local seen = {}
@@ -22,8 +22,8 @@ local function add_buckets(name, record, number)
     redis.call('HSET', segment_key(name), 'buckets', table.concat(record.sizes, ' '))
 end
 
--- What is known of a segment's record. The first buckets are for a quarter more than the last segment had, or for what
--- is expected where that is not known.
+-- Returns the record of a segment. The first buckets are for a quarter more than the last segment had, or for
+-- `call.expected` requests if that is not known.
 local function seen_of(name)
     if not seen[name] then
         local known = redis.call('HMGET', segment_key(name), 'buckets', 'accepted')
@@ -42,17 +42,17 @@ local function seen_of(name)
     return seen[name]
 end
 
--- Tells whether a bucket has a print.
+-- Returns whether a bucket has a print.
 local function has(bucket, print)
     local place = string.find(bucket, print, 1, true)
     while place and place % #print ~= 1 do
-        -- The end of one and the beginning of the next.
+        -- This place spans two prints: look further.
         place = string.find(bucket, print, place + 1, true)
     end
     return place
 end
 
--- Tells whether a fingerprint is new in the segment; now it is seen.
+-- Adds a fingerprint to the segment, and returns whether it is new.
 local function is_new(name, fingerprint)
     local record, digest, numbers = seen_of(name), redis.sha1hex(fingerprint), {}
     for place = 1, 4 do

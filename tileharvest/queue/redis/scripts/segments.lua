@@ -1,7 +1,7 @@
--- Segments: how they are opened, and dropped with all that is in them. Stands before every script.
+-- Stands before every script: how segments are opened, and dropped with all that is in them.
 --
--- Two keys for each: what is known of it and of its harvest, and what was seen. They end by time when nothing is done
--- in the segment for long. What belongs to no segment, such as the orders of a person, has the empty name and stays.
+-- A segment has two keys: what is known of it and of its harvest, and what was seen. They expire when nothing is done
+-- in the segment for long. What belongs to no segment, such as a person's orders, has the empty name and stays.
 
 local function segment_key(name)
     return key('segment:' .. name)
@@ -24,7 +24,7 @@ local function open_segment(name)
     redis.call('EXPIRE', seen_key(name), call.kept)
 end
 
--- The newest segment that has a name; nil if there is none.
+-- Returns the name of the newest segment that has one, or nil.
 local function newest_segment()
     for _, name in ipairs(redis.call('ZREVRANGE', SEGMENTS, 0, 1)) do
         if name ~= '' then
@@ -34,7 +34,7 @@ local function newest_segment()
     return nil
 end
 
--- Drops all of the segment but its failures. Reads everything that waits.
+-- Drops everything of the segment but its failures. Reads all requests.
 local function drop_segment(name)
     redis.call('UNLINK', segment_key(name), seen_key(name))
     redis.call('ZREM', SEGMENTS, name)
@@ -55,7 +55,7 @@ local function drop_segment(name)
     until cursor == '0'
 end
 
--- Tells whether another worker, which is alive, has the right to end the harvest.
+-- Returns whether another worker that is alive has the right to end the harvest.
 local function is_closed_elsewhere(closer)
     local heard = closer and closer ~= call.client and tonumber(redis.call('ZSCORE', WORKERS, closer))
     return heard and heard > now - call.lease_seconds

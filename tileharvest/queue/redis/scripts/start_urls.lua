@@ -1,11 +1,11 @@
--- Takes start URLs for one process, and gives back first what processes had taken that were silent for long.
--- Stands alone.
+-- Takes start URLs for one process. Before, gives back the start URLs of processes that were silent for long. Stands
+-- alone.
 --
--- KEYS: the start URLs; the processes that have taken some, by the time when they were last heard of; what
--- this process has taken.
--- ARGV: the kind of the first key (list, set or zset); this process; how many it wants; after how many seconds
--- one is taken for gone; and where the keys of what others have taken begin.
--- The answer: what was taken. A member of a sorted set is kept behind its score, with a space between.
+-- KEYS: the start URLs; the processes that have taken some, each with the time when it was last heard of; the start
+-- URLs that this process has taken.
+-- ARGV: the type of the first key (list, set or zset); the name of this process; the number that it wants; the seconds
+-- of silence after which a process counts as gone; the prefix of the keys of what processes have taken.
+-- The answer: the start URLs that were taken. A member of a sorted set is kept behind its score and a space.
 
 local source, processes, own = KEYS[1], KEYS[2], KEYS[3]
 local kind, process, wanted, silent, prefix = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]

@@ -1,8 +1,10 @@
--- Keeps a value that workers share if nobody else has changed it since it was read. Stands alone.
+-- Keeps a value that workers share, if nobody has changed it since it was read. Stands alone.
 --
--- KEYS: the value. ARGV: what was read; what is to be kept; for how many seconds; the present time as the caller
--- believes, or an empty text where that does not matter; and by how much it may be wrong.
--- The answer: whether it is kept, or was when this call was made before; what is there now; Redis' time.
+-- KEYS: the value.
+-- ARGV: the value that was read; the new value; the seconds for which to keep it; the present time as the caller
+-- believes, or an empty text if that does not matter; the seconds by which that time may be wrong.
+-- The answer: whether the new value is kept, or was kept when this call was made before; the present value; Redis'
+-- time.
 
 local time = redis.call('TIME')
 local found = redis.call('GET', KEYS[1]) or ''

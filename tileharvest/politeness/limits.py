@@ -18,13 +18,14 @@ _Number = TypeVar("_Number", int, float)
 
 
 def budget_of_run(name: str, budget: Budget, daily: Budget, spent: Cost) -> Budget:
-    """Returns what one run of the map's harvest may spend, when so much of the daily budget was spent.
+    """Returns the budget of one run of a map: `budget`, or what is left of the `daily` one where that is
+    less.
 
-    Raises DaySpentError where nothing of that is left. Nothing has been asked then.
+    Raises DaySpentError if nothing of the daily budget is left. Nothing was asked then.
     """
     costs = (spent.requests, spent.received_bytes, spent.seconds)
     for what, most, already in zip(PARTS, daily.limits, costs, strict=True):
-        # A run that could only find out what the site has is not worth asking for, and is in no record.
+        # A run that could only probe the site is not worth its requests, and nothing would record it.
         least = TO_BEGIN if what == "requests" else 0
         if most is not None and already + least >= most:
             raise DaySpentError(
@@ -61,10 +62,10 @@ def check_room(
     is_all_kept: bool = True,
     free: Callable[[Path], int] = lambda place: shutil.disk_usage(place).free,
 ) -> None:
-    """Raises BudgetError where less than `least` bytes would be free after so many more.
+    """Raises BudgetError if fewer than `least` bytes would be free after `coming` more bytes.
 
-    That is on the disk of the folder, or of the nearest one above it that exists. `is_all_kept` is passed on
-    to the error. It looks at the disk, which takes some microseconds.
+    The disk is that of the folder, or of the nearest folder above it that exists. The error gets
+    `is_all_kept`. To look at the disk takes some microseconds.
     """
     place = folder
     while not place.exists() and place != place.parent:

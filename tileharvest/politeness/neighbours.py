@@ -1,4 +1,5 @@
-"""Which addresses a site may send us to: none of a network that we are in and its own host is not. Pure."""
+"""The addresses to which a site may redirect us: none in a local network to which its own host does not
+belong. Pure."""
 
 from __future__ import annotations
 
@@ -10,9 +11,9 @@ if TYPE_CHECKING:
 
 
 def network_of(address: str) -> str | None:
-    """Returns what kind of network an IP address is of, or None for one of the internet.
+    """Returns the kind of network to which an IP address belongs, or None for the internet.
 
-    Raises ValueError for what is no IP address.
+    Raises ValueError for a text that is no IP address.
     """
     # A zone, such as `%eth0`, is known to this computer alone.
     ip = ip_address(address.partition("%")[0])
@@ -26,10 +27,10 @@ def network_of(address: str) -> str | None:
 
 
 def refused_network(target: Iterable[str], own: Iterable[str]) -> str | None:
-    """Returns the kind of network for which a redirect is not followed, or None where it may be.
+    """Returns the kind of network because of which a redirect is refused, or None if it may be followed.
 
-    `target` are the IP addresses of the host that it leads to, and `own` those of the map's own host. A map
-    of a private network may send us around in it.
+    `target` has the IP addresses of the redirect's host, and `own` those of the map's own host. A map in a
+    private network may redirect us within private networks.
     """
     near = {network_of(address) for address in own}
     kinds = (network_of(address) for address in target)

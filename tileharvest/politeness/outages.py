@@ -1,4 +1,4 @@
-"""Outages: when a host that does not answer is doubted, probed and given up. Pure."""
+"""Outages: when a host that does not answer is doubted, probed, and given up. Pure."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 
 def no_answer_in_words(error: BaseException) -> str:
-    """Says for a person why a download brought no answer. The cause of what the download handler raises is
-    the system's error, where there is one."""
+    """Returns in words why a download brought no answer. If the system has refused the connection, that is
+    the cause of the error that the download handler raises."""
     if isinstance(error.__cause__, ConnectionRefusedError):
         return "connection refused"
     return str(error) or type(error).__name__
@@ -15,14 +15,15 @@ def no_answer_in_words(error: BaseException) -> str:
 
 @dataclass(frozen=True, slots=True)
 class OutageLimits:
-    """How much is tried. Raises ValueError for limits that would never probe, or probe without a pause."""
+    """How long a host without answers is tried. Raises ValueError for limits that would never probe, or would
+    probe without a pause."""
 
     failures: int
-    """In a row, of whatever requests, after which a host is doubted."""
+    """The failures in a row, of any requests, after which a host is doubted."""
     pause: float
-    """Seconds before the first probe; each further pause is twice as long ..."""
+    """Seconds before the first probe. Each further pause is twice as long."""
     longest_pause: float
-    """... but not longer than this."""
+    """The most seconds of a pause."""
     patience: float
     """Seconds after which a host that does not answer is given up."""
 
@@ -32,11 +33,13 @@ class OutageLimits:
 
 
 class HostHealth:
-    """What is believed of one host. It is up at first; doubted after some failures in a row, from when on it
-    is to be probed and not asked for anything else; and down once a probe has got no answer either.
+    """Whether one host is up, as far as its answers show.
 
-    Times are seconds on one clock of the caller's. A doubt that the first probe dispels means that it is not
-    the host that fails, but what it was asked for: then the next one needs twice as many failures.
+    A host is up at first. After some failures in a row it is doubted: from then on it is probed, and not
+    asked for anything else. It is down when a probe gets no answer either. If the first probe is answered,
+    not the host has failed but the requests: then the next doubt needs twice as many failures.
+
+    Times are seconds on one clock of the caller.
     """
 
     def __init__(self, limits: OutageLimits) -> None:
@@ -45,14 +48,14 @@ class HostHealth:
         self._failures = 0
         self._since = 0.0
         self._is_confirmed = False
-        """Whether anything else than the failures in a row speaks for the doubt."""
+        """Whether the doubt has another ground than failures in a row: a probe, or another worker."""
         self._pause = limits.pause
         self.is_doubted = False
-        """Also while it is down."""
+        """Whether the host is doubted or down."""
         self.is_down = False
 
     def failed(self, now: float) -> bool:
-        """Notes that a request got no usable answer. Returns whether the host is doubted from now on."""
+        """Notes that a request got no usable answer. Returns whether this makes the host doubted."""
         self._failures += 1
         if self.is_doubted or self._failures < self._failures_to_doubt:
             return False
@@ -61,28 +64,28 @@ class HostHealth:
         return True
 
     def answered(self) -> None:
-        """Notes that a request got an answer, whichever. It ends no doubt, as the answer may be an old
-        one."""
+        """Notes that a request got any answer. This does not end a doubt, because the request may have
+        started before it."""
         self._failures = 0
 
     def next_pause(self, now: float) -> float:
-        """Returns the seconds until the next probe is to be made, twice as many each time. The last probe is
-        made when patience ends."""
+        """Returns the seconds until the next probe, twice as many each time. The last probe is made when
+        patience ends."""
         pause = self.following_pause(now)
         self._pause = min(2 * self._pause, self._limits.longest_pause)
         return pause
 
     def following_pause(self, now: float) -> float:
-        """Returns what `next_pause` would, and changes nothing."""
+        """Returns what `next_pause` returns, and changes nothing."""
         left = self._left(now)
         return min(self._pause, left) if left > 0 else self._pause
 
     def postponed(self, seconds: float) -> None:
-        """The host was not asked for so long for other reasons, which is not held against it."""
+        """Extends the patience by the seconds for which the host was not asked for other reasons."""
         self._since += seconds
 
     def left_to_another(self) -> None:
-        """The probe was not made, as another worker makes one. So that one doubts the host, too."""
+        """Notes that another worker makes the probe, and so doubts the host, too."""
         self._is_confirmed = True
 
     def probe_failed(self, now: float) -> bool:
@@ -91,7 +94,7 @@ class HostHealth:
         return self._left(now) <= 0
 
     def probe_answered(self, now: float) -> float:
-        """The host is up. Returns for how many seconds it was doubted."""
+        """Notes that a probe was answered: the host is up. Returns the seconds for which it was doubted."""
         if not self._is_confirmed:
             self._failures_to_doubt *= 2
         self.is_doubted = self.is_down = self._is_confirmed = False

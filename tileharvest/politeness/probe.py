@@ -1,4 +1,4 @@
-"""A site is probed as its robots.txt allows: that is asked for before anything else."""
+"""The polite probe of a site: its robots.txt is asked for first, and obeyed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ForbiddenError(SiteError):
     def __init__(self, message: str, site: Site | None = None) -> None:
         super().__init__(message)
         self.site = site
-        """What the probe has read, where nothing but tiles is forbidden."""
+        """What the probe has read, if nothing but tiles is forbidden."""
 
 
 _FORBIDDING: Final[tuple[tuple[Pattern[str], str, str], ...]] = (
@@ -66,8 +66,8 @@ _FORBIDDING: Final[tuple[tuple[Pattern[str], str, str], ...]] = (
         ),
     ),
 )
-"""Public services whose rules forbid to keep their tiles, whatever their robots.txt says: their hosts, what
-they serve, and the rule."""
+"""Public services whose rules forbid to keep their tiles, whatever their robots.txt says. Each has the
+pattern of its hosts, what it serves, and the rule."""
 
 
 async def probe_politely(
@@ -79,15 +79,15 @@ async def probe_politely(
     gap: Gap = NO_GAP,
     waits: list[Wait] | None = None,
 ) -> tuple[Site, Robots]:
-    """The probed site, and the rules of all its hosts, each of whose robots.txt is asked for once and first.
+    """Returns the probed site, and the rules of all its hosts. The robots.txt of a host is asked for once,
+    and before anything else. Unless the probe `obeys`, no robots.txt is asked for.
+
+    Between two requests lies the longer of `gap` and what robots.txt asks for; of a random gap the longest
+    one. Each pause is among `waits` while it lasts.
 
     Raises ConfigurationError for a public service whose rules forbid to keep its tiles, without a request if
-    the map's address shows it.
-
-    From one request to the next as long passes as `gap` and robots.txt want; of a random gap always the
-    longest. Each such pause is among the `waits` while it lasts. Unless it `obeys`, no robots.txt is asked
-    for. Raises ForbiddenError before anything that is forbidden is asked for: the map's page, its
-    configuration or a whole layer; and SiteError as the probe does, or when it cannot be found out what is
+    the map's address shows it. Raises ForbiddenError if the map's page, its configuration or a whole layer is
+    forbidden, before asking for it. Raises SiteError as the probe does, and if it cannot be found out what is
     allowed.
     """
     _check_rules(description.host)
@@ -99,7 +99,7 @@ async def probe_politely(
     own = gap.at_least(description.gap or NO_GAP)
     guest = _Guest(fetch, description.name, gap, own, [] if waits is None else waits)
     if not is_template(description.url):
-        # A template has no page: it is looked at without a request, and may be refused so.
+        # A template has no page. The probe makes no request for it.
         await guest.check(description.page, "the map's page")
     site = await probe(description, guest.fetch)
     for layer in site.layers:
@@ -109,7 +109,7 @@ async def probe_politely(
 
 
 def rule_against(host: str) -> str | None:
-    """Returns what forbids to keep the tiles of a host, in words, or None where no rule is known."""
+    """Returns in words the rule that forbids to keep the tiles of a host, or None if no rule is known."""
     for hosts, title, rule in _FORBIDDING:
         if hosts.fullmatch(host):
             return f"{host} has {title}: {rule}"
@@ -123,7 +123,7 @@ def _check_rules(host: str) -> None:
 
 
 class _Guest:
-    """Asks only for what is allowed, and slowly where that is wished."""
+    """Asks only for what is allowed, and as slowly as robots.txt wants."""
 
     def __init__(self, fetch: Fetch, name: str, gap: Gap, own: Gap, waits: list[Wait]) -> None:
         """`own` is the gap that a person has set for the map."""
@@ -134,20 +134,20 @@ class _Guest:
         self._waits = waits
         self._known: set[str] = set()
         self._started = -inf
-        """When the last request did, on the event loop's clock."""
+        """When the last request started, on the event loop's clock."""
 
     async def fetch(self, method: str, url: str) -> Fetched:
         await self.check(url, url)
         return await self._ask(method, url)
 
     async def check(self, url: str, what: str) -> None:
-        """Raises ForbiddenError, naming what is forbidden."""
+        """Raises ForbiddenError, which names `what`, if the address is forbidden."""
         if not await self._allows(url):
             raise self._forbidden(url, what, urlsplit(url).path)
 
     async def check_layers(self, site: Site) -> None:
-        """Raises ForbiddenError where one is forbidden. It names a folder in which all such of one host lie,
-        so that the owner need be asked but once."""
+        """Raises ForbiddenError if a layer is forbidden. The error names the folder in which all forbidden
+        layers of the host lie, so that the owner need be asked only once."""
         forbidden = [layer for layer in site.layers if not await self._allows(f"{layer.addresses.folder}/")]
         if forbidden:
             first = forbidden[0].addresses.folder
@@ -188,8 +188,10 @@ class _Guest:
                 await asyncio.sleep(left)
 
     async def _rules_of(self, origin: str) -> Robots:
-        """An answer that there is none allows everything; no answer, or a server's failure, forbids
-        everything for now (RFC 9309, section 2.3.1). So does 429, although it is no such failure."""
+        """Returns the rules of a site. If the site answers that it has no robots.txt, everything is allowed.
+
+        Raises SiteError for a failure of the server, or no answer: then everything is forbidden for now (RFC
+        9309, section 2.3.1). 429 counts as a failure, too."""
         url = f"{origin}/robots.txt"
         answer = await self._ask("GET", url)
         if answer.status >= 500 or answer.status == _TOO_MANY:

@@ -1,5 +1,5 @@
-"""What is known of a host by all who ask it, and what follows for one of them: rate limit, shares, rests and
-budgets. Pure."""
+"""The state of a host that all its processes share, and what follows from it for one of them: rate limit,
+shares, rests and budgets. Pure."""
 
 from __future__ import annotations
 
@@ -16,40 +16,42 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
 HORIZON: Final = 0.5
-"""Seconds by which requests are leased before they may start, where several processes ask a host. A rest that
-one of them hears of does not take back what the others have leased, so this is kept short."""
+"""Seconds by which requests are leased before they may start, if several processes ask a host. It is short,
+because a rest that one process hears of does not take back what the others have leased."""
 
 ALONE: Final = 4.0
-"""The same for a process that asks a host alone. It leases for half of these seconds at a time, as each lease
-of its own costs much CPU where a site is asked slowly. A process that joins it waits so long at most."""
+"""The same seconds for a process that asks a host alone. It leases for half of them at a time, because to
+lease each request by itself costs much CPU at a slow site. A process that joins it waits for so long at
+most."""
 
 _AGAIN: Final = 0.1
+"""Seconds after which to ask again for what was held back."""
 _LESS_OFTEN: Final = 3
+"""The most times that this pause is longer if a gap holds several processes back, because any of them may
+find the next start."""
 _AGAIN_WITHOUT_SHARE: Final = 0.5
-"""Seconds after which it is worth asking again for what was held back. Of several processes that a gap holds
-back any may find the next start, so each asks less often, up to so many times. One without a share has
-long."""
+"""Seconds after which a process without a share asks again."""
 
 _SET_BACK: Final = 60.0
-"""Seconds by which a clock that was corrected may run behind; further back, times ahead of it mean
-nothing."""
+"""Seconds by which a clock may go back when it is corrected. If it goes back further, the times that were
+noted before mean nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How all processes of a map together may ask its host. Raises ValueError for a pace that asks
+    """How fast all processes of a map together may ask its host. Raises ValueError for a pace that asks
     nothing."""
 
     host: str
     concurrency: int
-    """Requests of the map on the way at the same time."""
+    """The most requests of the map on the way at the same time."""
     gap: Gap = NO_GAP
-    """From the start of one request of the map to the start of its next, whichever process makes them."""
+    """The gap from the start of one request of the map to the start of its next, in whichever processes."""
     host_concurrency: int | None = None
-    """Requests to the host on the way at the same time, of all maps together; None: as many as its maps
-    may."""
+    """The most requests to the host on the way at the same time, of all maps together. None if only its maps
+    limit them."""
     host_gap: Gap = NO_GAP
-    """From the start of one request to the host to the start of the next, of whichever maps."""
+    """The gap from the start of one request to the host to the start of the next, of whichever maps."""
 
     def __post_init__(self) -> None:
         if not self.host or self.concurrency < 1:
@@ -59,18 +61,18 @@ class Pace:
 
     @property
     def least(self) -> float:
-        """Seconds from the start of one request to that of the next at least."""
+        """The least seconds from the start of one request to the start of the next."""
         return max(self.gap.least, self.host_gap.least)
 
 
 class Spent(msgspec.Struct, frozen=True):
-    """What a budget limits, in the order of its parts."""
+    """What was spent of a budget, in the order of its parts."""
 
     requests: int = 0
-    """Those that were started."""
+    """The requests that were started."""
     received_bytes: int = 0
     seconds: float = 0.0
-    """Worked."""
+    """The seconds of work."""
 
 
 class Account(msgspec.Struct, frozen=True):
@@ -78,60 +80,61 @@ class Account(msgspec.Struct, frozen=True):
 
     map: str
     in_flight: int = 0
-    """Requests that it has on the way."""
+    """The requests that it has on the way."""
     is_busy: bool = False
-    """Whether there was anything to do for it when it asked last."""
+    """Whether it had anything to do when it asked last."""
     ahead: int = 0
-    """Requests that were leased to it and have not started."""
+    """The requests that were leased to it and have not started."""
     spent: Spent = Spent()
-    """In the present run of its map."""
+    """What it has spent in the present run of its map."""
 
 
 class Process(msgspec.Struct):
-    """One that asks the host."""
+    """A process that asks the host."""
 
     id: Annotated[str, msgspec.Meta(pattern=r"\A\d+-\w+\Z")]
-    """Names a lock. A state that was read with any other id is refused."""
+    """The name of the process, and of its lock. A state that has any other id is refused when it is read."""
     account: Account
     heard: float
-    """When it made its last step."""
+    """When the process made its last step."""
     share: int = 0
-    """Requests that it may have on the way, as it was told last."""
+    """The requests that it may have on the way, as it was told last."""
     counted: int = 0
-    """The most that it may have on the way: what it was told before counts until it tells that it has
-    less."""
+    """The requests with which it counts for the others: a larger share of before counts until the process has
+    told that it has fewer on the way."""
 
 
 class Turn(msgspec.Struct, frozen=True):
-    """The start of the last request. How long the next one waits is drawn with it, but from the gap that
-    holds when the next one comes, so that another pace counts at once."""
+    """The start of the last request, and a random number from which the wait of the next one is drawn. The
+    gap is that which holds when the next one comes, so that another pace counts at once."""
 
     start: float
     chance: float
-    """From 0 to 1."""
+    """A number from 0 to 1."""
 
 
 class Run(msgspec.Struct):
-    """What the processes of a map spend together, from the first one's beginning to the last one's end."""
+    """The budget that the processes of a map spend together, from the first one's start to the last one's
+    end."""
 
     budget: Budget
-    """That of the first process, or the one by which it was amended last."""
+    """The budget of the first process, or the one that has amended it last."""
     ended: Spent = Spent()
-    """Spent by processes that have ended."""
+    """What processes have spent that have ended."""
 
 
 class Limited(msgspec.Struct):
-    """What has a concurrency and a gap: a host, or one map of it."""
+    """The limits of a host, or of one of its maps, and their state."""
 
     concurrency: int | None = None
     gap: Gap = NO_GAP
     turn: Turn | None = None
     run: Run | None = None
-    """Of a map that has a budget."""
+    """The run of a map that has a budget."""
 
     @property
     def next_start(self) -> float:
-        """In the past where nothing is to be waited for."""
+        """When the next request may start. This is in the past if nothing is to be waited for."""
         return self.turn.start + self.gap.draw(self.turn.chance) if self.turn and self.gap else 0.0
 
 
@@ -140,22 +143,27 @@ class Standing:
     """What one process may do now."""
 
     share: int
+    """The requests that it may have on the way."""
     allowed: int
-    """Requests that may be leased, of those wanted."""
+    """The requests that may be leased, of those wanted."""
     rests_until: float | None
+    """When the host's rest ends. None if the host does not rest."""
     next_start: float
-    """When the next request may start; the past where nothing is to be waited for."""
+    """When the next request may start. This is in the past if nothing is to be waited for."""
     askers: int
-    """Processes among which the starts are divided."""
+    """The number of processes among which the starts are divided."""
     has_gap: bool
+    """Whether the map or the host has a gap."""
     spent: Spent
-    """By all processes of the run."""
+    """What all processes of the run have spent."""
     is_alone: bool = False
     """Whether no other process asks the host."""
 
     def ask_again(self, next_start: float, now: float, *, has_some: bool) -> float:
-        """Returns when to ask for what was held back, if the next request may start at `next_start`. Who has
-        got some now leaves the next ones to others. Who is alone asks for several at once."""
+        """Returns when to ask again for what was held back, if the next request may start at `next_start`.
+
+        A process that `has_some` leaves the next starts to the others. A process that is alone asks for
+        several starts at once."""
         pause, ahead = _AGAIN, HORIZON / 2 if has_some and self.askers > 1 else HORIZON
         if self.is_alone:
             ahead = ALONE / 2
@@ -167,25 +175,30 @@ class Standing:
 
 
 class Host(msgspec.Struct):
-    """All times are in seconds since 1970, of one clock. Its size is bounded: it forgets past turns and ended
-    processes.
+    """The state of a host. All times are in seconds since 1970, by one clock. The size is bounded, because
+    past turns and ended processes are forgotten.
 
-    Whoever makes a step calls `settle` first, then methods that change it, and keeps all of that or nothing.
+    A step calls `settle` first, and then other methods. Its changes are kept together or not at all.
     """
 
     written: float = 0.0
+    """When the last step was made."""
     writer: str = ""
-    """Another one for each step that was kept."""
+    """A random text of the last step that was kept, which tells its state from all others."""
     rests_until: float = 0.0
+    """When the host's rest ends."""
     probed_until: float = 0.0
+    """When the claim of the last probe ends."""
     own: Limited | None = None
-    """None while nobody has set a pace: then whoever asks brings its own."""
+    """The limits of the host. None before any process has set a pace."""
     maps: dict[str, Limited] = {}
+    """The limits of its maps."""
     processes: list[Process] = []
-    """Whoever came first stands first."""
+    """The processes in the order in which they came."""
 
     def settle(self, now: float, ended: Collection[str]) -> None:
-        """Forget these processes, what is over, and all times where the clock has been set back."""
+        """Forgets the processes that have `ended`, turns and runs that are over, and, if the clock was set
+        back, all times."""
         if now < self.written - _SET_BACK:
             self.rests_until = self.probed_until = 0.0
             for limited in (self.own or Limited(), *self.maps.values()):
@@ -201,14 +214,14 @@ class Host(msgspec.Struct):
                     del self.maps[name]
 
     def limit(self, own: Process, pace: Pace) -> None:
-        """The last one who sets a pace sets what holds for all of its map, and of its host."""
+        """Sets the limits of the map and of its host for all processes. The pace that was set last holds."""
         of_host = self.own = self.own or Limited()
         of_map = self.maps.setdefault(own.account.map, Limited())
         of_host.concurrency, of_host.gap = pace.host_concurrency, pace.host_gap
         of_map.concurrency, of_map.gap = pace.concurrency, pace.gap
 
     def tell(self, process: str, account: Account, now: float) -> Process:
-        """The process is alive, and this is its account. Its share does not change."""
+        """Notes that the process is alive, and its account. Returns the process, whose share stays."""
         own = next((known for known in self.processes if known.id == process), None)
         if own is None:
             own = Process(process, account, now, counted=account.in_flight)
@@ -217,22 +230,22 @@ class Host(msgspec.Struct):
         return own
 
     def begin(self, own: Process, budget: Budget, *, amends: bool = False) -> Budget:
-        """Let the process spend of the run of its map. Returns the run's budget: this one where no other
-        process is at it, or where it `amends` the one before."""
+        """Lets the process take part in the run of its map. Returns the budget of the run: the given one if
+        the run begins now or if it `amends` the one before."""
         of_map = self.maps.setdefault(own.account.map, Limited())
         if of_map.run is None or amends:
             of_map.run = Run(budget, Spent() if of_map.run is None else of_map.run.ended)
         return of_map.run.budget
 
     def spend(self, own: Process) -> bool:
-        """Returns whether the process may make one request besides those that it has told of. If so it counts
-        from now on."""
+        """Returns whether the budget allows one request besides those of the process's account. If so, the
+        request counts from now on."""
         is_left = self._left(own.account.map, 1) > 0
         own.account = msgspec.structs.replace(own.account, ahead=own.account.ahead + is_left)
         return is_left
 
     def part(self, process: str) -> None:
-        """The process has ended. Its share is free; what it has spent is not."""
+        """Removes a process that has ended. Its share is free; what it has spent still counts."""
         for own in [one for one in self.processes if one.id == process]:
             self.processes.remove(own)
             of_map = self.maps.get(own.account.map)
@@ -240,8 +253,8 @@ class Host(msgspec.Struct):
                 of_map.run.ended = _sum([of_map.run.ended, own.account.spent])
 
     def stand(self, own: Process, pace: Pace, *, wanted: int, now: float) -> Standing:
-        """Tell a process its share, and how many of the wanted requests it may lease. Those count as leased
-        ahead from now on."""
+        """Returns the share of a process, and how many of the wanted requests it may lease. These count as
+        leased from now on."""
         account = own.account
         if self.own is None or account.map not in self.maps or self.maps[account.map].concurrency is None:
             self.limit(own, pace)
@@ -271,15 +284,15 @@ class Host(msgspec.Struct):
         )
 
     def next_start(self, own: Process) -> float:
-        """Returns when the next request of the process may start, of those that are not leased."""
+        """Returns when the next request of the process that is not leased yet may start."""
         of_host, of_map = self.own or Limited(), self.maps.get(own.account.map, Limited())
         return max(of_host.next_start, of_map.next_start)
 
     def take_starts(
         self, own: Process, number: int, *, now: float, random: Callable[[], float]
     ) -> tuple[list[float], float]:
-        """Returns the starts of so many requests, and when the one after them may start. What was not used
-        before is not saved up."""
+        """Returns the starts of so many requests, and when the request after them may start. Starts that
+        nobody has used before now are lost."""
         of_host, of_map = self.own or Limited(), self.maps.setdefault(own.account.map, Limited())
         starts = []
         for _ in range(number):
@@ -288,19 +301,19 @@ class Host(msgspec.Struct):
         return starts, self.next_start(own)
 
     def rest(self, until: float) -> None:
-        """Let it rest until this time at least."""
+        """Lets the host rest until this time at least."""
         self.rests_until = max(self.rests_until, until)
 
     def claim_probe(self, now: float, seconds: float) -> bool:
-        """Claim the probe for so many seconds. Returns False where another process has claimed it for now."""
+        """Claims the probe for so many seconds, and returns True. Returns False while a claim holds."""
         if self.probed_until > now:
             return False
         self.probed_until = now + seconds
         return True
 
     def spent(self, name: str, *, but: str = "") -> Spent:
-        """Returns what the processes of the run of a map have spent, those that have ended included. `but`
-        one is left out."""
+        """Returns what all processes of a map have spent in its run, those that have ended included. The
+        process `but` is left out."""
         of_map = self.maps.get(name)
         if of_map is None or of_map.run is None:
             return Spent()
@@ -327,9 +340,9 @@ class Host(msgspec.Struct):
     def _share(self, own: Process, of_host: Limited, of_map: Limited) -> int:
         """Returns how many requests the process may have on the way.
 
-        A process counts with what it was told last, as it may start that much until it hears of less, and
-        with what it has on the way. It is told more only when that is left. So all together never have more
-        on the way than the concurrency."""
+        Every process counts with the share that it was told last, because it may start as many until it hears
+        of a smaller one, and with what it has on the way. A share grows only by what these leave. So all
+        processes together never have more on the way than the concurrency."""
         mates = [mate for mate in self._mates(own.account.map) if mate is not own]
         share = self._fair_share(own, of_host)
         if share > own.share:
@@ -343,7 +356,7 @@ class Host(msgspec.Struct):
         return share
 
     def _fair_share(self, own: Process, of_host: Limited) -> int:
-        """Returns the share that the process would have if all were told theirs."""
+        """Returns the share that the process has when all processes have heard of theirs."""
         shares = []
         for process in self.processes:
             mates, name = self._mates(process.account.map), process.account.map
@@ -355,8 +368,7 @@ class Host(msgspec.Struct):
 
 
 def spent_part(budget: Budget, spent: Spent, parts: Sequence[str] = PARTS) -> str | None:
-    """Returns the first of these parts of the budget that is spent, or None if there is something left of
-    each."""
+    """Returns the first of these parts of the budget that is spent, or None if something of each is left."""
     for part, most, so_far in zip(PARTS, budget.limits, msgspec.structs.astuple(spent), strict=True):
         if part in parts and most is not None and so_far >= most:
             return part
@@ -364,8 +376,8 @@ def spent_part(budget: Budget, spent: Spent, parts: Sequence[str] = PARTS) -> st
 
 
 def _sum(several: Sequence[Spent]) -> Spent:
-    """Requests and bytes add up. Of the seconds the most count: processes work side by side, and one that
-    comes later begins with those of the others."""
+    """Returns what several processes have spent together. Requests and bytes add up. Of the seconds the most
+    count, because processes work side by side, and one that comes later begins with those of the others."""
     return Spent(
         sum(one.requests for one in several),
         sum(one.received_bytes for one in several),
@@ -374,20 +386,20 @@ def _sum(several: Sequence[Spent]) -> Spent:
 
 
 def _starts_until(horizon: float, gap: Gap, start: float, askers: int, wanted: int) -> int:
-    """Returns how many of the wanted requests a gap allows from the next start to the horizon.
+    """Returns how many of the wanted requests a gap allows one process from the next start to the horizon.
 
-    They are divided among those who keep the gap together, or whoever asks first would have all of them.
+    The starts are divided among all askers, or the process that asks first would have all of them.
     """
     if not gap:
         return wanted
-    # A billionth, as the starts that were added up are not exact.
+    # A billionth is added, because sums of floating-point starts are not exact.
     number = floor((horizon - start) / gap.mean + 1e-9) + 1
     return min(wanted, max(0, ceil(number / askers)))
 
 
 def _levelled(wanted: Sequence[int], total: int) -> list[int]:
-    """Returns the same for each, but what one does not want is for the others. Who stands first is first to
-    have one more."""
+    """Divides the total equally. Nobody gets more than is wanted; the others get the rest. If it cannot be
+    divided equally, those that stand first get one more."""
     parts, left = [0] * len(wanted), total
     by_size = sorted(range(len(wanted)), key=lambda place: (wanted[place], -place))
     for number, place in enumerate(by_size):

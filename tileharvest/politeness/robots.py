@@ -1,7 +1,6 @@
-"""What sites' robots.txt allow us, and how slowly they want to be asked. Pure.
+"""What a site's robots.txt allows us, and how slowly the site wants to be asked. Pure.
 
-The rules are those of RFC 9309; which of them apply, and what they match, is decided by protego, as in
-Scrapy.
+The rules are those of RFC 9309. As in Scrapy, protego decides which of them apply, and what they match.
 """
 
 from __future__ import annotations
@@ -19,48 +18,48 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 NAME: Final = "TileHarvest"
-"""By which a robots.txt means us."""
+"""The name by which a robots.txt means us."""
 
 LONGEST_UNASKED: Final = 60.0
-"""Seconds between two requests that a site may ask for without that a person has agreed."""
+"""The most seconds between two requests that a site may ask for. For more a person must have agreed."""
 _MOST: Final = 512 * 1024
-"""Bytes of a robots.txt that are read: section 2.5 asks for 500 KiB at least."""
+"""The most bytes of a robots.txt that are read. Section 2.5 asks for 500 KiB at least."""
 
 _FORBIDS: Final = re.compile(r"\s*di\w*[\s:]+[^\s:#]", re.IGNORECASE)
-"""A line that forbids something to somebody; also as protego understands misspelt ones."""
+"""Matches a line that forbids something to somebody, with the misspellings that protego accepts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Robots:
-    """The rules for us of any number of sites; a site of which nothing is known allows everything."""
+    """The rules of any number of sites for us. A site of which nothing is known allows everything."""
 
     gap: Gap = NO_GAP
-    """Between two requests: the longest that any of the sites asks for by Crawl-delay or Request-rate."""
+    """The longest gap between two requests that any of the sites asks for, by Crawl-delay or Request-rate."""
     rules: Mapping[str, Protego] = field(default_factory=dict)
-    """By origin, of those sites only that forbid something. Without any no address need be asked about."""
+    """The rules by origin, only of sites that forbid something."""
 
     @classmethod
     def of(cls, origin: str, content: bytes) -> Robots:
-        """Reads the robots.txt that a site, such as `https://map.example.net:8443`, answers. What is no
-        robots.txt, such as an HTML page, allows everything."""
+        """Returns the rules in the robots.txt of a site, such as `https://map.example.net:8443`. An answer
+        that is no robots.txt, such as an HTML page, allows everything."""
         text = content[:_MOST].decode("utf-8-sig", errors="ignore")
         rules = Protego.parse(text)
         forbids = any(_FORBIDS.match(line) for line in text.splitlines())
         return cls(_gap(rules), {origin: rules} if forbids else {})
 
     def beside(self, other: Robots) -> Robots:
-        """Returns the rules of both, which know different sites."""
+        """Returns the rules of both. They must be of different sites."""
         return Robots(self.gap.at_least(other.gap), {**self.rules, **other.rules})
 
     def allows(self, url: str) -> bool:
-        """Returns whether we may ask for the address. This costs 10 us where its site has rules for us."""
+        """Returns whether we may ask for the address. This takes 10 us if its site forbids something."""
         rules = self.rules.get(origin_of(url))
         return rules is None or bool(rules.can_fetch(url, NAME))
 
 
 def too_slow(gap: Gap, own: Gap) -> str | None:
-    """Returns in words what a site asks for where that is slower than a minute a request, and than a person
-    has set for the map; else None."""
+    """Returns in words what a site asks for, if that is more than a minute between requests, and more than a
+    person has set for the map. Returns None otherwise."""
     if gap.most <= max(LONGEST_UNASKED, own.most):
         return None
     return f"wants {gap.most:,.0f} seconds between two requests"
@@ -73,12 +72,12 @@ def origin_of(url: str) -> str:
 
 
 def _gap(rules: Protego) -> Gap:
-    """Returns the longer gap of those that both directives ask for, or the longest that a Gap can be. The
-    time of day in a Request-rate is not looked at."""
+    """Returns the longer gap of Crawl-delay and Request-rate, at most the longest that a Gap can be. The time
+    of day in a Request-rate is ignored."""
     rate = rules.request_rate(NAME)
     try:
         of_rate = rate.seconds / rate.requests if rate else 0.0
     except OverflowError:
         of_rate = LONGEST
-    # The first number is the result where one of them is none.
+    # `max` passes over a NaN that does not stand first.
     return Gap.of(min(LONGEST, max(0.0, of_rate, rules.crawl_delay(NAME) or 0.0)))

@@ -19,38 +19,40 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What command line, `maps.toml` and settings say together."""
+    """The rules that command line, `maps.toml` and settings give together."""
 
     host: str
-    """That of the map's page."""
+    """The host of the map's page."""
     concurrency: int
-    """Requests of the map on the way at the same time, from all workers together."""
+    """The most requests of the map on the way at the same time, from all workers together."""
     gap: Gap = NO_GAP
-    """Between two requests of the map, from all workers together."""
+    """The gap between two requests of the map, from all workers together."""
     host_concurrency: int | None = None
-    """The same for all maps of the host. None: as its maps say."""
+    """The most requests on the way from all maps of the host together. None if only its maps limit them."""
     host_gap: Gap = NO_GAP
+    """The gap between two requests from all maps of the host together."""
     store_gap: Gap = NO_GAP
-    """Between the storing of two images, for each worker."""
+    """The gap between the storing of two images, for each worker."""
     autothrottle: bool = False
     quiet: tuple[QuietHours, ...] = ()
     quiet_gap: Gap | None = None
-    """Between two requests in the quiet hours. None: nothing is asked then."""
+    """The gap between two requests in the quiet hours. None if nothing is asked then."""
     budget: Budget = field(default_factory=Budget)
-    """Of one run."""
+    """The budget of one run."""
     daily_budget: Budget = field(default_factory=Budget)
-    """Of all runs of a day."""
+    """The budget of all runs of a day."""
     min_free: int | None = None
-    """Bytes that must stay free on the disk of the data folder."""
+    """The bytes that must stay free on the disk of the data folder."""
     robots: bool = True
     """Whether robots.txt is obeyed."""
     user_agents: tuple[str, ...] = ()
-    """At least one. Of several, each request takes one at random."""
+    """At least one. Each request takes one of them at random."""
     crawl_gap: Gap = NO_GAP
-    """What the site's robots.txt asks for between two requests."""
+    """The gap between two requests that the site's robots.txt asks for."""
 
     def quiet_until(self, moment: datetime) -> datetime | None:
-        """Returns when the present quiet hours end, for a moment of the map's time zone. None without any."""
+        """Returns when the quiet hours of this moment end, or None if it lies in none. The moment is in the
+        map's time zone."""
         return quiet_until(self.quiet, moment)
 
     def gap_at(self, moment: datetime, *, by_hand: Gap | None = None) -> Gap | None:
@@ -66,11 +68,11 @@ class Rules:
 
 
 def most_generous(its_maps: Collection[MapDescription]) -> tuple[int, Gap]:
-    """Returns the concurrency and the gap for all these maps of a host together, where nothing is said of the
-    host: what the most generous of them may have alone.
+    """Returns the concurrency and the gap of all these maps of a host together, if nobody has set any for the
+    host: those of the most generous map.
 
-    A single map keeps its own gap, so that the host needs none: else a rate set by hand could never be a
-    faster one.
+    With a single map the host has no gap, because the map has its own. Otherwise a rate set by hand could
+    never be faster.
     """
     gaps = [one.gap or NO_GAP for one in its_maps]
     return (

@@ -1,4 +1,4 @@
-"""Reads the rules of politeness for a map from the settings and from `maps.toml`."""
+"""The rules of politeness for a map, from the settings and `maps.toml`."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ _COMMAND_LINE: Final = SETTINGS_PRIORITIES["cmdline"]
 
 
 def rules_for(settings: BaseSettings, description: MapDescription) -> Rules:
-    """Takes each rule from the command line (`-s DELAY=0.5`), else from the map's entry, else a setting.
+    """Returns the rules of a map. Each comes from the command line (`-s DELAY=0.5`), else from the map's
+    entry, else from a setting.
 
-    Raises ConfigurationError, naming the setting; also for one that `outage_limits` reads.
+    Raises ConfigurationError, which names the setting, also for a setting that `outage_limits` reads.
     """
     outage_limits(settings)
     file = maps_file(settings)
@@ -62,10 +63,10 @@ def rules_for(settings: BaseSettings, description: MapDescription) -> Rules:
 
 
 def hours_without_requests(settings: BaseSettings, description: MapDescription) -> tuple[QuietHours, ...]:
-    """Returns the quiet hours in which the map's site is not asked at all. Raises ConfigurationError, also
-    where they are the whole day.
+    """Returns the quiet hours in which the map's site is not asked at all. Raises ConfigurationError, also if
+    they are the whole day.
 
-    Costs the same with many maps of a host as with few.
+    This reads no other map of the host.
     """
     if _said(settings, "QUIET_RATE", _rate(description.quiet_rate), _rate):
         return ()
@@ -80,7 +81,8 @@ def hours_without_requests(settings: BaseSettings, description: MapDescription) 
 
 
 def _of_host(settings: BaseSettings, of_table: Gap | None) -> Gap:
-    """Two settings say the same. One of them on the command line takes the place of the table."""
+    """Returns the gap of all maps of a host: that of its table in `maps.toml`, or of the two settings for it.
+    Either setting on the command line overrides the table."""
     ways: dict[str, Callable[[Any], Gap]] = {"HOST_DELAY": _gap, "HOST_REQUESTS_PER_SECOND": _gap_of_rate}
     at_once = {name: (settings.getpriority(name) or 0) >= _COMMAND_LINE for name in ways}
     if of_table is not None and not any(at_once.values()):
@@ -93,7 +95,7 @@ def _of_host(settings: BaseSettings, of_table: Gap | None) -> Gap:
 
 
 def outage_limits(settings: BaseSettings) -> OutageLimits:
-    """Reads when a host is probed and when it is given up. Raises ConfigurationError, naming the settings."""
+    """Returns when a host is probed and given up. Raises ConfigurationError, which names the settings."""
     names = ("HOST_DOWN_AFTER", "HOST_DOWN_PAUSE", "HOST_DOWN_LONGEST_PAUSE", "HOST_DOWN_PATIENCE")
     after, pause, longest, patience = (_said(settings, name, None, float) for name in names)
     try:
@@ -107,7 +109,8 @@ def outage_limits(settings: BaseSettings) -> OutageLimits:
 
 
 def user_agents(settings: BaseSettings, description: MapDescription) -> tuple[str, ...]:
-    """Returns those that a person has listed, else the program's name with the address of who uses it."""
+    """Returns the user agents that a person has listed, or else the program's name with the contact of the
+    person who uses it."""
     own = description.user_agents or tuple(settings.getlist("USER_AGENTS", setting(settings, "USER_AGENTS")))
     if own:
         return own
@@ -127,7 +130,7 @@ def _said(settings: BaseSettings, name: str, of_map: Any, read: Callable[[Any], 
 
 
 def _plain(value: Any) -> Any:
-    """Returns a value as a settings file has it. Command line and environment give it as text."""
+    """Returns a value as a settings file has it. On the command line and in the environment it is a text."""
     if not isinstance(value, str):
         return value
     try:

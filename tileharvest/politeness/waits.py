@@ -1,4 +1,4 @@
-"""What a crawl waits for, and until when."""
+"""Waits: what a crawl waits for, and until when."""
 
 from __future__ import annotations
 
@@ -13,44 +13,44 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 WORTH_A_WORD: Final = 5.0
-"""Seconds from which on a person wonders why nothing happens."""
+"""Seconds after which a person wonders why nothing happens."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Times are seconds on the clock of the event loop."""
+    """Something for which a crawl waits. Times are seconds on the clock of the event loop."""
 
     what: str
-    """As it stands behind `waiting for`: `http://map.example.net/robots.txt to answer`."""
+    """The words behind `waiting for`, such as `http://map.example.net/robots.txt to answer`."""
     since: float
     until: float | None = None
-    """When it ends at the latest. None where nobody knows."""
+    """When the wait ends at the latest. None if nobody knows."""
 
     def is_long(self, now: float) -> bool:
-        """Returns whether it has held for so long that a person should hear of it."""
+        """Returns whether the wait has lasted for so long that a person should hear of it."""
         return now - self.since >= WORTH_A_WORD
 
     def until_in_words(self, now: float, moment: datetime) -> str | None:
-        """Returns until when it holds at the latest, such as `17:20:31 UTC`, with the day where that is not
-        today. `moment` is the present time in the zone of whoever reads it."""
+        """Returns until when the wait lasts at the latest, such as `17:20:31 UTC`, with the day unless that
+        is today. `moment` is the present time in the zone of the reader."""
         if self.until is None:
             return None
         end = moment + timedelta(seconds=max(0.0, self.until - now))
         return f"{end:%H:%M:%S %Z}" if end.date() == moment.date() else f"{end:%Y-%m-%d %H:%M:%S %Z}"
 
     def in_words(self, now: float, moment: datetime) -> str:
-        """Returns the line that tells it."""
+        """Returns the line for a person."""
         return waiting_for(self.what, self.until_in_words(now, moment))
 
 
 def waiting_for(what: str, until: str | None) -> str:
-    """Returns the line that tells for what, and until when, in words."""
+    """Returns the line for a person that says for what a crawl waits, and until when."""
     return f"waiting for {what}" + (f", until {until}" if until else "")
 
 
 @contextmanager
 def noted(waits: list[Wait], what: str, seconds: float | None = None) -> Iterator[None]:
-    """Has the wait among these while the block runs, which is for so many seconds where that is known."""
+    """Adds a wait to these while the block runs. `seconds` is the length of the wait, if it is known."""
     now = asyncio.get_running_loop().time()
     wait = Wait(what, now, None if seconds is None else now + seconds)
     waits.append(wait)

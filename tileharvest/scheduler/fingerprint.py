@@ -1,4 +1,4 @@
-"""The fingerprint of a request: what makes it the same as another."""
+"""The fingerprint of a request, by which two requests are the same."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
 FORMAT: Final = 1
-"""It is part of every fingerprint. Raise it with any change of the rule, w3lib's rules included, so that the
-fingerprints of two rules never meet. A request is then made once more, rather than taken for another."""
+"""The version of the rule, which is part of every fingerprint. Raise it with any change of the rule, w3lib's
+rules included, so that fingerprints of two rules are never equal. A request is then made once more, rather
+than taken for another."""
 
 _PLAIN_ADDRESS: Final = (
     r"https?://[a-z0-9.-]+(?::(?:[1-9][0-9]{0,3}|[1-5][0-9]{4}))?(?:/(?!\.)[A-Za-z0-9_~!$&'()*+,=:@.-]*)+"
 )
-"""Addresses that canonicalization leaves as they are: no upper-case host, nothing percent-encoded or to
-be, no `;`, no segment that begins with a dot, no port with a leading zero, no fragment. Ports from
-60000 on are left out, because not all of them exist."""
+"""Addresses that canonicalization leaves as they are: no upper-case host, no character that is or must be
+percent-encoded, no `;`, no segment that begins with a dot, no port with a leading zero, no fragment. Ports
+from 60000 on are left out, because not all of them exist."""
 _PLAIN_KEY: Final = re.compile(r"[A-Za-z0-9_~.-]+", re.ASCII)
 _PLAIN_VALUE: Final = r"[A-Za-z0-9_~.%-]*"
 
@@ -43,7 +44,7 @@ class SegmentFingerprinter:
 
     def __init__(self, ignored: Iterable[str] = ()) -> None:
         keys = frozenset(ignored)
-        # As canonicalization writes them, so that they are recognised however a site encodes them.
+        # Encoded as canonicalization does, so that keys are recognised however a site encodes them.
         self._ignored = frozenset(quote_plus(key) for key in keys)
         self._is_canonical = _plain_addresses(keys).fullmatch
 
@@ -52,27 +53,27 @@ class SegmentFingerprinter:
         return cls(crawler.settings.getlist("DEDUP_IGNORE_QUERY"))
 
     def fingerprint(self, request: Request) -> bytes:
-        """Returns 20 bytes. Raises ValueError for an address that has no canonical form: such as one with a
-        port beyond 65535."""
+        """Returns the fingerprint of a request, 20 bytes. Raises ValueError for an address that has no
+        canonical form, such as one with a port beyond 65535."""
         return self.fingerprint_of(request.method, request.url, request.body)
 
     def fingerprint_of(self, method: str, url: str, body: bytes = b"") -> bytes:
-        """Returns that of a request with these parts."""
+        """Returns the fingerprint of a request with these parts. Raises ValueError as `fingerprint` does."""
         plain = self._is_canonical(url)
         address = plain[1] if plain else self.canonical_address(url)
         head = f"{FORMAT}\n{method}\n{address}\n".encode()
         return sha1(head + body, usedforsecurity=False).digest()
 
     def canonical_address(self, url: str) -> str:
-        """Returns what of the address counts. Raises ValueError as `fingerprint` does."""
+        """Returns the part of the address that counts. Raises ValueError as `fingerprint` does."""
         address, _, query = canonicalize_url(url).partition("?")
         kept = [field for field in query.split("&") if field.partition("=")[0] not in self._ignored]
         return f"{address}?{'&'.join(kept)}" if any(kept) else address
 
 
 def _plain_addresses(ignored: Iterable[str]) -> re.Pattern[str]:
-    """Returns what matches addresses of which the first group is the canonical form: they have no query, or
-    all of it is ignored."""
+    """Returns a pattern of addresses that have no query, or only `ignored` keys in it. Its first group is the
+    canonical form."""
     keys = "|".join(re.escape(key) for key in ignored if _PLAIN_KEY.fullmatch(key))
     field = f"(?:{keys})(?:={_PLAIN_VALUE})?"
     query = rf"(?:\?{field}(?:&{field})*)?" if keys else ""

@@ -1,4 +1,4 @@
-"""What one process remembers beside the queue: requests that JSON cannot hold, and what it sent by POST."""
+"""What one process remembers beside the queue: requests that JSON cannot hold, and requests by POST."""
 
 from __future__ import annotations
 
@@ -18,27 +18,30 @@ _logger = logging.getLogger(__name__)
 class RequestMemory:
     """Requests with a callback that has no name, such as a lambda, or with an object in their meta.
 
-    They are lost when the process ends, and no other worker gets any. So they are offered before what waits
-    in the queue: the highest priority first, and equal ones in the order in which they came. Each is made
-    once per segment and process; the queue does not hear of it, and a request for the same page that JSON
-    can hold is another one.
+    They are lost when the process ends, and no other worker gets any of them. So they are offered before the
+    requests of the queue: the highest priority first, and equal ones in the order in which they came. Each is
+    made once per segment and process. The queue does not know them: a request for the same page that JSON can
+    hold is made, too.
     """
 
     def __init__(self) -> None:
         self._due: list[tuple[int, int, Request]] = []
-        """A heap of what may be offered: the priority with its sign changed, the number, the request."""
+        """A heap of the requests that may be offered: the negative priority, a number, the request."""
         self._delayed: list[tuple[float, int, Request]] = []
-        """A heap of what waits for its time, in seconds since 1970."""
+        """A heap of the requests that wait for a time: seconds since 1970, a number, the request."""
         self._seen: set[tuple[str, bytes]] = set()
-        """Segments and fingerprints of what came and is filtered, and of what is sent by POST."""
+        """The segments and fingerprints of the filtered requests that came, and of the requests by POST."""
         self._numbers = count()
         self.waiting = 0
-        """How many requests are here. It is read whenever Scrapy asks for a request, so it is no property."""
+        """The number of requests here. It is no property, because it is read for each request of Scrapy's."""
         self._has_told = False
 
     def add(self, request: Request, segment: str, fingerprint: bytes | None, why: object | None) -> bool:
-        """Let the request wait. Returns False if it was seen in its segment. Without a fingerprint it never
-        was. The first time the log says why it waits here, unless that is usual: then `why` is None."""
+        """Lets the request wait, and returns True. Returns False if it was seen in its segment. A request
+        without a fingerprint is never seen.
+
+        The first request that waits for a reason `why` is logged. None is for requests that usually wait
+        here."""
         if fingerprint is not None and not self.is_new(segment, fingerprint):
             return False
         if why is not None and not self._has_told:
@@ -58,21 +61,21 @@ class RequestMemory:
         return True
 
     def is_new(self, segment: str, fingerprint: bytes) -> bool:
-        """Returns whether this is the request's first time in its segment. It is remembered."""
+        """Returns whether the fingerprint is new in the segment, and remembers it."""
         if (segment, fingerprint) in self._seen:
             return False
         self._seen.add((segment, fingerprint))
         return True
 
     def take(self, now: float) -> Request | None:
-        """Returns the request that is next, or None while none may start."""
+        """Returns the next request, or None if none may start."""
         while self._delayed and self._delayed[0][0] <= now:
             self._push(heapq.heappop(self._delayed)[2])
         if not self._due:
             return None
         self.waiting -= 1
         request = heapq.heappop(self._due)[2]
-        # As if it had been written and read: the attempt before this one has left nothing.
+        # As if the request had been written and read: an attempt before has left nothing in it.
         for key in (NOT_BEFORE, FAILURE):
             request.meta.pop(key, None)
         request.meta[STATE] = RequestState(attempt=1)

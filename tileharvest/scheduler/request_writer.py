@@ -32,21 +32,22 @@ _KINDS: Final[dict[type[Request], Kind]] = {
     FormRequest: "FormRequest",
     JsonRequest: "JsonRequest",
 }
-"""The allow-list of classes."""
+"""The classes that a queued request may have, with their names in a queue."""
 _PATHS: Final = {name: f"{kind.__module__}.{kind.__qualname__}" for kind, name in _KINDS.items()}
-"""As `request_from_dict` finds the class."""
+"""The paths by which `request_from_dict` finds the classes."""
 
 _OF_THE_MOMENT: Final = frozenset({STATE, NOT_BEFORE, FAILURE, "download_latency"})
-"""Keys of meta that say something of one attempt, or are kept elsewhere in the entry."""
+"""The keys of meta that belong to one attempt, or are kept elsewhere in the entry."""
 _NOT_WRITTEN: Final = ("_class", "dumps_kwargs")
-"""The first is known by the kind; the second has done its work when a JsonRequest was made."""
+"""Keys of `Request.to_dict` that are not written. The kind tells the class, and `dumps_kwargs` has done its
+work when a JsonRequest was made."""
 
 
 class RequestWriter:
-    """Writes the requests of one spider, and reads them back. A callback is a method of the spider, written
-    by its name.
+    """Writes the requests of one spider, and reads them. A callback is a method of the spider, and is written
+    as its name.
 
-    Raises CodecError as `queue/codec.py` does.
+    All methods raise CodecError, as `queue/codec.py` does.
     """
 
     def __init__(self, spider: Spider) -> None:
@@ -56,15 +57,15 @@ class RequestWriter:
         self._names: dict[Any, str] = methods
 
     def write(self, request: Request) -> bytes:
-        """Returns the request as bytes, without what is of the moment."""
+        """Returns the request as bytes, without what belongs to one attempt."""
         kind, callback, errback = _KINDS.get(type(request)), request.callback, request.errback
         if kind is None:
             raise CodecError(f"its class is {type(request).__name__}, and none of {_listed(_PATHS)}")
         for field, method in (("callback", callback), ("errback", errback)):
             if not (method is None or (isinstance(method, MethodType) and method in self._names)):
                 raise CodecError(f"its {field} {method!r} is no method of the spider")
-        # Scrapy would look for each name among all members of the spider, 85 us each time: with both that is
-        # half of what a HEAD costs in all. So it is given the names.
+        # Scrapy would look for each name among all members of the spider, which takes 85 us. For callback and
+        # errback that is half of what a HEAD costs in all. So the request has the names meanwhile.
         names: Any = self._names.get(callback), self._names.get(errback)
         request.callback, request.errback = names
         try:
@@ -79,17 +80,17 @@ class RequestWriter:
         for name in _NOT_WRITTEN:
             found.pop(name, None)
         if found["encoding"] == "utf-8":
-            # msgspec leaves out a text only if it is the very object of the default.
+            # msgspec leaves out a default text only if it is the same object.
             del found["encoding"]
         question = None if state is None else state.question
         return encode(QueuedRequest(version=VERSION, kind=kind, question=question, **found))
 
     def read(self, body: bytes, attempt: int) -> Request:
-        """Returns the request that an entry's bytes hold, for that attempt."""
+        """Returns the request in the bytes of an entry, for this attempt."""
         return self.made_of(decode(body), attempt)
 
     def made_of(self, queued: QueuedRequest, attempt: int) -> Request:
-        """Returns the request that was queued, for that attempt."""
+        """Returns a Scrapy request for this attempt of a queued request."""
         for field, name in (("callback", queued.callback), ("errback", queued.errback)):
             if name is not None and name not in self._callbacks:
                 raise _unreadable(f"{field} '{name}' is not allowed, only {_listed(self._callbacks)}")
@@ -105,11 +106,11 @@ class RequestWriter:
 
 
 def callbacks_of(spider_class: type[Spider]) -> dict[str, Any]:
-    """Returns the functions that a queued request may name: the allow-list.
+    """Returns the functions that a queued request may name as its callbacks.
 
-    These are the methods of the spider's class and of those from which it inherits, private ones included,
-    such as `_callback` of CrawlSpider, which finds the callback of a rule. Of Scrapy's `Spider` only `parse`
-    is among them, and nothing of Python's own: no request may name `__init__` or `start`.
+    These are the methods of the spider's class and of its base classes, private ones included, such as
+    `_callback` of CrawlSpider, which finds the callback of a rule. Of Scrapy's `Spider` only `parse` and
+    `_parse` are allowed: no request may name `start` or `__init__`.
     """
     found: dict[str, Any] = {"parse": Spider.parse, "_parse": Spider._parse}
     of_spider = vars(Spider).keys() - found.keys()
@@ -125,8 +126,8 @@ def callbacks_of(spider_class: type[Spider]) -> dict[str, Any]:
 
 
 def mistake_in(request: Request) -> str | None:
-    """Returns what cannot be in the orders of its meta, or in its priority; None where all can. A mistake
-    would make a queue fail, or the scheduler when it comes to the request."""
+    """Returns in words what is wrong with the orders in the request's meta, or with its priority. Returns
+    None if nothing is. A mistake would make a queue fail, or the scheduler when it offers the request."""
     due = request.meta.get(NOT_BEFORE)
     if due is not None and (type(due) not in (int, float) or not isfinite(due)):
         return f"meta['{NOT_BEFORE}'] {due!r} is no time: give seconds since 1970"
@@ -141,7 +142,7 @@ def mistake_in(request: Request) -> str | None:
 
 
 def _as_text(headers: Mapping[bytes, Iterable[bytes]]) -> Headers:
-    """Returns for `QueuedRequest.headers` what `headers` of `Request.to_dict` holds."""
+    """Returns the headers of `Request.to_dict` as `QueuedRequest.headers` has them."""
     return tuple(
         (name.decode("latin-1"), tuple(value.decode("latin-1") for value in values))
         for name, values in headers.items()
@@ -149,7 +150,8 @@ def _as_text(headers: Mapping[bytes, Iterable[bytes]]) -> Headers:
 
 
 def _as_bytes(headers: Headers) -> dict[bytes, list[bytes]]:
-    """Returns what `_as_text` was given. Raises ValueError for a text that stands for no bytes."""
+    """Returns the headers that `_as_text` was given. Raises ValueError for a text that stands for no
+    bytes."""
     return {name.encode("latin-1"): [value.encode("latin-1") for value in values] for name, values in headers}
 
 

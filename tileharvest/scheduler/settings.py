@@ -1,4 +1,4 @@
-"""What the scheduler of a crawl works with, as the settings and the spider's arguments say."""
+"""The parts and options of a crawl's scheduler, made of the settings and the spider's arguments."""
 
 from __future__ import annotations
 
@@ -43,57 +43,60 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Scheduling:
-    """What the scheduler of one crawl works with."""
+    """The parts and options of the scheduler of one crawl."""
 
     name: str
     """The map's name, or the spider's."""
     queue: PoliteQueue
     shared: RedisQueue | None
-    """The queue inside, where other workers may share it."""
+    """The queue inside `queue` if other workers may share it."""
     is_history_local: bool
     """Whether the history is a file, which only workers of one machine can share."""
     segment: str | None
-    """The one segment of all requests. None for a spider whose next request may belong to another one."""
+    """The segment of all requests. None for a spider whose next request may belong to another segment."""
     resolver: SegmentResolver
-    """Tells the segment of a request where there is no such one."""
+    """Tells the segment of a request if there is not one for all."""
     local_time: Callable[[], datetime]
     """The present time in the map's zone."""
     clock: Callable[[], float]
     ahead: int
     """The requests that are leased ahead of their turn at most."""
     block_size: int
-    """Tiles that are at most put together into one request of Scrapy's. 1 where each is to go alone."""
+    """The most tiles that one request of Scrapy's stands for. 1 if each tile goes alone."""
     lease_seconds: float
     linger: float
-    """Seconds that what is finished waits for more before the queue is told."""
+    """Seconds for which changes wait for more changes before the queue hears of them."""
     segments_kept: int
+    """The segments whose seen requests are remembered, the present one included."""
     close_when_waiting: float | None
-    """The spider stays when the next delayed request is due within so many seconds. None: it always stays."""
+    """The spider stays if the next delayed request is due within so many seconds. None if it always stays."""
     stay: bool
+    """Whether the spider stays when nothing is left."""
     fresh: bool
+    """Whether the spider asks again for everything."""
     filters: bool
     """Whether a request that was seen in its segment is dropped."""
     is_tool: bool
-    """Whether one of Scrapy's tools asks. Its requests wait as they are: the shell gives them their callback
-    only after it has handed them over."""
+    """Whether one of Scrapy's tools asks. Its requests wait in memory, because the shell gives them their
+    callback only after it has enqueued them."""
 
     def segment_of(self, request: object | None) -> str:
-        """Returns the name of a request's segment, or for None that of the present one."""
+        """Returns the name of a request's segment, or for None of the present segment."""
         return self.segment or self.resolver.segment_at(request, datetime.now(UTC)).name
 
 
 def scheduling_for(crawler: Crawler) -> Scheduling:
-    """Reads the settings, and the arguments of the crawler's spider. Raises ConfigurationError."""
+    """Returns the parts and options for a crawler. Raises ConfigurationError."""
     settings, spider = crawler.settings, crawler.spider
     crawl = crawl_of(crawler)
     harvest = crawl.harvest
     description = harvest.description if harvest else None
     zone = description.zone_info if description else ZoneInfo("UTC")
-    # Not what the class of a foreign spider has under these names, for whatever it means there.
+    # The spider's own attributes only: its class may use these names for something else.
     own = vars(spider)
     arguments = {name: own[name] for name in ("fresh", "stay", "dry") if isinstance(own.get(name), str)}
     name = description.name if description else spider.name  # type: ignore[union-attr]
-    # A spider that was refused its harvest must leave nothing behind, nor must a dry run.
+    # A spider that was refused its harvest must leave nothing behind, and neither must a dry run.
     refused = crawl.is_ending
     in_memory = arguments.get("dry") == "1" or refused or crawl.is_tool
     kind: QueueKind = "memory" if in_memory else queue_kind(settings)
@@ -127,7 +130,7 @@ def start_urls_of(spider: Spider, longest: float) -> StartUrls | None:
     if not any(kind.__module__ == "scrapy_redis.spiders" for kind in type(spider).__mro__):
         return None
     if spider.server is None:  # type: ignore[attr-defined]
-        # A spider with the mixin that has not called `setup_redis` is fed by nothing.
+        # The spider has the mixin and has not called `setup_redis`, so nothing feeds it.
         return None
     # Most processes need not load Redis' client.
     from tileharvest.queue.redis.start_urls import StartUrls  # noqa: PLC0415
@@ -136,14 +139,15 @@ def start_urls_of(spider: Spider, longest: float) -> StartUrls | None:
 
 
 def _block_size(settings: BaseSettings) -> int:
-    """Returns 1 where Scrapy itself is to leave a pause between two requests: it would see only one of a
-    block."""
+    """Returns the most tiles of a block. It is 1 if Scrapy itself is to pause between requests, because
+    Scrapy would see only the first of a block."""
     waits = settings.getbool("AUTOTHROTTLE_ENABLED") or settings.getfloat("DOWNLOAD_DELAY")
     return 1 if waits or settings.getdict("DOWNLOAD_SLOTS") else max(1, int(setting(settings, "BLOCK_SIZE")))
 
 
 def _host_file(settings: BaseSettings, kind: QueueKind, *, is_kept: bool) -> HostFile:
-    """Returns what all processes of this machine know of hosts. A dry run makes no folder for it."""
+    """Returns the hosts of all processes of this machine. A dry run makes no folder for them: without the
+    data folder its hosts are in memory."""
     folder = data_folder(settings)
     is_beside_others = is_kept and (kind == "sqlite" or folder.is_dir())
     return HostFile(folder / "hosts" if is_beside_others else None)

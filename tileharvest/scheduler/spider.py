@@ -9,29 +9,29 @@ if TYPE_CHECKING:
 
 
 class HeldSpider:
-    """A spider that may hold the scheduler until it has found out how its requests are to be made.
+    """A spider that may hold the scheduler until it knows how its requests are to be made.
 
-    A spider inherits from this, and says what is different for it. Made by itself, it stands for a spider
-    that has nothing to tell: its requests are made at once, and as they are.
+    A spider inherits from this class, and overrides what is different for it. An object of the class itself
+    stands for any other spider: its requests are made at once, and as they are.
     """
 
     holds_scheduler = False
-    """Whether nothing is offered before the spider calls `Scheduler.release`."""
+    """Whether no request is offered before the spider calls `Scheduler.release`."""
 
     def prepared(self, request: Request, segment: str) -> Request | None:
-        """Returns the request as it is to be made now, or None if it is not to be made any more. This is not
-        called for requests of a segment whose work has begun with this run."""
+        """Returns the request as it is to be made now, or None if it must not be made any more. This is
+        called only for requests of segments whose work began before this run."""
         return request
 
     def again(self, request: Request) -> Request | None:
-        """Returns a request that failed in an earlier segment as it is to be asked in the present one, or
-        None if it is not to be asked any more."""
+        """Returns a request that failed in an earlier segment as it is to be made in the present one, or None
+        if it must not be made any more."""
         return request
 
     async def settled(self) -> None:
-        """Returns when the spider asks the queue for nothing more. The queue is closed then."""
+        """Returns when the spider does not need the queue any more. The queue is closed then."""
 
 
 def as_held(spider: object) -> HeldSpider:
-    """Returns the spider itself, or what stands for a spider that has nothing to tell."""
+    """Returns the spider itself if it is a HeldSpider, or an object that stands for any other spider."""
     return spider if isinstance(spider, HeldSpider) else HeldSpider()

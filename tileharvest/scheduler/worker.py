@@ -1,8 +1,8 @@
 """The worker's side of a queue: it pushes entries, leases ahead, ends leases, and keeps them alive.
 
-Scrapy calls a scheduler synchronously, and a queue answers later. So what is pushed and what is over gathers
-here, leases are fetched ahead, and one exchange at a time carries both. What was said first is carried first,
-or together: children are never pushed after their parent is finished.
+Scrapy calls a scheduler synchronously, and a queue answers later. So changes gather here, and leases are
+fetched ahead. One exchange at a time carries both. Changes are told together or in the order in which they
+came: children are never pushed after their parent is finished.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 LINGER: Final = 0.02
-"""Seconds that what is to be told waits for more of it, where nobody waits for leases: a transaction costs as
-much as some tens of requests in it."""
+"""Seconds for which changes wait for more changes if nobody waits for leases. A transaction costs as much as
+some tens of requests in it."""
 
 PATIENCE: Final = 2.0
-"""Seconds that it waits at most where the host's limit lets nothing start yet. A kill makes a harvest ask
-again for what has ended in this time."""
+"""The most seconds for which changes wait if the host's limit lets nothing start yet. After a kill a harvest
+asks again for what has ended in this time."""
 
 _FIRST: Final = 16
 """The requests that are leased ahead at first. A slow site leaves it there, so that the other workers of a
@@ -46,13 +46,14 @@ _SELDOM: Final = 8 * _OFTEN
 """Seconds. A worker whose leases last for longer leases half as many from then on."""
 
 _LONG: Final = 1.0
-"""Seconds of a pause that may last until the next tick."""
+"""Seconds. A longer pause may last until the next tick."""
 
 HEARTBEATS: Final = 6
-"""Heartbeats in the time of a lease: five may be missed."""
+"""The heartbeats in the time of a lease. Five of them may be missed."""
 
 _SET_BACK: Final = 1.0
-"""Seconds: a clock that is kept right step by step goes back by less."""
+"""Seconds. A clock that goes back by more was set back; one that is kept right in small steps goes back by
+less."""
 
 
 class WorkerListener(Protocol):
@@ -60,20 +61,20 @@ class WorkerListener(Protocol):
 
     @property
     def in_flight(self) -> int:
-        """How many requests are on the way."""
+        """The number of requests on the way."""
         ...
 
     @property
     def may_start(self) -> bool:
-        """Whether any request may start soon. While none may, none are leased."""
+        """Whether any request may start. If none may, no more are leased."""
         ...
 
     def exchanged(self, answer: Exchange) -> None:
-        """The queue has answered."""
+        """Hears that the queue has answered."""
         ...
 
     def wake(self) -> None:
-        """A lease that had to wait may start now."""
+        """Hears that a request that had to wait may start now."""
         ...
 
     def check(self) -> None:
@@ -89,23 +90,23 @@ class WorkerListener(Protocol):
 class Leases:
     """The leases of one worker: those that wait for their start, and those that are under way.
 
-    Pure: all moments are seconds of one clock, that of the queue's answers.
+    Pure. All times are seconds on the clock of the queue's answers.
     """
 
     def __init__(self) -> None:
         self._plus: deque[Lease] = deque()
         self._others: deque[Lease] = deque()
         self._starts: deque[float] = deque()
-        """The starts that the waiting leases were given. Any of them may take the next one, as it is the host
-        that is spared."""
+        """The starts that the queue has given to the waiting leases, in order. Any lease may take the next
+        one, because a start spares the host, whichever request is made."""
         self._held: dict[int, Lease] = {}
         self._rests_until = 0.0
         self._spacing = 0.0
         self._next_start = float("-inf")
         self._now = float("-inf")
-        """The moment at which one was last to be taken."""
+        """When `take` was last called."""
         self.waiting = 0
-        """How many leases have not started."""
+        """The number of leases that have not started."""
 
     @property
     def held(self) -> Collection[Lease]:
@@ -114,13 +115,13 @@ class Leases:
 
     @property
     def earliest(self) -> float | None:
-        """When the next lease may start. None while none waits."""
+        """When the next lease may start. None if none waits."""
         if not self._starts:
             return None
         return max(self._starts[0], self._rests_until, self._next_start)
 
     def add(self, leases: Iterable[Lease], rests_until: float | None) -> None:
-        """Let them wait for their start, and the host rest until then."""
+        """Lets leases wait for their starts. Nothing starts before `rests_until`; None ends a rest."""
         for lease in leases:
             self._held[lease.id] = lease
             (self._plus if lease.priority > 0 else self._others).append(lease)
@@ -129,10 +130,10 @@ class Leases:
         self._rests_until = rests_until or 0.0
 
     def take(self, now: float) -> Lease | None:
-        """Returns the next lease, which starts now, or None where none waits or `earliest` is still to come.
+        """Returns the lease that starts now, or None if no lease waits or `earliest` is still to come.
 
-        The plus lane goes before whatever was leased earlier. Where the clock was set back, what was to come
-        goes back with it: otherwise nothing would start for as long as it went back.
+        The plus lane goes before leases of earlier exchanges. If the clock was set back, all starts are set
+        back with it. Otherwise nothing would start for as long as the clock went back.
         """
         back, self._now = self._now - now, now
         if back > _SET_BACK:
@@ -147,13 +148,14 @@ class Leases:
         return (self._plus or self._others).popleft()
 
     def let_go(self, leases: Iterable[Lease]) -> None:
-        """These are over. Where one was lost and leased to this worker again, the second is still held."""
+        """Drops leases that have ended. If a lease was lost, and its request was leased to this worker again,
+        the new lease stays."""
         for lease in leases:
             if self._held.get(lease.id) is lease:
                 del self._held[lease.id]
 
     def withdraw(self) -> list[Lease]:
-        """Returns the leases that waited. They wait no more, and are held until they are let go."""
+        """Returns the leases that wait, which now wait no more. They are held until `let_go`."""
         withdrawn = [*self._plus, *self._others]
         for waiting in (self._plus, self._others, self._starts):
             waiting.clear()
@@ -161,11 +163,12 @@ class Leases:
         return withdrawn
 
     def started(self, start: float) -> None:
-        """One started then, which may be later than it was taken. The next one keeps apart from that."""
+        """Notes when a request really started, which may be later than when it was taken. The next one keeps
+        the spacing from then on."""
         self._next_start = max(self._next_start, start + self._spacing)
 
     def keep_apart(self, seconds: float) -> None:
-        """Let so many seconds lie between two starts, the last one included. What is late keeps them too."""
+        """Lets so many seconds lie between two starts, the last start included, also when starts are late."""
         self._next_start += seconds - self._spacing
         self._spacing = seconds
 
@@ -219,16 +222,15 @@ class QueueWorker:
         """What the queue answered when it was last asked."""
 
     def start(self) -> None:
-        """Begin to lease ahead, and to keep alive what is leased."""
+        """Begins to lease ahead, and to extend the leases."""
         self._heard, self._ran_short = self._clock(), asyncio.get_running_loop().time()
         self._alive = asyncio.ensure_future(self._keep_alive())
         self._begin()
 
     async def close(self) -> None:
-        """Give back what was leased and not started, tell everything else, and close the queue.
+        """Gives back the leases that have not started, tells all changes, and closes the queue.
 
-        Raises QueueError when the queue cannot be told. What was leased is then offered again at the next
-        opening.
+        Raises QueueError if the queue cannot be told. All leases are then offered again at the next opening.
         """
         for timer in (self._linger, self._due, self._start):
             if timer is not None:
@@ -248,44 +250,47 @@ class QueueWorker:
     # What the queue is told
 
     def push(self, *entries: Entry) -> None:
+        """Queues these entries. Children must be pushed before their parent is finished."""
         self._untold.pushed += entries
         self._may_have_more = True
         self._tell()
 
     def take_up(self, failure: int) -> None:
-        """Take the failure off the failure list."""
+        """Removes a failure from the failure list."""
         self._untold.taken_up.append(failure)
         self._tell()
 
     def seeded(self) -> None:
-        """All first requests have been pushed."""
+        """Tells that all first requests have been pushed."""
         self._untold.is_seeded = True
         self._begin()
 
     def finish(self, *leases: Lease) -> None:
+        """Ends leases whose requests are done."""
         self._untold.finished += leases
         self._tell()
 
     def fail(self, lease: Lease, reason: str) -> None:
+        """Ends a lease, and puts its request into the failure list."""
         self._untold.failed.append((lease, reason))
         self._tell()
 
     def give_back(self, *leases: Lease) -> None:
-        """They were not started. They are offered again."""
+        """Ends leases that were never started. Their requests are offered again."""
         self._untold.returned += leases
         self._tell()
 
     def cut_off(self, *leases: Lease) -> None:
-        """They were started, and nobody knows whether they are done. They are offered again, as another
-        attempt."""
+        """Ends leases that were started, and of which nobody knows whether they are done. Their requests are
+        offered again, as another attempt."""
         self._untold.cut_off += leases
         self._tell()
 
     # What may start, and when
 
     def next_lease(self) -> Lease | None:
-        """Returns the next lease, which starts now, or None while none may start. The listener is told when
-        one may. The plus lane goes before whatever was leased ahead."""
+        """Returns the lease that starts now, or None if none may start. The listener then hears when one may.
+        The plus lane goes before everything else that was leased ahead."""
         now = self._clock()
         if now - self._heard > self._lease_seconds and self._leases.waiting:
             self._drop_lost(now)
@@ -297,23 +302,24 @@ class QueueWorker:
         return lease
 
     def keep_apart(self, seconds: float) -> None:
-        """Let so many seconds lie between two starts, the last one included. What is late keeps them too."""
+        """Lets so many seconds lie between two starts, the last start included, also when starts are late."""
         self._leases.keep_apart(seconds)
         if self._alive is not None:
             self.look_again()
 
     def started(self, ago: float = 0.0) -> None:
-        """A request started so many seconds ago, from the queue or beside it. Less than none: it will."""
+        """Notes that a request started so many seconds ago, from the queue or beside it. A negative number is
+        for a request that will start."""
         self._leases.started(self._clock() - ago)
 
     def look_again(self) -> None:
-        """Ask the queue whether it has something after all."""
+        """Asks the queue whether it has more by now."""
         self._may_have_more = True
         self._begin()
 
     def lease_anew(self) -> None:
-        """Give back what was leased and not started, and ask for new starts. Those that it had are over, and
-        other workers, whose starts are over too, would take theirs at the same time."""
+        """Gives back the leases that have not started, and asks for new ones. Their starts are over. Other
+        workers, whose starts are over, too, would make their requests at the same time."""
         if withdrawn := self._leases.withdraw():
             self.give_back(*withdrawn)
         if self._alive is not None:
@@ -323,32 +329,32 @@ class QueueWorker:
 
     @property
     def is_told(self) -> bool:
-        """Whether the queue has all that was pushed, and knows of all that is over."""
+        """Whether the queue has heard of all changes."""
         return not (self._untold or self._exchanging)
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is here, on its way here, or due in the queue."""
+        """Whether no lease waits here, no change is to be told, and nothing is due in the queue."""
         return not (self._leases.waiting or self._untold or self._exchanging or self._may_have_more)
 
     @property
     def starts_nothing(self) -> bool:
-        """Whether nothing can start any more, by the last answer: it is empty, and nothing is for later."""
+        """Whether nothing can start any more, by the last answer: nothing is due, delayed or held back."""
         return self.is_empty and self.answer.next_due is None and self.answer.held_until is None
 
     @property
     def is_done(self) -> bool:
-        """Whether nothing is left, by the last answer: nothing starts, and nobody has a lease."""
+        """Whether nothing is left, by the last answer: nothing starts any more, and nobody has a lease."""
         return self.starts_nothing and not self.holds_some
 
     @property
     def holds_some(self) -> bool:
-        """Whether leases are here or on the way, or others have some, by the last answer."""
+        """Whether this worker has leases, or other workers had some by the last answer."""
         return bool(self._leases.held) or self.answer.leased_elsewhere > 0
 
     def waits(self, since: float) -> Iterator[Wait]:
-        """Yields for what, and until when, nothing can start here, by the last answer. Nothing has got on
-        `since` then, on the event loop's clock."""
+        """Yields what keeps this worker from starting anything, by the last answer. The crawl has made no
+        progress `since` that time, on the event loop's clock."""
         if self._exchanging is not None:
             yield Wait("the queue", max(since, self._asked))
         answer, now = self.answer, self._clock()
@@ -373,7 +379,7 @@ class QueueWorker:
 
     @property
     def _is_held(self) -> bool:
-        """Whether the host's limit has held something back, until later than now."""
+        """Whether the last answer has held something back until a time that is still to come."""
         return self.answer.held_until is not None and self._clock() < self.answer.held_until
 
     def _tell(self) -> None:
@@ -384,7 +390,7 @@ class QueueWorker:
             return
         earliest = self._leases.earliest
         if self._is_held or (earliest is not None and self._clock() + self._linger_seconds < earliest):
-            # Nothing can start that waits for this to be told.
+            # Nothing can start before, so nothing waits for these changes.
             if self._linger is None:
                 self._linger = asyncio.get_running_loop().call_later(PATIENCE, self._begin)
             return
@@ -403,19 +409,19 @@ class QueueWorker:
             self._exchanging = asyncio.ensure_future(self._exchange())
 
     async def _exchange(self) -> None:
-        # Let this moment pass: what the engine says in it goes along.
+        # Changes that the engine makes in this turn of the event loop go along.
         await asyncio.sleep(0)
         may_lease = self._may_have_more and self._listener.may_start
         if may_lease and self._is_short and self._got_all:
             self._fit_ahead()
         wanted = max(0, self._ahead - self._leases.waiting) if may_lease else 0
         changes = self._taken()
-        # An exchange that asks for nothing, as enough is leased ahead, does not learn what there is.
+        # An exchange that wants nothing does not learn whether there is more.
         self._may_have_more = self._may_have_more and not wanted
         try:
             answer = await self._queue.exchange(changes, wanted, self._clock())
         except Exception as error:  # noqa: BLE001 - a mistake of ours must end the crawl, not hang it
-            # Otherwise the end of a parent could be told later without its children.
+            # They are told at `close`, in order: else a parent could be finished there without its children.
             changes.go_on(self._untold)
             self._untold = changes
             self._exchanging = None
@@ -424,7 +430,7 @@ class QueueWorker:
         self._exchanging, self._is_telling = None, False
         self._take_in(answer, wanted)
         self._listener.exchanged(answer)
-        # What was said while the exchange was under way, or a wish to look again, has begun none.
+        # Changes and wishes that came during the exchange have begun no other one.
         if self._untold or self._wants_leases():
             self._tell()
 
@@ -438,18 +444,18 @@ class QueueWorker:
             self._ahead = max(self._ahead // 2, min(_FIRST, self._most_ahead))
 
     def _taken(self) -> Changes:
-        """Returns what the queue is to be told now."""
+        """Returns the changes that the queue is to be told now, and begins new ones."""
         told, self._untold = self._untold, Changes()
         told.in_flight, told.ahead = self._listener.in_flight, self._leases.waiting
         self._leases.let_go(told.ended)
         return told
 
     def _take_in(self, answer: Exchange, wanted: int) -> None:
-        # This comes first, because what was lost may be among what is leased now.
+        # This comes first, because requests of lost leases may be among the new leases.
         self._drop_lost(self._clock())
         self._leases.add(answer.leases, answer.rests_until)
         self._got_all = 0 < wanted == len(answer.leases)
-        # What was pushed meanwhile has set it already.
+        # A push during the exchange has set this already.
         self._may_have_more = self._may_have_more or self._got_all
         self.answer = answer
         if self._due is not None:
@@ -462,13 +468,14 @@ class QueueWorker:
             self._due = loop.call_at(due if pause < _LONG else at_tick(due), self.look_again)
 
     def _wait_for(self, seconds: float) -> None:
-        # The timer is set anew each time, because the start may have become sooner.
+        # The timer is set anew each time, because the start may be sooner than before.
         if self._start is not None:
             self._start.cancel()
         self._start = asyncio.get_running_loop().call_later(seconds, self._listener.wake)
 
     def _drop_lost(self, now: float) -> None:
-        """After a long sleep, as of a process that was stopped, others may have what waits here."""
+        """Leases anew if the leases may have expired, as after a process was stopped for long: others may
+        have them now."""
         if now - self._heard > self._lease_seconds:
             self._heard = now
             self.lease_anew()
@@ -491,7 +498,8 @@ class QueueWorker:
 
 
 def as_queue_error(error: Exception) -> QueueError:
-    """Returns the error itself. A mistake in the program is logged, and becomes an error for a person."""
+    """Returns the error if it is a QueueError. Any other is a mistake in the program: it is logged, and
+    becomes a QueueError for a person."""
     if isinstance(error, QueueError):
         return error
     _logger.error("a mistake in the program stopped the queue", exc_info=error)

@@ -1,10 +1,10 @@
-"""How a request is processed, and when completely: the one place that knows Scrapy's engine from inside.
+"""Hooks into Scrapy's engine, which tell when a request is completely processed.
 
-Scrapy's scheduler interface has no word for it. In Scrapy 2.19 a request is through (its items have passed
-the pipelines, its children are enqueued) exactly when the engine removes it from the set
-`engine._slot.inprogress`; the engine asks for the next request when `engine._slot.nextcall` is scheduled;
-and `engine.downloader.active` has the requests that are on the way. Should Scrapy gain a public
-`finish_request`, that would take this module's place.
+Scrapy's scheduler interface does not tell that. In Scrapy 2.19 a request is through (its items have passed
+the pipelines, and its children are enqueued) exactly when the engine removes it from the set
+`engine._slot.inprogress`. The engine asks for the next request when `engine._slot.nextcall` is scheduled.
+`engine.downloader.active` has the requests that are on the way. A public `finish_request` of Scrapy's would
+take this module's place.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 
 def is_closing(engine: Any) -> bool:
-    """Returns whether no further request starts, and what is on the way is waited for."""
+    """Returns whether the engine closes: no further request starts, and it waits for those on the way."""
     slot = getattr(engine, "_slot", None)
     return slot is None or getattr(slot, "closing", None) is not None
 
 
 def process_in_turn(engine: Any) -> None:
-    """Make the engine process what a callback yields without a queue and two tasks for each answer.
+    """Makes the engine process what a callback yields in a loop, if CONCURRENT_ITEMS is 1.
 
-    Scrapy uses them for any number of CONCURRENT_ITEMS. For one at a time they take a tenth of what a tile
-    costs, and a loop does the same in the same order. Where the setting allows several, nothing is changed.
+    Scrapy uses a queue and two tasks for each answer, whatever the setting. They take a tenth of what a tile
+    costs. The loop processes the same in the same order. With another setting nothing is changed.
     """
     scraper = engine.scraper
     if scraper.concurrent_items != 1:
@@ -48,7 +48,7 @@ def process_in_turn(engine: Any) -> None:
 
 
 def allow_at_once(engine: Any, concurrency: int) -> None:
-    """Let so many requests be on the way from now on, to whatever host."""
+    """Lets so many requests be on the way from now on, to whatever hosts."""
     downloader = engine.downloader
     downloader.total_concurrency = downloader.domain_concurrency = concurrency
     for slot in downloader.slots.values():
@@ -56,10 +56,10 @@ def allow_at_once(engine: Any, concurrency: int) -> None:
 
 
 class EngineHook(set[Any]):
-    """Takes the place of the engine's set `inprogress`, to call back for each request that leaves it. It also
-    makes the engine ask for requests.
+    """A set that takes the place of the engine's set `inprogress`, and calls back for each request that
+    leaves it. It also makes the engine ask for requests.
 
-    A scheduler is made before its engine. Until `attach`, nothing is on the way and nobody is woken.
+    A scheduler is made before its engine. Until `attach` nothing is on the way, and `wake` does nothing.
     """
 
     def __init__(self, on_complete: Callable[[Any], None]) -> None:
@@ -67,11 +67,11 @@ class EngineHook(set[Any]):
         self._on_complete = on_complete
         self._slot: Any = None
         self.on_the_way: set[Any] = set()
-        """The requests that are on the way, those included that wait for a connection."""
+        """The requests on the way, including those that wait for a connection."""
 
     def attach(self, engine: Any) -> None:
-        """Raises RuntimeError where the engine is not as known: better no harvest than one whose requests are
-        never finished."""
+        """Takes its place in the engine. Raises RuntimeError if the engine is not built as expected: better
+        no harvest than one whose requests are never finished."""
         slot = getattr(engine, "_slot", None)
         nextcall = getattr(slot, "nextcall", None)
         active: Any = getattr(getattr(engine, "downloader", None), "active", None)
@@ -92,6 +92,6 @@ class EngineHook(set[Any]):
         self._on_complete(request)
 
     def wake(self) -> None:
-        """Make the engine ask for a request soon. Harmless when it closes."""
+        """Makes the engine ask for a request soon. Does nothing if the engine closes."""
         if self._slot is not None and self._slot.closing is None:
             self._slot.nextcall.schedule()

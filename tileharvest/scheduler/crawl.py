@@ -1,4 +1,4 @@
-"""What the Scrapy parts of one crawl share, and the one way to end it."""
+"""What the Scrapy parts of one crawl share, and the only way to end the crawl."""
 
 from __future__ import annotations
 
@@ -35,86 +35,89 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 _LEVELS: Final = {ExitStatus.DONE: logging.INFO, ExitStatus.BUDGET: logging.WARNING}
-"""Of the log, for ends that are no errors."""
+"""The log levels of ends that are no errors."""
 
 _CUT_SHORT: Final = ("shutdown", "stopped")
-"""Why a spider has closed, in Scrapy's words, if a person has ended it: by a signal, or by `scrapy stop`."""
+"""Scrapy's reasons for the end of a spider that a person has ended, by a signal or by `scrapy stop`."""
 
 
 class Crawl:
-    """One crawl, of whatever spider under whatever scheduler. `crawl_of` gives it to each part."""
+    """One crawl of any spider, under any scheduler. Each part gets it by `crawl_of`."""
 
     def __init__(self, crawler: Crawler) -> None:
         self.crawler = crawler
         self.arguments: Mapping[str, str] = {}
-        """Of a tile spider."""
+        """The arguments of a tile spider."""
         self.harvest: Harvest | None = None
-        """None for a spider that harvests nothing, or was refused its harvest."""
+        """The harvest. None for a spider that harvests nothing, or whose harvest was refused."""
         self._traffic = Traffic()
+        """The traffic of a crawl without a harvest."""
         self.rules: Rules | None = None
-        """What the map's owner may expect; given with the harvest."""
+        """The rules of the map, given with the harvest."""
         self.robots = Robots()
-        """What the sites' robots.txt allow: everything, until they were read."""
+        """The rules of the sites' robots.txt. They allow everything until they were read."""
         self.politeness: Politeness | None = None
         """Decides whether requests may start. None before our scheduler is made, and without it."""
         self.waits: list[Wait] = []
-        """What waits beside the queue, the innermost last."""
+        """The waits beside the queue, the innermost last."""
         self.oldest_requests: list[Callable[[], Wait | None]] = []
-        """Each gives what is known of the request that has been on the way for longest, at one of the
-        download handlers of tiles."""
+        """Functions of the download handlers of tiles. Each returns the wait for the request that has been on
+        the way for longest."""
         self._got = (-1, -1, -1)
-        """The requests, bytes and results that there were at the last look."""
+        """The numbers of requests, bytes and results at the last look."""
         self._still_since = 0.0
-        """Since when there were no more of them, on the clock of the event loop."""
+        """Since when these numbers have not grown, on the clock of the event loop."""
         self._told = ""
-        """The wait that the log has told last."""
+        """The wait that was logged last."""
         self.beginning: asyncio.Task[Any] | None = None
-        """What the spider does before requests are offered; it is cancelled when the crawl ends."""
+        """What the spider does before requests are offered. It is cancelled when the crawl ends."""
         self.ending: TileHarvestError | None = None
         """The failure that ended the crawl."""
         self.refused: tuple[str, ...] = ()
-        """Of each layer of the site that cannot be kept, the line that says why."""
+        """A line for each layer of the site that cannot be kept, which says why."""
         self.is_all_kept = True
         """Whether each result is recorded. Some failures that end a crawl drop results."""
         self.is_finished = False
-        """Whether the harvest reached its end."""
+        """Whether the harvest has reached its end."""
         self.counts: Mapping[Outcome, int] = {}
-        """The exact counts of the harvest, once the spider has closed."""
+        """The exact counts of the harvest. They are set when the spider closes."""
         self.failures: Mapping[str, int] = {}
-        """Why tiles have failed, and how many for each reason, once the spider has closed."""
+        """The number of failed tiles for each reason. It is set when the spider closes."""
         self._reason: str | None = None
+        """The reason, in Scrapy's words, for which a part has ended the crawl."""
         self._is_opened = False
         self._closing: asyncio.Task[None] | None = None
         self._closed_for: str | None = None
-        """Why the spider has closed, in Scrapy's words."""
+        """The reason, in Scrapy's words, for which the spider has closed."""
         crawler.signals.connect(self._opened, signals.spider_opened)
         crawler.signals.connect(self._closed, signals.spider_closed)
 
     @property
     def traffic(self) -> Traffic:
-        """Counts what it costs; in the harvest where there is one."""
+        """What the crawl has cost: the traffic of its harvest, if it has one."""
         return self._traffic if self.harvest is None else self.harvest.traffic
 
     @property
     def is_tool(self) -> bool:
-        """Whether one of Scrapy's tools asks, and not the spider itself: `shell`, `fetch`, `view`, `parse`,
-        `check` or `bench`.
+        """Whether one of Scrapy's tools makes the requests, and not the spider itself: `shell`, `fetch`,
+        `view`, `parse`, `check` or `bench`.
 
-        What they ask leaves nothing behind, and they must not take what waits for the spider. All but the
-        shell put a `start` of their own into the spider's class; the shell opens the spider without a crawl.
+        The requests of a tool leave nothing behind, and a tool must not take what waits for the spider. All
+        tools but the shell put a `start` of their own into the spider's class. The shell opens the spider
+        without a crawl.
         """
         crawler = self.crawler
         return not crawler.crawling or crawler.spidercls.start.__module__.startswith("scrapy.commands.")
 
     @property
     def is_ending(self) -> bool:
-        """Whether anything here has ended it; Scrapy may have been stopped besides."""
+        """Whether any part has ended the crawl. False if only Scrapy itself was stopped."""
         return self._reason is not None
 
     @property
     def exit_status(self) -> ExitStatus:
-        """The status with which a command ends that has run this crawl. A crawl that was cut short by a
-        person, and no failure, has an error's."""
+        """The exit status of a command that has run this crawl. A crawl that a person has cut short ends like
+        one with an error."""
         if self.ending is not None:
             return self.ending.exit_status
         if self.harvest is None:
@@ -126,8 +129,8 @@ class Crawl:
         return ExitStatus.FAILED_TILES if self.counts.get(Outcome.FAILED) else ExitStatus.DONE
 
     def wait(self) -> Wait | None:
-        """Returns what holds the crawl up, where it has for some seconds; None while it gets on, and where a
-        person or quiet hours hold it up, which is told elsewhere. To be asked every second."""
+        """Returns what has held the crawl up for some seconds, or None if the crawl makes progress. Call this
+        every second. A pause by a person and quiet hours are no waits, because they are shown elsewhere."""
         now, traffic = asyncio.get_running_loop().time(), self.traffic
         results = 0 if self.harvest is None else sum(self.harvest.tally.values())
         got = traffic.requests, traffic.received_bytes, results
@@ -139,12 +142,12 @@ class Crawl:
         return next((wait for wait in self._waits() if wait.is_long(now)), None)
 
     def wait_but(self, told: str) -> Wait | None:
-        """Returns the same as `wait`, but None where that was told last."""
+        """Returns what `wait` returns, or None if that is the wait `told`."""
         wait = self.wait()
         return None if wait is None or wait.what == told else wait
 
     def say_wait(self) -> None:
-        """Tells the log what holds the crawl up, once for each."""
+        """Logs what holds the crawl up, once for each wait."""
         wait = self.wait_but(self._told)
         if wait is None:
             return
@@ -153,7 +156,7 @@ class Crawl:
         _logger.info("%s", wait.in_words(asyncio.get_running_loop().time(), datetime.now(zone)))
 
     def _waits(self) -> Iterator[Wait]:
-        """Yields what the crawl may wait for at this moment, what is known best before the rest."""
+        """Yields what the crawl may wait for now, the most certain wait first."""
         since = self._still_since
         known = [Wait(wait.what, max(since, wait.since), wait.until) for wait in reversed(self.waits)]
         if self.politeness is not None:
@@ -167,10 +170,10 @@ class Crawl:
             yield Wait(what, since)
 
     def end(self, why: TileHarvestError | str) -> None:
-        """End the crawl: for a failure, or else for a reason in Scrapy's words, such as `finished`.
+        """Ends the crawl for a failure, or for a reason in Scrapy's words, such as `finished`.
 
-        The first failure is logged and kept in `ending`, also when the crawl is ending already. Requests on
-        the way are finished first.
+        The first failure is logged and kept in `ending`, also if the crawl is ending already. Requests on the
+        way are finished first.
         """
         if isinstance(why, TileHarvestError):
             if self.ending is not None:
@@ -200,7 +203,7 @@ class Crawl:
         self._closed_for = reason
 
     async def _close(self, reason: str) -> None:
-        # First: Scrapy waits for every request of it, and for the pauses between its repeats.
+        # This comes first: Scrapy waits for every request of it, and for the pauses between its repeats.
         if self.beginning is not None:
             await cancel(self.beginning)
         await self.crawler.engine.close_spider_async(reason=reason)
@@ -211,25 +214,25 @@ class Crawl:
 
 
 _CRAWLS: Final[dict[Crawler, Crawl]] = {}
-"""Until they are forgotten, or as long as the process lives."""
+"""The crawls by their crawlers, until they are forgotten."""
 
 
 def crawl_of(crawler: Crawler) -> Crawl:
-    """Returns the crawler's crawl, which is made when a part first asks for it."""
+    """Returns the crawler's crawl. It is made when a part first asks for it."""
     if crawler not in _CRAWLS:
         _CRAWLS[crawler] = Crawl(crawler)
     return _CRAWLS[crawler]
 
 
 def forget(crawler: Crawler) -> None:
-    """The crawl is over, and nobody asks about it any more. A process that makes many crawlers says so: each
-    takes some megabytes."""
+    """Forgets a crawl that is over. A process with many crawlers needs this, because each takes some
+    megabytes."""
     _CRAWLS.pop(crawler, None)
 
 
 def harvest_of(crawler: Crawler) -> Harvest:
-    """Returns the harvest of the crawler's spider. Raises NotConfigured for a spider that harvests nothing,
-    which switches the asking component off without a word."""
+    """Returns the harvest of the crawler's spider. Raises NotConfigured for a spider that harvests nothing:
+    Scrapy then switches the component off that has asked, without a message."""
     harvest = crawl_of(crawler).harvest
     if harvest is None:
         raise NotConfigured
@@ -237,12 +240,13 @@ def harvest_of(crawler: Crawler) -> Harvest:
 
 
 def relax_garbage_collection(settings: BaseSettings) -> None:
-    """Let the collector of reference cycles look less often, and never again at what was imported."""
+    """Lets the collector of reference cycles look less often, and never again at what was imported."""
     _freeze_what_was_imported()
     gc.set_threshold(int(setting(settings, "GC_THRESHOLD")))
 
 
 @cache
 def _freeze_what_was_imported() -> None:
-    """Once in a process: a later crawl would keep for ever what the crawls before it have left."""
+    """Freezes the objects that exist now. This is done once in a process, because a later call would keep
+    what earlier crawls have left for ever."""
     gc.freeze()

@@ -1,4 +1,4 @@
-"""The failures of requests, as Scrapy tells them: each is noted in the request's meta."""
+"""The failures of requests, of which Scrapy tells: each is noted in the request's meta."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A worker's part in a fleet: with whom it may work, how it waits for work, and who ends the work."""
+"""A worker's part in a fleet: beside whom it may work, how it waits for work, and who ends the work."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 POLL: Final = 0.5
-"""Seconds after which a worker with nothing to do looks for what others have pushed, or have lost."""
+"""Seconds after which a worker with nothing to do looks for requests that others have pushed or lost."""
 
 
 class Fleet:
-    """All who work on one segment, as one of them sees them from the moment on in which it makes requests.
+    """All workers of one segment, as one of them sees them while it makes requests.
 
-    A worker whose queue is its own is a fleet of one: it begins and ends everything. The methods that ask the
-    queue raise QueueError when that cannot go on.
+    A worker whose queue is not shared is a fleet of one: it begins and ends everything. The methods that ask
+    the queue raise QueueError if the queue cannot go on.
     """
 
     def __init__(
@@ -49,8 +49,8 @@ class Fleet:
         is_first: bool,
         has_joined: bool,
     ) -> None:
-        """`has_joined` tells whether the worker works for a harvest, whose end all who share the queue are
-        told. An ordinary spider ends when nothing is left."""
+        """`has_joined` tells whether the worker works for a harvest, of whose end all its workers are told.
+        An ordinary spider ends when nothing is left."""
         self._queue = scheduling.queue
         self._shared = scheduling.shared
         self._segment = scheduling.segment_of(None)
@@ -58,25 +58,26 @@ class Fleet:
         self._writer = writer
         self._listener = listener
         self.is_first = is_first
-        """Whether the first requests are still to be enqueued. When they are, call `seeded`."""
+        """Whether the first requests are still to be enqueued. Call `seeded` when that is done."""
         self._awaits_end = has_joined and self._shared is not None
-        """Whether this worker stays, with nothing to do, until it is told that the work has ended."""
+        """Whether this worker stays with nothing to do until it is told that the work has ended."""
         self.ending: Ending = "goes on"
         """How far the work is, as this worker last heard."""
         self._scheduling = scheduling
         self._said_waiting = False
         self._last_round: asyncio.Task[None] | None = None
-        """Offers again what was given up; None before there was nothing else to do."""
+        """Offers again what was given up. None until there is nothing else to do."""
         self.has_looked = False
-        """Whether the queue was asked once more after its last lease, as another process may have pushed."""
+        """Whether the queue was asked once more after the last lease, because others may have pushed."""
         self._watching: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Look for work, and for the end of it, while this worker has nothing to do."""
+        """Begins to look for work, and for its end, when this worker has nothing to do."""
         if self._shared is not None or self._scheduling.stay:
             self._watching = asyncio.ensure_future(self._watch())
 
     async def stop(self) -> None:
+        """Ends the tasks of this object."""
         for task in (self._watching, self._last_round):
             if task is not None:
                 await cancel(task)
@@ -84,17 +85,17 @@ class Fleet:
     # Remarks of the work
 
     async def note(self, key: str, value: str) -> None:
-        """Notes something that all who work on the segment must know, whatever is killed."""
+        """Writes a remark for all workers of the segment. It outlives kills."""
         await self._queue.note(self._segment, key, value)
 
     async def notes(self) -> dict[str, str]:
-        """Returns all that was noted."""
+        """Returns all remarks of the segment."""
         return dict(await self._queue.notes(self._segment))
 
     # Whether there is more to come
 
     def stays(self) -> bool:
-        """Returns whether the worker must stay: something is due or soon will be, or it was told to."""
+        """Returns whether the worker must stay: something is due or will be soon, or a person told it to."""
         worker, scheduling = self._worker, self._scheduling
         if scheduling.stay or not worker.is_empty:
             return True
@@ -115,8 +116,8 @@ class Fleet:
         return False
 
     def looks_on(self) -> bool:
-        """Returns whether a spider with nothing to do may still get something: what was given up, which is
-        offered again once in each run, and then what others have pushed."""
+        """Returns whether a spider with nothing to do may still get something. What was given up is offered
+        again once in each run. After that the queue is asked once for what others have pushed."""
         if self._last_round is None:
             self._last_round = asyncio.ensure_future(self._offer_given_up())
         if not self._last_round.done():
@@ -128,11 +129,11 @@ class Fleet:
         return False
 
     async def _offer_given_up(self) -> None:
-        """Offers again what was leased in process after process that ended: most of it was never made.
+        """Offers again requests that were given up because their processes ended: most were never made.
 
-        It comes last and has one attempt, so that a request that kills its own process is in nobody's way. Of
-        all workers only the one that has been at it for longest offers it, or each would. It ends the crawl
-        where the queue cannot go on.
+        They come last and have one attempt, so that a request that kills its process does not stop the
+        others. Only the worker that has worked for longest offers them, or each worker would. Ends the crawl
+        if the queue cannot go on.
         """
         segment = self._segment
         try:
@@ -149,7 +150,7 @@ class Fleet:
     # What a harvest asks
 
     def seeded(self) -> None:
-        """All first requests are enqueued."""
+        """Tells that all first requests are enqueued."""
         self._worker.seeded()
 
     @property
@@ -164,19 +165,19 @@ class Fleet:
         return self.ending == "ended"
 
     async def may_end(self) -> bool:
-        """Returns whether this worker is still to end the work, although it was told so some time ago."""
+        """Returns whether this worker is still the one that is to end the work."""
         if self._shared is None:
             return True
         self.ending = await self._shared.ending(self._segment)
         return self.ending == "yours"
 
     async def ended(self) -> None:
-        """The end of the work is written, so the other workers end too."""
+        """Tells the other workers that the end of the work is written, so that they end, too."""
         if self._shared is not None:
             await self._shared.ended(self._segment)
 
     async def given_up(self) -> list[tuple[Failure, Any]]:
-        """Returns what of the segment is in the failure list, each with its request."""
+        """Returns the failures of the segment, each with its request."""
         found: list[tuple[Failure, Any]] = []
         for failure in await self._queue.failures():
             if failure.segment == self._segment:
@@ -185,7 +186,7 @@ class Fleet:
         return found
 
     def take_up(self, failure: Failure) -> None:
-        """Take the failure off the failure list, as its request is enqueued again."""
+        """Removes a failure from the failure list, because its request is enqueued again."""
         self._worker.take_up(failure.id)
 
     async def _watch(self) -> None:
@@ -209,10 +210,10 @@ class Fleet:
 def refuse_company(
     workers: Sequence[Worker], segment: str, *, is_fresh: bool, is_history_local: bool
 ) -> None:
-    """Raises QueueError where this worker must not work beside the others.
+    """Raises QueueError if this worker must not work beside the others.
 
-    It must not work for another segment than they do, nor start afresh beside them, nor share a history that
-    is a file of another machine.
+    It must not work for another segment than theirs. It must not start afresh beside them. And if its history
+    is a file, it must not work beside workers of another machine.
     """
     others = [one for one in workers if not _is_own(one)]
     strangers = [one for one in others if one.machine not in {own.machine for own in workers if _is_own(own)}]
@@ -237,7 +238,7 @@ def refuse_company(
 
 
 def _is_own(worker: Worker) -> bool:
-    """Returns whether it is this worker, or one with its number that was killed in this very container."""
+    """Returns whether this is our own worker, or one with the same pid that was killed in this container."""
     return worker.host == socket.gethostname() and worker.pid == os.getpid()
 
 

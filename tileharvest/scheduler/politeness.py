@@ -1,4 +1,4 @@
-"""Whether the next request of a crawl may start: what its host may expect, and what a person has told it."""
+"""Whether the next request of a crawl may start, by the rules of its map and the orders of a person."""
 
 from __future__ import annotations
 
@@ -34,24 +34,25 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 LOOK: Final = 1.0
-"""Seconds between two looks: a person who pauses a fleet waits for no more than two."""
+"""Seconds between two looks. A fleet that a person pauses stops within two seconds."""
 
 _NEAR: Final = 1.0
-"""Seconds for which a request beside the queue may take its turn ahead. Until then the other maps of the host
-have to wait, also where this crawl ends before its turn comes."""
+"""Seconds by which a request beside the queue may take its turn ahead. Until the turn comes the other maps of
+the host have to wait, even if this crawl ends before."""
 
 _SOON: Final = 0.01
-"""Seconds after which is looked again whether what was spent is recorded, which takes about as long."""
+"""Seconds after which to look again whether the history has recorded what was spent. Recording takes about as
+long."""
 
 _ANY: Final = 1_000_000
-"""Requests on the way at the same time, which are more than there ever are."""
+"""A number of requests on the way at the same time that is never reached."""
 
 
 class Politeness:
     """Decides whether the requests of one crawl may start.
 
-    Every second it looks for what a person has told the map, for quiet hours, and for what other processes
-    have spent of the budget.
+    Every second it looks for orders of a person, for quiet hours, and for what other processes have spent of
+    the budget.
     """
 
     def __init__(
@@ -63,9 +64,9 @@ class Politeness:
         rules: Rules | None,
         local_time: Callable[[], datetime],
     ) -> None:
-        """`name` is that of the map, whose owner has `rules`, or of the spider, which only a person limits.
-        `local_time` gives the present time in the map's zone. The queue's traffic counts each request when it
-        starts; its time stands still while nothing may start."""
+        """`name` is the name of the map, which has `rules`, or of a spider without rules, which only a person
+        limits. `local_time` gives the present time in the map's zone. The queue's traffic counts each request
+        when it starts. Its time stands still while nothing may start."""
         self._queue = queue
         self._traffic = queue.traffic
         self._name = name
@@ -75,37 +76,39 @@ class Politeness:
         self._rules = rules
         self._local_time = local_time
         self.reasons: set[Reason] = set()
-        """Why requests are held back. They may start while there is no reason."""
+        """Why requests are held back. They may start if there is no reason."""
         self._changed = asyncio.Event()
-        """Requests may start again, or it is over."""
+        """Set when requests may start again, or when the crawl is over."""
         self._orders = Orders()
-        """As last heard."""
+        """The orders of the last look."""
         self._stop_before: str | None = None
-        """The order to stop that was there when it began, or that it has obeyed."""
+        """The order to stop that was given before the crawl began, or that the crawl has obeyed."""
         self._pace: Pace | None = None
-        """As the worker, or all processes, were last told."""
+        """The pace that the worker, or all processes, were told last."""
         self._worker: QueueWorker | None = None
         self._last_start = float("-inf")
         self._delayed: tuple[Any, float] | None = None
-        """The request that waits for its own delay, which is drawn once, and its seconds."""
+        """The request that waits for its own delay, and the seconds of this delay, which are drawn once."""
         self._turns: list[Wait] = []
-        """Of requests beside the queue, and of those that have started and have no connection yet."""
+        """The waits of requests beside the queue, and of requests that have started without a connection."""
         self._late = 0
-        """How many have started and have no connection yet."""
+        """The number of requests that have started and have no connection yet."""
         self._timer: asyncio.TimerHandle | None = None
+        """Wakes the listener when the next request may start."""
         self._resting: asyncio.TimerHandle | None = None
-        """Ends the rest that the host has asked for."""
+        """Ends the rest for which the host has asked."""
         self._rests = ""
-        """That host."""
+        """The host that has asked for the rest."""
         self._looking: asyncio.Task[None] | None = None
         self._telling: set[asyncio.Task[None]] = set()
+        """What the queue is being told."""
         self._has_ended = False
         """Whether all were told that a budget is spent."""
         self.is_over = False
         """Whether the crawl is about to end, or has ended."""
 
     async def begin(self) -> None:
-        """Hear what a person has told the map, and go on hearing. Raises QueueError."""
+        """Reads the orders of a person, and begins to look every second. Raises QueueError."""
         self._traffic.start()
         orders = await orders_of(self._queue)
         self._stop_before = orders.stop
@@ -113,7 +116,7 @@ class Politeness:
         self._looking = asyncio.ensure_future(self._look_on())
 
     async def end(self) -> None:
-        """Let nothing further start. Returns when the queue knows all that it was to be told."""
+        """Lets nothing further start. Returns when the queue has heard all that it was to be told."""
         self.cut_short()
         if self._looking is not None:
             await cancel(self._looking)
@@ -122,7 +125,7 @@ class Politeness:
             await asyncio.wait(self._telling)
 
     def cut_short(self) -> None:
-        """Nobody waits any more for what is held back."""
+        """Ends all waits: whoever waits for a start gets CancelledError."""
         self.is_over = True
         self._changed.set()
         for timer in (self._timer, self._resting):
@@ -132,18 +135,19 @@ class Politeness:
     # Reasons to hold requests back
 
     def hold(self, reason: Reason) -> None:
-        """Let no further request start for this reason too. What is on the way is not touched by it."""
+        """Lets no further request start, for this reason. Requests on the way go on."""
         self._set(reason, holds=True)
 
     def let_go(self, reason: Reason) -> None:
-        """Drop this reason. Requests may start when there is no other one."""
+        """Drops this reason. Requests may start again if there is no other reason."""
         self._set(reason, holds=False)
 
     # Requests that are offered
 
     @property
     def pace(self) -> Pace | None:
-        """At which requests are to be offered now; None without a map, unless a rate is set by hand."""
+        """The pace at which requests are to be offered now. None for a spider without rules, unless a person
+        has set a rate."""
         rules, by_hand = self._rules, self._orders.rate
         if rules is None:
             if by_hand is None and self._pace is None:
@@ -161,20 +165,21 @@ class Politeness:
         )
 
     def offers(self, worker: QueueWorker, pace: Pace | None) -> None:
-        """Let the worker offer requests at this pace from now on. If another one was heard of since it was
-        looked up, the next look tells it."""
+        """Lets the worker offer requests at this pace from now on. If the pace has changed since the caller
+        read it, the next look sets the new one."""
         self._worker, self._pace = worker, pace
         if pace is not None:
             worker.keep_apart(pace.least)
             worker.started(asyncio.get_running_loop().time() - self._last_start)
 
     def exchanged(self) -> None:
-        """The queue has answered. The crawl ends where a budget is spent that something waits for."""
+        """Hears that the queue has answered. Ends the crawl if a spent budget keeps requests waiting."""
         if self._queue.lacking is not None:
             self._end_for_all(self._exceeded(self._queue.lacking))
 
     def comes(self, request: Any) -> bool:
-        """Returns whether the request may start now. If so it is taken for started, else ask again for it."""
+        """Returns whether the request may start now. If so, it counts as started. If not, the listener is
+        woken when to ask again."""
         if self._late:
             return False
         left = self._left(request) if DELAY in request.meta else 0.0
@@ -192,8 +197,9 @@ class Politeness:
 
     @contextmanager
     def delayed(self) -> Iterator[None]:
-        """Lets nothing else start while a request that has started waits for a connection, as long as the
-        block runs. What follows keeps the gap from then on, so that the site hears of no two at a time."""
+        """Lets nothing else start while the block runs, in which a request that has started waits for a
+        connection. The next request keeps the gap from the end of the block, so that the site does not get
+        two requests at a time."""
         self._late += 1
         try:
             with noted(self._turns, "a free connection"):
@@ -206,18 +212,18 @@ class Politeness:
             self._listener.wake()
 
     def over(self, request: Any) -> None:
-        """The request has ended, however. It has cost nothing if it was not sent."""
+        """Hears that a request has ended, in whatever way. A request that was not sent has cost nothing."""
         self._traffic.requests -= not state_of(request).was_sent
 
     def received(self) -> None:
-        """The traffic has grown by an answer. Where that spends the bytes of the budget, what was leased goes
-        back before it starts."""
+        """Hears that the traffic has grown by an answer. If this spends the bytes of the budget, leases that
+        have not started go back."""
         if self._worker is not None and spent_part(self._queue.budget, self._queue.spent, ("bytes",)):
             self._worker.lease_anew()
 
     def waits(self, since: float) -> Iterator[Wait]:
-        """Yields for what, and until when, requests are held back that nothing else holds up. Nothing has
-        got on `since` then."""
+        """Yields what holds requests back, other than the reasons. The crawl has made no progress `since`
+        that time."""
         if self._resting is not None:
             host = self._rests
             yield Wait(f"{host}, which has asked to be left alone,", since, self._resting.when())
@@ -226,8 +232,8 @@ class Politeness:
             yield from self._worker.waits(since)
 
     def check(self) -> None:
-        """Raises BudgetError where a part of the budget is spent, and CancelledError when the crawl is over:
-        for what asks a host for much at once. May be called from another thread."""
+        """Raises BudgetError if a part of the budget is spent, and CancelledError if the crawl is over. A
+        caller that makes many requests in a row asks this between them, from any thread."""
         if self.is_over:
             raise asyncio.CancelledError
         part = spent_part(self._queue.budget, self._queue.spent)
@@ -235,15 +241,14 @@ class Politeness:
             raise self._exceeded(part)
 
     def obey(self, crawl_gap: Gap) -> None:
-        """Keep what the site's robots.txt asks for, too."""
+        """Keeps the gap that the site's robots.txt asks for, too."""
         if self._rules is not None:
             self._rules = replace(self._rules, crawl_gap=crawl_gap)
 
     # Requests aside
 
     async def may_go_on(self) -> None:
-        """Returns when nothing holds requests back. Raises CancelledError when the crawl is over: whoever
-        waits for it is to end too."""
+        """Returns when nothing holds requests back. Raises CancelledError if the crawl is over."""
         while self.reasons and not self.is_over:
             self._changed.clear()
             await self._changed.wait()
@@ -251,8 +256,8 @@ class Politeness:
             raise asyncio.CancelledError
 
     async def aside(self) -> None:
-        """Returns when a request that probes a site has its turn. Raises BudgetError, QueueError, and what
-        `may_go_on` raises."""
+        """Returns when a request beside the queue, such as one that probes a site, has its turn. Raises
+        BudgetError, QueueError, and CancelledError if the crawl is over."""
         left: float | None = inf
         while left is None or left > _NEAR:
             await self.may_go_on()
@@ -264,8 +269,8 @@ class Politeness:
         await self.may_go_on()
 
     async def _keep_from_last(self) -> None:
-        """Returns when a request beside the queue may follow the last one. That may have started after its
-        turn, as this process had other work."""
+        """Returns when a request beside the queue may follow the last one, which may have started after its
+        turn because this process had other work."""
         now, pace = asyncio.get_running_loop().time(), self.pace
         self._last_start = max(now, self._last_start + (0.0 if pace is None else pace.least))
         if self._worker is not None:
@@ -273,7 +278,7 @@ class Politeness:
         await self.wait(self._last_start - now)
 
     async def wait(self, seconds: float) -> None:
-        """Returns after so long. Raises CancelledError as soon as the crawl is over."""
+        """Returns after so many seconds. Raises CancelledError as soon as the crawl is over."""
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
         while not self.is_over and (left := until - loop.time()) > 0:
@@ -284,8 +289,9 @@ class Politeness:
             raise asyncio.CancelledError
 
     async def claim_probe(self, host: str, seconds: float) -> bool:
-        """Returns whether this crawl may find out, although no request may start, whether a host is back. For
-        so many seconds no other crawl may. The crawl ends where the budget or the queue does not allow it."""
+        """Returns whether this crawl may make the request that finds out whether a host is up again. After
+        True no other crawl may do so for so many seconds. Ends the crawl if its budget is spent or the queue
+        cannot go on."""
         try:
             return await self._queue.claim_probe(host, seconds) and await self._take_turn() is not None
         except BudgetError as error:
@@ -295,9 +301,9 @@ class Politeness:
         return False
 
     async def _take_turn(self, near: float = inf) -> float | None:
-        """Returns the seconds until a request beside the queue may start. It counts from now on if these are
-        at most `near`. Returns None where the host rests, as another process has heard. Raises BudgetError
-        and QueueError."""
+        """Returns the seconds until a request beside the queue may start. The request counts from now on if
+        they are at most `near`. Returns None if the host rests, as another process has heard. Raises
+        BudgetError and QueueError."""
         pace = self.pace
         if pace is None:
             return 0.0
@@ -312,13 +318,14 @@ class Politeness:
     # Rests and budgets
 
     def rest(self, host: str, seconds: float) -> None:
-        """Ask nothing for so long, and let nobody else ask the host either while the queue is open."""
+        """Lets nothing start for so many seconds, and tells the queue, so that no other process asks the host
+        either."""
         self._sit_out(host, seconds)
         if self._looking is not None:
             self._tell(self._queue.rest(host, seconds))
 
     def _sit_out(self, host: str, seconds: float) -> None:
-        """Hold everything back for so long. Of several rests the one that ends last counts."""
+        """Holds everything back for so many seconds. If rests overlap, the one that ends last counts."""
         loop = asyncio.get_running_loop()
         self._rests = host
         if self._resting is None:
@@ -341,12 +348,12 @@ class Politeness:
         self.let_go(Reason.RESTING)
 
     async def allow(self, budget: Budget) -> None:
-        """Spend no more than this from now on. Raises QueueError."""
+        """Sets the budget of the run. Raises QueueError."""
         if budget and self._rules is not None:
             await self._queue.allow(self._rules.host, budget)
 
     async def amend(self, rules: Rules, budget: Budget) -> None:
-        """Let the map have other rules from now on, and its run another budget. Raises QueueError."""
+        """Sets other rules of the map, and another budget of its run. Raises QueueError."""
         assert self._rules is not None
         self._rules = replace(rules, crawl_gap=self._rules.crawl_gap)
         if budget or self._queue.budget:
@@ -356,7 +363,7 @@ class Politeness:
     # Every second
 
     async def look(self) -> None:
-        """Do what a person has told since the last look, and what the hour asks for. Raises QueueError."""
+        """Obeys the orders of a person, and the quiet hours. Raises QueueError."""
         await self._hear(await orders_of(self._queue))
 
     async def _hear(self, orders: Orders) -> None:
@@ -389,15 +396,15 @@ class Politeness:
                 return
 
     async def _check_time(self) -> None:
-        """Raises BudgetError when the time of the run is spent."""
+        """Raises BudgetError if the time of the run is spent."""
         if self._queue.budget:
             await self._queue.tell()
             if spent_part(self._queue.budget, self._queue.spent, ("seconds",)) is not None:
                 raise self._exceeded("seconds")
 
     async def _keep_pace(self) -> None:
-        """Tell all processes of the map where another pace holds than before. The first pace of a map is told
-        by who lets its requests be offered."""
+        """Tells all processes of the map if another pace holds than before. The scheduler tells the first
+        pace of a map, when it begins to offer requests."""
         pace = self.pace
         if pace is None or pace == self._pace or (self._worker is None and self._rules is not None):
             return
@@ -405,7 +412,7 @@ class Politeness:
         self._pace = pace
         if self._worker is not None:
             self._worker.keep_apart(pace.least)
-            # Or each worker would go on with what it has leased ahead, at the new pace but beside the others.
+            # Leases ahead would be made at the new pace by each worker, without regard to the others.
             self._worker.lease_anew()
 
     def _set(self, reason: Reason, *, holds: bool) -> None:
@@ -423,7 +430,7 @@ class Politeness:
 
     def _obey_stop(self, spent: str | None) -> None:
         if self._has_ended:
-            # It has told itself, with all others.
+            # This crawl has told all workers to stop itself.
             return
         if spent is None:
             _logger.info("a person has stopped %s", self._in_words)
@@ -437,14 +444,15 @@ class Politeness:
             self._listener.end(error)
 
     def _exceeded(self, what: str) -> BudgetError:
-        """Makes the error for the name of a budget's part, or for a reason that another worker has told."""
+        """Returns the error for a spent part of the budget, or for a reason that another worker has told."""
         reason = self._budget_in_words(what) if what in PARTS else what
         when = "tomorrow " if reason.startswith(OF_DAY) else ""
         message = f"{self._in_words} has reached its limit ({reason}); what was found is kept;"
         return BudgetError(f"{message} run it again {when}to go on", reason)
 
     def _budget_in_words(self, part: str) -> str:
-        """Not what was left of the day's, which is a number that nobody has written."""
+        """Returns a part of the budget in words. If the daily budget has bounded it, returns the daily
+        budget: what was left of that is a number that nobody has written."""
         rules, words = self._rules, self._queue.budget.in_words(part)
         if rules is not None and rules.daily_budget and rules.budget.in_words(part) != words:
             return f"{OF_DAY}: {rules.daily_budget.in_words(part)}"
@@ -453,7 +461,7 @@ class Politeness:
     # Waiting and telling
 
     def _left(self, request: Any) -> float:
-        """Returns the seconds that are left of the request's own delay; less than none when it is over."""
+        """Returns the seconds that are left of the request's own delay. They are negative if it is over."""
         if self._delayed is None or self._delayed[0] is not request:
             gap = Gap.of(request.meta[DELAY])
             self._delayed = (request, gap.draw(random.random()))  # noqa: S311 - no secret
@@ -464,7 +472,7 @@ class Politeness:
         self._listener.wake()
 
     def _tell(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do it soon."""
+        """Runs the coroutine, which tells the queue something. Ends the crawl if that fails."""
 
         async def told() -> None:
             try:

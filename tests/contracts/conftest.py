@@ -48,7 +48,8 @@ def in_sqlite(folder: Path, **options: Any) -> Callable[[], RequestQueue]:
 
 
 def at_a_pace(folder: Path, **options: Any) -> Callable[[], RequestQueue]:
-    """One that holds nothing up, so that nothing else may differ."""
+    """Returns a function that makes a queue with a pace that holds nothing up, so that nothing else may
+    differ."""
 
     inside, random = SqliteQueue(**options), Random(1).random
 

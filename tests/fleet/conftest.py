@@ -32,7 +32,7 @@ def shared_redis() -> Iterator[RedisServer]:
 
 @pytest.fixture
 def redis(shared_redis: RedisServer) -> RedisServer:
-    """With nothing in it."""
+    """A Redis with nothing in it."""
     shared_redis.ask("FLUSHALL")
     return shared_redis
 
@@ -62,7 +62,7 @@ def fleet_on(
 
 @pytest.fixture
 def fleet(fleet_on: Callable[..., Fleet], redis: RedisServer) -> Fleet:
-    """Whose history is a file."""
+    """A fleet whose history is a file."""
     return fleet_on(redis.url)
 
 

@@ -45,7 +45,7 @@ class Slow:
         self._seconds = seconds
         self._waiting = 0
         self.most = 0
-        """So many waited at the same time."""
+        """The most requests that waited at the same time."""
 
     async def __call__(self, exchange: Exchange) -> web.StreamResponse:
         self._waiting += 1
@@ -59,8 +59,8 @@ class Slow:
 
 
 class OnceTooMany:
-    """Answers one request with a 429 that asks for so many seconds of rest. All later ones wait for `go_on`,
-    and are answered as `rule` does: so nobody begins anything new until the rest is known to all."""
+    """Answers one request with a 429 that asks for so many seconds of rest. All later requests wait for
+    `go_on`, and are answered by `rule`: so nobody begins anything new before all workers know of the rest."""
 
     def __init__(self, rest: int, rule: Rule) -> None:
         self._rest = rest

@@ -84,5 +84,5 @@ def remove_clock(pid: int) -> None:
 
 
 def step_in_words(hours: int) -> str:
-    """So much later than it is, as libfaketime reads it."""
+    """Returns a span of time as libfaketime reads it."""
     return f"{hours * 3600:+}s"

@@ -84,7 +84,7 @@ def assert_stored(found: Records, images: set[bytes]) -> None:
 
 
 def _is_leftover(name: str) -> bool:
-    """What a killed writer leaves has no name of its own yet."""
+    """The temporary files that killed writers leave have no names of their own."""
     return PurePosixPath(name).name.startswith(".")
 
 

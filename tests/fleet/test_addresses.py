@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 PORT: Final = 8080
-"""nginx's own in its namespace, where nobody else listens."""
+"""The address of nginx in its own namespace, where nobody else listens."""
 
 
 class Host(NamedTuple):
@@ -30,7 +30,7 @@ class Host(NamedTuple):
 
     name: str
     address: str
-    """What the others reach it by."""
+    """The address by which the others reach it."""
 
     @property
     def program(self) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ TIMEOUT = ("--cluster-node-timeout", "2000")
 def test_a_harvest_goes_on_where_a_replica_has_taken_over(
     fleet_on: Callable[..., Fleet], small: Rendering, nginx: Callable[..., Nginx]
 ) -> None:
-    """What it had not heard of is asked for again, and recorded once."""
+    """Requests of which the replica had not heard are asked for again, and recorded once."""
     server = nginx(small.folder)
     with redis_cluster(*TIMEOUT, replicas=3) as cluster:
         fleet = fleet_on(cluster.url)

@@ -29,7 +29,7 @@ RATE: Final = 30
 
 
 def tell(fleet: Fleet, monkeypatch: pytest.MonkeyPatch, *words: str) -> str:
-    """By a command of another terminal: what it wrote."""
+    """Runs a command as from another terminal. Returns what it wrote."""
     monkeypatch.setenv("REDIS_URL", fleet.redis_url)
     return fleet.project.scrapy(*words).stdout
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def of_tiles(log: list[LogLine]) -> list[LogLine]:
-    """Without the site's configuration, which each worker reads."""
+    """Returns the requests for tiles, without those for the configuration, which each worker reads."""
     return [line for line in log if line.path.endswith(".png")]
 
 

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from tests.servers.nginx import LogLine, Nginx
     from tests.servers.redis import RedisServer
 
-"""At random moments. `tests/crash` kills a single worker at every step of what it writes to SQLite. In Redis
-a script is one step, and in PostgreSQL a transaction."""
+"""Kills come at random moments. `tests/crash` kills a single worker at every step of what it writes to
+SQLite. In Redis a script is one step, and in PostgreSQL a transaction."""
 LEASE: Final = 3
-"""Seconds: so long is lost what a killed worker had. Three times the heartbeat, so that a busy machine is no
-frozen one."""
+"""Seconds for which the leases of a killed worker last. They are three times the heartbeat, so that a busy
+machine is not taken for a frozen one."""
 
 
 def repeats(log: list[LogLine]) -> int:
@@ -51,7 +51,8 @@ def test_one_of_three_workers_is_killed_again_and_again(
     nginx: Callable[..., Nginx],
     kills: int,
 ) -> None:
-    """At random points, each time another one takes its place; those that are left end by themselves."""
+    """Kills workers at random points. Each time another one takes the place. The workers that are left end by
+    themselves."""
     random = Random(5)
     fleet, server = fleet_on(redis.url, postgresql), nginx(large.folder)
     fleet.describe(server.url, concurrency=64, requests_per_second=100)

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 MAPS: Final = ("north", "east", "south", "west")
 MANY: Final = tuple(f"map-{number}" for number in range(20))
-"""At random moments. `tests/crash` kills a single worker at every step of what it writes to SQLite. In Redis
-a script is one step, and in PostgreSQL a transaction."""
+"""Kills come at random moments. `tests/crash` kills a single worker at every step of what it writes to
+SQLite. In Redis a script is one step, and in PostgreSQL a transaction."""
 LEASE: Final = 3
 """Seconds: so long is a killed worker's what it had."""
 SHARED: Final = '[hosts."127.0.0.1"]\nconcurrency = 64\n'
@@ -134,7 +134,8 @@ def test_a_worker_with_nothing_to_do_joins_where_no_rate_is_the_limit(
 def test_workers_are_killed_again_and_again_and_every_history_is_whole(
     fleet: Fleet, site: Misbehaving, files: SmallSite, kills: int
 ) -> None:
-    """At random points, each time another one takes its place. Twenty maps at three workers."""
+    """Kills workers at random points of a harvest of twenty maps by three workers. Each time another one
+    takes the place."""
     random = Random(20)
     describe(fleet, MANY, site, requests_per_second=200)
     # A request whose worker is killed each time is given up after MAX_ATTEMPTS, as it may be what kills them.

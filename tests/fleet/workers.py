@@ -64,7 +64,7 @@ class Worker:
 
     @property
     def errors(self) -> list[str]:
-        """What it said of them, without time and name of who says it."""
+        """The errors in the worker's log, without their times and the names of their loggers."""
         return re.findall(r"^(?:.*\] )?(?:ERROR|CRITICAL): (.*)", self.log, re.MULTILINE)
 
     def freeze(self) -> None:
@@ -97,7 +97,7 @@ class Fleet:
         self.database_url = database_url or f"sqlite:///{self.project.database}"
         # Longer than any test: a gate holds an answer until the test has seen what it waits for.
         self.settings: dict[str, object] = {"DOWNLOAD_TIMEOUT": 600, "DOWNLOAD_LOW_SPEED_TIME": 600}
-        """Of Scrapy, for all workers that start from now on."""
+        """Scrapy's settings for all workers that start from now on."""
         self.workers: list[Worker] = []
 
     def __enter__(self) -> Self:
@@ -168,7 +168,7 @@ class Fleet:
         return sum(worker.stats.get(stat, 0) for worker in self.workers if worker.status == 0)
 
     def counts(self, name: str = MAP) -> Counts:
-        """What is in the queue of a map."""
+        """Returns what is in the queue of a map."""
         return self._look(lambda queue: queue.counts(time.time()), name)
 
     def known(self) -> Sequence[Known]:

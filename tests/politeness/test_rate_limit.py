@@ -78,7 +78,7 @@ def told(host: Host, process: str, name: str, concurrency: int, host_concurrency
 
 
 def host_of(askers: Sequence[tuple[str, int]], total: int | None) -> Host:
-    """One that has been asked by nobody, with processes of these maps."""
+    """Returns a host that nobody has asked yet, with processes of these maps."""
     host = Host()
     for place, (name, concurrency) in enumerate(askers):
         pace = Pace("map.example.net", concurrency, host_concurrency=total)

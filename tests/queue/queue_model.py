@@ -18,7 +18,8 @@ SHARE = 3
 
 @dataclass
 class Request:
-    """Stands in the list in the place where it was pushed, until it is finished or has failed."""
+    """A request of the model. It stands in the list at the place where it was pushed until it is finished or
+    has failed."""
 
     entry: Entry
     attempt: int
@@ -106,7 +107,7 @@ class ModelQueue:
         return refused
 
     def waiting(self) -> list[Request]:
-        """In the order of their lanes."""
+        """Returns the requests that wait, in the order of their lanes."""
         due = [r for r in self.requests if r.until is None and (r.entry.due or 0.0) <= self.now]
         return sorted(due, key=lambda request: -request.entry.priority)
 

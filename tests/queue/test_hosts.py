@@ -40,7 +40,7 @@ for line in sys.stdin:
     number = int(line)
     print(json.dumps([asker.take() for _ in range(number)] if number else asker.share()), flush=True)
 """
-"""For each number that it reads it takes so many starts, or its share for 0."""
+"""A program that reads numbers. For each it takes so many starts, or its share for 0."""
 
 
 class Asker:

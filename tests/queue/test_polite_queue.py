@@ -43,7 +43,7 @@ def polite(inside: RequestQueue, folder: Path | None) -> Driven:
 
 @pytest.fixture
 def alone() -> Iterator[Driven]:
-    """Without a folder."""
+    """Hosts without a folder."""
     with polite(QueueAtOnce(), None) as queue:
         yield queue
 

@@ -39,7 +39,7 @@ WAYS = st.lists(st.sampled_from([*ENDS, "kept"]), max_size=4)
 
 
 class QueueMachine(RuleBasedStateMachine):
-    """Leases stay in `held` when they have ended, so that they are used again by a worker who is late."""
+    """Drives a queue and its model. Ended leases stay in `held`, so that a late worker uses them again."""
 
     def make(self, folder: Path) -> Callable[[], RequestQueue]:
         raise NotImplementedError
@@ -53,7 +53,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.pushed = 0
 
     def entries(self, descriptions: list[Description]) -> list[Entry]:
-        """With bodies that are all different, and times counted from now."""
+        """Pushes entries with bodies that are all different, and times counted from now."""
         entries = []
         for segment, fingerprint, priority, delay, attempt in descriptions:
             self.pushed += 1

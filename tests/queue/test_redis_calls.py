@@ -40,7 +40,7 @@ class Proxy:
         self.server = socket
         self.socket = socket.with_suffix(".proxy")
         self.cuts: list[str] = []
-        """What is to be lost next: `request` or `answer`."""
+        """What is lost next: `request` or `answer`."""
         self.passed = asyncio.Event()
         """Set when a script's call was passed on."""
 
@@ -204,7 +204,7 @@ def calls_of(server: RedisServer, command: str) -> int:
 
 
 async def crawl(queue: RedisQueue, tiles: int, at_once: int) -> None:
-    """As the engine does: so many under way, and each finished one has four children."""
+    """Works like the engine: so many requests are under way, and each finished one has four children."""
     told = asyncio.Event()
     failed: list[QueueError] = []
     listener: Any = SimpleNamespace(

@@ -230,7 +230,7 @@ def test_closing_without_a_server_is_harmless(server: RedisServer) -> None:
 
 @pytest.mark.parametrize("said", ["unable to perform operation; the handler is closed", "no connection"])
 def test_a_connection_that_the_loop_knows_to_be_closed_is_made_again(server: RedisServer, said: str) -> None:
-    """As uvloop says where a node of a cluster was killed."""
+    """uvloop says the first if a node of a cluster was killed."""
     tries = []
 
     async def once_more(client: object) -> int:

@@ -132,7 +132,7 @@ class Fleet:
         self.now += 20.0
 
     def change(self) -> None:
-        """The pace, while they work. What is on the way by then is on the way."""
+        """Sets another pace while they work. Requests that are on the way by then stay on the way."""
         if self.alive:
             one = self.chance.choice(self.alive)
             self.limits[one.world] = self.chance.randint(1, 7)

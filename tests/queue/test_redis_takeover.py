@@ -30,7 +30,7 @@ class Walk:
         self._workers = [world.joined(**OPTIONS) for _ in range(2)]
         self._held: list[list[Lease]] = [[], []]
         self._asked: list[list[Lease]] = [[], []]
-        """Of those that are held, the ones below which all was pushed."""
+        """The held leases below which everything was pushed."""
         self.asked: set[int] = set()
         self._workers[0].exchange(pushed=[entry("0")], is_seeded=True)
 

@@ -32,7 +32,7 @@ def at(file: Path) -> Driven:
 
 
 def refusal(file: Path) -> str:
-    """What opening says, as a worker and beside one, and what a glance says."""
+    """Returns what opening says, as a worker and beside one, and what a glance says."""
     with at(file) as queue:
         with pytest.raises(QueueError) as as_worker:
             queue.open()

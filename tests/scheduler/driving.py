@@ -41,7 +41,7 @@ def entry(body: str | bytes, priority: int = 0, **others: Any) -> Entry:
 
 
 def pending(queue: Driven, now: float = 0.0) -> tuple[int, int, int]:
-    """What waits in plus, normal and minus."""
+    """Returns how many requests wait in plus, normal and minus."""
     lanes = queue.counts(now).pending
     return lanes[Lane.PLUS], lanes[Lane.NORMAL], lanes[Lane.MINUS]
 
@@ -62,7 +62,7 @@ class Driven:
         return self
 
     def restart(self, now: float = 0.0) -> None:
-        """As a program that ends and is started again."""
+        """Opens the queue anew, like a program that ends and is started again."""
         self.stop()
         self.queue = self.make()
         self.open(now)
@@ -92,7 +92,7 @@ class Driven:
         return list(self.exchange(wanted, now).leases)
 
     def bodies(self, wanted: int = 100, now: float = 0.0) -> list[str]:
-        """Of what is leased."""
+        """Returns the bodies of what is leased."""
         return [lease.body.decode() for lease in self.lease(wanted, now)]
 
     def extend(self, *leases: Lease, now: float = 0.0) -> int:

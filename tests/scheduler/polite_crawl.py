@@ -40,7 +40,8 @@ class Worker:
 
 
 class Crawl:
-    """What is polite, with what it was told; its times stand still unless they are set."""
+    """A politeness, with what its queue and worker were told. Its times stand still unless a test sets
+    them."""
 
     def __init__(self, queue: PoliteQueue, rules: Rules | None, check: Any = lambda: None) -> None:
         self.queue = queue

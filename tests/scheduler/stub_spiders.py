@@ -86,7 +86,7 @@ class HoldingSpider(StubSpider, HeldSpider):
 
 
 class NamelessSpider(StubSpider):
-    """Whose requests have callbacks without a name, but for the first."""
+    """A spider whose requests, except the first, have callbacks without a name."""
 
     def parse(self, response: Response) -> Iterator[Any]:
         for found in super().parse(response):
@@ -157,7 +157,7 @@ class AppendingPipeline:
 
 
 class AheadScheduler(Scheduler):
-    """Whose clock is ahead by the seconds of the setting AHEAD."""
+    """A scheduler whose clock is ahead by the seconds of the setting AHEAD."""
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:

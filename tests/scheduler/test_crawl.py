@@ -52,7 +52,7 @@ async def soon() -> None:
 
 
 def running(test: Callable[[Rig], None]) -> Rig:
-    """What came of it, in a crawl whose spider is open."""
+    """Returns the rig after the test has run in a crawl whose spider is open."""
     rig = Rig()
 
     async def run() -> None:
@@ -159,7 +159,7 @@ def test_who_needs_a_harvest_is_switched_off_without_one() -> None:
 
 
 class Held:
-    """What politeness says of what it holds back."""
+    """A politeness that holds requests back for these waits and reasons."""
 
     def __init__(self, *waits: tuple[str, float], reasons: frozenset[Reason] = frozenset()) -> None:
         self._waits = waits
@@ -175,7 +175,7 @@ ANSWER = Wait("http://map.example.net/0.png to answer", 2.0, 32.0)
 
 
 def told_after(seconds: float, held: Held, *, noting: str = "", answer: Wait | None = None) -> Wait | None:
-    """What is waited for when nothing has got on for so long, asked every second."""
+    """Returns the wait of a crawl that has made no progress for so many seconds, asked every second."""
     rig = Rig()
     politeness: Any = held
     rig.crawl.politeness = politeness
@@ -248,7 +248,7 @@ def test_the_log_tells_each_wait_once_and_until_when(caplog: pytest.LogCaptureFi
 
 
 def harvesting(waits_for: str | None) -> Rig:
-    """Of a harvest in which this has not answered yet."""
+    """Returns a crawl whose harvest waits for this."""
     rig = Rig()
     harvest: Any = SimpleNamespace(traffic=Traffic(), tally=Counter(), waits_for=waits_for)
     politeness: Any = Held()

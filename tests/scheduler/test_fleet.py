@@ -86,7 +86,7 @@ def fleet(
     failed: Any = None,
     looked: Any = None,
 ) -> Fleet:
-    """With a worker that has nothing to do."""
+    """Returns a fleet whose worker has nothing to do."""
     scheduling: Any = SimpleNamespace(
         queue=shared, shared=shared, segment_of=lambda request: DAY, stay=stay, lease_seconds=SILENT
     )

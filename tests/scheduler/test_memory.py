@@ -21,7 +21,7 @@ def request(name: str, priority: int = 0, **meta: object) -> Request:
 
 
 def names(memory: RequestMemory, now: float = 0.0) -> list[str]:
-    """Of all that may start."""
+    """Returns the names of all requests that may start."""
     found = []
     while (taken := memory.take(now)) is not None:
         found.append(taken.url.rpartition("/")[2])

@@ -98,7 +98,7 @@ def test_it_goes_on_looking_until_it_ends() -> None:
 
 
 def test_it_ends_although_the_queue_loses_a_cancellation(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As redis-py does, which may take it for a timeout of its own, and try again."""
+    """Works like redis-py, which may take a cancellation for a timeout of its own, and tries again."""
     notes: dict[str, str] = {}
     under_way = asyncio.Event()
 

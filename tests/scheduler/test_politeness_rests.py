@@ -13,7 +13,8 @@ from tileharvest.politeness.reasons import Reason
 
 
 def told(caplog: pytest.LogCaptureFixture, *rests: tuple[float, float]) -> list[str]:
-    """What is said of rests: after how many seconds each is asked for, and how many it is to take."""
+    """Returns what is logged of rests. Each rest has the seconds after which it is asked for, and those that
+    it takes."""
 
     async def test() -> None:
         async with crawling() as crawl:
@@ -42,7 +43,7 @@ def test_of_a_short_rest_nobody_is_told(caplog: pytest.LogCaptureFixture) -> Non
 
 
 def rested(*seconds: float) -> float:
-    """For how long nothing may start, where the host asks for these rests at the same time."""
+    """Returns for how many seconds nothing may start if the host asks for these rests at the same time."""
 
     async def test() -> float:
         async with crawling() as crawl:

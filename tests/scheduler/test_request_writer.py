@@ -123,7 +123,7 @@ def test_writing_changes_nothing_of_the_request(spider: StubSpider, writer: Requ
 
 
 def function(response: Any) -> None:
-    """Of no spider."""
+    """A method of no spider."""
 
 
 @pytest.mark.parametrize("field", ["callback", "errback"])

@@ -118,7 +118,7 @@ class Side:
 async def started(
     *bodies: str, ahead: int = 4, lease_seconds: float = 100.0, **options: Any
 ) -> AsyncIterator[Side]:
-    """With these in the queue, after the first exchange."""
+    """Starts a worker whose queue has these requests. The block begins after the first exchange."""
     side = Side(ahead, lease_seconds, **options)
     await side.queue.open(0.0)
     await QueueAtOnce.exchange(side.queue, Changes([entry(body) for body in bodies]), 0, 0.0)

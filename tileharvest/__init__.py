@@ -5,7 +5,7 @@ maps.toml -> MapDescription (maps/) -> renderer: the site's configuration and la
   -> scheduler: segment, seen?, lane, lease (scheduler/, queue/)
   -> politeness: may the next request start? (politeness/) -> Scrapy's downloader
   -> retry and diff middlewares (middlewares/), with the verdict (tiles/verdict.py): a HEAD settles the
-     outcome or calls for a GET, and a GET is judged by its SHA1
+     outcome or leads to a GET, and a GET is judged by its SHA1
   -> spider callback: a TileResult (tiles/results.py), and requests for the tiles below (spiders/)
   -> pipeline (pipelines/, harvest/): 1 the bytes are stored (store/), 2 the version is recorded (history/),
      3 the lease is finished (scheduler/)
@@ -16,7 +16,8 @@ from typing import Any
 
 
 def __getattr__(name: str) -> Any:
-    """Returns the add-on `tileharvest.TileHarvest`, loaded only now: the package itself loads nothing."""
+    """Returns the add-on `tileharvest.TileHarvest`. It is loaded here, so that the package itself loads
+    nothing."""
     if name == "TileHarvest":
         from tileharvest.extensions.addon import TileHarvest  # noqa: PLC0415
 

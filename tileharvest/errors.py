@@ -1,7 +1,7 @@
-"""The failures that a user can cause or meet.
+"""The failures that a user can cause or meet, and how text is made printable.
 
-Each carries one line for a person (what happened, what was kept, what to do next) and the exit status with
-which a command ends. Any other exception is a bug and keeps its traceback.
+Each failure carries one line for a person (what happened, what was kept, what to do next) and the exit status
+of the command. Any other exception is a bug and keeps its traceback.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ExitStatus(IntEnum):
-    """The statuses with which `scrapy harvest`, `scrapy crawl` and the other commands end."""
+    """The exit statuses of `scrapy harvest`, `scrapy crawl` and the other commands."""
 
     DONE = 0
     ERROR = 1
@@ -32,19 +32,19 @@ class TileHarvestError(Exception):
     exit_status = ExitStatus.ERROR
 
     def __init__(self, message: str, *, exit_status: ExitStatus | None = None) -> None:
-        """`exit_status` takes the place of that of the class."""
+        """`exit_status` replaces the exit status of the class."""
         super().__init__(printable(message))
         if exit_status is not None:
             self.exit_status = exit_status
 
     @property
     def close_reason(self) -> str:
-        """What Scrapy's statistics call the end of a crawl by this failure."""
+        """The `finish_reason` in Scrapy's statistics of a crawl that this failure has ended."""
         return self.exit_status.name.lower()
 
 
 class ConfigurationError(TileHarvestError):
-    """`maps.toml`, a setting or an argument is wrong; nothing was touched."""
+    """`maps.toml`, a setting or an argument is wrong. Nothing was changed."""
 
     exit_status = ExitStatus.USAGE
 
@@ -65,9 +65,9 @@ class BudgetError(TileHarvestError):
     exit_status = ExitStatus.BUDGET
 
     def __init__(self, message: str, reason: str, *, is_all_kept: bool = True) -> None:
-        """`reason` tells the harvest's record in a few words what was spent.
+        """`reason` says in a few words what was spent. The history keeps it.
 
-        `is_all_kept` says that no result is dropped, so that nothing has to be asked for twice.
+        `is_all_kept` says that no result was dropped, so that nothing must be asked for twice.
         """
         super().__init__(message)
         self.reason = reason
@@ -85,33 +85,33 @@ class AlreadyHarvestedError(TileHarvestError):
 
 
 class HistoryError(TileHarvestError):
-    """The history cannot be opened, read or written; what it holds was not changed."""
+    """The history cannot be opened, read or written. Nothing in it was changed."""
 
 
 class StoreError(TileHarvestError):
-    """The store cannot take or give bytes; what it holds was not changed."""
+    """The store cannot take or give bytes. Nothing in it was changed."""
 
 
 class QueueError(TileHarvestError):
-    """The queue of a map cannot be opened, read or written; no request in it was lost."""
+    """The queue of a map cannot be opened, read or written. No request in it was lost."""
 
 
 _MOST_CHARACTERS: Final = 2000
-"""Of a line that leaves the program."""
+"""The most characters of a line that the program writes."""
 HIDDEN: Final = re.compile(
     "[\x00-\x1f\x7f-\x9f\xad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e\u200b-\u200f"
     "\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb\U000110bd\U000110cd"
     "\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0001\U000e0020-\U000e007f]"
 )
-"""What steers a terminal, or changes how the text beside it reads: control characters, formats such as
-overrides of the direction, surrogates, and separators of lines (Cc, Cf, Cs, Zl and Zp of Unicode)."""
+"""Characters that steer a terminal or change how the text beside them reads: control characters, formats such
+as overrides of the direction, surrogates, and separators of lines (Cc, Cf, Cs, Zl and Zp of Unicode)."""
 
 
 def printable(text: str, most: int = _MOST_CHARACTERS) -> str:
-    """Returns a text as one line that any terminal, log and page can show, in at most so many characters.
+    """Returns the text as one line of at most `most` characters that any terminal, log and page can show.
 
-    What cannot be seen is written as in Python, such as `\\x1b`, and an end that is cut off as `...`. What
-    a site has written goes through it where it leaves us.
+    Hidden characters are escaped as in Python, such as `\\x1b`. A text that is too long ends with `...`.
+    Every text of a site goes through this before it is shown.
     """
     cut = text if len(text) <= most else text[: most - 3] + "..."
     if cut.isprintable():
@@ -121,11 +121,12 @@ def printable(text: str, most: int = _MOST_CHARACTERS) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """Returns so many things in words: 1 tile, 2 tiles, 1,000 tiles."""
+    """Returns a number with its noun: 1 tile, 2 tiles, 1,000 tiles."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def nearest(word: str, known: Iterable[str], otherwise: str) -> str:
-    """Returns a question that names the known word nearest to a wrong one, or `otherwise` if none is near."""
+    """Returns `did you mean 'WORD'?` with the known word nearest to a wrong one, or `otherwise` if none is
+    near."""
     meant = difflib.get_close_matches(word, list(known), n=1)
     return f"did you mean '{meant[0]}'?" if meant else otherwise

@@ -302,13 +302,11 @@ def _bar(figures: Figures, colour: str) -> ProgressBar:
 
 def _done_of_expected(figures: Figures) -> str:
     if figures.is_pruned:
-        return f"{_tiles(figures.done)}, pruned"
+        return f"{counted(figures.done, 'tile')}, pruned"
+    if not figures.expected:
+        return counted(figures.done, "tile")
     expected = f"{figures.expected:,}"
-    return f"{figures.done:>{len(expected)},}/{expected}" if figures.expected else _tiles(figures.done)
-
-
-def _tiles(count: int) -> str:
-    return f"{count:,} tile{'' if count == 1 else 's'}"
+    return f"{figures.done:>{len(expected)},}/{expected}"
 
 
 def _aligned_speed(figures: Figures) -> list[str]:
@@ -343,11 +341,11 @@ def _outcomes(figures: Figures, *, besides: Outcome | None = None) -> list[str]:
 def _tiles_in_words(figures: Figures) -> str:
     done, expected = figures.done, figures.expected
     if not expected:
-        return _tiles(done)
+        return counted(done, "tile")
     if figures.is_pruned:
-        return f"{_tiles(done)} in a pruned walk of about {expected:,}"
+        return f"{counted(done, 'tile')} in a pruned walk of about {expected:,}"
     if figures.is_beyond:
-        return f"{_tiles(done)}, where about {expected:,} were expected"
+        return f"{counted(done, 'tile')}, where about {expected:,} were expected"
     return f"{done:,} of about {expected:,} tiles, {100 * done // expected} %"
 
 

@@ -1,4 +1,4 @@
-"""The program `tileharvest`: every command, from any folder."""
+"""The program `tileharvest`, which has all commands in any folder."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ _OURS: Final = "tileharvest.settings"
 
 
 def main() -> None:
-    """Runs the command that the command line names, and ends the process with its exit status.
+    """Runs the command of the command line, and ends the process with its exit status.
 
-    `scrapy` itself has our commands only within a project that names them. This program brings them along. In
-    the folder of a Scrapy project, and below it, that project's settings hold, as if they named the add-on;
-    elsewhere our own do.
+    `scrapy` itself has our commands only within a project that names them. This program always has them. In
+    the folder of a Scrapy project, and below it, the settings of that project count, as if they named the
+    add-on. Elsewhere our own settings count.
     """
     init_env(os.environ.get("SCRAPY_PROJECT", "default"))
     is_ours = os.environ.setdefault(ENVVAR, _OURS) == _OURS
     settings = get_project_settings()
     if "EDITOR" in os.environ:
-        # Scrapy does this only where it reads the settings itself.
+        # Scrapy does this only if it reads the settings itself.
         settings["EDITOR"] = os.environ["EDITOR"]
     if is_ours and not closest_scrapy_cfg():
-        # A new spider is written into the present folder, not among the installed files.
+        # `genspider` writes a new spider into the present folder, not among the installed files.
         settings["NEWSPIDER_MODULE"] = ""
     if not is_ours:
         settings.setdefault_in_component_priority_dict("ADDONS", TileHarvest, 300)

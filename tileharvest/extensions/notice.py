@@ -27,27 +27,28 @@ if TYPE_CHECKING:
     from tileharvest.scheduler.crawl import Crawl
 
 PATIENCE: Final = 30.0
-"""Seconds for which a notice may hold up the end of a harvest."""
+"""The most seconds for which a notice may delay the end of a harvest."""
 
 _SENDING: Final = 25.0
-"""Seconds of them for the message, its film and sending, so that a target that is late can still be named."""
+"""The seconds of PATIENCE for making and sending the notice. The rest allows to name a target that is
+late."""
 
 _logger = logging.getLogger(__name__)
 
 
 class Notice:
-    """Sends a notice where `notify` or NOTIFY names targets, once all that it tells of is recorded.
+    """Sends a notice at the end of a harvest, if `notify` or NOTIFY names targets.
 
-    That is when the engine has stopped. The engine of a crawl that was ended before it began never starts:
-    then it is when the spider is closed. A notice that cannot be sent is one line in the log, and changes
-    nothing of the harvest.
+    It sends the notice when the engine has stopped, because then all results are recorded. The engine of a
+    crawl that was ended before it began never starts. Its notice is sent when the spider is closed. If a
+    notice cannot be sent, the log says so in one line, and the harvest stays as it is.
     """
 
     def __init__(self, crawl: Crawl, harvest: Harvest) -> None:
         self._crawl = crawl
         self._harvest = harvest
         self._settings = crawl.crawler.settings
-        # Asked now, so that the log tells what is wrong before hours of harvesting.
+        # Read now, so that the log tells of mistakes before hours of harvesting.
         self._wishes = wishes_for(self._settings, harvest.description)
         self._described = harvest.description
         self._has_begun = False
@@ -57,7 +58,7 @@ class Notice:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Raises NotConfigured, which switches it off without a word, for a dry run."""
+        """Raises NotConfigured for a dry run. Scrapy then leaves the extension out."""
         harvest, crawl = harvest_of(crawler), crawl_of(crawler)
         if crawl.arguments.get("dry") == "1":
             raise NotConfigured
@@ -68,7 +69,7 @@ class Notice:
 
     async def _closed(self) -> None:
         ending = self._crawl.ending
-        # Who starts what cannot be, such as a second harvest of the map, sees that at the terminal.
+        # A person who makes a mistake, such as a second harvest of a map, sees that at the terminal.
         if not self._has_begun and ending is not None and ending.exit_status is not ExitStatus.USAGE:
             await self._notify()
 
@@ -78,10 +79,10 @@ class Notice:
 
         crawl, harvest, settings = self._crawl, self._harvest, self._settings
         if not harvest.ended_here or (crawl.ending is None and not crawl.is_finished):
-            # It goes on, with other workers or in a later run.
+            # The harvest goes on, with other workers or in a later run.
             return
         if harvest.description is not self._described:
-            # maps.toml was changed meanwhile.
+            # maps.toml has changed since the harvest began.
             self._wishes = wishes_for(settings, harvest.description)
         report = Report(harvest.description.name, harvest.day, crawl.counts, crawl.ending)
         wishes = self._wishes
@@ -102,7 +103,7 @@ class Notice:
             missed = await _within(PATIENCE, send)
         except TimeoutError:
             self._warn(f"was not sent within {PATIENCE:g} s")
-        # Whatever it is, a harvest does not fail by it. Its text may hold an address.
+        # A notice must not make a harvest fail, whatever it raises. The error's text may contain an address.
         except Exception as error:  # noqa: BLE001
             self._warn(f"was not sent ({type(error).__name__})")
         else:
@@ -119,12 +120,12 @@ class Notice:
 
 
 async def _within(seconds: float, work: Callable[[], list[str]]) -> list[str]:
-    """Returns or raises what the work does, in a thread of its own. Raises TimeoutError when it takes longer.
+    """Does the work in a thread of its own, and returns its result. Raises TimeoutError if it takes longer.
 
-    Not by `asyncio.to_thread`: Python waits for such threads before a process can end.
+    `asyncio.to_thread` will not do, because Python waits for its threads before a process can end.
     """
     done: Future[list[str]] = Future()
-    # From now on a timeout does not cancel it: the thread sets what nobody waits for.
+    # A running Future cannot be cancelled, so after a timeout the thread can still set its result.
     done.set_running_or_notify_cancel()
 
     def run() -> None:

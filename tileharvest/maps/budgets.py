@@ -1,4 +1,4 @@
-"""Budgets: how much a harvest may ask for; and how people write sizes. Pure."""
+"""Budgets of harvests, and sizes in bytes as people write them. Pure."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import Final
 _SIZE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(B|kB|MB|GB|TB)?\s*", re.ASCII)
 _UNITS: Final = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _TOO_MUCH: Final = 10**18
-"""Bytes. A million TB is a slip of the pen, and no database takes more than 64 bits."""
+"""The bytes from which on a size is a typing mistake: a million TB. Databases take no more than 64 bits."""
 
 
 PARTS: Final = ("requests", "bytes", "seconds")
-"""The names of what may be limited, as people write them."""
+"""The parts of a budget, as people write them."""
 OF_DAY: Final = "daily budget"
-"""Names the budget that ended a run which had spent what was left of the day's budget."""
+"""The name of the budget that ends a run when the rest of the day's budget is spent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The most that may be spent; None means no limit. Raises ValueError for a budget that allows nothing."""
+    """The most that may be spent. None means no limit. Raises ValueError for a budget that allows nothing."""
 
     requests: int | None = None
     received_bytes: int | None = None
-    """Bytes of answers' bodies. The answer to a HEAD has no body."""
+    """Bytes of the bodies of answers. The answer to a HEAD has no body."""
     seconds: float | None = None
     """Seconds of work. Pauses are not counted."""
 
@@ -34,16 +34,16 @@ class Budget:
                 raise ValueError(f"a budget of {value} {name} allows nothing")
 
     def __bool__(self) -> bool:
-        """Tells whether anything is limited."""
+        """Returns whether the budget limits anything."""
         return any(limit is not None for limit in self.limits)
 
     @property
     def limits(self) -> tuple[int | None, int | None, float | None]:
-        """In the order of PARTS."""
+        """The limits in the order of PARTS."""
         return self.requests, self.received_bytes, self.seconds
 
     def in_words(self, part: str) -> str:
-        """Returns the limit of one of PARTS for a person, or the part's name where it has no limit."""
+        """Returns the limit of one of PARTS in words, or the part's name if it has no limit."""
         limits = {
             "requests": self.requests and f"{self.requests:,} request{'s' * (self.requests > 1)}",
             "bytes": self.received_bytes and bytes_in_words(self.received_bytes),
@@ -55,7 +55,7 @@ class Budget:
 def parse_size(text: str | int) -> int:
     """Returns the bytes of `2 GB`, `500 MB` or a plain number.
 
-    Units are powers of 1000. Raises ValueError for what is no size, and from 10**18 bytes on.
+    Units are powers of 1000. Raises ValueError for a text that is no size, and for 10**18 bytes or more.
     """
     found = _SIZE.fullmatch(str(text))
     if found is None or float(found[1]) * _UNITS[found[2] or "B"] >= _TOO_MUCH:
@@ -67,7 +67,7 @@ def bytes_in_words(count: int) -> str:
     """Returns a number of bytes for a person, in powers of 1000: `1.2 MB`."""
     size = float(count)
     for unit in ("B", "kB", "MB", "GB"):
-        # A size that would be rounded to 1000.0 is told in the next unit.
+        # A size that would be rounded to 1000.0 is written in the next unit.
         if size < (1000 if unit == "B" else 999.95):
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1000

@@ -1,6 +1,6 @@
-"""An entry of `maps.toml`: which map is harvested, and how.
+"""The entries of `maps.toml`: which map is harvested, and how.
 
-A map's name is its entry's name in the file. It is stable though the site renames its map or moves.
+A map's name is the name of its entry. It stays when the site moves or renames its map.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from datetime import time
 
 MOST_LEVELS: Final = 30
-"""Of a layer whose levels nobody tells: a square of 2^30 tiles of 384 pixels is wider than a Minecraft world
-at any rotation."""
+"""The most levels of a layer. A square of 2^30 tiles of 384 pixels is wider than a Minecraft world at any
+rotation."""
 
 EXAMPLES: Final = {
     "url": 'url = "https://map.example.net/world/"',
@@ -82,11 +82,11 @@ EXAMPLES: Final = {
 
 
 class BudgetEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A budget as `maps.toml` has it. Raises ValueError (through msgspec) for one that allows nothing."""
+    """A budget in the form of `maps.toml`. Raises ValueError (through msgspec) if it allows nothing."""
 
     requests: int | None = None
     bytes: str | int | None = None
-    """Such as `500 MB`."""
+    """A size such as `500 MB`, or a number of bytes."""
     seconds: float | None = None
 
     def __post_init__(self) -> None:
@@ -98,17 +98,17 @@ class BudgetEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 class GitEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The repository through which a map is published. Raises ValueError for what is no address of one."""
+    """The git repository through which a map is published. Raises ValueError for a wrong address."""
 
     url: str
     """An address that `git fetch` takes."""
     branch: str = ""
-    """Empty: the one that a clone checks out."""
+    """The branch. Empty means the one that a clone checks out."""
     path: str = ""
-    """The map's folder in the repository; empty for its top."""
+    """The map's folder in the repository. Empty means the repository's top."""
 
     def __post_init__(self) -> None:
-        # What begins with a dash would be an option of git's.
+        # git would take a word with a dash in front for an option.
         if not re.fullmatch(r"[^\s-]\S*://\S+|[^\s/@-][^\s/@]*@[^\s:]+:\S+", self.url):
             raise ValueError(
                 f"'{self.url}' is no address of a git repository, such as https://github.com/owner/map"
@@ -118,10 +118,10 @@ class GitEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
 
 class TileBounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A rectangle of plain tiles, by their own numbers. Raises ValueError for one without tiles."""
+    """A rectangle of plain tiles in the site's own numbers. Raises ValueError if it has no tiles."""
 
     zoom: int
-    """The site's own: 0 is the coarsest."""
+    """The site's own zoom. 0 is the coarsest."""
     x: tuple[int, int]
     """The first and the last column, both included."""
     y: tuple[int, int]
@@ -133,13 +133,13 @@ class TileBounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 
 class HostEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How all maps of a host together may ask it. None means: as the most generous of them may alone."""
+    """The limits of a host for all of its maps together. For None, the most generous map's limit counts."""
 
     concurrency: int | None = None
     """The most requests that may be on the way at the same time."""
     requests_per_second: float | None = None
     delay: float | tuple[float, float] | None = None
-    """Seconds between two requests. Two numbers mean a gap that is drawn anew each time."""
+    """The seconds between two requests. Of two numbers, each gap is drawn between them."""
 
     def __post_init__(self) -> None:
         if self.concurrency is not None and self.concurrency < 1:
@@ -152,65 +152,64 @@ class HostEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
     @property
     def gap(self) -> Gap | None:
-        """The gap between two requests; None where the entry says nothing."""
+        """The gap between two requests. None if the entry has none."""
         return _gap_of(self.delay, self.requests_per_second)
 
 
 class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One entry of `maps.toml`, checked. Raises ValueError (through msgspec) for values that cannot be."""
+    """A checked entry of `maps.toml`. Raises ValueError (through msgspec) for wrong values."""
 
     name: str
     url: str
-    """The address of the map's page; of plain tiles a template of theirs, or of a TileJSON."""
+    """The address of the map's page. For plain tiles it is their template, or the address of a TileJSON."""
     renderer: str = ""
-    """The program that draws it, such as `overviewer`. Empty: each probe of the site finds that out."""
+    """The program that draws the map, such as `overviewer`. If empty, each probe of the site finds it out."""
     git: str | GitEntry | None = None
-    """The git repository through which the map is published: it tells which tiles have changed, and has them.
-    None: the site is asked."""
+    """The git repository through which the map is published. It has the tiles and tells which have changed.
+    None means that the site is asked."""
     layers: tuple[str, ...] = ()
     """Names of the layers to keep, as the site has them. Empty means every layer that is no overlay."""
     zooms: tuple[int, int] | None = None
     """The coarsest and the deepest zoom to keep, both included; None means all."""
     bounds: tuple[float, float, float, float] | TileBounds | None = None
-    """How far plain tiles reach: west, south, east and north in degrees, or a rectangle of tiles. None means:
-    as the site says."""
+    """The extent of plain tiles: west, south, east and north in degrees, or a rectangle of tiles. None means
+    that the site tells it."""
     site_zooms: tuple[int, int] | None = None
-    """The coarsest and the deepest zoom of plain tiles, by the site's own numbers: 0 is the coarsest. None
-    means: as the site says."""
+    """The coarsest and the deepest zoom of plain tiles, in the site's own numbers, where 0 is the coarsest.
+    None means that the site tells them."""
     depth: int | None = None
-    """The number of zoom levels of the layers of a site without a configuration. None means: found out by
-    asking for tiles."""
+    """The number of zoom levels of a site without a configuration. None means that it is found out by asking
+    for tiles."""
     blank: tuple[str, ...] = ()
-    """The sha1 of images that stand for a tile that is not there."""
+    """The sha1 of images that the site sends for missing tiles."""
     zones: tuple[Zone, ...] = ()
     """The rectangles to keep. Empty means the whole map."""
     timezone: str = "UTC"
     """The time zone in which a day begins and ends."""
     every: str | None = None
-    """How often it is harvested: `1d`, `6h`, or `auto`. Each harvest is then for a segment of this length.
-    None means: as the setting SEGMENT says."""
+    """How often the map is harvested: `1d`, `6h`, or `auto`. Segments then have this length. None means that
+    the setting SEGMENT decides."""
     at: str | None = None
-    """When in its segment `scrapy run` harvests it, in the map's time zone, such as `04:00`. None means: at a
-    time that its name decides."""
+    """The time at which `scrapy run` harvests the map, in the map's time zone, such as `04:00`. None means a
+    time that follows from the map's name."""
     every_min: str | None = None
-    """The shortest interval of `auto`; its segments are of this length. None means a day."""
+    """The shortest interval of `auto`, which is also the length of its segments. None means a day."""
     every_max: str | None = None
     """The longest interval of `auto`. None means four weeks."""
     concurrency: int = 4
     """The most requests that all workers together may have on the way at the same time."""
     requests_per_second: float | None = None
-    """The limit of all workers together; None means as many as the concurrency brings."""
+    """The limit of all workers together. None means that only the concurrency limits them."""
     delay: float | tuple[float, float] | None = None
-    """Seconds from the start of one request to the start of the next, of all workers together.
+    """The seconds from the start of one request to the start of the next, of all workers together.
 
-    Two numbers mean a gap that is drawn anew each time, from the first to the second. None means: as the
-    settings say."""
+    Of two numbers, each gap is drawn between them. None means that the settings decide."""
     store_delay: float | tuple[float, float] | None = None
     """Seconds that each worker leaves between storing one image and storing the next."""
     autothrottle: bool | None = None
     """Whether Scrapy's AutoThrottle slows down for a host that answers slowly."""
     quiet_hours: str | tuple[str, ...] | None = None
-    """Hours of the map's time zone in which nothing is asked, such as `18:00-23:00`; one or several."""
+    """Hours of the map's time zone in which nothing is asked, such as `18:00-23:00`. There may be several."""
     quiet_rate: str | None = None
     """The rate at which the site is asked in the quiet hours all the same, such as `10/min`."""
     budget: BudgetEntry | None = None
@@ -224,41 +223,43 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     robots: bool | None = None
     """Whether the site's robots.txt is obeyed."""
     contact: str = ""
-    """Tells the site's owner who harvests: a mail address or a page. It becomes part of the User-Agent."""
+    """A mail address or a page at which the site's owner finds who harvests. The User-Agent contains it."""
     user_agents: tuple[str, ...] = ()
-    """Replace our own User-Agent. Of several, each request takes one at random."""
+    """The User-Agents in place of our own. Each request takes one of them at random."""
     notify: tuple[str, ...] | None = None
-    """The addresses, in Apprise's form, that messages go to."""
+    """The addresses of messages, in Apprise's form."""
     on: tuple[str, ...] | None = None
     """The occasions of a message: `change`, `failure`, `always`."""
     areas: tuple[str, ...] = ()
-    """Named areas: only what changes in one of them is an occasion `change`. Empty means the whole map."""
+    """The named areas whose changes are an occasion `change`. Empty means the whole map."""
     notify_film: str | None = None
-    """How many days the film shows that goes with the first message about a change in so many days."""
+    """The length of a period, such as `7d`. The first message about a change in each period brings a film of
+    so many days."""
     viewer: str = ""
     """The address of the viewer, for links in messages."""
     walk: Literal["auto", "full", "pruned"] = "auto"
-    """Which tiles below an unchanged one are asked: `full` all of them, `pruned` none. `auto` asks none where
-    the host was proved to give every parent the time of its newest child."""
+    """Which tiles below an unchanged tile are asked: all (`full`) or none (`pruned`). `auto` asks none if the
+    host was proved to give every parent the time of its newest child."""
     audit: float = 0.02
-    """The share of the skipped tiles that is asked all the same, from 0 to 1."""
+    """The share of the skipped tiles that is asked nevertheless, from 0 to 1."""
     full_every: int = 7
-    """Days after which all tiles are asked again; at least 1."""
+    """The days after which all tiles are asked again, at least 1."""
     change_index: bool = True
-    """Whether `auto` also relies on what the site says of its own changes."""
+    """Whether `auto` also relies on the site's own change index."""
     check: Literal["head", "conditional"] = "head"
     """How a harvest asks whether a tile has changed: by HEAD and then GET, or by one conditional GET."""
     first: Literal["get", "head"] = "get"
-    """How a harvest before which nothing was known asks for the tiles that it is to keep: by GET at once, or
-    by HEAD before."""
+    """How a map's first harvest asks for the tiles that it keeps: by GET at once, or by HEAD and then GET."""
     max_tiles: int | None = None
-    """The most tiles that a layer may have before its walk is ended. None: 2,000,000; after a complete
-    harvest of the same zones and zooms 20 times as many as that has found, at least 100,000 and at most
-    2,000,000; but always twice as many. Where it is set, equal images end no walk."""
+    """The most tiles of a layer. A walk that finds more is ended.
+
+    None means 2,000,000. After a complete harvest of the same zones and zooms, None means 20 times the tiles
+    of that harvest, at least 100,000 and at most 2,000,000, but never less than twice its tiles. If a number
+    is set, walks over equal images are not ended."""
     max_depth: int | None = None
-    """How many levels the walk may go below the tiles at which it starts; None means all."""
+    """How many levels the walk may go below the tiles at which it starts. None means all."""
     enabled: bool = True
-    """Whether `scrapy harvest --all` harvests it."""
+    """Whether `scrapy harvest --all` and `scrapy run` harvest the map."""
     note: str = ""
 
     def __post_init__(self) -> None:
@@ -289,7 +290,7 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
         try:
             _ = self.zone_info
         except (OSError, ValueError, ZoneInfoNotFoundError):
-            # Only now, as it reads some thousand files' names.
+            # Only here, because `available_timezones` reads the names of some thousand files.
             hint = nearest(self.timezone, available_timezones(), f"write for example {EXAMPLES['timezone']}")
             wrong = f"key 'timezone': '{self.timezone}' is no time zone; {hint}"
             raise ValueError(wrong) from None
@@ -301,12 +302,12 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
     @property
     def repository(self) -> GitEntry | None:
-        """The repository through which the map is published; None where the entry names none."""
+        """The repository through which the map is published. None if the entry names none."""
         return GitEntry(url=self.git) if isinstance(self.git, str) else self.git
 
     @property
     def film_days(self) -> int:
-        """The days of `notify_film`; 0 where the entry says nothing. Raises ValueError for parts of a day."""
+        """The days of `notify_film`. 0 if the entry has none. Raises ValueError for parts of a day."""
         if self.notify_film is None:
             return 0
         length = Interval.parse(self.notify_film)
@@ -316,12 +317,12 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
     @property
     def gap(self) -> Gap | None:
-        """The gap between two requests, as the entry says it; None where it says nothing."""
+        """The gap between two requests. None if the entry has none."""
         return _gap_of(self.delay, self.requests_per_second)
 
     @property
     def quiet(self) -> tuple[QuietHours, ...] | None:
-        """The quiet hours, as the entry says them; None where it says nothing."""
+        """The quiet hours. None if the entry has none."""
         if self.quiet_hours is None:
             return None
         hours = (self.quiet_hours,) if isinstance(self.quiet_hours, str) else self.quiet_hours
@@ -329,27 +330,26 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
     @property
     def segment(self) -> str | None:
-        """The segments that `every` asks for, as the setting SEGMENT names them; None where it says
-        nothing."""
+        """The segments that `every` asks for, in the form of the setting SEGMENT. None without `every`."""
         return None if self.interval is None else self.interval.segment
 
     @property
     def interval(self) -> Interval | None:
-        """The length of its segments; None where the entry says nothing of them."""
+        """The length of the map's segments. None without `every`."""
         if self.every is None:
             return None
         return self.adaptive[0] if self.adaptive else Interval.parse(self.every)
 
     @property
     def adaptive(self) -> tuple[Interval, Interval] | None:
-        """The shortest and the longest interval of `every = "auto"`; None without it."""
+        """The shortest and the longest interval of `every = "auto"`. None for any other `every`."""
         if self.every != AUTO:
             return None
         return Interval.parse(self.every_min or "1d"), Interval.parse(self.every_max or "28d")
 
     @property
     def at_time(self) -> time | None:
-        """The time of the day at which it is harvested; None where the entry says nothing."""
+        """The time of the day of the map's harvest. None if the entry has none."""
         return None if self.at is None else parse_time(self.at)
 
     @property
@@ -359,7 +359,7 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
     @property
     def page(self) -> str:
-        """The address from which the site's own relative addresses start. It ends in a slash."""
+        """The address from which the site's relative addresses start. It ends with a slash."""
         if is_template(self.url):
             return Template(self.url).page
         parts = urlsplit(self.url)
@@ -373,12 +373,12 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
 
 NOTICES: Final = ("change", "failure", "always")
-"""The occasions on which a message may go out: a tile has another version than before; an error or a budget
-has ended the harvest, or tiles failed; it has ended, whatever it found."""
+"""The occasions of messages. `change`: a tile has a new version. `failure`: an error or a budget has ended
+the harvest, or tiles failed. `always`: the harvest has ended."""
 
 
 def _gap_of(delay: float | tuple[float, float] | None, rate: float | None) -> Gap | None:
-    """Returns the gap that keeps both; None where neither is said. Raises ValueError."""
+    """Returns the gap that keeps both delay and rate, or None without any. Raises ValueError."""
     said = [] if delay is None else [Gap.of(delay)]
     said += [] if rate is None else [Gap.of_rate(rate)]
     return None if not said else said[0].at_least(said[-1])
@@ -463,7 +463,7 @@ def _check_parsed(said: str | None, key: str, parse: Callable[[str], object], hi
 
 
 def _check_page(address: str, key: str) -> None:
-    """Raises ValueError for what is no address of a page."""
+    """Raises ValueError, which names the key, for a text that is no address of a page."""
     parts = urlsplit(address)
     is_page = parts.scheme in ("http", "https") and bool(parts.hostname)
     _check(is_page, key, f"'{address}' is no address that begins with http:// or https://")
@@ -477,7 +477,7 @@ _NO_HEADER: Final = "it has a character that no header of a request may have"
 
 
 def _check_rate(per_second: float | None) -> None:
-    """Raises ValueError for a rate that cannot be, also for less than one request a day."""
+    """Raises ValueError for an infinite rate, and for less than one request a day."""
     if per_second is not None:
         key = "requests_per_second"
         _check(isfinite(per_second), key, f"{per_second:g} is no number of requests")
@@ -485,6 +485,6 @@ def _check_rate(per_second: float | None) -> None:
 
 
 def _check(holds: bool, key: str, why: str) -> None:
-    """Raises ValueError unless it holds. `why` says why the value cannot be."""
+    """Raises ValueError unless the condition holds. `why` says what is wrong with the value."""
     if not holds:
         raise ValueError(f"key '{key}': {why}; write for example {EXAMPLES[key]}")

@@ -1,4 +1,4 @@
-"""Intervals: how often a map is harvested, and at what time of its day. Pure."""
+"""Intervals between harvests, and times of the day. Pure."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _HOURS: Final = {"h": 1, "d": 24, "w": 7 * 24}
 _TIME: Final = re.compile(r"(\d{1,2}):(\d{2})", re.ASCII)
 
 AUTO: Final = "auto"
-"""Stands in place of an interval that the map's own changes decide."""
+"""The word for an interval that follows the map's own changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """So many hours, days or weeks."""
+    """A number of hours, days or weeks."""
 
     count: int
     unit: str
@@ -25,7 +25,7 @@ class Interval:
 
     @classmethod
     def parse(cls, text: str) -> Interval:
-        """Reads a text such as `6h`, `1d` or `2w`. Raises ValueError with an example."""
+        """Returns the interval of a text such as `6h`, `1d` or `2w`. Raises ValueError, with an example."""
         found = _INTERVAL.fullmatch(text)
         if found is None:
             raise ValueError(f"'{text}' is no interval: write for example 1d, 6h or 7d")
@@ -33,23 +33,23 @@ class Interval:
 
     @property
     def length(self) -> timedelta:
-        """A day counts 24 hours here, also where the clocks change."""
+        """The length of the interval. A day has 24 hours, also when the clocks change."""
         return timedelta(hours=self.count * _HOURS[self.unit])
 
     @property
     def segment(self) -> str:
-        """The name of the segments of this length, as the setting SEGMENT has it.
+        """The name of segments of this length, in the form of the setting SEGMENT.
 
-        Those of one day have the name that they have without an interval, so that a map's history goes on.
+        Segments of one day have the name of the default, `day`, so that a map keeps its history.
         """
         return "day" if str(self) == "1d" else f"every:{self}"
 
     @property
     def repeats(self) -> timedelta | None:
-        """The time from one beginning to the next within a day, where a segment is shorter than a day.
+        """The time between two beginnings within a day, or None for whole days.
 
-        None for whole days. Raises ValueError for hours that neither divide a day nor make whole days: with
-        them no time of the day comes again.
+        Raises ValueError for hours that neither divide a day nor add up to whole days. Their beginnings would
+        be at another time each day.
         """
         hours = self.length // timedelta(hours=1)
         if hours % 24 == 0:
@@ -63,7 +63,7 @@ class Interval:
 
 
 def parse_time(text: str) -> time:
-    """Reads a time of the day such as `04:00`. Raises ValueError with an example."""
+    """Returns a time of the day such as `04:00`. Raises ValueError, with an example."""
     found = _TIME.fullmatch(text)
     if found is None or int(found[1]) > 23 or int(found[2]) > 59:
         raise ValueError(f"'{text}' is no time of the day: write for example 04:00")

@@ -1,4 +1,4 @@
-"""The file `maps.toml`: how it is read, and how a map is added to it."""
+"""The file `maps.toml`: reading it, and adding a map to it."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _Stamp: TypeAlias = "tuple[int, int, int, int] | None"
 _MAP_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
 
 _HOST_NAME: Final = re.compile(r"[^\s/:@\[\]]+|(?=.*:.*:)[0-9a-fA-F:.]+")
-"""A host as an address names it between scheme and port. The second form is IPv6."""
+"""A host in the form that stands between scheme and port of an address. The second form is IPv6."""
 
 HOSTS: Final = "hosts"
 """The one table of `maps.toml` that is no map: `[hosts."map.example.net"]`."""
 
 
 def load_hosts(file: Path) -> dict[str, HostEntry]:
-    """Returns what the file says of hosts, by name.
+    """Returns the entries of the file's table `[hosts]`, by the host's name.
 
-    Raises ConfigurationError as `load_maps` does, and for a name that no host can have: it would limit
-    nothing.
+    Raises ConfigurationError as `load_maps` does, and for a name that no host can have. Such an entry would
+    have no effect.
     """
     return dict(_hosts_of(file, stamp_of(file)))
 
@@ -59,17 +59,19 @@ def _hosts_of(file: Path, stamp: _Stamp) -> dict[str, HostEntry]:
 
 
 def load_maps(file: Path) -> dict[str, MapDescription]:
-    """Returns all maps of the file by name, in its order.
+    """Returns all maps of the file by name, in the file's order.
 
-    Raises ConfigurationError: one line that names file, map and key and says what is right. A file that has
-    not changed since it was last read is not read again.
+    A file that has not changed since it was last read is not read again. Raises ConfigurationError, which
+    names file, map and key, and shows a right value.
     """
     return dict(_maps_of(file, stamp_of(file)))
 
 
 def maps_at(file: Path, host: str) -> list[MapDescription]:
-    """Returns the maps of the file whose pages are at this host. Raises ConfigurationError as `load_maps`
-    does. Costs the same with many maps as with few, but for the first time."""
+    """Returns the maps whose pages are at this host. Raises ConfigurationError as `load_maps` does.
+
+    After the first call the cost does not depend on the number of maps.
+    """
     return list(_maps_by_host(file, stamp_of(file)).get(host, ()))
 
 
@@ -88,11 +90,12 @@ def _maps_of(file: Path, stamp: _Stamp) -> dict[str, MapDescription]:
 
 
 def stamp_of(file: Path) -> _Stamp:
-    """Returns a value that changes whenever the file is written or replaced; None where there is none."""
+    """Returns a value that changes whenever the file is written or replaced. Returns None if there is no
+    file."""
     try:
         found = file.stat()
     except OSError:
-        # The reader says why.
+        # Whoever reads the file tells what is wrong with it.
         return None
     return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
@@ -114,7 +117,7 @@ def _entries_of(file: Path, _: _Stamp) -> dict[str, Any]:
 def find_map(file: Path, name: str) -> MapDescription:
     """Returns the map of that name.
 
-    Raises ConfigurationError as `load_maps` does; for an unknown name it tells those that exist.
+    Raises ConfigurationError as `load_maps` does, and for an unknown name. It then names the known maps.
     """
     maps = load_maps(file)
     if name not in maps:
@@ -124,7 +127,8 @@ def find_map(file: Path, name: str) -> MapDescription:
 
 
 def check_map_name(name: str) -> None:
-    """Raises ConfigurationError for what cannot be a map's name: names stand in commands and name files."""
+    """Raises ConfigurationError for a text that cannot be a map's name. Names are typed in commands, and
+    files are named by them."""
     if name == HOSTS:
         raise ConfigurationError(f"'{HOSTS}' cannot be a map's name: it is the table of what holds for hosts")
     if _MAP_NAME.fullmatch(name) is None:
@@ -145,12 +149,11 @@ def checked_entry(file: Path, name: str, entry: dict[str, Any]) -> MapDescriptio
 
 
 def add_map(file: Path, name: str, entry: dict[str, Any]) -> None:
-    """Appends an entry to the file, or begins the file. Values are texts, lists of texts or numbers, and
-    tables of texts.
+    """Appends an entry to the file, or begins the file.
 
-    What the file holds stays as it is, comments included. The file is replaced as a whole, so a kill leaves
-    the old one or the new one. Raises ConfigurationError as `checked_entry` does, and when the file cannot
-    be written.
+    Values are texts, lists of texts or numbers, and tables of texts. The rest of the file stays as it is,
+    comments included. A kill leaves either the old file or the new one. Raises ConfigurationError as
+    `checked_entry` does, and if the file cannot be written.
     """
     checked_entry(file, name, entry)
     text = file.read_text(encoding="utf-8") if file.exists() else ""
@@ -160,14 +163,16 @@ def add_map(file: Path, name: str, entry: dict[str, Any]) -> None:
 
 
 def with_entry(text: str, lines: Sequence[str]) -> str:
-    """Returns a file's text with an entry behind all that it has."""
+    """Returns the text with these lines appended as an entry of their own."""
     separator = "" if not text else "\n" if text.endswith("\n") else "\n\n"
     return text + separator + "\n".join(lines) + "\n"
 
 
 def replace_file(file: Path, text: str) -> None:
-    """Replaces a file as a whole, so that a kill leaves the old one or the new one. Raises ConfigurationError
-    where it cannot be written."""
+    """Replaces the file. A kill leaves either the old file or the new one.
+
+    Raises ConfigurationError if the file cannot be written.
+    """
     part = file.with_name(f"{file.name}.part")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -205,8 +210,10 @@ def _described(file: Path, name: str, entry: Any) -> MapDescription:
 
 
 def _in_words(message: str) -> str:
-    """Turns msgspec's `Expected ..., got ... - at `$.key...`` into a line with the key first and an example
-    last."""
+    """Returns msgspec's message as a line that begins with the key and ends with an example.
+
+    msgspec writes `Expected ..., got ... - at `$.key...``.
+    """
     problem, _, where = message.partition(" - at `$")
     path = where.rstrip("`").lstrip(".")
     key = re.split(r"[.\[]", path, maxsplit=1)[0]

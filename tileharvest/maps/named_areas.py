@@ -1,4 +1,4 @@
-"""The areas of maps: rectangles of the world that somebody has given a name, in a small file of the owner's.
+"""Named areas: rectangles of a map that somebody has given a name, and the file in which they are kept.
 
 `areas.toml` lies beside the history in the data folder:
 
@@ -28,24 +28,24 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LONGEST_NAME: Final = 60
-"""Characters."""
+"""The most characters of an area's name."""
 _NAME: Final = re.compile(r"(?!\.{1,2}\Z)[^\x00-\x1f\x7f/\\\ud800-\udfff]+")
 _HEAD: Final = "# Named areas of maps: `scrapy areas NAME` lists them, adds one, and removes one.\n"
-"""How a new file begins."""
+"""The first line of a new file."""
 FARTHEST: Final = 30_000_000
-"""The edge of a world of Minecraft. Degrees and tiles are far below it."""
+"""The edge of a world of Minecraft in blocks. Degrees and tiles have far smaller numbers."""
 
 
 class NamedArea(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A rectangle of a map. Raises ValueError (through msgspec) for one that cannot be."""
+    """A named rectangle of a map. Raises ValueError (through msgspec) for a wrong name or corner."""
 
     name: str
-    """What the owner calls it. It is part of the address of the area's page."""
+    """The name that the owner has chosen. It is part of the address of the area's page."""
     layer: str
-    """The layer whose tiles tell what has changed there."""
+    """The layer whose tiles tell of changes in the area."""
     corners: tuple[tuple[float, float], tuple[float, float]]
-    """Two opposite corners, both included: x and z of blocks; latitude and longitude of plain tiles; where
-    nothing is known of the world x and -y of the grid."""
+    """Two opposite corners, both included. They are x and z of blocks, or latitude and longitude of plain
+    tiles, or x and -y of the grid if nothing is known of the world."""
 
     def __post_init__(self) -> None:
         if (
@@ -62,17 +62,17 @@ class NamedArea(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
 
 def load_areas(file: Path) -> dict[str, list[NamedArea]]:
-    """Returns the areas of each map, in the file's order. A missing file has none.
+    """Returns the areas of each map, in the file's order. Without a file there are none.
 
-    Raises ConfigurationError, naming what is wrong.
+    Raises ConfigurationError, which names the mistake.
     """
     return _parsed(file, _text(file))
 
 
 def add_area(file: Path, map_name: str, area: NamedArea) -> None:
-    """Adds an area to the file, of which all else stays as it is, comments included.
+    """Adds an area to the file. The rest of the file stays as it is, comments included.
 
-    Raises ConfigurationError where the map has one of that name already.
+    Raises ConfigurationError if the map already has an area of that name.
     """
     text = _text(file)
     areas = _parsed(file, text)
@@ -86,8 +86,10 @@ def add_area(file: Path, map_name: str, area: NamedArea) -> None:
 
 
 def remove_area(file: Path, map_name: str, name: str) -> None:
-    """Takes an area out of the file, of which all else stays as it is. Raises ConfigurationError where the
-    map has none of that name."""
+    """Removes an area from the file. The rest of the file stays as it is, comments included.
+
+    Raises ConfigurationError if the map has no area of that name.
+    """
     text = _text(file)
     areas = _parsed(file, text)
     of_map = areas.get(map_name, [])
@@ -98,7 +100,7 @@ def remove_area(file: Path, map_name: str, name: str) -> None:
 
 
 def no_such_area(map_name: str, name: str, areas: Sequence[NamedArea]) -> str:
-    """Returns the line that names the areas that there are."""
+    """Returns the message that a map has no area of that name, and which areas it has."""
     there = ", ".join(f"'{area.name}'" for area in areas)
     if not there:
         there = f"none yet: `scrapy areas {map_name} add AREA X,Z X,Z` adds one"
@@ -145,11 +147,11 @@ def _areas_of(file: Path, map_name: str, listed: Any) -> list[NamedArea]:
 
 
 def _written(map_name: str, area: NamedArea) -> list[str]:
-    """Returns an area's lines in the file."""
+    """Returns the lines of an area in the file."""
     return [
         f"[[{json.dumps(map_name)}]]",
-        # A JSON string is a TOML basic string, and a list of numbers is an array. JSON leaves U+007F as it
-        # is, which TOML does not know.
+        # A JSON string is a TOML basic string, and a JSON list of numbers is an array. JSON does not escape
+        # U+007F, which TOML does not allow.
         *(
             f"{key} = {json.dumps(value, ensure_ascii=False)}".replace("\x7f", "\\u007f")
             for key, value in msgspec.to_builtins(area).items()
@@ -158,8 +160,7 @@ def _written(map_name: str, area: NamedArea) -> list[str]:
 
 
 def _each_with_one_less(text: str) -> Iterator[str]:
-    """Yields the file's text without the lines of one of its areas, for each of them. Comments above an area,
-    and those above the next one, stay."""
+    """Yields, for each area of the file, the file's text without that area's lines. All comments stay."""
     lines = text.splitlines(keepends=True)
     heads = [place for place, line in enumerate(lines) if line.lstrip().startswith("[[")]
     for start, end in pairwise([*heads, len(lines)]):
@@ -168,7 +169,10 @@ def _each_with_one_less(text: str) -> Iterator[str]:
 
 
 def _replace(file: Path, texts: Iterable[str], areas: Mapping[str, Sequence[NamedArea]]) -> None:
-    """Writes the first of these texts that has these areas. A person may write in a form that is not ours."""
+    """Writes the first of the texts that reads as these areas.
+
+    Raises ConfigurationError if none does, because a person has edited the file in another form.
+    """
     there = {name: list(of_map) for name, of_map in areas.items() if of_map}
     for text in texts:
         with suppress(ConfigurationError):

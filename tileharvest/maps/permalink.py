@@ -1,4 +1,4 @@
-"""Permalinks: the addresses of the viewer's page that show a place on a day. Pure."""
+"""Permalinks: addresses of the viewer that show a place on a day. Pure."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def permalink(
     zoom: float,
     before: date | None = None,
 ) -> str:
-    """Returns the viewer's address that shows this place on this day, as its page reads it (`permalink.js`).
+    """Returns the address at which the viewer shows this place on this day. `permalink.js` reads it.
 
-    x and z are whole numbers for a block, and `zoom` is the screen's. They are written to a millionth, as
-    exactly as the page reads them. With a day `before` the page compares the two.
+    x and z are whole numbers for a block. `zoom` is the screen's. The page reads and this writes six
+    decimals. With a day `before` the page compares the two days.
     """
     place = {"x": written(x), "z": written(z), "zoom": written(zoom)}
     compared = {} if before is None else {"mode": "swipe", "with": before.isoformat()}
@@ -31,5 +31,5 @@ def permalink(
 
 
 def written(number: float) -> str:
-    """Returns a number to a millionth and without an exponent, which the page would not read."""
+    """Returns the number with at most six decimals and without an exponent, which the page cannot read."""
     return f"{number:.6f}".rstrip("0").rstrip(".")

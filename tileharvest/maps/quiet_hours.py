@@ -1,4 +1,4 @@
-"""Quiet hours: when a map's host is left alone, or asked less. Pure: the time is an argument."""
+"""Quiet hours, in which a map's host is not asked or asked less. Pure: the time is an argument."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HOURS: Final = re.compile(r"\s*(\d{1,2}):(\d{2})\s*-\s*(\d{1,2}):(\d{2})\s*", r
 class QuietHours:
     """A part of the day, from `begin` (included) to `end` (excluded).
 
-    It spans midnight where `begin` is later than `end`. Raises ValueError where both are the same.
+    If `begin` is later than `end`, the hours span midnight. Raises ValueError if both are the same.
     """
 
     begin: time
@@ -42,10 +42,10 @@ class QuietHours:
             raise ValueError(f"'{text}' are no hours ({error}): write for example 18:00-23:00") from None
 
     def until(self, moment: datetime) -> datetime | None:
-        """Returns when the quiet hours end that hold at this moment, or None when none hold.
+        """Returns the end of these quiet hours if they hold at this moment, or else None.
 
-        The answer is in the moment's time zone and goes by the clocks on the wall: where they are put back
-        in between, the quiet is an hour longer.
+        The end is in the moment's time zone, by the clocks on the wall. If these are put back in between, the
+        quiet hours last an hour longer.
         """
         now = moment.timetz().replace(tzinfo=None)
         if self.begin < self.end:
@@ -59,7 +59,7 @@ class QuietHours:
         else:
             return None
         end = datetime.combine(day, self.end, tzinfo=moment.tzinfo)
-        # Where the hour comes twice and the first one is over, the second one counts.
+        # In the night in which an hour comes twice, the second one counts once the first is over.
         return end if end.astimezone(UTC) > moment.astimezone(UTC) else end.replace(fold=1)
 
     def __str__(self) -> str:
@@ -67,21 +67,21 @@ class QuietHours:
 
 
 def is_whole_day(hours: Iterable[QuietHours]) -> bool:
-    """Returns whether together they leave no minute of the day."""
+    """Returns whether the quiet hours together cover the whole day."""
     midnight = datetime(2000, 1, 1, tzinfo=UTC)
     end = quiet_until(hours, midnight)
     return end is not None and end - midnight > timedelta(days=1)
 
 
 def quiet_until(hours: Iterable[QuietHours], moment: datetime) -> datetime | None:
-    """Returns when all quiet is over that holds at this moment or follows it without a break.
+    """Returns the end of the quiet hours that hold at this moment, and of those that follow without a break.
 
-    Returns None when no quiet hours hold.
+    Returns None if no quiet hours hold.
     """
     several, end = tuple(hours), None
     while True:
         ends = [found for one in several if (found := one.until(end or moment)) is not None]
-        # Compared in UTC: Python compares times of one zone by the clocks on the wall, where an hour comes
+        # Compared in UTC: Python compares times of one zone by the clocks on the wall. There an hour comes
         # twice on the day on which they are put back.
         later = max(ends, key=lambda found: found.astimezone(UTC), default=None)
         if later is None or (end is not None and later - moment > timedelta(days=2)):

@@ -1,4 +1,4 @@
-"""Gaps between two requests, fixed or random, and the rates as which people write them. Pure."""
+"""Gaps between two requests, and the rates in which people write them. Pure."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ _RATE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*/\s*(s|min|h)\s*", re.ASCII)
 _SECONDS: Final = {"s": 1.0, "min": 60.0, "h": 3600.0}
 
 LONGEST: Final = 24 * 3600.0
-"""Seconds. A gap beyond a day is a slip of the pen."""
+"""The longest gap in seconds: a day. A longer one is a typing mistake."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
     """Seconds from the start of one request to the start of the next.
 
-    The gap is drawn anew each time, evenly from `least` to `most`; it is fixed where both are the same.
-    Raises ValueError for what is no time to wait.
+    Each gap is drawn at random, evenly between `least` and `most`. It is fixed if both are the same. Raises
+    ValueError for a gap that is negative or too long.
     """
 
     least: float
@@ -51,20 +51,20 @@ class Gap:
         return cls(1 / rate, 1 / rate)
 
     def draw(self, random: float) -> float:
-        """Returns the seconds to wait this time, for a random number from 0 to 1."""
+        """Returns the seconds of one gap. `random` is a random number from 0 to 1."""
         return self.least + (self.most - self.least) * random
 
     def at_least(self, other: Gap) -> Gap:
-        """Returns the gap that keeps both: each end is the larger of the two."""
+        """Returns the gap that keeps both gaps. Each end is the larger of the two."""
         return Gap(max(self.least, other.least), max(self.most, other.most))
 
     @property
     def mean(self) -> float:
-        """The seconds that many gaps have on average."""
+        """The average seconds of many gaps."""
         return (self.least + self.most) / 2
 
     def __bool__(self) -> bool:
-        """Tells whether there is anything to wait for."""
+        """Returns whether there is any gap at all."""
         return self.most > 0
 
     def __str__(self) -> str:
@@ -76,8 +76,7 @@ NO_GAP: Final = Gap(0.0, 0.0)
 
 
 def parse_rate(text: str) -> Gap:
-    """Returns the gap that a rate such as `2/s`, `30/min` or `1/h` means. Raises ValueError that says what is
-    right."""
+    """Returns the gap of a rate such as `2/s`, `30/min` or `1/h`. Raises ValueError, with examples."""
     found = _RATE.fullmatch(text)
     if found is None or float(found[1]) == 0:
         raise ValueError(f"'{text}' is no rate: write for example 2/s, 30/min or 100/h")
@@ -85,7 +84,7 @@ def parse_rate(text: str) -> Gap:
 
 
 def rate_in_words(gap: Gap) -> str:
-    """Returns the rate for a person, such as `2/s` or `30/min`; `as fast as it goes` without a gap."""
+    """Returns the rate in words, such as `2/s` or `30/min`. Without a gap it is `as fast as it goes`."""
     if not gap:
         return "as fast as it goes"
     per_second = 1 / gap.mean

@@ -1,4 +1,4 @@
-"""Reads from the settings where the project's files are, and which maps there are."""
+"""The project's files and maps, as the settings name them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,12 @@ if TYPE_CHECKING:
 
 
 def setting(settings: BaseSettings, name: str) -> Any:
-    """Returns a setting of ours. A project that only names our scheduler does not have it: then the value in
-    `tileharvest/settings.py` counts. The addresses of Redis are not read by this."""
-    # Not above: it reads the environment when it is loaded, and a project's own settings may come first.
+    """Returns the value of one of our settings.
+
+    If the project does not have it, because it only uses our scheduler, the value of
+    `tileharvest/settings.py` counts. The addresses of Redis are read elsewhere.
+    """
+    # Loaded here, because that module reads the environment, which a project's own settings may change first.
     from tileharvest import settings as defaults  # noqa: PLC0415
 
     value = settings.get(name)
@@ -48,14 +51,14 @@ def all_maps(settings: BaseSettings) -> dict[str, MapDescription]:
 
 
 def described_map(settings: BaseSettings, name: str) -> MapDescription:
-    """Returns the map of that name. Raises ConfigurationError that tells the maps that exist."""
+    """Returns the map of that name. Raises ConfigurationError, which names the maps that exist."""
     return _limited(settings, find_map(maps_file(settings), name))
 
 
 def _limited(settings: BaseSettings, description: MapDescription) -> MapDescription:
-    """Returns the map with the depth of the settings where it has none of its own.
+    """Returns the map with Scrapy's DEPTH_LIMIT as its `max_depth`, unless the map has one of its own.
 
-    Whoever looks which tiles are kept has to know that depth.
+    The depth decides which tiles are kept.
     """
     limit = settings.getint("DEPTH_LIMIT")
     if limit <= 0 or description.max_depth is not None:
@@ -64,15 +67,17 @@ def _limited(settings: BaseSettings, description: MapDescription) -> MapDescript
 
 
 def _from_project(path: str) -> Path:
-    """Returns the path. A relative one starts at the project's folder, or else at the present one."""
+    """Returns the path. A relative path starts at the project's folder, or else at the present folder."""
     given = Path(path)
-    # The present folder is a call of the system, and a harvest asks many times.
+    # To ask for the present folder is a system call, and a harvest asks many times.
     return given if given.is_absolute() else _project_folder(Path.cwd()) / given
 
 
 @lru_cache(maxsize=1)
 def _project_folder(present: Path) -> Path:
-    """Returns the folder of `scrapy.cfg`, or else the present one. To find it takes a dozen calls of the
-    system, and a harvest asks many times."""
+    """Returns the folder of `scrapy.cfg`, or else the present folder.
+
+    Cached, because the search takes a dozen system calls, and a harvest asks many times.
+    """
     configuration = closest_scrapy_cfg()
     return Path(configuration).parent if configuration else present

@@ -1,7 +1,7 @@
-"""Templates of the addresses of plain tiles, such as `https://{s}.example.net/{z}/{x}/{y}.png`. Pure.
+"""Templates for the addresses of plain tiles, such as `https://{s}.example.net/{z}/{x}/{y}.png`. Pure.
 
-The placeholders are those of Leaflet and OpenLayers. Zoom 0 is one tile, or a few, and each zoom halves the
-tiles of the one before.
+The placeholders are those of Leaflet and OpenLayers. Zoom 0 is one tile, or a few, and each zoom cuts the
+tiles of the zoom before into halves.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from re import Match, Pattern
 
 DEEPEST: Final = 24
-"""The deepest zoom of plain tiles. The names of its tiles fit into the 32 bits that a database on a server
-has for them, and a pixel of it is a centimetre wide."""
+"""The deepest zoom of plain tiles. Its pixels are a centimetre wide, and the coordinates of its tiles still
+fit into the 32 bits that a database has for them."""
 
 _HOSTS: Final = re.compile(r"\{(?:s|switch:([^{},]+)[^{}]*|([a-z0-9])-[a-z0-9])\}")
-"""Stands for one of several hosts: Leaflet's `{s}` for a, b and c, OpenLayers' `{1-4}`, JOSM's
+"""A placeholder for one of several hosts: Leaflet's `{s}` for a, b and c, OpenLayers' `{1-4}`, JOSM's
 `{switch:a,b}`."""
 _PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
 _NAMES: Final = {"z": "z", "zoom": "z", "x": "x", "y": "y", "-y": "up", "q": "q", "quadkey": "q", "r": ""}
-"""What each placeholder is called here. `{r}` asks for larger images on fine screens, and is left out."""
+"""Our name of each placeholder. `{r}`, which asks for larger images on fine screens, is left out."""
 _NUMBER: Final = r"(?:0|-?[1-9]\d*)"
 _GROUPS: Final = {"z": r"(?:0|[1-9]\d*)", "x": _NUMBER, "y": _NUMBER, "up": _NUMBER, "q": "[0-3]+"}
 _UNRESERVED: Final = "%/:?#[]@!$&'()*+,;=~-._{}"
@@ -36,16 +36,16 @@ def is_template(url: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """Where plain tiles lie. Raises ValueError that says which placeholder is wrong or missing.
+    """The template of plain tiles. Raises ValueError, which names the placeholder that is wrong or missing.
 
     `{z}`, `{x}` and `{y}` are zoom, column and row, counted down; `{-y}` counts rows upwards from the lowest,
-    as TMS does; `{q}` is Bing's quadkey, which is zoom, column and row in one. Of several hosts the first one
-    alone is asked: to their owner they are one.
+    as TMS does; `{q}` is Bing's quadkey, which is zoom, column and row in one. Of several hosts only the
+    first is asked, because all of them are one server to their owner.
     """
 
     text: str
     form: str = field(init=False, repr=False, compare=False)
-    """The text with the names of here, for `str.format`."""
+    """The text with our names of the placeholders, for `str.format`."""
     _pattern: Pattern[str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -61,28 +61,28 @@ class Template:
 
     @property
     def page(self) -> str:
-        """The folder in which all tiles lie. It ends in a slash."""
+        """The address of the folder of all tiles, with a slash at its end."""
         return self.form.partition("{")[0].partition("?")[0].rpartition("/")[0] + "/"
 
     @property
     def ending(self) -> str:
-        """What follows the last dot of the path, such as `png`; empty where nothing does."""
+        """The file ending of the tiles, such as `png`. Empty if they have none."""
         name = self.form.partition("?")[0].rpartition("/")[2]
         ending = name.rpartition(".")[2] if "." in name else ""
         return ending if ending.isalnum() else ""
 
     def url(self, z: int, x: int, y: int) -> str:
-        """Returns the address of the tile. Raises ValueError where it has none: above zoom 0, and where a
-        quadkey has no digits for it."""
+        """Returns the address of a tile. Raises ValueError for a negative zoom, and for a tile that no
+        quadkey can name."""
         if z < 0:
             raise ValueError(f"zoom {z} is coarser than 0, the coarsest")
         key = _quadkey(z, x, y) if "{q}" in self.form else ""
         return self.form.format(z=z, x=x, y=y, up=(1 << z) - 1 - y, q=key)
 
     def place(self, url: str) -> tuple[int, int, int] | None:
-        """Returns zoom, column and row of an address, at whichever of the hosts. Returns None for any other.
+        """Returns zoom, column and row of a tile's address at any of the hosts, or None for another address.
 
-        A query of which the template says nothing is not looked at.
+        If the template has no placeholder in its query, the query is ignored.
         """
         if "{" not in self.form.partition("?")[2]:
             url = url.partition("?")[0]
@@ -111,8 +111,10 @@ def _named(found: Match[str]) -> str:
 
 
 def _pattern_of(encoded: str) -> Pattern[str]:
-    """Returns what matches the addresses of a checked template, whole; without its query, where that has no
-    placeholders."""
+    """Returns the pattern of whole addresses of a checked template.
+
+    The query is part of it only if it has placeholders.
+    """
     path, _, query = encoded.partition("?")
     parts, named = [], set()
     for part in re.split(r"(\{[^{}]*\})", encoded if "{" in query else path):
@@ -129,7 +131,10 @@ def _pattern_of(encoded: str) -> Pattern[str]:
 
 
 def _quadkey(z: int, x: int, y: int) -> str:
-    """Returns a digit for each zoom: its column's bit and twice its row's ("Bing Maps Tile System")."""
+    """Returns the quadkey: for each zoom a digit, the column's bit plus twice the row's bit.
+
+    Source: "Bing Maps Tile System". Raises ValueError for a tile outside of the world.
+    """
     side = 1 << z
     if z < 1 or not (0 <= x < side and 0 <= y < side):
         raise ValueError(f"column {x} and row {y} of zoom {z} have no quadkey")

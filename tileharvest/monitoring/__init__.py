@@ -1,1 +1,1 @@
-"""How far a harvest is, and what is known of its queue."""
+"""The progress of a harvest, and the overview of a queue."""

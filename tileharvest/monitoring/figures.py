@@ -1,4 +1,4 @@
-"""How far a harvest is, how fast it gets on, and what holds it up: the value that everything shows. Pure."""
+"""The figures of a running harvest: its progress, its rate and its state. Pure."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ if TYPE_CHECKING:
     from tileharvest.history.summaries import HarvestSummary
 
 WINDOW: Final = 60.0
-"""Seconds over which a rate is taken: it follows a change within a minute and does not jump."""
+"""Seconds over which a rate is taken. So it follows a change within a minute, and does not jump."""
 LEAST_SPAN: Final = 5.0
-"""Seconds that must have been seen before a rate is told: a single answer is no rate."""
+"""Seconds that a rate must cover at least. A single answer is no rate."""
 UNANSWERED: Final = 10.0
-"""Seconds without an answer after which the harvest is said to wait. This is longer than most pauses between
-requests, and shorter than the first pause before a host that fails is probed."""
+"""Seconds without an answer after which a harvest counts as waiting. This is longer than most pauses between
+requests, and shorter than the first pause before a failing host is probed."""
 _SPACING: Final = 1.0
-"""Seconds that lie at least between two kept moments, so that about WINDOW of them are kept at most."""
+"""The least seconds between two kept moments. So at most about WINDOW moments are kept."""
 
 
 class Activity(StrEnum):
-    """What a harvest does."""
+    """What a harvest does at the moment."""
 
     BEGINNING = "beginning"
-    """The site is asked what there is."""
+    """The harvest asks for the site's configuration."""
     RUNNING = "running"
     WAITING = "waiting"
-    """For answers, or for what is due later."""
+    """The harvest waits for answers, or for requests that are due later."""
     PAUSED = "paused"
     QUIET = "quiet"
     """The map's quiet hours hold."""
@@ -46,22 +46,22 @@ class Activity(StrEnum):
     ENDING = "ending"
     """A budget is spent."""
     INTERRUPTED = "interrupted"
-    """Nobody works on it; the map's next harvest goes on with it."""
+    """Nobody works on the harvest. The map's next harvest will continue it."""
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a harvest does, and since when or until when. The times are in words, for a person."""
+    """What a harvest does, since when and until when. The times are words for a person."""
 
     activity: Activity
     paused_since: str | None = None
     quiet_until: str | None = None
     waits_for: str | None = None
-    """What holds it up otherwise, as it stands behind `waiting for`."""
+    """What else holds the harvest up, in words that follow `waiting for`."""
     waits_until: str | None = None
-    """When that ends at the latest, where it is known."""
+    """When that wait ends at the latest. None if nobody knows."""
     stopped: str | None = None
-    """Why the last run ended, such as `budget: 1,000 requests`; None if it goes on, or if it was killed."""
+    """Why the last run ended, such as `budget: 1,000 requests`. None if it still runs or was killed."""
 
     @classmethod
     def of(
@@ -77,7 +77,7 @@ class State:
     ) -> State:
         """Returns the state that follows from the reasons for which requests are held back.
 
-        Of several reasons that goes first which only a person can end.
+        Of several reasons, the one that only a person can end goes first.
         """
         if Reason.PAUSED in reasons:
             return cls(Activity.PAUSED, paused_since=paused_since)
@@ -94,7 +94,7 @@ class State:
 
     @property
     def is_at_work(self) -> bool:
-        """Whether anything will get on by itself, and soon."""
+        """Whether the harvest works, or will soon go on by itself."""
         return self.activity in (Activity.RUNNING, Activity.WAITING)
 
     @property
@@ -107,29 +107,30 @@ RUNNING: Final = State(Activity.RUNNING)
 
 
 def moment_in_words(moment: datetime | None) -> str | None:
-    """Returns the moment as a state tells it: to the minute, and with its zone. None stays None."""
+    """Returns the moment in words, to the minute and with its zone. Returns None for None."""
     return None if moment is None else f"{moment:%Y-%m-%d %H:%M %Z}"
 
 
 class Rate(NamedTuple):
-    """What all processes together do per second."""
+    """The rate of all processes together, per second."""
 
     requests: float
     tiles: float
 
 
 class Recent:
-    """How fast a harvest got on over the last minute. Moments are seconds on one clock of the caller's."""
+    """The progress of a harvest over the last minute. Moments are seconds of one clock of the caller."""
 
     def __init__(self) -> None:
         self._kept: deque[tuple[float, int, int]] = deque()
-        """Moments, `_SPACING` apart at least, with the requests and tiles that were done until then."""
+        """Moments with the numbers of requests and tiles that were done by then, at least `_SPACING`
+        apart."""
         self._latest = (0.0, 0, 0)
         self._changed = 0.0
         """When the numbers last changed."""
 
     def add(self, moment: float, requests: int, tiles: int) -> None:
-        """Notes what was done until that moment, which must not be before the last one."""
+        """Notes the numbers at a moment, which must not be earlier than the last one."""
         kept = self._kept
         if not kept or self._latest[1:] != (requests, tiles):
             self._changed = moment
@@ -140,43 +141,47 @@ class Recent:
             kept.popleft()
 
     def clear(self) -> None:
-        """Forgets all, as nothing could get on: the map was paused, for example."""
+        """Forgets all moments. Call it when the harvest could not work, for example because it was paused."""
         self._kept.clear()
 
     def rate(self) -> Rate | None:
-        """Returns the rate of the last minute, or None until LEAST_SPAN was seen."""
+        """Returns the rate of the last minute, or None if less than LEAST_SPAN seconds are known."""
         if not self._kept:
             return None
         seconds, requests, tiles = (now - then for now, then in zip(self._latest, self._kept[0], strict=True))
         if seconds < LEAST_SPAN:
             return None
-        # A result that is recorded anew may be counted less than before.
+        # A tile that is recorded again may change its outcome, so that a count can become smaller.
         return Rate(max(0, requests) / seconds, max(0, tiles) / seconds)
 
     def is_idle(self, moment: float) -> bool:
-        """Tells whether nothing at all has come for UNANSWERED seconds."""
+        """Returns whether the numbers have not changed for UNANSWERED seconds."""
         return bool(self._kept) and moment - self._changed >= UNANSWERED
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """An unfinished harvest at one moment, all processes that had a part in it together."""
+    """An unfinished harvest at one moment: the sum of all processes that had a part in it."""
 
     expected: int
-    """Tiles that were known when it began; it will find about as many. 0 for a map's first harvest."""
+    """The number of tiles that were known when the harvest began. 0 for a map's first harvest."""
     counts: Mapping[Outcome, int]
-    """Tiles per outcome; those that are `gone` only provisionally count too."""
+    """Tiles per outcome, including tiles that are only provisionally `gone`."""
     cost: Cost
     state: State = RUNNING
     rate: Rate | None = None
-    """The rate of the last minute; where that is not known, the average; None where neither is known."""
+    """The rate of the last minute, or else the average. None if neither is known."""
     is_pruned: bool = False
-    """Whether it skips what lies below unchanged tiles. How many tiles that will be is not known before its
-    end. The history counts those that the walk has come to; a process that counts itself counts none."""
+    """Whether the walk skips what lies below unchanged tiles.
+
+    How many tiles it skips is not known before its end. The history counts the skipped tiles that the walk
+    has reached. A process that counts its own work counts none.
+    """
 
     @classmethod
     def of(cls, progress: HarvestSummary, state: State, workers: int = 1) -> Figures:
-        """Returns what the history alone tells. The rate is the average, times the number of workers."""
+        """Returns the figures as the history tells them. The rate is the average of so many workers
+        together."""
         figures = cls(
             progress.expected,
             progress.counts,
@@ -187,9 +192,9 @@ class Figures:
         return replace(figures, rate=figures.average(workers))
 
     def average(self, workers: int = 1) -> Rate | None:
-        """Returns the rate over the time worked, times the number of workers, at least one.
+        """Returns the rate over the time worked, times the number of workers (at least one).
 
-        Returns None where no time is known.
+        Returns None if no time is known.
         """
         if self.cost.seconds <= 0:
             return None
@@ -198,25 +203,25 @@ class Figures:
 
     @property
     def done(self) -> int:
-        """Tiles with a result. Places with nothing do not count, as they do not in `expected`."""
+        """The number of tiles with a result. Like `expected`, it leaves out places without a tile."""
         return sum(self.counts.values()) - self.counts.get(Outcome.NOTHING, 0)
 
     @property
     def failures(self) -> int:
-        """Tiles that failed."""
+        """The number of failed tiles."""
         return self.counts.get(Outcome.FAILED, 0)
 
     @property
     def is_beyond(self) -> bool:
-        """Whether more is done than was expected, so that it is not known how much is left."""
+        """Whether more tiles are done than were expected. Then nobody knows how many are left."""
         return 0 < self.expected < self.done
 
     @property
     def seconds_left(self) -> float | None:
-        """Seconds until as many tiles are done as are expected, at the present rate; at least 0.
+        """The seconds until the expected tiles are done at the present rate, at least 0.
 
-        None where that is not known: in a map's first harvest, in a pruned one, beyond what was expected,
-        while no tile is done, and while nobody works or is allowed to.
+        None if that is not known: in a map's first harvest, in a pruned one, if more tiles are done than were
+        expected, before the first tile is done, and when nobody works or may work.
         """
         if not self.expected or self.is_pruned or self.is_beyond or not self.state.is_at_work:
             return None
@@ -225,7 +230,7 @@ class Figures:
         return (self.expected - self.done) / self.rate.tiles
 
     def as_plain(self) -> dict[str, Any]:
-        """Returns what programs are told: the names stay, and what is not known is None."""
+        """Returns what programs are told. The keys are stable, and what is not known is None."""
         left = self.seconds_left
         return {
             "state": self.state.activity.value,
@@ -250,13 +255,13 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """Several harvests together, at one moment."""
+    """The sum of several harvests at one moment."""
 
     done: int = 0
-    """Harvests that are over, however they ended."""
+    """The number of harvests that are over, however they ended."""
     under_way: int = 0
     waiting: int = 0
-    """Harvests under way that something holds up."""
+    """The number of harvests under way that something holds up."""
     tiles: int = 0
     failures: int = 0
     requests: int = 0
@@ -264,12 +269,13 @@ class Whole:
     tiles_per_second: float = 0.0
 
     def with_ended(self, figures: Figures | None) -> Whole:
-        """Returns it with one more harvest that is over. Nothing is known of one that never began."""
+        """Returns the sum with one more harvest that is over. The figures of one that never began are
+        None."""
         ended = replace(self, done=self.done + 1)
         return ended if figures is None else ended._with(figures)
 
     def with_running(self, figures: Iterable[Figures]) -> Whole:
-        """Returns it with the harvests that are under way."""
+        """Returns the sum with the harvests that are under way."""
         whole = self
         for one in figures:
             is_at_work = one.state.is_at_work
@@ -292,7 +298,7 @@ class Whole:
         )
 
     def maps_in_words(self, maps: int | None) -> str:
-        """Says how many maps are done, of so many where there is an end of them."""
+        """Returns how many maps are done, such as `3/40 maps`. `maps` is None if there is no end of them."""
         return f"{self.done:,}/{counted(maps, 'map')}" if maps is not None else self._done_in_words
 
     @property
@@ -301,13 +307,13 @@ class Whole:
 
     @property
     def work_in_words(self) -> str:
-        """Says in few words what was asked for, and how fast."""
+        """The failures, requests, bytes and rate in few words."""
         failed = f"fail {self.failures:,}  " if self.failures else ""
         size = bytes_in_words(self.received_bytes)
         return f"{failed}{counted(self.requests, 'request')}  {size}  {self.tiles_per_second:,.1f} tiles/s"
 
     def in_words(self, maps: int | None) -> str:
-        """Says everything in one line."""
+        """Returns the whole sum in one line."""
         done = self._done_in_words if maps is None else f"{self.done:,} of {counted(maps, 'map')} done"
         parts = [
             f"{done}, {self.under_way:,} under way"

@@ -1,4 +1,4 @@
-"""What is known of a map's queue and its workers at one moment, and how a queue is asked for it."""
+"""The overview of a queue and its workers at one moment."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 
 
 def workers_as_plain(workers: Sequence[Worker], moment: float) -> list[dict[str, Any]]:
-    """Returns what programs are told of the workers of a queue: the names stay. `moment` is the present time
-    in seconds since 1970, by the same clock as the workers' times."""
+    """Returns what programs are told of a queue's workers. The keys are stable.
+
+    `moment` is the present time in seconds since 1970, by the clock of the workers' times.
+    """
     return [
         {
             "host": worker.host,
@@ -26,7 +28,7 @@ def workers_as_plain(workers: Sequence[Worker], moment: float) -> list[dict[str,
             "pid": worker.pid,
             "segment": worker.segment,
             "started": datetime.fromtimestamp(worker.started, UTC).isoformat(timespec="seconds"),
-            # One may have been heard of since.
+            # A worker may have been heard of after `moment`.
             "heartbeat_age_seconds": round(max(0.0, moment - worker.heartbeat), 3),
             "rate": round(worker.rate, 3),
             "finished": worker.finished,
@@ -43,13 +45,13 @@ class Overview:
 
     counts: Counts
     workers: Sequence[Mapping[str, Any]] | None = None
-    """As `workers_as_plain` tells them, the oldest first. None where the queue does not know any: a local one
-    has one at most."""
+    """The workers in the form of `workers_as_plain`, the oldest first. None for a local queue, which knows of
+    no workers."""
     orders: Orders = field(default_factory=Orders)
-    """What a person has told the map's harvest to do."""
+    """The orders that a person has given for the map."""
 
     def as_plain(self) -> dict[str, Any]:
-        """Returns what programs are told: the names stay, and what is not known is None."""
+        """Returns what programs are told. The keys are stable, and what is not known is None."""
         oldest = self.counts.oldest_lease
         return {
             **self.counts.as_plain(),
@@ -61,7 +63,7 @@ class Overview:
         }
 
     def rows(self) -> list[list[str]]:
-        """Returns what people see of all but the workers: a name and a number in each row."""
+        """Returns the rows of the table for people, each a name and a number. The workers are not in it."""
         rows = [[name, f"{count:,}"] for name, count in self.counts.as_plain().items()]
         if self.workers is not None:
             oldest = self.counts.oldest_lease
@@ -79,9 +81,9 @@ NOTHING: Final = Overview(Counts(dict.fromkeys(Lane, 0), 0, 0, 0, 0, 0))
 
 
 async def look(queue: RequestQueue, now: float) -> Overview:
-    """Asks an open queue for all that is known of it. `now` is the present time, in seconds since 1970.
+    """Returns the overview of an open queue. `now` is the present time in seconds since 1970.
 
-    This takes several calls, between which the queue may change. Raises QueueError.
+    Makes several calls, between which the queue may change. Raises QueueError.
     """
     orders = await orders_of(queue)
     counts = await queue.counts(now)
@@ -91,7 +93,7 @@ async def look(queue: RequestQueue, now: float) -> Overview:
 
 
 def seconds_in_words(seconds: float) -> str:
-    """Returns a duration for a person, cut to whole units: `59 s`, `12 min`, `3 h`, `5 d`."""
+    """Returns a duration for a person, rounded down to whole units: `59 s`, `12 min`, `3 h`, `5 d`."""
     for unit, length, below in (("s", 1, 120), ("min", 60, 120 * 60), ("h", 3600, 48 * 3600)):
         if seconds < below:
             return f"{seconds // length:.0f} {unit}"

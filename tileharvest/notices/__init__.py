@@ -1,1 +1,1 @@
-"""Notices: messages about the end of a harvest, through Apprise. Nothing here knows Scrapy."""
+"""Notices: messages about the end of a harvest, sent through Apprise. Nothing here knows Scrapy."""

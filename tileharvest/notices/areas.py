@@ -1,4 +1,4 @@
-"""Which named areas of a map have changed on a day. Reads the history only."""
+"""The named areas of a map that have changed on a day. Only reads the history."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 _MOST_VIEWS: Final = 15
-"""Places of an area that are looked at for a difference that can be seen."""
+"""The most places of an area that are searched for a visible difference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +34,15 @@ class ChangedArea:
 
     name: str
     count: int
-    """How many tiles of the layer's deepest zoom changed in it."""
+    """The number of changed tiles of the layer's deepest zoom in the area."""
     layer: str
     x: float
-    """The middle of the area, as addresses of the viewer have it."""
+    """The middle of the area, in the coordinates of the viewer's addresses."""
     z: float
     zoom: float
-    """The zoom of a screen that shows all of it."""
+    """The zoom at which a screen shows the whole area."""
     views: tuple[tuple[int, TileRange, Size], ...]
-    """Where in it most changed: the layer's id, 2 x 2 to 4 x 4 tiles, and their size."""
+    """The places with most changed tiles: each a layer's id, 2 x 2 to 4 x 4 tiles, and the size of a tile."""
 
 
 def changed_areas(
@@ -50,8 +50,8 @@ def changed_areas(
 ) -> list[ChangedArea]:
     """Returns the areas that changed on that day, in the order of the file.
 
-    One whose layer the history does not have is left out, and the log says so. Raises HistoryError for a map
-    that the history does not have, and ConfigurationError for an area that cannot be on it.
+    An area that is not on the map, or whose layer the history does not have, is left out with a warning in
+    the log. Raises HistoryError for a map that the history does not have.
     """
     outline = map_outline(history, map_name)
     layers = {layer.name: layer for layer in outline.layers}
@@ -78,13 +78,13 @@ def changed_areas(
             size = layer.described(day).tile_size
             views = tuple((layer.id, view, size) for view in _views(tiles))
             zoom = screen_zoom(layer, rectangle)
-            # The page counts from the middle of a unit.
+            # The viewer's page counts from the middle of a unit.
             found.append(ChangedArea(area.name, len(tiles), layer.name, x - 0.5, z - 0.5, zoom, views))
     return found
 
 
 def _views(tiles: Sequence[Tile]) -> Iterator[TileRange]:
-    """Yields views of blocks of 8 x 8 tiles in which tiles changed, those with most of them first."""
+    """Yields a view of each block of 8 x 8 tiles that has changed tiles, those with most of them first."""
     blocks: defaultdict[Tile, list[Tile]] = defaultdict(list)
     for tile in tiles:
         blocks[tile.ancestor(BLOCK_LEVELS)].append(tile)

@@ -1,7 +1,7 @@
-"""The delivery of notices through Apprise, which knows a hundred services, and the targets they go to.
+"""The targets of notices, and the delivery through Apprise, which knows a hundred services.
 
-What Apprise and the libraries below it log may hold tokens. So their loggers are silenced, and a failure is
-told only by fixed words and a status.
+The log lines of Apprise and its libraries may contain tokens. So their loggers are silenced, and a failure is
+described only by fixed words and a status.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from tileharvest.notices.message import Message
 
 HOW_TO_INSTALL: Final = "pip install '.[notify]'"
-"""To be run in the project's folder."""
+"""The command that installs Apprise, for the project's folder."""
 
 _TALKATIVE: Final = ("apprise", "charset_normalizer", "oauthlib", "requests", "requests_oauthlib", "urllib3")
 _STATUS: Final = re.compile(r"\berror=(\d{3})\b")
-"""All of Apprise's services end so what they log of an answer."""
+"""The end of each log line of Apprise's services about an answer."""
 _UNANSWERED: Final = re.compile(r"\b(connection|socket)\b.*\berror\b", re.IGNORECASE)
 _KINDS: Final = {"png": "image/png", "mp4": "video/mp4", "webp": "image/webp"}
 _SECRET: Final = re.compile(r"\$\{(?P<file>file:)?(?P<name>[^{}]+)\}")
@@ -37,12 +37,12 @@ _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(?=://)", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An address of which nothing but the scheme is ever shown."""
+    """An address that contains secrets. Only its scheme is ever shown."""
 
     url: str = field(repr=False)
 
     def __str__(self) -> str:
-        """Returns for example `tgram://...`."""
+        """Returns the scheme, such as `tgram://...`."""
         scheme = _SCHEME.match(self.url)
         return f"{scheme[0].lower()}://..." if scheme else "an address without a scheme"
 
@@ -50,10 +50,10 @@ class Target:
 def parse_target(text: str, environment: Mapping[str, str]) -> Target:
     """Returns the address with its secrets filled in.
 
-    `${NAME}` becomes the environment variable, and `${file:/run/secrets/x}` what the file holds, without
-    space at its ends. A secret is percent-encoded, so that a password may hold any sign. A secret that is all
-    of the text is a whole address, and stays as it is. Raises LookupError that names a secret which is not
-    there, and holds no value.
+    `${NAME}` becomes the value of the environment variable. `${file:/run/secrets/x}` becomes the content of
+    the file, without white space at its ends. Secrets are percent-encoded, so that a password may contain any
+    character. If the whole text is one secret, the secret is a whole address and is not encoded. Raises
+    LookupError for a missing secret. Its text names the secret and contains no value.
     """
     whole = _SECRET.fullmatch(text.strip())
     if whole is not None:
@@ -62,7 +62,7 @@ def parse_target(text: str, environment: Mapping[str, str]) -> Target:
 
 
 def parse_targets(texts: Iterable[str], environment: Mapping[str, str]) -> tuple[list[Target], list[str]]:
-    """Returns the complete addresses, and what is missing of the others."""
+    """Returns the complete addresses, and the messages about missing secrets of the others."""
     targets, missing = [], []
     for text in texts:
         try:
@@ -90,7 +90,7 @@ def _secret(found: re.Match[str], environment: Mapping[str, str]) -> str:
 
 
 def is_installed() -> bool:
-    """Says whether Apprise is there, without loading it, which takes 0.2 s."""
+    """Returns whether Apprise is installed. Does not load it, which takes 0.2 s."""
     return find_spec("apprise") is not None
 
 
@@ -101,10 +101,12 @@ def deliver(
     patience: float,
     film: tuple[str, bytes] | None = None,
 ) -> list[str]:
-    """Sends to all targets at once. Returns which did not get it within `patience` seconds in all, and why.
+    """Sends the message to all targets at once. Returns the targets that did not get it, each with the
+    reason.
 
-    A film is the name of a file and what is in it. What this returns holds nothing secret. Raises nothing.
-    What still hangs then is left in threads that do not hold up the end of the process.
+    All targets together have `patience` seconds. A film is the name of a file and its content. The returned
+    texts contain no secret. Raises nothing. Deliveries that hang are left to threads that do not keep the
+    process from ending.
     """
     _silence()
     reasons: dict[int, str | None] = {}
@@ -112,7 +114,7 @@ def deliver(
     def send(number: int, target: Target) -> None:
         try:
             reasons[number] = _send(target, message, picture, patience, film)
-        # Whatever a service's code raises: its text may hold the address.
+        # A service may raise anything, and the error's text may contain the address.
         except Exception as error:  # noqa: BLE001
             reasons[number] = f"Apprise failed: {type(error).__name__}"
 
@@ -137,7 +139,7 @@ def _send(
     patience: float,
     film: tuple[str, bytes] | None,
 ) -> str | None:
-    """Returns why the message did not get there; None when it did."""
+    """Sends the message to one target. Returns the reason of a failure, or None."""
     from apprise import NotifyFormat, NotifyType  # noqa: PLC0415 - an extra, loaded where it is used
     from apprise.attachment.memory import AttachMemory  # noqa: PLC0415
 
@@ -163,13 +165,14 @@ def _send(
 def _service(target: Target, patience: float) -> Apprise | None:
     from apprise import Apprise, AppriseAsset  # noqa: PLC0415
 
-    # Apprise's own time limit uses threads for which Python waits when the process ends. Ours do not.
+    # For its own time limit Apprise uses threads for which Python waits when the process ends. `deliver` has
+    # threads for which it does not.
     asset = AppriseAsset(app_id="TileHarvest", async_mode=False, service_timeout=0)
     service = Apprise(asset=asset)
     if not service.add(target.url):
         return None
     for each in service:
-        # By default Apprise gives a service 4 s to take a picture of a megabyte and answer.
+        # Apprise's default of 4 s is short for a picture of a megabyte.
         each.socket_read_timeout = max(each.socket_read_timeout, patience)
     return service
 
@@ -183,10 +186,10 @@ def _reason(result: AppriseResult) -> str:
 
 
 def _silence() -> None:
-    """Silences the talkative loggers for the rest of the process, because what hangs may log later."""
+    """Silences the loggers for the rest of the process, because a delivery that hangs may log later."""
     for name in _TALKATIVE:
         logger = logging.getLogger(name)
         logger.propagate = False
         if not logger.handlers:
-            # Without one, warnings would go to stderr.
+            # A logger without a handler writes warnings to stderr.
             logger.addHandler(logging.NullHandler())

@@ -1,4 +1,4 @@
-"""The film that goes with a message: how a map has changed in the last days. Reads history and store only."""
+"""The film in a message, which shows how a map has changed in the last days. Only reads history and store."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 LARGEST_FILM: Final = 8_000_000
-"""Bytes that chats and mailboxes take."""
+"""The most bytes of a film. Chats and mailboxes take so many."""
 _SIZE: Final = (960, 540)
 _PACE: Final = 1.0
-"""Seconds of a day: there are few."""
+"""The seconds for which each day is shown. There are few days."""
 _SHARE: Final = 0.5
-"""Of the time that there is for a message, so that as much is left for sending."""
+"""The share of a message's time that the film may take. The rest is for sending."""
 
 
 def film_of_days(
@@ -52,12 +52,12 @@ def film_of_days(
     areas: Sequence[NamedArea] | None,
     patience: float,
 ) -> tuple[str, bytes] | None:
-    """Returns the film of the last days, as the name of a file and what is in it.
+    """Returns the film of the last `days` days, as the name of a file and its content.
 
-    It shows all of this layer or, where areas are watched, the first of them that has changed that day. None
-    where the message is not the first one about a change in its period of days, which are counted from a
-    Monday; where there is nothing to film; and where it would be too large or late, which the log tells:
-    there are `patience` seconds for it and for sending. Raises nothing.
+    The film shows the whole layer. If areas are watched, it shows the first area that has changed that day.
+    Returns None in these cases: the message is not the first one about a change in its period of so many days
+    (periods are counted from a Monday); there is nothing to film; or the film would be too large or too late,
+    which the log tells. `patience` is the seconds for the film and for sending. Raises nothing.
     """
     limit = _SHARE * patience
     until = time.monotonic() + limit
@@ -71,13 +71,13 @@ def film_of_days(
         try:
             with open_history() as history:
                 found.append(_film(history, open_store(), report, days, layer, areas, check))
-        # Whatever it is: the message goes without a film.
+        # Whatever happens, the message is sent, without a film.
         except Exception as error:  # noqa: BLE001
             is_told = isinstance(error, (TileHarvestError, OSError))
             _tell(report.map, str(error) if is_told else type(error).__name__)
             found.append(None)
 
-    # In a thread of its own: a disk or a database that does not answer cannot be ended from outside.
+    # In a thread of its own, because a call of a disk or database that does not answer cannot be ended.
     thread = threading.Thread(target=make, daemon=True, name="notice-film")
     thread.start()
     thread.join(limit)
@@ -106,7 +106,7 @@ def _film(
     changed = _changed_days(history, outline, areas, _first_day(report.day, days))
     shown = None if areas is None else next((one for one in areas if report.day in changed[one.name]), None)
     every = {day for of_one in changed.values() for day in of_one} - {outline.days[0]}
-    # The first harvest shows everything for the first time: there is no change to film.
+    # The first harvest shows everything for the first time, so it has no change to film.
     if min(every, default=None) != report.day or (areas is not None and shown is None):
         return None
     if sum(summary.day == report.day for summary in harvest_summaries(history, report.map)) != 1:
@@ -138,9 +138,10 @@ def _film(
 def _changed_days(
     history: History, outline: MapOutline, areas: Sequence[NamedArea] | None, since: date
 ) -> dict[str, set[date]]:
-    """Returns on which days from one on each of the areas has changed, by its name; without areas each layer.
+    """Returns the days since `since` on which each area has changed, by its name. Without areas it returns
+    the days of each layer.
 
-    An area that cannot be shown has changed on none: no message tells of it.
+    An area that cannot be shown has no days, because no message tells of it.
     """
     layers = {layer.name: layer for layer in outline.layers}
     if areas is None:
@@ -156,5 +157,6 @@ def _changed_days(
 
 
 def _first_day(day: date, days: int) -> date:
-    """Returns the first day of a day's period. Day 1 of the calendar was a Monday."""
+    """Returns the first day of the period that contains a day. Periods start from a Monday: ordinal 1 was
+    one."""
     return day - timedelta(days=(day.toordinal() - 1) % days)

@@ -1,7 +1,7 @@
-"""The message of a notice, and when there is one. Pure.
+"""The message of a notice, and the rule when a notice is sent. Pure.
 
-The text is Markdown that reads well as plain text too, because services show it differently. Tables and lines
-of errors are indented; addresses stand in angle brackets.
+The text is Markdown that is also readable as plain text, because services show it differently. Tables and
+errors are indented, and addresses stand in angle brackets.
 """
 
 from __future__ import annotations
@@ -25,40 +25,40 @@ if TYPE_CHECKING:
     from tileharvest.notices.places import ChangedPlace
 
 _WIDTH: Final = 76
-"""Columns of an indented line: mail programs show so many without breaking it."""
+"""The columns of an indented line. Mail programs show so many without breaking the line."""
 
 
 _MOST_IN_TITLE: Final = 3
-"""Areas that a title names."""
+"""The most areas that a title names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """How a harvest has gone."""
+    """The result of a harvest that has ended."""
 
     map: str
     day: date
     counts: Mapping[Outcome, int]
     """Empty for a harvest that was ended before it began."""
     error: TileHarvestError | None = None
-    """What ended it; None when it is finished."""
+    """The error that has ended the harvest. None if it is complete."""
     cost: Cost | None = None
-    """Of all workers together; None for a harvest that was ended before it began."""
+    """The cost of all workers together. None for a harvest that was ended before it began."""
 
     @property
     def changed(self) -> int:
-        """The number of tiles that have another version than before."""
+        """The number of tiles with a new version."""
         return sum(tiles for outcome, tiles in self.counts.items() if outcome.makes_version)
 
     @property
     def failed(self) -> int:
-        """The number of tiles that gave no usable answer."""
+        """The number of failed tiles."""
         return self.counts.get(Outcome.FAILED, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What is sent, beside a picture."""
+    """The text of a notice."""
 
     title: str
     """One line."""
@@ -68,10 +68,10 @@ class Message:
 
 
 def is_wanted(report: Report, occasions: Collection[str]) -> bool:
-    """Says whether there is a notice of this end. `occasions` are words of `NOTICES`.
+    """Returns whether a notice of this result is wanted. `occasions` are words of `NOTICES`.
 
-    There is none of a harvest that was complete already, or had nothing left to spend that day: it asked for
-    nothing, and the end before that was told.
+    No notice is sent if the harvest was complete already, or if its daily budget was spent before. Such a run
+    asked for nothing, and the run before it was told.
     """
     if isinstance(report.error, (AlreadyHarvestedError, DaySpentError)):
         return False
@@ -88,9 +88,10 @@ def compose(
     viewer: str = "",
     areas: Sequence[ChangedArea] = (),
 ) -> Message:
-    """Returns the message of an end. `viewer` is the viewer's address; without one there are no links.
+    """Returns the message about a result.
 
-    `areas` are those that are watched and have changed; the title names them.
+    `viewer` is the address of the viewer. Without it the message has no links. `areas` are the watched areas
+    that have changed. The title names them.
     """
     parts = []
     if report.error is not None:
@@ -120,9 +121,9 @@ def _title(report: Report, areas: Sequence[ChangedArea]) -> str:
         by_budget = report.error.exit_status is ExitStatus.BUDGET
         said.append("ended by its budget" if by_budget else "the harvest failed")
     if report.changed or report.error is None:
-        said.append(f"{_tiles(report.changed)} changed" if report.changed else "nothing changed")
+        said.append(f"{counted(report.changed, 'tile')} changed" if report.changed else "nothing changed")
     if report.failed:
-        said.append(f"{_tiles(report.failed)} failed")
+        said.append(f"{counted(report.failed, 'tile')} failed")
     return f"{report.map}, {report.day}: {', '.join(said)}"
 
 
@@ -139,10 +140,10 @@ def _in_words(cost: Cost) -> str:
 
 
 def _line(report: Report, place: ChangedPlace, viewer: str) -> str:
-    # A site names its layers as it likes; between backticks nothing is taken for a mark.
+    # A site may put any characters into a layer's name. Between backticks, Markdown ignores them.
     layer = " ".join(printable(place.layer).replace("`", "'").split())
     where = "" if place.degrees is None else " at {:.5f}\u00b0, {:.5f}\u00b0".format(*place.degrees)
-    line = f"- {place.tile} of `{layer}`{where}: {_tiles(place.count)}"
+    line = f"- {place.tile} of `{layer}`{where}: {counted(place.count, 'tile')}"
     if not viewer:
         return line
     address = permalink(viewer, report.map, place.layer, report.day, place.x, place.z, place.zoom)
@@ -151,15 +152,11 @@ def _line(report: Report, place: ChangedPlace, viewer: str) -> str:
 
 def _area_line(report: Report, area: ChangedArea, viewer: str) -> str:
     name = printable(area.name).replace("`", "'")
-    line = f"- `{name}`: {_tiles(area.count)}"
+    line = f"- `{name}`: {counted(area.count, 'tile')}"
     if not viewer:
         return line
     address = permalink(viewer, report.map, area.layer, report.day, area.x, area.z, area.zoom)
     return f"{line}\n  <{address}>"
-
-
-def _tiles(count: int) -> str:
-    return f"{count:,} tile{'' if count == 1 else 's'}"
 
 
 def _indented(lines: Sequence[str]) -> str:

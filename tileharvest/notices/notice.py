@@ -1,4 +1,4 @@
-"""The notice of a harvest that has ended: put together, and sent."""
+"""The notice of a harvest that has ended: how it is made and sent."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _UNREAD: Final = (
 )
 
 _LEAST: Final = 3.0
-"""Seconds for sending, however long the history took."""
+"""The least seconds for sending, however long the history took."""
 
 
 def tell(
@@ -49,11 +49,12 @@ def tell(
     open_store: Callable[[], TileStore],
     patience: float,
 ) -> list[str]:
-    """Sends the notice of a harvest that has ended. Returns who did not get it, and why.
+    """Sends the notice of a harvest that has ended. Returns the targets that did not get it, with the
+    reasons.
 
-    Where areas are watched, a change elsewhere is no occasion; where the history cannot be read, it is one,
-    as the change may lie in an area. Blocks, and uses the network. May take `patience` seconds in all. What
-    cannot be read of history or store is left out, and so is a film that takes long: the message always goes.
+    If areas are watched, a change elsewhere is no occasion. If the history cannot be read, any change is an
+    occasion, because it may lie in an area. Parts that cannot be read are left out, and so is a film that
+    takes too long: the message is always sent. Blocks for up to `patience` seconds, and uses the network.
     """
     until = time.monotonic() + patience
     places: list[ChangedPlace] = []
@@ -61,7 +62,7 @@ def tell(
     views: list[tuple[int, TileRange, Size]] = []
     picture = film = None
     is_read = False
-    """Whether it is known which areas have changed."""
+    """Whether the history has told which areas have changed."""
     with suppress(TileHarvestError), open_history() as history:
         report = replace(report, cost=_cost(history, report.map, segment))
         if report.changed and wishes.areas is not None:
@@ -92,7 +93,7 @@ def _is_wanted_without_change(report: Report, occasions: Sequence[str]) -> bool:
 
 
 def _cost(history: History, map_name: str, segment: str) -> Cost | None:
-    """Returns what the newest harvest of the segment cost, all workers together; None if there is none."""
+    """Returns the cost of the segment's newest harvest, of all workers together, or None if there is none."""
     for summary in reversed(harvest_summaries(history, map_name)):
         if summary.segment == segment:
             return summary.cost

@@ -1,4 +1,4 @@
-"""Where a map has changed on a day. Reads the history only."""
+"""The places of a map that have changed on a day. Only reads the history."""
 
 from __future__ import annotations
 
@@ -24,43 +24,43 @@ if TYPE_CHECKING:
 
 MOST_PLACES: Final = 5
 _MORE: Final = 3
-"""How many times as many places are looked at as are told of, because some show the same."""
+"""How many times as many places are looked at as are named, because some show the same ground."""
 _WIDEST: Final = 4
-"""How many tiles across are shown of a place: with more of them little can be recognised."""
+"""The most tiles across a view. On more tiles little can be recognised."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChangedPlace:
-    """A block of 8 x 8 tiles in which tiles changed."""
+    """A block of 8 x 8 tiles with changed tiles."""
 
     layer: str
     layer_id: int
     world: str | None
-    """The layer's world, as the site names it."""
+    """The layer's world by the site's name."""
     tile: Tile
-    """The smallest tile that covers all that changed in the block."""
+    """The smallest tile that covers all changed tiles of the block."""
     count: int
-    """How many tiles of the layer's deepest kept zoom changed."""
+    """The number of changed tiles of the layer's deepest kept zoom."""
     view: TileRange
-    """2 x 2 to 4 x 4 tiles of that zoom, where most of the change is."""
+    """2 x 2 to 4 x 4 tiles of that zoom, with as many changed tiles as possible."""
     tile_size: Size
     x: float
-    """The place in the middle of the view, as addresses of the viewer have it: a whole number for a block."""
+    """The middle of the view, in the coordinates of the viewer's addresses. A block has whole numbers."""
     z: float
     zoom: float
-    """The zoom of a screen that shows the view."""
+    """The zoom at which a screen shows the view."""
     degrees: tuple[float, float] | None = None
-    """Latitude and longitude of that place; None where it is a block of a world."""
+    """Latitude and longitude of that place. None for a block of a world."""
 
 
 def changed_places(
     history: History, map_name: str, day: date, limit: int = MOST_PLACES
 ) -> list[ChangedPlace]:
-    """Returns the places of the map that changed most on that day, most first.
+    """Returns the places of the map with most changed tiles on that day, the most changed first.
 
-    A place that is seen in the view of another one is left out; so is the same ground in another layer.
-    Raises HistoryError for a map that the history does not have. Goes to three places of an index per block
-    of each layer's deepest zoom, and to the tiles of a few blocks.
+    Leaves out a place that the view of another one shows, also if that is in another layer of the same world.
+    Reads three index entries for each block of each layer's deepest zoom, and the tiles of a few blocks.
+    Raises HistoryError for a map that the history does not have.
     """
     outline = map_outline(history, map_name)
     on_earth = outline.renderer == Xyz.name
@@ -101,14 +101,17 @@ def _of_layer(
             described.tile_size,
             x,
             z,
-            # Half the size: a screen of 800 pixels then shows four tiles of 384 across.
+            # At half size a screen of 800 pixels shows four tiles of 384 pixels across.
             zoom - 1 if layer.factor == 2 else zoom - 0.5,
             degrees,
         )
 
 
 def _ground(view: TileRange, factor: int) -> tuple[float, float]:
-    """Returns the middle of the view in grid units. Where tiles do not nest by two, names only count them."""
+    """Returns the middle of the view in grid units.
+
+    In layers whose tiles do not nest by two, names only number the tiles, so that coarser zooms are scaled.
+    """
     x, y = view.middle
     widening = (factor / 2) ** -view.zoom
     return x * widening, y * widening
@@ -117,22 +120,22 @@ def _ground(view: TileRange, factor: int) -> tuple[float, float]:
 def _place(
     projection: Projection | None, point: tuple[float, float], *, on_earth: bool
 ) -> tuple[float, float, tuple[float, float] | None]:
-    """Returns x and z of a point of the grid as addresses have them, and its degrees if it has any."""
+    """Returns x and z of a point of the grid, as the viewer's addresses have them, and its degrees if any."""
     if projection is None or not on_earth:
         return *(projection or ON_GRID).block_at(*point), None
     east, south = projection.place_at(*point)
-    # The page counts from the middle of a unit.
+    # The viewer's page counts from the middle of a unit.
     return east - 0.5, south - 0.5, (latitude_of(south), east)
 
 
 def _is_seen_with(place: ChangedPlace, other: ChangedPlace) -> bool:
-    """Says whether the middle of the place's view lies in the other one's view."""
+    """Returns whether the other place's view shows the middle of this place's view."""
     (x, y), view = place.view.middle, other.view
     return place.world == other.world and view.x_from <= x <= view.x_to and view.y_from <= y <= view.y_to
 
 
 def covering(tiles: Collection[Tile]) -> Tile:
-    """Returns the smallest tile that covers all of these, which are of one zoom and one block."""
+    """Returns the smallest tile that covers all of these tiles. They must be of one zoom and one block."""
     for levels in range(BLOCK_LEVELS):
         above = {tile.ancestor(levels) for tile in tiles}
         if len(above) == 1:
@@ -143,9 +146,9 @@ def covering(tiles: Collection[Tile]) -> Tile:
 def best_view(tiles: Collection[Tile], near: Collection[Tile], area: TileRange) -> TileRange:
     """Returns a square of 2 x 2 to 4 x 4 tiles of the area, with as many of `tiles` as possible.
 
-    Of several such squares it is the one with the most tiles of `near`, which include `tiles`; and of several
-    of those the one with `tiles` nearest to its middle. All tiles are of the area's zoom and lie in it. The
-    area is at least four tiles wide.
+    If several squares have as many, the one with most tiles of `near` is taken, and then the one whose middle
+    is nearest to the middle of `tiles`. `near` contains `tiles`. All tiles are of the area's zoom and lie in
+    the area, which is at least four tiles wide.
     """
     changed = TileRange.covering(near)
     side = min(_WIDEST, max(2, len(changed.columns), len(changed.rows)))

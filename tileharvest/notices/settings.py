@@ -1,4 +1,4 @@
-"""Who is told about a map, and when: its own keys, or else the settings."""
+"""The targets and occasions of a map's notices, from its entry or else from the settings."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """Who is told, and when."""
+    """The targets and occasions of a map's notices."""
 
     targets: tuple[Target, ...]
     occasions: tuple[str, ...]
     """Words of `NOTICES`."""
     viewer: str = ""
-    """The address of the viewer, for links; when it is empty there are no links."""
+    """The address of the viewer, for links. If it is empty there are no links."""
     areas: tuple[NamedArea, ...] | None = None
-    """The named areas whose changes are told; None: those of the whole map."""
+    """The named areas whose changes are told. None means the whole map."""
     film_days: int = 0
-    """The days of the film that goes with the first message about a change in so many days; 0: none goes."""
+    """The days of the film in the first message about a change in so many days. 0 means no film."""
 
 
 def wishes_for(settings: BaseSettings, description: MapDescription) -> Wishes | None:
-    """Returns who is told of the map's harvests, or None where nobody is to be told, or nobody can be.
+    """Returns the targets and occasions of the map's notices, or None if there are no targets.
 
-    The log says why somebody cannot be told.
+    The log says why a target is left out.
     """
     texts = description.notify
     if texts is None:
@@ -67,7 +67,8 @@ def wishes_for(settings: BaseSettings, description: MapDescription) -> Wishes | 
 
 
 def _watched(settings: BaseSettings, description: MapDescription) -> tuple[NamedArea, ...] | None:
-    """Returns the areas that the map's entry names. The log tells of those that there are not."""
+    """Returns the areas that the map's entry names, or None if it names none. The log tells of missing
+    ones."""
     if not description.areas:
         return None
     try:
@@ -83,7 +84,7 @@ def _watched(settings: BaseSettings, description: MapDescription) -> tuple[Named
 
 
 def notice_occasions(settings: BaseSettings, description: MapDescription) -> tuple[str, ...]:
-    """Returns on which occasions messages go out. Raises ConfigurationError."""
+    """Returns the occasions of messages about the map. Raises ConfigurationError."""
     occasions = description.on
     if occasions is None:
         occasions = tuple(settings.getlist("NOTIFY_ON", setting(settings, "NOTIFY_ON")))

@@ -33,7 +33,8 @@ from tests.end_to_end.project import Project
 from tests.servers.nginx import nginx
 from tests.servers.plain_tiles import plain_tiles, tile_json
 from tests.servers.published import published
-from tileharvest.demo.forms import FORMS, SIDE_VIEW
+from tests.servers.side_view import SIDE_VIEW
+from tileharvest.demo.forms import FORMS
 from tileharvest.demo.publication import publish
 from tileharvest.demo.world import DAYS, World
 

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tileharvest.demo.__main__ import main, what_next
-from tileharvest.demo.comparison import counts_of, matches, verdict
-from tileharvest.demo.folders import MARKER, fresh_data_folder, write_maps_file
+from tileharvest.demo.__main__ import MARKER, fresh_data_folder, main, what_next, write_maps_file
+from tileharvest.demo.prediction import counts_of, matches, verdict
 from tileharvest.errors import ConfigurationError, ExitStatus, HistoryError
 from tileharvest.maps.maps_file import load_maps
 from tileharvest.tiles.outcomes import Outcome

@@ -11,7 +11,8 @@ import pytest
 from PIL import Image
 
 from tests.renderers.sites import PAGE, PublishedSite
-from tileharvest.demo.forms import FORMS, SIDE_VIEW
+from tests.servers.side_view import SIDE_VIEW
+from tileharvest.demo.forms import FORMS
 from tileharvest.demo.materials import MATERIALS
 from tileharvest.demo.publication import publish
 from tileharvest.demo.pyramid import FROM_ABOVE

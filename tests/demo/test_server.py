@@ -42,7 +42,7 @@ Answer = tuple[int, "Mapping[str, str]", bytes]
 def ask(folder: Path, path: str, method: str = "GET", headers: Mapping[str, str] | None = None) -> Answer:
     async def talk() -> Answer:
         async with serve(folder) as site:
-            return await asked(site.url + path, method, headers or {})
+            return await asked(site + path, method, headers or {})
 
     return asyncio.run(talk())
 
@@ -57,7 +57,7 @@ def ask_raw(folder: Path, target: bytes) -> bytes:
 
     async def talk() -> bytes:
         async with serve(folder) as site:
-            port = int(site.url.rstrip("/").rpartition(":")[2])
+            port = int(site.rstrip("/").rpartition(":")[2])
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(b"GET " + target + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
             answer = await reader.read()
@@ -147,10 +147,10 @@ def test_no_path_leads_out_of_the_folder(folder: Path, target: bytes) -> None:
 def test_a_file_that_changes_is_answered_as_it_is_now(folder: Path) -> None:
     async def talk() -> tuple[Answer, Answer]:
         async with serve(folder) as site:
-            before = await asked(f"{site.url}world-day/base.png", "HEAD", {})
+            before = await asked(f"{site}world-day/base.png", "HEAD", {})
             (folder / "world-day/base.png").write_bytes(b"new")
             os.utime(folder / "world-day/base.png", (MODIFIED + 1, MODIFIED + 1))
-            return before, await asked(f"{site.url}world-day/base.png", "GET", {})
+            return before, await asked(f"{site}world-day/base.png", "GET", {})
 
     before, after = asyncio.run(talk())
     assert before[1]["ETag"] == ETAG

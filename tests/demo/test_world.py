@@ -11,7 +11,7 @@ import pytest
 from tileharvest.demo.materials import MATERIALS, Material
 from tileharvest.demo.noise import chance, rolling
 from tileharvest.demo.painter import Landscape, Painter
-from tileharvest.demo.pyramid import tiles_on
+from tileharvest.demo.pyramid import SQUARE, tiles_on
 from tileharvest.demo.sprites import sprite
 from tileharvest.demo.structures import House, Tower
 from tileharvest.demo.terrain import Column, Oval, Plot
@@ -20,15 +20,15 @@ from tileharvest.demo.world import World
 PROJECT = Path(__file__).parents[2]
 DIGEST = """
 import hashlib
-from tileharvest.demo.pyramid import tiles_on
+from tileharvest.demo.pyramid import SQUARE, tiles_on
 from tileharvest.demo.world import World
-tiles = sorted(tiles_on(World(), 1).items(), key=lambda each: each[0])
+tiles = sorted(tiles_on(World(), 1, SQUARE).items(), key=lambda each: each[0])
 print(hashlib.sha1(b"".join(tile.png for _, tile in tiles)).hexdigest())
 """
 
 
 def digest(world: World) -> str:
-    tiles = sorted(tiles_on(world, 1).items(), key=lambda each: each[0])
+    tiles = sorted(tiles_on(world, 1, SQUARE).items(), key=lambda each: each[0])
     return hashlib.sha1(b"".join(tile.png for _, tile in tiles)).hexdigest()
 
 
@@ -44,7 +44,7 @@ def test_another_seed_gives_another_land(world: World) -> None:
 
 
 def test_all_days_together_have_a_demos_number_of_tiles(world: World) -> None:
-    assert 60 <= len({tile for day in (1, 2, 3) for tile in tiles_on(world, day)}) <= 120
+    assert 60 <= len({tile for day in (1, 2, 3) for tile in tiles_on(world, day, SQUARE)}) <= 120
 
 
 def test_a_block_outside_of_the_world_is_refused() -> None:

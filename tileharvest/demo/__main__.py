@@ -10,66 +10,61 @@ import sys
 import tempfile
 from asyncio.subprocess import PIPE
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tileharvest.demo.comparison import counts_of, matches, verdict
-from tileharvest.demo.folders import MAP, fresh_data_folder, write_maps_file
 from tileharvest.demo.forms import FORMS
-from tileharvest.demo.prediction import predicted_outcomes
+from tileharvest.demo.prediction import counts_of, matches, predicted_outcomes, verdict
 from tileharvest.demo.publication import publish
 from tileharvest.demo.server import serve
 from tileharvest.demo.world import DAYS, World
-from tileharvest.errors import ExitStatus, TileHarvestError
+from tileharvest.errors import ConfigurationError, ExitStatus, TileHarvestError
 from tileharvest.renderers.registry import RENDERERS
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from datetime import date
 
     from tileharvest.demo.forms import Form
 
+MARKER: Final = ".tileharvest-demo"
+"""The name of a file which says that the demo made this folder and may empty it."""
+MAP: Final = "demo"
 _DATA: Final = Path("data/demo")
 _INTERRUPTED: Final = 130
 """The exit status after Ctrl-C: 128 + SIGINT, as shells report it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Demo:
-    """One run of the demo. The data folder must be fresh; the site folder must be the demo's own."""
+async def _run(data: Path, site: Path, form: Form) -> bool:
+    """Publishes the world into the folder `site` and harvests it, day by day.
 
-    world: World
-    first_day: date
-    data: Path
-    site: Path
-    form: Form = FORMS["overviewer"]
+    Returns whether every harvest counted what the world predicts.
+    """
+    # This is the only place that reads today's date.
+    first_day = datetime.now(UTC).date() - timedelta(days=len(DAYS) - 1)
+    async with serve(site) as url:
+        maps = write_maps_file(data, f"{url}{form.page}", form.renderer)
+        environment = os.environ | {"TILEHARVEST_MAPS": str(maps), "TILEHARVEST_DATA": str(data)}
+        return all([await _harvest_day(day, first_day, site, form, environment) for day in DAYS])
 
-    async def run(self) -> bool:
-        """Publishes and harvests each day in turn.
 
-        Returns whether every harvest counted what the world predicts.
-        """
-        publish(self.world, DAYS[0], self.first_day, self.site, self.form)
-        async with serve(self.site) as running:
-            maps = write_maps_file(self.data, f"{running.url}{self.form.page}", self.form.renderer)
-            environment = os.environ | {"TILEHARVEST_MAPS": str(maps), "TILEHARVEST_DATA": str(self.data)}
-            return all([await self._harvest_day(day, environment) for day in DAYS])
-
-    async def _harvest_day(self, day: int, environment: Mapping[str, str]) -> bool:
-        today = self.first_day + timedelta(days=day - 1)
-        publish(self.world, day, self.first_day, self.site, self.form)
-        status = await _command(environment, "harvest", MAP, "-a", f"day={today}")
-        if status:
-            _say(f"day {today}: the harvest ended with exit status {status}")
-            return False
-        found = counts_of(await _harvests(environment), today)
-        predicted = predicted_outcomes(self.world, day, self.form)
-        if found is not None and not self.form.cut.is_square:
-            found = {outcome: number for outcome, number in found.items() if outcome is not Outcome.NOTHING}
-        _say(verdict(today, found, predicted))
-        return matches(found, predicted)
+async def _harvest_day(
+    day: int, first_day: date, site: Path, form: Form, environment: Mapping[str, str]
+) -> bool:
+    world, today = World(), first_day + timedelta(days=day - 1)
+    publish(world, day, first_day, site, form)
+    status = await _command(environment, "harvest", MAP, "-a", f"day={today}")
+    if status:
+        _say(f"day {today}: the harvest ended with exit status {status}")
+        return False
+    found = counts_of(await _harvests(environment), today)
+    predicted = predicted_outcomes(world, day, form)
+    if found is not None and not form.cut.is_square:
+        found = {outcome: number for outcome, number in found.items() if outcome is not Outcome.NOTHING}
+    _say(verdict(today, found, predicted))
+    return matches(found, predicted)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -79,9 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         fresh_data_folder(data)
         with _site_folder(keep=options.keep) as site:
-            # This is the only place that reads today's date.
-            first_day = datetime.now(UTC).date() - timedelta(days=len(DAYS) - 1)
-            fine = asyncio.run(Demo(World(), first_day, data, site, FORMS[options.renderer]).run())
+            fine = asyncio.run(_run(data, site, FORMS[options.renderer]))
     except TileHarvestError as error:
         sys.stderr.write(f"error: {error}\n")
         return error.exit_status
@@ -104,6 +97,44 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--keep", action="store_true", help="keep the folder of the published site")
     return parser
+
+
+def fresh_data_folder(folder: Path) -> None:
+    """Makes the folder, or empties it if an earlier demo made it.
+
+    Raises ConfigurationError if anything else is there; then nothing was touched.
+    """
+    if folder.is_symlink() or (folder.exists() and not _may_be_emptied(folder)):
+        raise ConfigurationError(
+            f"{folder} was not made by the demo, so nothing in it was touched;"
+            " name a folder that is empty or does not exist yet: --data FOLDER"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    # The marker is made first and never removed, so a run that ends half-way leaves a folder of the demo's.
+    (folder / MARKER).touch()
+    for path in folder.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        elif path.name != MARKER:
+            path.unlink()
+
+
+def _may_be_emptied(folder: Path) -> bool:
+    return folder.is_dir() and ((folder / MARKER).is_file() or not any(folder.iterdir()))
+
+
+def write_maps_file(folder: Path, url: str, renderer: str = "overviewer") -> Path:
+    """Writes a `maps.toml` with the demo's map as its only entry, and returns its path.
+
+    The audit is switched off: it draws tiles by lot, and the counts of a harvest are to be predicted.
+    """
+    file = folder / "maps.toml"
+    drawn = "" if renderer == "overviewer" else f'renderer = "{renderer}"\n'
+    entry = (
+        f'[{MAP}]\nurl = "{url}"\n{drawn}timezone = "UTC"\naudit = 0  # so that the counts can be predicted\n'
+    )
+    file.write_text(entry, encoding="utf-8")
+    return file
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from PIL import Image
 
 from tileharvest.demo.chart import SCALE
-from tileharvest.demo.pyramid import FROM_ABOVE, FROM_THE_SOUTH, SQUARE, TILE_SIDE, Cut
+from tileharvest.demo.pyramid import FROM_ABOVE, SQUARE, TILE_SIDE, Cut
 from tileharvest.demo.world import SPAWN
 
 if TYPE_CHECKING:
@@ -146,18 +146,6 @@ class MapcrafterForm(SquareForm):
             "config.js": f"var CONFIG = {json.dumps(config, indent=2)};\n",
             "index.html": '<meta name="generator" content="Mapcrafter" />\n',
         }
-
-
-class SideViewForm(MapcrafterForm):
-    """Mapcrafter's side view: tiles are half as wide again as they are high. A block is 12 pixels wide, and 8
-    pixels of its top and of its side are seen."""
-
-    cut = Cut(size=(576, 384), view=FROM_THE_SOUTH)
-    view = "side"
-    tile_width = 3
-    tile_size: ClassVar[int | list[int]] = [576, 384]
-    tiles_down = 4
-    """The sea would be drawn 8 * (254 - 64) pixels below the middle: that is two blocks less."""
 
 
 class SquaremapForm(Form):
@@ -371,8 +359,6 @@ FORMS: Final[Mapping[str, Form]] = {
     )
 }
 """By the renderer's name."""
-SIDE_VIEW: Final = SideViewForm()
-"""Another form of Mapcrafter's."""
 
 
 def _overviewer_constants() -> dict[str, Any]:

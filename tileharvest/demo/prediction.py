@@ -1,28 +1,34 @@
-"""The prediction of what a harvest of the demo's map must find on each day. Pure.
+"""What a harvest of the demo's map must find on each day, and the comparison with what it found. Pure.
 
-It is a second implementation, written from the rules and not from the harvest's code. It knows which tiles
-the world has on each day, with their bytes and their times, and counts what this visitor would find:
+The prediction is a second implementation, written from the rules and not from the harvest's code. It knows
+which tiles the world has on each day, with their bytes and their times, and counts what a visitor finds who
 
-- they walk down the map, but not below an unchanged tile where the site's times can be relied on,
-- then they ask for every known tile that the walk has not met,
-- and they remember everything.
+- walks down the map, but not below an unchanged tile if the site's times can be relied on,
+- then asks for every known tile that the walk has not met,
+- and remembers everything.
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from tileharvest.demo.forms import FORMS, Form
 from tileharvest.demo.pyramid import Cut, DrawnTile, Tiles, tiles_on
+from tileharvest.errors import HistoryError
 from tileharvest.renderers.registry import doubt_of
 from tileharvest.tiles.grid import Tile, first_level
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
+    from datetime import date
 
     from tileharvest.demo.world import World
+
+Counts = Mapping[Outcome, int]
 
 _UNSEEN: Final = frozenset({Outcome.NOTHING, Outcome.SKIPPED})
 
@@ -96,3 +102,31 @@ def _outcome(now: DrawnTile | None, last: DrawnTile | None) -> Outcome:
     if (now.drawn, len(now.png)) == (last.drawn, len(last.png)):
         return Outcome.IGNORED
     return Outcome.NOT_MODIFIED if now.png == last.png else Outcome.UPDATED
+
+
+def counts_of(listing: str, day: date) -> dict[Outcome, int] | None:
+    """Returns the counts of a day's harvest, from what `scrapy harvests NAME --json` prints.
+
+    Returns None when no harvest of that day is listed. Raises HistoryError when the text is no such list.
+    """
+    try:
+        harvests = [entry["counts"] for entry in json.loads(listing) if entry["day"] == day.isoformat()]
+        counts = [{Outcome(word): int(number) for word, number in each.items()} for each in harvests]
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise HistoryError(f"the list of harvests is not as expected ({error!r}): {listing[:80]!r}") from None
+    return counts[-1] if counts else None
+
+
+def verdict(day: date, found: Counts | None, predicted: Counts) -> str:
+    """Returns one line: `day 2026-11-18: as predicted`, or each outcome that differs, with both numbers."""
+    if found is None:
+        return f"day {day}: no harvest is recorded"
+    differing = [word for word in Outcome if found.get(word, 0) != predicted.get(word, 0)]
+    if not differing:
+        return f"day {day}: as predicted"
+    parts = (f"{word} {found.get(word, 0)} instead of {predicted.get(word, 0)}" for word in differing)
+    return f"day {day}: NOT as predicted: {', '.join(parts)}"
+
+
+def matches(found: Counts | None, predicted: Counts) -> bool:
+    return found is not None and all(found.get(word, 0) == predicted.get(word, 0) for word in Outcome)

@@ -16,7 +16,6 @@ from PIL import Image
 
 from tileharvest.demo.chart import chart_box, charted
 from tileharvest.demo.painter import Painter, box_of
-from tileharvest.demo.side_view import seen_from_the_south, side_box
 from tileharvest.tiles.grid import Tile, first_level
 
 if TYPE_CHECKING:
@@ -40,7 +39,6 @@ class View(NamedTuple):
 
 ASLANT: Final = View(lambda landscape: Painter(landscape).draw(), box_of)
 FROM_ABOVE: Final = View(charted, chart_box)
-FROM_THE_SOUTH: Final = View(seen_from_the_south, side_box)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,17 +89,13 @@ class DrawnTile:
 Tiles = Mapping[Tile, DrawnTile]
 
 
+@lru_cache(maxsize=6)
 def tiles_on(world: World, day: int, cut: Cut = SQUARE) -> Tiles:
     """Returns all tiles that are published on a day.
 
     This costs about 1.5 s of CPU for day 1, and half of that for each later day.
     """
-    return _tiles_on(world, day, cut)
-
-
-@lru_cache(maxsize=6)
-def _tiles_on(world: World, day: int, cut: Cut) -> Tiles:
-    before = _tiles_on(world, day - 1, cut) if day > 1 else {}
+    before = tiles_on(world, day - 1, cut) if day > 1 else {}
     tiles = _deepest(world, day, before, cut)
     level: Tiles = tiles
     for _ in range(1, cut.depth(world, day)):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from email.utils import formatdate
 from typing import TYPE_CHECKING, Final
 
@@ -17,26 +16,18 @@ _HOST: Final = "127.0.0.1"
 _TYPES: Final = {".png": "image/png", ".js": "application/javascript", ".html": "text/html"}
 
 
-@dataclass(frozen=True, slots=True)
-class RunningSite:
-    """A site that is served now."""
-
-    url: str
-    """The address of the folder. It ends in a slash."""
-
-
 @asynccontextmanager
-async def serve(folder: Path, port: int = 0) -> AsyncIterator[RunningSite]:
+async def serve(folder: Path, port: int = 0) -> AsyncIterator[str]:
     """Serves the folder to this computer alone until the block is left. Port 0 means any free port.
 
-    Files may change meanwhile: each answer tells the file's state at that moment. Raises OSError when the
-    port is taken.
+    Yields the address of the folder, which ends in a slash. Files may change meanwhile: each answer tells the
+    file's state at that moment. Raises OSError when the port is taken.
     """
     runner = web.AppRunner(application(folder), access_log=None, shutdown_timeout=1)
     await runner.setup()
     try:
         await web.TCPSite(runner, _HOST, port).start()
-        yield RunningSite(f"http://{_HOST}:{runner.addresses[0][1]}/")
+        yield f"http://{_HOST}:{runner.addresses[0][1]}/"
     finally:
         await runner.cleanup()
 

@@ -1,14 +1,16 @@
-"""A landscape seen from the south and from above, as in Mapcrafter's side view.
+"""The demo's map in the form of Mapcrafter's side view, seen from the south and from above.
 
 Of each block the top and the southern side are seen, both equally high.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
+from tileharvest.demo.forms import MapcrafterForm
 from tileharvest.demo.materials import MATERIALS, below
 from tileharvest.demo.painter import FLOOR, blank
+from tileharvest.demo.pyramid import Cut, View
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -54,3 +56,18 @@ def side_box(places: Collection[Place], top: int = 0) -> Box:
         (max(across) + 1) * ACROSS,
         (max(down) + 1 - FLOOR - _RAISED) * DOWN,
     )
+
+
+class SideViewForm(MapcrafterForm):
+    """Mapcrafter's side view: tiles are half as wide again as they are high. A block is 12 pixels wide, and 8
+    pixels of its top and of its side are seen."""
+
+    cut = Cut(size=(576, 384), view=View(seen_from_the_south, side_box))
+    view = "side"
+    tile_width = 3
+    tile_size: ClassVar[int | list[int]] = [576, 384]
+    tiles_down = 4
+    """The sea would be drawn 8 * (254 - 64) pixels below the middle: that is two blocks less."""
+
+
+SIDE_VIEW: Final = SideViewForm()

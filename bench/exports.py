@@ -109,7 +109,7 @@ def _films(folder: Path, drawn: list[bytes]) -> dict[str, tuple[Cost, int]]:
     store = FileStore(data / "tiles")
     images = [Image(sha1(body, usedforsecurity=False).hexdigest(), "png", len(body)) for body in drawn]
     for image, body in zip(images, drawn, strict=True):
-        store.put(image, body)
+        store.put({image: body})
     described = Layer(LAYER, Pyramid(5), "png", tile_size=(TILE_SIZE, TILE_SIZE))
     every = [Tile.at(0, column, row) for column in range(columns) for row in range(rows)]
     with History.open(f"sqlite:///{data / 'history.sqlite'}") as history:

@@ -132,7 +132,7 @@ def _store_images(folder: Path, random: Random) -> Iterator[Image]:
     for _ in range(IMAGES):
         body = _picture(random)
         image = Image(sha1(body, usedforsecurity=False).hexdigest(), "png", len(body))
-        store.put(image, body)
+        store.put({image: body})
         yield image
 
 

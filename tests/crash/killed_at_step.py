@@ -36,10 +36,10 @@ def _in_writer(*_: Any, **__: Any) -> bool:
 
 STEPS: Final = {
     "the harvest has begun": Step(harvest, "begin", before=False),
-    "bytes not written": Step(FileStore, "put_all", before=True),
+    "bytes not written": Step(FileStore, "put", before=True),
     "bytes flushed, without their name": Step(os, "replace", before=True, is_meant=_in_store),
     "bytes have their name, folder not flushed": Step(os, "replace", before=False, is_meant=_in_store),
-    "bytes stored, row not written": Step(FileStore, "put_all", before=False),
+    "bytes stored, row not written": Step(FileStore, "put", before=False),
     "rows not written": Step(History, "write", before=True, is_meant=_in_writer),
     "rows written, not committed": Step(harvests, "record_results", before=False),
     "rows committed, nobody told": Step(History, "write", before=False, is_meant=_in_writer),

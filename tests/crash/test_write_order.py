@@ -25,7 +25,7 @@ HOUR: Final = 3600
 NAMELESS: Final = "bytes flushed, without their name"
 ENDED: Final = "harvest ended, nobody told"
 
-PASSES: Final = {"put_all": 1, "replace": 11, "record": 1}
+PASSES: Final = {"put": 1, "replace": 11, "record": 1}
 """How many calls of a function pass before the kill, so that it comes in the middle of a harvest. All other
 steps are killed at the first call."""
 

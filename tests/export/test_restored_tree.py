@@ -72,7 +72,8 @@ class PastMap:
         self.url = f"sqlite:///{folder / 'history.sqlite'}"
 
     def add(self, site: Path, day: date) -> None:
-        with History.open(self.url) as history, ImportedImages(self.store) as images:
+        with History.open(self.url) as history:
+            images = ImportedImages(self.store)
             imported = ImportedMap(self.description, history, images, SOURCE, lambda: datetime.now(UTC))
             asyncio.run(import_folder(imported, site, day, Watched()))
 

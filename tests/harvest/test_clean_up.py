@@ -55,7 +55,7 @@ def held(folder: Path) -> set[str]:
 def orphan(folder: Path, body: bytes, days: int) -> Image:
     """Puts an image that no version names, and that is so many days old at NOW."""
     store, image = FileStore(folder / "tiles"), image_of(body)
-    store.put(image, body)
+    store.put({image: body})
     age = (NOW - days * A_DAY).timestamp()
     os.utime(store.path(image), (age, age))
     return image
@@ -119,11 +119,11 @@ def test_an_image_that_is_removed_before_its_row_is_put_again(
 
     A removal that is late, such as one that S3 carries out after it was given up, comes before the end.
     """
-    put_all, image = FileStore.put_all, image_of(FIRST)
+    put, image = FileStore.put, image_of(FIRST)
     cleaned: list[int] = []
 
     def put_and_lose(store: FileStore, images: Mapping[Image, bytes]) -> set[Image]:
-        new = put_all(store, images)
+        new = put(store, images)
         if image in images and not cleaned:
             assert image not in new
             cleaned.append(clean_up(history, store, NOW))
@@ -136,7 +136,7 @@ def test_an_image_that_is_removed_before_its_row_is_put_again(
             store = FileStore(tmp_path / "tiles")
             note(history, store, store.held())
             with monkeypatch.context() as patch:
-                patch.setattr(FileStore, "put_all", put_and_lose)
+                patch.setattr(FileStore, "put", put_and_lose)
                 await asyncio.gather(
                     harvest.keep(added(TILE, FIRST)),
                     harvest.keep(added(Tile(-1, 2, 2), FIRST)),

@@ -570,7 +570,7 @@ def test_an_image_that_a_killed_process_has_stored_counts_when_its_tile_is_asked
 ) -> None:
     """Unless a version names it: then it was counted, or was there before."""
     sea, island = drawn("sea"), drawn("island")
-    FileStore(tmp_path / "tiles").put_all({image_of(body): body for body in (sea, island)})
+    FileStore(tmp_path / "tiles").put({image_of(body): body for body in (sea, island)})
 
     async def run() -> None:
         async with opened(tmp_path) as harvest:
@@ -586,7 +586,7 @@ def test_an_image_that_a_killed_process_has_stored_counts_when_its_tile_is_asked
 def test_whether_versions_name_images_is_looked_up_for_many_at_once(tmp_path: Path) -> None:
     """A look reads all versions, and after a kill hundreds of tiles are asked again."""
     bodies = {tile: drawn(str(tile)) for tile in ALL}
-    FileStore(tmp_path / "tiles").put_all({image_of(body): body for body in bodies.values()})
+    FileStore(tmp_path / "tiles").put({image_of(body): body for body in bodies.values()})
     looks: list[str] = []
 
     def about_to_execute(*args: Any) -> None:
@@ -636,8 +636,8 @@ def test_a_harvest_knows_whether_its_store_or_its_history_has_not_answered_yet(t
         async with opened(tmp_path) as harvest:
             told.append(harvest.waits_for)
             store: Any = harvest._images.store
-            put_all = store.put_all
-            store.put_all = lambda images: may_go_on.wait(10) and put_all(images)
+            put = store.put
+            store.put = lambda images: may_go_on.wait(10) and put(images)
             keeping = asyncio.ensure_future(harvest.keep(added(FIRST_LEVEL[0], sea)))
             await asyncio.sleep(0)
             told.append(harvest.waits_for)

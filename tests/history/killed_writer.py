@@ -32,7 +32,7 @@ def main(url: str, folder: str) -> None:
             for number in range(first, first + BATCH)
         ]
         for result in results:
-            store.put(result.image, result.body)
+            store.put({result.image: result.body})
         harvest.record(results, Cost(requests=2 * BATCH))
         say(first + BATCH)
 

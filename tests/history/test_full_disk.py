@@ -88,9 +88,9 @@ def test_no_history_begins_on_a_full_disk(small_disk: Path) -> None:
 def test_a_store_on_a_full_disk_says_so_and_keeps_no_part_of_the_image(small_disk: Path) -> None:
     store = FileStore(small_disk)
     small, large = found("add", body=b"sea"), found("add", body=bytes(2 * MEGABYTE))
-    store.put(small.image, small.body)
+    store.put({small.image: small.body})
     with pytest.raises(StoreError) as caught:
-        store.put(large.image, large.body)
+        store.put({large.image: large.body})
     assert str(caught.value) == (
         f"disk full: the store {small_disk} took no image; nothing recorded was lost;"
         " free space and run again"

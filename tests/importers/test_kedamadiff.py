@@ -93,14 +93,13 @@ def imported(
     watch = watch or Watched()
     with (
         History.open(f"sqlite:///{data / 'history.sqlite'}") as history,
-        ImportedImages(FileStore(data / "tiles")) as images,
         KedamaDiffArchive.open(ArchiveFiles(str(archive)), savename) as opened,
     ):
         job = KedamaDiffImport(
             opened,
             description or MapDescription(name=ANTWORLD, url="http://127.0.0.1/"),
             history,
-            images,
+            ImportedImages(FileStore(data / "tiles")),
             lambda: NOW,
             layer=layer,
             keeps_missing=keeps_missing,

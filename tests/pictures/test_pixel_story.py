@@ -192,7 +192,7 @@ def test_only_the_rows_that_are_needed_are_unpacked_and_the_part_is_the_same(
     image = textured(5).convert(mode)
     image.save(body := io.BytesIO(), "PNG")
     name = StoredImage(sha1_of(body.getvalue()), "png", len(body.getvalue()))
-    store.put(name, body.getvalue())
+    store.put({name: body.getvalue()})
     for box in ((0, 0, 64, 1), (3, 5, 20, 30), (0, 0, 64, 64), (60, 60, 64, 64)):
         part = stored_part(store, name.file_name, (SIZE, SIZE), box)
         assert part.tobytes() == stored(store, name.file_name, (SIZE, SIZE)).crop(box).tobytes()

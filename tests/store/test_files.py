@@ -34,7 +34,7 @@ def leftover(root: Path, age: float) -> Path:
 
 
 def test_an_image_is_named_by_its_sha1(root: Path) -> None:
-    FileStore(root).put(IMAGE, BODY)
+    FileStore(root).put({IMAGE: BODY})
     assert [str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()] == [
         f"{IMAGE.sha1[:2]}/{IMAGE.sha1}.png"
     ]
@@ -47,24 +47,24 @@ def test_opening_creates_nothing(root: Path) -> None:
 
 def test_a_file_of_the_wrong_size_is_written_again(root: Path) -> None:
     store = FileStore(root)
-    store.put(IMAGE, BODY)
+    store.put({IMAGE: BODY})
     store.path(IMAGE).write_bytes(BODY[:2])
-    assert store.put(IMAGE, BODY)
+    assert store.put({IMAGE: BODY})
     assert store.named(IMAGE.file_name) == BODY
 
 
 def test_a_file_that_was_deleted_is_written_again(root: Path) -> None:
     store = FileStore(root)
-    store.put(IMAGE, BODY)
+    store.put({IMAGE: BODY})
     store.path(IMAGE).unlink()
-    assert store.put(IMAGE, BODY)
+    assert store.put({IMAGE: BODY})
     assert store.named(IMAGE.file_name) == BODY
 
 
 @pytest.mark.parametrize("damage", [b"", BODY[:-1], BODY + b"\n", BODY[::-1]])
 def test_a_damaged_file_is_not_given_by_its_name(root: Path, damage: bytes) -> None:
     store = FileStore(root)
-    store.put(IMAGE, BODY)
+    store.put({IMAGE: BODY})
     store.path(IMAGE).write_bytes(damage)
     with pytest.raises(StoreError, match=r"is damaged, its sha1 is .*: restore it from a backup") as caught:
         store.named(IMAGE.file_name)
@@ -80,13 +80,13 @@ def test_a_folder_in_the_place_of_an_image_cannot_be_read(root: Path) -> None:
 
 def test_read_only_gives_what_another_program_puts(root: Path) -> None:
     reader = FileStore(root, read_only=True)
-    FileStore(root).put(IMAGE, BODY)
+    FileStore(root).put({IMAGE: BODY})
     assert reader.named(IMAGE.file_name) == BODY
 
 
 def test_read_only_takes_nothing(root: Path) -> None:
     with pytest.raises(StoreError, match="was opened to be read only; nothing was written"):
-        FileStore(root, read_only=True).put(IMAGE, BODY)
+        FileStore(root, read_only=True).put({IMAGE: BODY})
     assert not root.parent.exists()
 
 
@@ -101,7 +101,7 @@ def test_the_file_of_a_killed_writer_is_no_image(root: Path) -> None:
     store = FileStore(root)
     with pytest.raises(MissingImageError):
         store.named(IMAGE.file_name)
-    assert store.put(IMAGE, BODY)
+    assert store.put({IMAGE: BODY})
 
 
 def test_the_file_of_a_writer_killed_long_ago_is_deleted(root: Path) -> None:
@@ -118,7 +118,7 @@ def test_the_file_of_a_writer_that_may_live_is_kept(root: Path) -> None:
 
 def test_images_are_never_deleted_however_old(root: Path) -> None:
     store = FileStore(root)
-    store.put(IMAGE, BODY)
+    store.put({IMAGE: BODY})
     os.utime(store.path(IMAGE), (0, 0))
     assert FileStore(root).named(IMAGE.file_name) == BODY
 
@@ -126,7 +126,7 @@ def test_images_are_never_deleted_however_old(root: Path) -> None:
 def test_a_file_in_the_way_of_the_folder_is_one_clear_line(root: Path) -> None:
     root.parent.write_text("in the way")
     with pytest.raises(StoreError) as caught:
-        FileStore(root).put(IMAGE, BODY)
+        FileStore(root).put({IMAGE: BODY})
     assert str(caught.value) == (
         f"the store {root} cannot be written or read (Not a directory); nothing recorded was lost; make"
         " the folder and what is in it writable and run again"
@@ -144,7 +144,7 @@ def test_a_disk_that_takes_a_part_of_an_image_has_nothing_of_it(root: Path) -> N
     resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, before[1]))
     try:
         with pytest.raises(StoreError, match="nothing recorded was lost"):
-            store.put(image, body)
+            store.put({image: body})
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert [one for one in root.rglob("*") if one.is_file()] == []
@@ -154,7 +154,7 @@ def test_a_rename_that_fails_leaves_no_temporary_file(root: Path) -> None:
     store = FileStore(root)
     store.path(IMAGE).mkdir(parents=True)
     with pytest.raises(StoreError):
-        store.put(IMAGE, BODY)
+        store.put({IMAGE: BODY})
     assert list(store.path(IMAGE).parent.iterdir()) == [store.path(IMAGE)]
 
 
@@ -199,12 +199,12 @@ def test_a_power_cut_finds_no_name_without_bytes_and_takes_nothing_that_was_put(
     bodies = [f"image {each}".encode() for each in range(number)]
     images = {Image(sha1(body).hexdigest(), "png", len(body)): body for body in bodies}
     store = FileStore(root)
-    store.put_all(images)
+    store.put(images)
     assert {str(store.path(image)) for image in images} <= disk.synced
     # Those that another program has put may have been renamed only.
     disk.synced.clear()
     again = FileStore(root)
-    again.put_all(images)
+    again.put(images)
     assert {str(store.path(image)) for image in images} <= disk.synced
 
 
@@ -213,13 +213,13 @@ def test_an_image_that_another_program_has_put_anew_is_synced(
 ) -> None:
     """A clean-up has removed it, and who puts it again may not have synced its folder yet."""
     store, other = FileStore(root), FileStore(root)
-    store.put(IMAGE, BODY)
+    store.put({IMAGE: BODY})
     other.remove([IMAGE.file_name])
-    other.put(IMAGE, BODY)
+    other.put({IMAGE: BODY})
     disk = Disk(root, monkeypatch, is_synced_whole=True)
-    assert not store.put(IMAGE, BODY)
+    assert not store.put({IMAGE: BODY})
     assert disk.syncs == 1
-    assert not store.put(IMAGE, BODY)
+    assert not store.put({IMAGE: BODY})
     assert disk.syncs == 1
 
 
@@ -228,10 +228,10 @@ def test_many_images_are_synced_twice_together(root: Path, monkeypatch: pytest.M
     images = {Image(sha1(body).hexdigest(), "png", len(body)): body for body in bodies}
     store = FileStore(root)
     # All folders are there then.
-    store.put_all(images)
+    store.put(images)
     more = {Image(sha1(body).hexdigest(), "png", len(body)): body for body in (one * 2 for one in bodies)}
     disk = Disk(root, monkeypatch, is_synced_whole=True)
-    store.put_all({image: body for image, body in more.items() if store.path(image).parent.exists()})
+    store.put({image: body for image, body in more.items() if store.path(image).parent.exists()})
     assert (disk.whole_syncs, disk.syncs) == (2, 0)
 
 

@@ -73,12 +73,12 @@ def versioned(s3: S3) -> None:
 
 
 def test_an_image_is_named_by_its_sha1_below_the_prefix(s3: S3, store: S3Store) -> None:
-    store.put(IMAGE, BODY)
+    store.put({IMAGE: BODY})
     assert s3.ask("GET", KEY).body == BODY
 
 
 def test_without_a_prefix_it_is_named_by_its_sha1_alone(s3: S3) -> None:
-    S3Store("tiles").put(IMAGE, BODY)
+    S3Store("tiles").put({IMAGE: BODY})
     assert s3.ask("GET", f"/tiles/{IMAGE.sha1[:2]}/{IMAGE.sha1}.png").body == BODY
 
 
@@ -88,14 +88,14 @@ def test_without_a_prefix_it_is_named_by_its_sha1_alone(s3: S3) -> None:
 def test_browsers_are_told_what_it_is_and_that_it_never_changes(
     s3: S3, store: S3Store, extension: str, content_type: str
 ) -> None:
-    store.put(Image(IMAGE.sha1, extension, IMAGE.size), BODY)
+    store.put({Image(IMAGE.sha1, extension, IMAGE.size): BODY})
     headers = s3.ask("HEAD", KEY.replace("png", extension)).headers
     assert headers["Content-Type"] == content_type
     assert headers["Cache-Control"] == "max-age=31536000, immutable"
 
 
 def test_the_service_is_given_checksums_of_the_bytes(between: Misbehaving) -> None:
-    S3Store("tiles", "maps").put(IMAGE, BODY)
+    S3Store("tiles", "maps").put({IMAGE: BODY})
     (received,) = between.received
     assert received.headers["x-amz-checksum-sha256"] == b64encode(sha256(BODY).digest()).decode()
     assert received.headers["x-amz-content-sha256"] == sha256(BODY).hexdigest()
@@ -103,20 +103,20 @@ def test_the_service_is_given_checksums_of_the_bytes(between: Misbehaving) -> No
 
 def test_a_session_token_is_sent_along(between: Misbehaving, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SESSION_TOKEN", "passing")
-    S3Store("tiles").put(IMAGE, BODY)
+    S3Store("tiles").put({IMAGE: BODY})
     assert between.received[0].headers["x-amz-security-token"] == "passing"
 
 
 def test_a_bucket_can_be_a_host_of_its_own(between: Misbehaving, monkeypatch: pytest.MonkeyPatch) -> None:
     between.rule_for_all = rules.status(200, {"ETag": '"sea"'})
     monkeypatch.setenv("AWS_VIRTUAL_HOSTED_STYLE_REQUEST", "true")
-    S3Store("tiles", "maps").put(IMAGE, BODY)
+    S3Store("tiles", "maps").put({IMAGE: BODY})
     assert between.received[0].path == KEY.removeprefix("/tiles")
 
 
 def test_other_bytes_than_the_image_s_are_never_sent(between: Misbehaving) -> None:
     with pytest.raises(ValueError, match="are not image"):
-        S3Store("tiles").put(IMAGE, BODY[::-1])
+        S3Store("tiles").put({IMAGE: BODY[::-1]})
     assert between.received == []
 
 
@@ -126,11 +126,11 @@ def test_opening_asks_nothing(between: Misbehaving) -> None:
 
 
 def test_a_store_to_be_read_only_takes_no_image(s3: S3, store: S3Store) -> None:
-    store.put(IMAGE, BODY)
+    store.put({IMAGE: BODY})
     reader = S3Store("tiles", "maps", read_only=True)
     assert reader.named(IMAGE.file_name) == BODY
     with pytest.raises(StoreError, match="s3://tiles/maps was opened to be read only; nothing was written"):
-        reader.put(IMAGE, BODY)
+        reader.put({IMAGE: BODY})
 
 
 # ------------------------------------------------------------------------------- never overwritten
@@ -138,36 +138,36 @@ def test_a_store_to_be_read_only_takes_no_image(s3: S3, store: S3Store) -> None:
 
 def test_an_image_that_is_there_is_not_overwritten(s3: S3) -> None:
     versioned(s3)
-    assert S3Store("tiles", "maps").put(IMAGE, BODY)
+    assert S3Store("tiles", "maps").put({IMAGE: BODY})
     before = state(s3)
-    assert not S3Store("tiles", "maps").put(IMAGE, BODY)
+    assert not S3Store("tiles", "maps").put({IMAGE: BODY})
     assert state(s3) == before
 
 
 def test_of_many_threads_exactly_one_is_told_that_the_image_is_new(s3: S3, store: S3Store) -> None:
     with ThreadPoolExecutor(8) as threads:
-        new = list(threads.map(lambda _: store.put(IMAGE, BODY), range(32)))
-    assert new.count(True) == 1
+        new = list(threads.map(lambda _: store.put({IMAGE: BODY}), range(32)))
+    assert sum(map(bool, new)) == 1
 
 
 def test_an_image_that_was_put_before_is_not_sent_again(between: Misbehaving) -> None:
     store = S3Store("tiles")
-    store.put(IMAGE, BODY)
-    assert not store.put(IMAGE, BODY)
+    store.put({IMAGE: BODY})
+    assert not store.put({IMAGE: BODY})
     assert [received.method for received in between.received] == ["PUT", "HEAD"]
 
 
 def test_an_image_that_was_put_and_deleted_is_put_again(s3: S3, store: S3Store) -> None:
-    store.put(IMAGE, BODY)
+    store.put({IMAGE: BODY})
     s3.ask("DELETE", KEY)
-    assert store.put(IMAGE, BODY)
+    assert store.put({IMAGE: BODY})
     assert store.named(IMAGE.file_name) == BODY
 
 
 def test_an_object_of_the_wrong_size_is_reported_and_left_as_it_is(s3: S3, store: S3Store) -> None:
     s3.ask("PUT", KEY, BODY[:2])
     with pytest.raises(StoreError) as caught:
-        store.put(IMAGE, BODY)
+        store.put({IMAGE: BODY})
     assert str(caught.value) == (
         f"image s3:/{KEY} has 2 bytes instead of {len(BODY)}; nothing was overwritten and nothing recorded"
         " was lost; delete that object and run again"
@@ -187,7 +187,7 @@ def test_a_conflict_with_a_writer_that_came_to_nothing_is_tried_again(s3: S3, be
         return await hand_on(exchange)
 
     between.rule_for_all = answer
-    assert S3Store("tiles", "maps", sleep=lambda _: None).put(IMAGE, BODY)
+    assert S3Store("tiles", "maps", sleep=lambda _: None).put({IMAGE: BODY})
     assert s3.ask("GET", KEY).body == BODY
 
 
@@ -199,16 +199,16 @@ def test_a_service_that_refuses_conditions_keeps_images(
     s3: S3, between: Misbehaving, status: int, words: bytes
 ) -> None:
     between.rule_for_all = without_conditions(s3, status, words)
-    assert S3Store("tiles", "maps").put(IMAGE, BODY)
+    assert S3Store("tiles", "maps").put({IMAGE: BODY})
     assert s3.ask("GET", KEY).body == BODY
 
 
 def test_a_service_that_refuses_conditions_overwrites_nothing(s3: S3, between: Misbehaving) -> None:
     versioned(s3)
     between.rule_for_all = without_conditions(s3)
-    S3Store("tiles", "maps").put(IMAGE, BODY)
+    S3Store("tiles", "maps").put({IMAGE: BODY})
     before = state(s3)
-    assert not S3Store("tiles", "maps").put(IMAGE, BODY)
+    assert not S3Store("tiles", "maps").put({IMAGE: BODY})
     assert state(s3) == before
 
 
@@ -216,7 +216,7 @@ def test_that_a_service_refuses_conditions_is_found_out_once(s3: S3, between: Mi
     between.rule_for_all = without_conditions(s3)
     store = S3Store("tiles")
     for body in (b"one", b"two", b"three"):
-        store.put(Image(sha1(body).hexdigest(), "png", len(body)), body)
+        store.put({Image(sha1(body).hexdigest(), "png", len(body)): body})
     assert [received.method for received in between.received] == ["PUT"] + ["HEAD", "PUT"] * 3
 
 
@@ -229,7 +229,7 @@ def test_images_are_found_beside_much_else_that_others_keep_there(s3: S3, store:
     store.join("first")
     assert store.histories() == {"first"}
     s3.ask("DELETE", "/tiles/maps/histories/first")
-    store.put(IMAGE, BODY)
+    store.put({IMAGE: BODY})
     store.join("second")
     assert store.histories() == {UNKNOWN, "second"}
 
@@ -241,7 +241,7 @@ def test_what_is_missing_says_what_to_do(store: S3Store) -> None:
 
 
 def test_an_image_can_be_had_by_its_name(store: S3Store) -> None:
-    store.put(IMAGE, BODY)
+    store.put({IMAGE: BODY})
     assert store.named(IMAGE.file_name) == BODY
 
 

@@ -30,7 +30,7 @@ BRISK: dict[str, Any] = {"request": timedelta(seconds=0.2), "pauses": (0.0, 0.0)
 LOST = "nothing recorded was lost"
 
 CALLS: dict[str, Callable[[S3Store], object]] = {
-    "put": lambda store: store.put(IMAGE, BODY),
+    "put": lambda store: store.put({IMAGE: BODY}),
     "named": lambda store: store.named(IMAGE.file_name),
 }
 
@@ -113,7 +113,7 @@ def test_the_credentials_are_unknown(s3: S3) -> None:
 
 
 def test_strangers_are_denied_access(s3: S3, monkeypatch: pytest.MonkeyPatch) -> None:
-    S3Store("tiles").put(IMAGE, BODY)
+    S3Store("tiles").put({IMAGE: BODY})
     monkeypatch.setenv("AWS_SKIP_SIGNATURE", "true")
     line = failure(CALLS["named"], S3Store("tiles"))
     assert line.startswith("the store s3://tiles: access is denied (403")
@@ -186,7 +186,7 @@ def test_another_region_is_one_line(site: Misbehaving, call: Callable[[S3Store],
 def test_what_passes_is_not_noticed(s3: S3, site: Misbehaving, call: Callable[[S3Store], object]) -> None:
     site.rule_for_all = forwarded(s3.url)
     store = S3Store("tiles", **BRISK)
-    store.put(IMAGE, BODY)
+    store.put({IMAGE: BODY})
     left = 2
 
     async def answer(exchange: Exchange) -> web.StreamResponse:
@@ -205,7 +205,7 @@ def test_an_image_that_breaks_off_is_fetched_again(s3: S3, site: Misbehaving) ->
     image = Image(sha1(body).hexdigest(), "png", len(body))
     site.rule_for_all = forwarded(s3.url)
     store = S3Store("tiles", **BRISK)
-    store.put(image, body)
+    store.put({image: body})
     hand_on, left = forwarded(s3.url), 1
 
     async def answer(exchange: Exchange) -> web.StreamResponse:
@@ -232,7 +232,7 @@ def test_a_put_whose_answer_is_lost_is_there_the_second_time(s3: S3, site: Misbe
 
     site.rule_for_all = answer
     store = S3Store("tiles", **BRISK)
-    assert not store.put(IMAGE, BODY)
+    assert not store.put({IMAGE: BODY})
     assert store.named(IMAGE.file_name) == BODY
 
 

@@ -38,7 +38,7 @@ body = bytes(range(256)) * 1_200
 store = S3Store("tiles", "maps")
 print("ready", flush=True)
 for _ in sys.stdin:
-    print(store.put(Image(sha1(body).hexdigest(), "png", len(body)), body), flush=True)
+    print(bool(store.put({Image(sha1(body).hexdigest(), "png", len(body)): body})), flush=True)
 """
 
 
@@ -112,7 +112,7 @@ def test_of_a_put_that_is_killed_half_way_there_is_nothing(s3: S3) -> None:
     store = S3Store("tiles", "maps")
     with pytest.raises(MissingImageError):
         store.named(IMAGE.file_name)
-    assert store.put(IMAGE, BODY)
+    assert store.put({IMAGE: BODY})
     assert store.named(IMAGE.file_name) == BODY
 
 
@@ -120,5 +120,5 @@ def test_of_a_put_that_is_killed_before_its_answer_there_is_the_whole_image(s3: 
     with killed(s3, after=len(BODY)) as server:
         assert b" 200 " in server.recv(65_536)
     store = S3Store("tiles", "maps")
-    assert not store.put(IMAGE, BODY)
+    assert not store.put({IMAGE: BODY})
     assert store.named(IMAGE.file_name) == BODY

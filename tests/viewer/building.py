@@ -122,7 +122,7 @@ class World:
                 for result in results
                 if result.image is not None
                 and result.body is not None
-                and store.put(result.image, result.body)
+                and store.put({result.image: result.body})
             )
             harvest.record(results, Cost(2 * len(results), 100 * len(results), stored))
             if finished:

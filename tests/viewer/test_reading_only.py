@@ -118,7 +118,7 @@ def test_beside_a_harvest_each_answer_shows_whole_batches(world: World) -> None:
                     harvest = begun(history, day)
                     body = picture((number, 1, 1, 255))
                     image = Image(name_of(body)[:40], "png", len(body))
-                    world.store.put(image, body)
+                    world.store.put({image: body})
                     harvest.record(
                         [
                             TileResult(DAY_LAYER, tile, Outcome.UPDATED, image, body, Validator('"2"'))

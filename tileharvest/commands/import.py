@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from tileharvest.history.database import History
     from tileharvest.history.imported_day import DayRecord
     from tileharvest.importers.images import ImportedImages
-    from tileharvest.importers.watch import ImportWatch
+    from tileharvest.importers.imported_map import ImportWatch
     from tileharvest.maps.description import MapDescription
 
     Work: TypeAlias = Callable[[History, ImportedImages, ImportWatch], None]
@@ -163,8 +163,8 @@ class Command(MapCommand, ScrapyCommand):
             with (
                 ImportDisplay(name, console(sys.stderr), interval, as_json=opts.json) as display,
                 History.open(database_url(settings)) as history,
-                ImportedImages(store_opener(settings)()) as images,
             ):
+                images = ImportedImages(store_opener(settings)())
                 images.join(identity_of(history))
                 work(history, images, display)
         _tell(name, display, as_json=opts.json)

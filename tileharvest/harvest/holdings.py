@@ -162,7 +162,7 @@ class StoreWriter:
         self.is_storing = True
         # A bare future and no task, because asyncio.run cancels tasks at its end. Nobody would learn then
         # that the images are stored.
-        job = asyncio.get_running_loop().run_in_executor(None, self.store.put_all, images)
+        job = asyncio.get_running_loop().run_in_executor(None, self.store.put, images)
         job.add_done_callback(lambda job: self._told(images, job))
 
     def _told(self, images: Mapping[Image, bytes], job: asyncio.Future[set[Image]]) -> None:

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from datetime import date
     from pathlib import Path
 
-    from tileharvest.importers.imported_map import ImportedMap
-    from tileharvest.importers.watch import ImportWatch
+    from tileharvest.importers.imported_map import ImportedMap, ImportWatch
 
 SOURCE: Final = "folder"
 """What the history calls all folders: of one day the last one counts."""

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
     from tileharvest.importers.commits import MapFolder
-    from tileharvest.importers.imported_map import ImportedMap
-    from tileharvest.importers.watch import ImportWatch
+    from tileharvest.importers.imported_map import ImportedMap, ImportWatch
     from tileharvest.maps.description import GitEntry
 
 _PAGES: Final = re.compile(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from tileharvest.harvest.walks import kept_in_words
 from tileharvest.history.imported_day import (
@@ -26,6 +26,26 @@ if TYPE_CHECKING:
     from tileharvest.importers.replay import Found
     from tileharvest.importers.snapshot import Snapshot
     from tileharvest.maps.description import MapDescription
+
+
+class ImportWatch(Protocol):
+    """Is told how an import gets on."""
+
+    def expects(self, parts: int) -> None:
+        """Is told once how many parts the source has: commits, folders or days."""
+
+    def passed(self, parts: int) -> None:
+        """Is told that this many more parts are done, whatever they brought."""
+
+    def recorded(self, day: date, record: DayRecord) -> None:
+        """Is told that a day is in the history now."""
+
+    def left_out(self, day: date, why: str) -> None:
+        """Is told that a day could not be read, and was not recorded."""
+
+    def lacks(self, day: date, file: str, why: str) -> None:
+        """Is told that the source names an image of a day and does not have it. The day is recorded without
+        the image."""
 
 
 class ImportedMap:

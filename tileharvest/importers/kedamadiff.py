@@ -166,7 +166,7 @@ def tile_of(file: str, zoom: int) -> Tile:
         return Tile.parse(stem)
     path = stem.replace("_", "/")
     at_deepest = tile_at(path, path.count("/"))
-    return Tile(zoom, at_deepest.x << -zoom, at_deepest.y << -zoom)
+    return Tile.at(zoom, at_deepest.column, at_deepest.row)
 
 
 def _named(files: ArchiveFiles, savename: str | None) -> str:

@@ -18,6 +18,7 @@ from tileharvest.harvest.walks import kept_in_words, walk_over
 from tileharvest.history.imported_day import ImportedDay, ImportedTile, imported_days
 from tileharvest.history.outlines import map_outline
 from tileharvest.renderers.registry import USUAL
+from tileharvest.tiles.grid import least_depth
 from tileharvest.tiles.images import identify, opened
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.pyramid import Pyramid
@@ -31,10 +32,9 @@ if TYPE_CHECKING:
     from tileharvest.history.imported_day import DayRecord
     from tileharvest.history.outlines import MapOutline
     from tileharvest.importers.images import ImportedImages
+    from tileharvest.importers.imported_map import ImportWatch
     from tileharvest.importers.kedamadiff import ArchivedTile, KedamaDiffArchive
-    from tileharvest.importers.watch import ImportWatch
     from tileharvest.maps.description import MapDescription
-    from tileharvest.tiles.grid import Tile
     from tileharvest.tiles.versions import Image
 
 _READERS: Final = 8
@@ -190,7 +190,7 @@ class KedamaDiffImport:
         if self._base is None and outlines:
             self._base = outlines[0].described(day)
             deepest = deepest or self._base.depth
-        depth = max([deepest, *(_depth_of(one.tile) for one in records)])
+        depth = max([deepest, *(least_depth(one.tile) for one in records)])
         if self._base is None:
             self._base = self._first_described(name, day, records)
         return replace(self._base, pyramid=Pyramid(depth))
@@ -210,11 +210,6 @@ class KedamaDiffImport:
 
 def _only(names: Sequence[str]) -> str | None:
     return names[0] if len(names) == 1 else None
-
-
-def _depth_of(tile: Tile) -> int:
-    """Returns the least depth of a map that has this tile."""
-    return max(abs(tile.x).bit_length(), abs(tile.y).bit_length(), 1 - tile.zoom)
 
 
 def _state(records: Sequence[ArchivedTile]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tileharvest.errors import MovedError
@@ -40,26 +40,20 @@ class Found(NamedTuple):
     """Of the tiles that have changed, or cannot be read. Their images are stored, and have no bytes here."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Form:
-    """What decides which file is which tile. A layer whose form stays need not be walked again."""
-
-    layers: tuple[object, ...]
-
-    @classmethod
-    def of(cls, found: SnapshotSite) -> _Form:
-        layers: list[object] = []
-        for name, (layer, walk) in found.layers.items():
-            samples = []
-            tiles: Iterable[Tile] = walk.start()
-            for _ in range(_MOST_SAMPLES):
-                tile = next(iter(tiles), None)
-                if tile is None:
-                    break
-                samples.append((tile, found.path((name, tile))))
-                tiles = walk.below(tile, Outcome.IGNORED, known=True)
-            layers.append((name, layer.pyramid, layer.image_extension, tuple(samples)))
-        return cls(tuple(layers))
+def _form(found: SnapshotSite) -> tuple[object, ...]:
+    """Returns what decides which file is which tile. A layer whose form stays need not be walked again."""
+    layers: list[object] = []
+    for name, (layer, walk) in found.layers.items():
+        samples = []
+        tiles: Iterable[Tile] = walk.start()
+        for _ in range(_MOST_SAMPLES):
+            tile = next(iter(tiles), None)
+            if tile is None:
+                break
+            samples.append((tile, found.path((name, tile))))
+            tiles = walk.below(tile, Outcome.IGNORED, known=True)
+        layers.append((name, layer.pyramid, layer.image_extension, tuple(samples)))
+    return tuple(layers)
 
 
 class Replay:
@@ -86,7 +80,7 @@ class Replay:
         self._there: set[Place] = set()
         """The tiles that the last snapshot has, as far as a walk finds them."""
         self._last: SnapshotSite | None = None
-        self._form: _Form | None = None
+        self._form: tuple[object, ...] | None = None
         self._is_behind = True
         """Whether the last snapshot was not walked to its end: then the next one is walked in full."""
 
@@ -104,7 +98,7 @@ class Replay:
             found = await SnapshotSite.read(self._description, snapshot)
         else:
             found = replace(last, snapshot=snapshot)
-        form = self._form if found.layers is getattr(last, "layers", None) else _Form.of(found)
+        form = self._form if found.layers is getattr(last, "layers", None) else _form(found)
         self._last = None
         if is_behind or changed is None or form != self._form:
             self._there = set()

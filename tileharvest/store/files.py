@@ -82,10 +82,7 @@ class FileStore:
         if not read_only:
             self._delete_leftovers(clock() - LEFTOVER_AGE)
 
-    def put(self, image: Image, body: bytes) -> bool:
-        return bool(self.put_all({image: body}))
-
-    def put_all(self, images: Mapping[Image, bytes]) -> set[Image]:
+    def put(self, images: Mapping[Image, bytes]) -> set[Image]:
         self._expect_writable()
         for image, body in images.items():
             expect_bytes_of(image, body)

@@ -36,24 +36,16 @@ UNKNOWN: Final = "unknown"
 class TileStore(Protocol):
     """Keeps images by their sha1. May be used by several threads and by several programs at once.
 
-    When `put` or `put_all` has returned, the images outlive SIGKILL and power loss. When it raised or never
-    returned, the store holds each image whole or nothing of it under its name, and it may be put again. So a
-    history that is written afterwards never points at bytes that do not exist. Nothing is deleted but by
-    `remove`.
+    When `put` has returned, the images outlive SIGKILL and power loss. If it raised or never returned, the
+    store holds each image whole or not at all, and the image may be put again. So a history that is written
+    after `put` never points at bytes that do not exist. Only `remove` deletes anything.
     """
 
-    def put(self, image: Image, body: bytes) -> bool:
-        """Keeps the bytes. Returns True if they were not there before.
+    def put(self, images: Mapping[Image, bytes]) -> set[Image]:
+        """Keeps the bytes of each image. Returns the images that were not there before.
 
-        Raises ValueError when the bytes are not the image's, and StoreError when they cannot be kept.
-        """
-        ...
-
-    def put_all(self, images: Mapping[Image, bytes]) -> set[Image]:
-        """Keeps the bytes of each. Returns those that were not there before. Raises as `put` does.
-
-        Costs less for each than to put them one by one, as what waits for the disk, or for a service, waits
-        for all of them at once.
+        Many images together cost less than one by one, because they wait for the disk, or for a service, at
+        the same time. Raises ValueError if bytes are not the image's, and StoreError if they cannot be kept.
         """
         ...
 
@@ -138,16 +130,13 @@ class DryStore:
     Every image counts as new, each time it is put.
     """
 
-    def put(self, image: Image, body: bytes) -> bool:
-        return bool(self.put_all({image: body}))
-
-    def put_all(self, images: Mapping[Image, bytes]) -> set[Image]:
+    def put(self, images: Mapping[Image, bytes]) -> set[Image]:
         for image, body in images.items():
             expect_bytes_of(image, body)
         return set(images)
 
     def mend(self, image: Image, body: bytes) -> bool:
-        return self.put(image, body)
+        return bool(self.put({image: body}))
 
     def named(self, name: str) -> NoReturn:
         expect_image_name(name)

@@ -141,11 +141,19 @@ class S3Store:
         self._takes_condition = True
         self._known: set[str] = set()
 
-    def put(self, image: Image, body: bytes) -> bool:
+    def put(self, images: Mapping[Image, bytes]) -> set[Image]:
         self._expect_writable()
+        if len(images) == 1:
+            return {image for image, body in images.items() if self._put(image, body)}
+        with ThreadPoolExecutor(_PUTS_AT_ONCE, "store-put") as threads:
+            news = list(threads.map(self._put, images.keys(), images.values()))
+        return {image for image, is_new in zip(images, news, strict=True) if is_new}
+
+    def _put(self, image: Image, body: bytes) -> bool:
+        """Keeps the bytes of one image. Returns whether they were not there before."""
         expect_bytes_of(image, body)
         name = _key(image.file_name)
-        found = self._ask(name, lambda: self._put(name, image, body))
+        found = self._ask(name, lambda: self._put_once(name, image, body))
         if found is not None and found != image.size:
             raise StoreError(
                 f"image {self._place}/{name} has {found} bytes instead of {image.size}; nothing was"
@@ -155,13 +163,6 @@ class S3Store:
             self._known.clear()
         self._known.add(name)
         return found is None
-
-    def put_all(self, images: Mapping[Image, bytes]) -> set[Image]:
-        if len(images) == 1:
-            return {image for image, body in images.items() if self.put(image, body)}
-        with ThreadPoolExecutor(_PUTS_AT_ONCE, "store-put") as threads:
-            news = list(threads.map(self.put, images.keys(), images.values()))
-        return {image for image, is_new in zip(images, news, strict=True) if is_new}
 
     def mend(self, image: Image, body: bytes) -> bool:
         self._expect_writable()
@@ -223,7 +224,7 @@ class S3Store:
         folders = (place.removeprefix(self._prefix).rstrip("/") for place in found)
         return any(self._held_in(folder) for folder in folders if len(folder) == _FOLDER_LETTERS)
 
-    def _put(self, name: str, image: Image, body: bytes) -> int | None:
+    def _put_once(self, name: str, image: Image, body: bytes) -> int | None:
         """Returns the size of the object that was there; None if there was none."""
         if name in self._known or not self._takes_condition:
             # Most images that are put again are put often: asking costs less than sending them.
@@ -245,7 +246,7 @@ class S3Store:
             if not Refusal.of(error).of_condition:
                 raise
             self._takes_condition = False
-            return self._put(name, image, body)
+            return self._put_once(name, image, body)
         return None
 
     def _write(self, name: str, image: Image, body: bytes, mode: Literal["create", "overwrite"]) -> None:

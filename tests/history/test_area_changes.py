@@ -13,10 +13,10 @@ from tileharvest.history.area_changes import changed_in, rectangle_of, screen_zo
 from tileharvest.history.database import History
 from tileharvest.history.outlines import map_outline
 from tileharvest.renderers.xyz import Xyz, mercator
+from tileharvest.tiles.ground import Rectangle
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.projection import Projection
 from tileharvest.tiles.pyramid import Pyramid
-from tileharvest.tiles.rectangle import Rectangle
 
 if TYPE_CHECKING:
     from pathlib import Path

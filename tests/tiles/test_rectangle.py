@@ -10,8 +10,8 @@ import pytest
 
 from tileharvest.renderers.overviewer import projection_of
 from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.ground import Rectangle
 from tileharvest.tiles.projection import ON_GRID, Projection
-from tileharvest.tiles.rectangle import Rectangle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

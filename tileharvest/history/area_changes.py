@@ -12,7 +12,7 @@ from tileharvest.history.areas import AreaQuery
 from tileharvest.history.schema import versions
 from tileharvest.renderers.xyz import NORTHMOST, is_on_earth, south_of
 from tileharvest.tiles.grid import Tile
-from tileharvest.tiles.rectangle import Rectangle
+from tileharvest.tiles.ground import Rectangle
 
 if TYPE_CHECKING:
     from datetime import date

@@ -21,7 +21,8 @@ from tileharvest.errors import SiteError
 from tileharvest.renderers.bounds import MOST_LAYERS, Block, Name, Number, Side, Text, converted, read_json
 from tileharvest.renderers.port import Renderer
 from tileharvest.renderers.site import ReadLayers, UnrecognisedError, as_written, fetch_config
-from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.ground import tiles_around
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.projection import Projection
 from tileharvest.tiles.pyramid import Pyramid
@@ -259,8 +260,9 @@ def _layer(settings: _Map, name: str, folder: str) -> Layer:
     if size != height:
         raise ValueError(f"its tiles are {size} x {height} blocks, and no squares")
     depth, factor = lowres.lod_count, lowres.lod_factor
-    seeds = _around(1 - depth, size * factor ** (depth - 1), ((0, 0), (east, south)))
     projection = Projection.from_above(size)
+    # The world's origin lies at the edge of a tile, and the land may lie on the other side of the edge.
+    seeds = tiles_around(1 - depth, [(0, 0), projection.point_of(east, south)], factor)
     return Layer(
         name=name,
         pyramid=Pyramid.endless(depth, seeds, factor),
@@ -273,15 +275,6 @@ def _layer(settings: _Map, name: str, folder: str) -> Layer:
         spawn=(floor(east), round(projection.height), floor(south)),
         background=_colour(settings.void_color),
     )
-
-
-def _around(zoom: int, width: int, places: tuple[tuple[float, float], ...]) -> tuple[Tile, ...]:
-    """Returns the tiles of a zoom at some places, and those around each of them. `width` is in blocks.
-
-    A place may lie at the edge of a tile, as the world's origin does, and the land on the other side of it.
-    """
-    middles = (Tile.at(zoom, floor(east / width), floor(south / width)) for east, south in places)
-    return tuple(dict.fromkeys(tile for middle in middles for tile in TileRange.of(middle).wider(1)))
 
 
 def _colour(parts: list[float]) -> str | None:

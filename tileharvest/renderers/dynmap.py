@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from math import floor
 from typing import TYPE_CHECKING, Annotated, Any, Final
 from urllib.parse import quote, urljoin
 
@@ -27,7 +26,8 @@ from tileharvest.renderers.bounds import (
 )
 from tileharvest.renderers.port import Renderer
 from tileharvest.renderers.site import ReadLayers, as_written, fetch_config, not_found, site_of
-from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.ground import tiles_around
 from tileharvest.tiles.images import is_transparent
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.projection import Projection
@@ -232,7 +232,9 @@ def _layers(world: _World, described: _Map, tiles: str) -> tuple[Layer, ...]:
     size = 128 << described.tilescale
     projection = _projection(described.worldtomap, size)
     depth, center = described.mapzoomout + 1, world.center
-    pyramid = Pyramid.endless(depth, _seeds(projection, center, 1 - depth), stride=_STRIDE)
+    # Nobody says how far a map reaches, or whether anything is drawn at its world's centre and its origin.
+    points = projection.point_of(center.x, center.z, center.y), projection.point_of(0, 0)
+    pyramid = Pyramid.endless(depth, tiles_around(1 - depth, points), stride=_STRIDE)
     by_night = described.backgroundnight if described.nightandday else None
     backgrounds = {"": by_night, "_day": described.backgroundday}
     layers = []
@@ -265,20 +267,6 @@ def _projection(matrix: list[float], size: int) -> Projection:
     return Projection(
         (unit * xe, unit * xh, unit * xs, 0.0), (unit * ye, unit * yh, unit * ys, -2.0), height=_SEA
     )
-
-
-def _seeds(projection: Projection, center: _Center, zoom: int) -> tuple[Tile, ...]:
-    """Returns the tiles that show the world's centre and its origin, and those around them.
-
-    Nobody says how far a map reaches, or whether anything of it is drawn there.
-    """
-    points = (
-        projection.point_of(center.x, center.z, center.y),
-        projection.point_of(0.0, 0.0),
-    )
-    width = 2 << -zoom
-    shown = [TileRange.of(Tile.at(zoom, floor(x / width), floor(-y / width))) for x, y in points]
-    return tuple(dict.fromkeys(tile for one in shown for tile in one.wider(1)))
 
 
 def _parse_addresses(text: str, url: str) -> _Urls:

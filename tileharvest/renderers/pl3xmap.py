@@ -5,21 +5,18 @@ Names follow Pl3xMap's own source (`UpdateSettingsData.java`, `ReversedZoomTileL
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 from urllib.parse import quote
 
 import msgspec
 
 from tileharvest.renderers.bounds import MOST_LAYERS, Name, Suffix, Whole, converted
-from tileharvest.renderers.regions import SETTINGS_FILE, RegionRenderer, RegionSettings, RegionWorld
-
-if TYPE_CHECKING:
-    from tileharvest.renderers.site import ReadLayers
+from tileharvest.renderers.regions import SETTINGS_FILE, RegionRenderer, RegionWorld, Worlds
 
 
 class _Style(msgspec.Struct):
     label: Name
-    """Names its folder. Pl3xMap calls it a renderer."""
+    """The name of its folder. Pl3xMap calls a style a renderer."""
 
 
 class _World(msgspec.Struct):
@@ -27,33 +24,17 @@ class _World(msgspec.Struct):
     renderers: Annotated[list[_Style], msgspec.Meta(max_length=MOST_LAYERS)] = []
     order: Whole = 0
 
-    @property
-    def forms(self) -> dict[str, str]:
-        labels = [style.label for style in self.renderers]
-        return {f"{self.name}/{label}": f"/{{zoom}}/{quote(label)}/{{x}}_{{y}}" for label in labels}
 
-
-class _Settings(RegionSettings, rename="camel"):
-    world_settings: Annotated[list[Any], msgspec.Meta(max_length=MOST_LAYERS)] | None = None
+class _Settings(msgspec.Struct):
+    worlds: Worlds | None = msgspec.field(name="worldSettings", default=None)
     format: Suffix = "png"
-
-    def listed(self, layers: ReadLayers) -> list[RegionWorld] | None:
-        """Each renderer of a world is a layer, such as `minecraft-overworld/basic`."""
-        if self.world_settings is None:
-            return None
-        found = []
-        for said in self.world_settings:
-            with layers.reading(said.get("name") if isinstance(said, dict) else said):
-                one = converted(said, _World)
-                found.append(RegionWorld(one.name, one.forms, one.order, self.format))
-        return found
 
 
 class Pl3xMap(RegionRenderer):
-    """Pl3xMap. It writes the tiles of a region in `TileImage.java`.
+    """Pl3xMap. Its `TileImage.java` writes the tiles of a region.
 
-    Both settings files are written anew each second, and the first one names who is online. So their
-    validators tell nothing, and they are read in full.
+    Pl3xMap writes both settings files anew each second, and the first one names who is online. So the
+    validators of these files tell nothing, and the files are read in full each time.
     """
 
     name = "pl3xmap"
@@ -63,5 +44,12 @@ class Pl3xMap(RegionRenderer):
     step = -1
 
     def recognises(self, page: str) -> bool:
-        # squaremap's page names it too, with an image's address in a comment.
+        # squaremap's page names Pl3xMap, too, in a comment with the address of an image.
         return 'content="Pl3xMap"' in page or "pl3xmap.js" in page
+
+    def world(self, said: Any, settings: _Settings) -> RegionWorld:
+        """Each renderer of a world is a layer, such as `minecraft-overworld/basic`."""
+        one = converted(said, _World)
+        labels = [style.label for style in one.renderers]
+        forms = {f"{one.name}/{label}": f"/{{zoom}}/{quote(label)}/{{x}}_{{y}}" for label in labels}
+        return RegionWorld(one.name, forms, one.order, settings.format)

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeAlias
 from urllib.parse import quote
 
 import msgspec
 
 from tileharvest.errors import SiteError
-from tileharvest.renderers.bounds import Whole, converted, read_json
+from tileharvest.renderers.bounds import MOST_LAYERS, Whole, converted, read_json
 from tileharvest.renderers.columns import ColumnAddresses
 from tileharvest.renderers.port import Renderer
 from tileharvest.renderers.site import (
@@ -26,7 +26,7 @@ from tileharvest.renderers.site import (
     require_layers,
     site_of,
 )
-from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.tiles.ground import tiles_around
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.projection import Projection
 from tileharvest.tiles.pyramid import Pyramid
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from tileharvest.maps.description import MapDescription
     from tileharvest.renderers.site import Fetch, Fetched, Site
+    from tileharvest.tiles.grid import Tile
 
 SETTINGS_FILE: Final = "tiles/settings.json"
 REGION: Final = 512
@@ -47,6 +48,8 @@ STRIDE: Final = 2
 """How far from a coarsest tile that is there others are looked for. Of a real map the tile (-3, -2) was
 there, and all others were those around (0, 0): one place lay between."""
 BLOCKS: Final = Projection.from_above(REGION)
+Worlds: TypeAlias = Annotated[list[Any], msgspec.Meta(max_length=MOST_LAYERS)]
+"""The worlds of a settings file, each to be read by itself."""
 
 _EDGE: Final = 30_000_000
 """Blocks from a world's origin to its end."""
@@ -72,15 +75,6 @@ class RegionWorld:
     order: int = 0
     """Its place in the menu."""
     extension: str = "png"
-
-
-class RegionSettings(msgspec.Struct):
-    """What the settings of a map say."""
-
-    def listed(self, layers: ReadLayers) -> Iterable[RegionWorld] | None:
-        """Returns its worlds, or None where another program has written the file. Those that are not as they
-        should be are refused among the layers."""
-        raise NotImplementedError
 
 
 class _Zoom(msgspec.Struct, rename="camel"):
@@ -112,9 +106,17 @@ class RegionRenderer(Renderer):
 
     files = (SETTINGS_FILE,)
     doubt = None
-    settings: ClassVar[type[RegionSettings]]
+    settings: ClassVar[type[Any]]
+    """The form of the settings file. Its field `worlds` is the list of worlds as the file has them, or None
+    if another program has written the file."""
     step: ClassVar[int]
-    """What the number of a level gains from one to the next deeper one. The least is 0."""
+    """What the site's number of a level gains from one level to the next deeper one: 1 or -1. The least
+    number is 0."""
+
+    def world(self, said: Any, settings: Any) -> RegionWorld:
+        """Returns one of the worlds that the settings list. Raises ValueError for one that is not as it
+        should be."""
+        raise NotImplementedError
 
     async def probe(self, description: MapDescription, fetch: Fetch) -> Site:
         """Returns the layers of all worlds.
@@ -124,13 +126,17 @@ class RegionRenderer(Renderer):
         """
         url = description.page + SETTINGS_FILE
         layers, found = ReadLayers(url, self.title), await fetch_settings(fetch, url)
-        listed = None
+        settings = None
         if found is not None:
             with as_written(url, self.title):
-                listed = converted(read_json(found.body), self.settings).listed(layers)
-        if found is None or listed is None:
+                settings = converted(read_json(found.body), self.settings)
+        if found is None or settings is None or settings.worlds is None:
             raise not_found(f"there is no {url} that names the worlds of {self.title}")
-        worlds = sorted(listed, key=lambda world: (world.order, world.name))
+        worlds: list[RegionWorld] = []
+        for said in settings.worlds:
+            with layers.reading(said.get("name") if isinstance(said, dict) else said):
+                worlds.append(self.world(said, settings))
+        worlds.sort(key=lambda world: (world.order, world.name))
         require_layers(description, [name for world in worlds for name in world.forms], layers.refused)
         for world in worlds:
             if not description.layers or not world.forms.keys().isdisjoint(description.layers):
@@ -172,16 +178,15 @@ class RegionRenderer(Renderer):
 def endless_pyramid(levels: int, places: Iterable[Place]) -> Pyramid:
     """Returns the form of a map that is searched outward from these places, and from the world's origin.
 
-    Around the coarsest tiles that have them, and the four at the origin, the next ones are asked in any case:
-    of the map's first land nobody says where it lies. Raises ValueError for too many levels.
+    Nobody says where the map's first land lies. So the coarsest tiles that show one of the places, the four
+    that meet at the origin, and all around these are asked in any case. Raises ValueError for too many
+    levels.
     """
     if not 1 <= levels <= MOST_LEVELS:
         raise ValueError(f"a map of {levels} zoom levels, where 1 to {MOST_LEVELS} can be")
-    first, width = 1 - levels, REGION << (levels - 1)
-    squares = [TileRange.between(Tile.at(first, -1, -1), Tile.at(first, 0, 0))]
-    squares += [TileRange.of(Tile.at(first, place.x // width, place.z // width)) for place in places]
-    seeds = dict.fromkeys(tile for square in squares for tile in square.wider(1))
-    return Pyramid.endless(levels, tuple(seeds), stride=STRIDE)
+    points = [(x, y) for x in (-1.0, 1.0) for y in (-1.0, 1.0)]
+    points += [BLOCKS.point_of(place.x, place.z) for place in places]
+    return Pyramid.endless(levels, tiles_around(1 - levels, points), stride=STRIDE)
 
 
 async def fetch_settings(fetch: Fetch, url: str) -> Fetched | None:

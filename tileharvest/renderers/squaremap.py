@@ -5,15 +5,12 @@ Names follow squaremap's own source (`UpdateWorldData.java`, `LayerControl.js`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
 import msgspec
 
-from tileharvest.renderers.bounds import MOST_LAYERS, Name, Whole, converted
-from tileharvest.renderers.regions import SETTINGS_FILE, RegionRenderer, RegionSettings, RegionWorld
-
-if TYPE_CHECKING:
-    from tileharvest.renderers.site import ReadLayers
+from tileharvest.renderers.bounds import Name, Whole, converted
+from tileharvest.renderers.regions import SETTINGS_FILE, RegionRenderer, RegionWorld, Worlds
 
 
 class _World(msgspec.Struct):
@@ -21,23 +18,12 @@ class _World(msgspec.Struct):
     order: Whole = 0
 
 
-class _Settings(RegionSettings):
-    worlds: Annotated[list[Any], msgspec.Meta(max_length=MOST_LAYERS)] | None = None
-
-    def listed(self, layers: ReadLayers) -> list[RegionWorld] | None:
-        """Each world is a layer, such as `minecraft_overworld`."""
-        if self.worlds is None:
-            return None
-        found = []
-        for said in self.worlds:
-            with layers.reading(said.get("name") if isinstance(said, dict) else said):
-                one = converted(said, _World)
-                found.append(RegionWorld(one.name, {one.name: "/{zoom}/{x}_{y}"}, one.order))
-        return found
+class _Settings(msgspec.Struct):
+    worlds: Worlds | None = None
 
 
 class Squaremap(RegionRenderer):
-    """squaremap. It writes the tiles of a region in `Image.java`."""
+    """squaremap. Its `Image.java` writes the tiles of a region."""
 
     name = "squaremap"
     title = "squaremap"
@@ -46,5 +32,10 @@ class Squaremap(RegionRenderer):
     step = 1
 
     def recognises(self, page: str) -> bool:
-        # Pl3xMap's page names it too, among others, but as SquareMap.
+        # Pl3xMap's page names squaremap, too, among other programs, but writes it SquareMap.
         return any(sign in page for sign in ('content="squaremap"', "jpenilla/squaremap", "/Squaremap.js"))
+
+    def world(self, said: Any, settings: _Settings) -> RegionWorld:
+        """Each world is a layer, such as `minecraft_overworld`."""
+        one = converted(said, _World)
+        return RegionWorld(one.name, {one.name: "/{zoom}/{x}_{y}"}, one.order)

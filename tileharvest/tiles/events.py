@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
 REACH: Final = 2
-"""Tiles belong together where their columns and their rows differ by no more than this: they touch, or one
-tile lies between them."""
+"""Tiles belong together if their columns and their rows differ by no more than this: they touch, or one tile
+lies between them."""
 REST: Final = timedelta(days=7)
-"""An event goes on where it changes again within so many days. So a place at which somebody builds every
+"""An event goes on if tiles near it change again within this time. So a place at which somebody builds every
 weekend is one event."""
 WIDEST: Final = 16
-"""An event that is so many tiles wide or high takes in nothing more that would make it wider on a later day.
-Else a busy town would grow together into one event that says nothing."""
+"""The width and height, in tiles, beyond which an event does not grow on a later day. Otherwise a busy town
+would become one event that says nothing."""
 
 Changed: TypeAlias = tuple[int, int, bool, bool]
-"""A tile's x and y, whether it was there before, and whether it is there since."""
+"""A changed tile: its x and y, whether it was there before the change, and whether it is there after it."""
 Kind: TypeAlias = Literal["changed", "new", "gone"]
 
 
@@ -34,19 +34,21 @@ class Event:
     """Tiles of one zoom that changed together."""
 
     first: date
-    """The first day with a change, and the last one below."""
+    """The first day with a change."""
     last: date
+    """The last day with a change."""
     seed: Tile
-    """The tile of its first day with the lowest x, and of these the lowest y. Later days do not change it,
-    and no other event of that day has it."""
+    """The tile by which the event is known: of the tiles of its first day the one with the lowest x, and then
+    the lowest y. Later days do not change it, and no other event of that day has it."""
     area: TileRange
-    """The smallest rectangle that has all its tiles."""
+    """The smallest rectangle with all tiles of the event."""
     changed: int
-    """How many tiles were there before and are there since. Each tile of an event counts once."""
+    """The number of tiles that were there before the event and are there after it. Each tile of an event
+    counts once."""
     new: int
-    """How many were not there before."""
+    """The number of tiles that were not there before."""
     gone: int
-    """How many are there no longer."""
+    """The number of tiles that are there no longer."""
 
     @property
     def tiles(self) -> int:
@@ -54,24 +56,24 @@ class Event:
 
     @property
     def kind(self) -> Kind:
-        """What most of its tiles are; where two are equal, the first of changed, new and gone."""
+        """What most of its tiles are. If two numbers are equal, the first of changed, new and gone counts."""
         counts: dict[Kind, int] = {"changed": self.changed, "new": self.new, "gone": self.gone}
         return max(counts, key=lambda kind: counts[kind])
 
 
 @dataclass(slots=True)
 class _Growing:
-    """An event while days are added. A cell is one number, as `_cell` makes it."""
+    """An event while days are added to it. Cells are numbers that `_cell` makes."""
 
     first: date
     last: date
     seed: int
     bounds: tuple[int, int, int, int]
-    """The lowest column and row, and the highest ones."""
+    """The lowest column and row, and the highest column and row."""
     was_there: dict[int, bool] = field(default_factory=dict)
     is_there: dict[int, bool] = field(default_factory=dict)
     patches: set[int] = field(default_factory=set)
-    """Where its cells are."""
+    """The patches that have cells of the event."""
 
     def with_room_for(self, bounds: tuple[int, int, int, int]) -> bool:
         left, low, right, high = union = _union(self.bounds, bounds)
@@ -82,13 +84,14 @@ class _Growing:
 
 
 def events_of(zoom: int, days: Iterable[tuple[date, Iterable[Changed]]]) -> list[Event]:
-    """Returns the events of tiles of one zoom, which changed on these days, oldest first.
+    """Returns the events of the tiles of one zoom that changed on these days, oldest first.
 
-    What lies together on a day is one event. It goes on with what changes within `REACH` of it, within `REST`
-    and without making it wider than `WIDEST`; what could belong to several belongs to the oldest. So a later
-    day lets an event grow or begins a new one, and never joins, parts or removes events of earlier days.
+    Tiles that lie together on a day are one event. The event goes on with tiles that change within `REACH` of
+    it, within `REST`, and that make it no wider than `WIDEST`. Tiles that could belong to several events
+    belong to the oldest of them. So a later day lets an event grow or begins a new one. It never joins, parts
+    or removes events of earlier days.
 
-    The days must be in order. Memory grows with the changed tiles.
+    The days must be in order. Memory grows with the number of changed tiles.
     """
     every: list[_Growing] = []
     near: dict[int, list[_Growing]] = {}
@@ -113,23 +116,24 @@ def events_of(zoom: int, days: Iterable[tuple[date, Iterable[Changed]]]) -> list
 
 
 _ROWS: Final = 32
-"""Bits of a cell's number that are its row, from `_LOWEST` on. No layer is higher."""
+"""The bits of a cell's number that hold its row, counted from `_LOWEST`. No layer has more rows."""
 _LOWEST: Final = -(1 << (_ROWS - 1))
 _AROUND: Final = tuple(
     (column << _ROWS) + row for column in range(-REACH, REACH + 1) for row in range(-REACH, REACH + 1)
 )
-"""What is added to a cell's number for it, and for each cell near it."""
+"""What to add to a cell's number to get the cell itself and each cell near it."""
 _NEAR: Final = frozenset(_AROUND)
 _PATCH: Final = REACH + 1
-"""Cells along the edge of a patch: those of one belong together, and what is near them lies in it or in one
-that touches it. To look at the 25 cells around each would take most of the time."""
+"""Cells along the edge of a patch. All cells of one patch belong together, and cells near them lie in the
+same patch or in one that touches it. To look at the 25 cells around each cell instead would take most of the
+time."""
 _BESIDE: Final = tuple((column << _ROWS) + row for column in (-1, 0, 1) for row in (-1, 0, 1))
-"""What is added to a patch's number for it, and for each patch that touches it."""
+"""What to add to a patch's number to get the patch itself and each patch that touches it."""
 
 
 def _cell(column: int, row: int) -> int:
-    """Returns a cell as a number, in the order of columns and then of rows: many cells are looked up, and a
-    number costs a fifth of a pair."""
+    """Returns a cell as one number. Numbers are ordered by column, then by row. Many cells are looked up, and
+    a number costs a fifth of a pair."""
     return (column << _ROWS) + row - _LOWEST
 
 
@@ -143,8 +147,8 @@ def _patch(cell: int) -> int:
 
 
 def _groups(cells: Iterable[int]) -> list[tuple[list[int], set[int]]]:
-    """Returns the cells that lie together, each time with the patches they are in, in the order of the lowest
-    cell of each group."""
+    """Returns the groups of cells that lie together, each with the patches it lies in, in the order of the
+    lowest cell of each group."""
     left: dict[int, list[int]] = {}
     for cell in cells:
         left.setdefault(_patch(cell), []).append(cell)
@@ -172,7 +176,7 @@ def _continued(
     near: dict[int, list[_Growing]],
     since: date,
 ) -> _Growing | None:
-    """Returns the oldest event that a group of a day belongs to."""
+    """Returns the oldest event that a group of cells continues, or None if it begins a new one."""
     around = {patch + by for patch in patches for by in _BESIDE}
     # Of equal keys the last one stays: each event is looked at once.
     beside = {id(event): event for patch in near.keys() & around for event in near[patch]}

@@ -1,4 +1,4 @@
-"""Ground: rectangles of the grid that need not end where tiles do. Pure."""
+"""Ground: rectangles of the grid and of the world, and the tiles that show them. Pure."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from math import ceil, floor, isfinite
 from typing import TYPE_CHECKING, Final, Self
 
 from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.tiles.projection import ON_GRID
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """A rectangle in grid units, y upwards. Raises ValueError where it is empty."""
+    """A rectangle of the grid, which need not end where tiles do. In grid units, y upwards. Raises ValueError
+    if it is empty."""
 
     west: float
     south: float
@@ -32,7 +34,7 @@ class Ground:
 
     @classmethod
     def of(cls, area: TileRange, factor: int = 2) -> Self:
-        """Returns what the tiles cover. `factor` is that of the layer's pyramid."""
+        """Returns the ground that the tiles cover. `factor` is that of the layer's pyramid."""
         first, last = Tile(area.zoom, area.x_from, area.y_to), Tile(area.zoom, area.x_to, area.y_from)
         width = _width(area.zoom, factor)
         west, north = first.column * width, -first.row * width
@@ -40,7 +42,7 @@ class Ground:
 
     @classmethod
     def around(cls, points: Iterable[tuple[float, float]]) -> Self:
-        """Returns the smallest rectangle with these points, of which there are two at least."""
+        """Returns the smallest rectangle with these points. There are at least two."""
         several = tuple(points)
         columns, rows = [x for x, _ in several], [y for _, y in several]
         return cls(min(columns), min(rows), max(columns), max(rows))
@@ -50,15 +52,19 @@ class Ground:
         return (self.west + self.east) / 2, (self.south + self.north) / 2
 
     def tiles(self, zoom: int, factor: int = 2) -> TileRange:
-        """Returns the tiles of a zoom that have part of it, edges that only touch it left out."""
+        """Returns the tiles of a zoom that have part of the ground. A tile that only touches its edge has
+        none."""
         width = _width(zoom, factor)
         first = Tile.at(zoom, floor(self.west / width), floor(-self.north / width))
         last = Tile.at(zoom, ceil(self.east / width) - 1, ceil(-self.south / width) - 1)
         return TileRange.between(first, last)
 
     def pixels(self, zoom: int, tile_size: Size, factor: int = 2) -> tuple[int, int, int, int]:
-        """Returns left, top, right and bottom of the pixels that have part of it, counted from the upper left
-        corner of `tiles` of that zoom. Parts of a millionth of a pixel do not count."""
+        """Returns left, top, right and bottom of the pixels that have part of the ground.
+
+        They are counted from the upper left corner of `tiles(zoom)`. Parts of a millionth of a pixel do not
+        count.
+        """
         area, width = self.tiles(zoom, factor), _width(zoom, factor)
         whole = Ground.of(area, factor)
         across, down = (edge / width for edge in tile_size)
@@ -70,7 +76,7 @@ class Ground:
         )
 
     def touches(self, other: Ground) -> bool:
-        """Says whether the two have ground in common."""
+        """Returns whether the two have ground in common."""
         return (
             self.west < other.east
             and other.west < self.east
@@ -79,9 +85,10 @@ class Ground:
         )
 
     def places(self, projection: Projection) -> tuple[float, float, float, float]:
-        """Returns west, north, east and south, in blocks, of the smallest rectangle of the world that has it.
+        """Returns west, north, east and south, in blocks, of the smallest rectangle of the world around the
+        ground.
 
-        Seen from the side a rectangle of the picture lies aslant in the world.
+        In a layer that is drawn from the side, the ground itself lies aslant in the world.
         """
         corners = [(x, y) for x in (self.west, self.east) for y in (self.south, self.north)]
         spots = [projection.place_at(*corner) for corner in corners]
@@ -90,11 +97,69 @@ class Ground:
 
     @classmethod
     def of_places(cls, first: tuple[float, float], last: tuple[float, float], projection: Projection) -> Self:
-        """Returns the smallest rectangle of the picture with the world's rectangle between two corners, each
-        given as east and south."""
+        """Returns the smallest rectangle of the grid around the world's rectangle between two corners. Each
+        corner is given as east and south."""
         (east, south), (other_east, other_south) = first, last
         corners = [(one, other) for one in (east, other_east) for other in (south, other_south)]
         return cls.around(projection.point_of(*corner) for corner in corners)
+
+
+@dataclass(frozen=True, slots=True)
+class Rectangle:
+    """A rectangle of the world, between two places that are counted east and south as in
+    `Projection.place_at`.
+
+    In a layer without a projection a place is a point of the grid, with south downwards. Raises ValueError
+    for a rectangle without ground.
+    """
+
+    east_from: float
+    east_to: float
+    south_from: float
+    south_to: float
+
+    def __post_init__(self) -> None:
+        edges = (self.east_from, self.east_to, self.south_from, self.south_to)
+        is_empty = self.east_from >= self.east_to or self.south_from >= self.south_to
+        if not all(map(isfinite, edges)) or is_empty:
+            raise ValueError("its corners are no rectangle")
+
+    @property
+    def middle(self) -> tuple[float, float]:
+        """East and south of its middle."""
+        return (self.east_from + self.east_to) / 2, (self.south_from + self.south_to) / 2
+
+    def ground(self, projection: Projection | None) -> Ground:
+        """Returns the smallest rectangle of the grid around this one."""
+        corners = (self.east_from, self.south_from), (self.east_to, self.south_to)
+        return Ground.of_places(*corners, projection or ON_GRID)
+
+    def is_on(self, tile: Tile, projection: Projection | None, factor: int = 2) -> bool:
+        """Returns whether a tile of `ground` shows part of the rectangle. If a layer is drawn at a slant,
+        many do not.
+
+        Two parallelograms do not meet if there is a gap between them along the edges of either one. Along the
+        edges of the tile there is no gap, as the tile lies on the ground. So only the edges of the rectangle
+        are compared.
+        """
+        west, north, east, south = Ground.of(TileRange.of(tile), factor).places(projection or ON_GRID)
+        return (
+            west < self.east_to
+            and self.east_from < east
+            and north < self.south_to
+            and self.south_from < south
+        )
+
+
+def tiles_around(zoom: int, points: Iterable[tuple[float, float]], factor: int = 2) -> tuple[Tile, ...]:
+    """Returns the tiles of a zoom that show some points of the grid, and the eight around each, each tile
+    once.
+
+    `factor` is that of the layer's pyramid.
+    """
+    width = _width(zoom, factor)
+    middles = (Tile.at(zoom, floor(x / width), floor(-y / width)) for x, y in points)
+    return tuple(dict.fromkeys(tile for middle in middles for tile in TileRange.of(middle).wider(1)))
 
 
 _ROUNDING: Final = 1e-6

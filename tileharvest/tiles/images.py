@@ -1,4 +1,4 @@
-"""Images: whether some bytes are one whole image, and which. Pure."""
+"""Images: whether some bytes are one whole image that may be a tile, and which image it is. Pure."""
 
 from __future__ import annotations
 
@@ -23,45 +23,46 @@ _EXTENSIONS: Final = {"PNG": "png", "JPEG": "jpg", "WEBP": "webp"}
 _ENDS: Final = {"PNG": b"IEND\xaeB`\x82", "JPEG": b"\xff\xd9"}
 """The last bytes of an image: PNG's IEND chunk with its checksum, JPEG's end-of-image marker.
 
-Pillow reads images whose last bytes are missing. A WebP states its length at the start, and Pillow checks
-that."""
+Pillow also reads images whose last bytes are missing. A WebP states its length at the start, and Pillow
+checks that length."""
 
 _PNG_START: Final = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
 _PNG_PIXELS: Final = frozenset(
     {(1, 0), (2, 0), (4, 0), (8, 0), (16, 0), (8, 2), (16, 2), (1, 3), (2, 3), (4, 3), (8, 3), (8, 4)}
     | {(16, 4), (8, 6), (16, 6)}
 )
-"""Bits per sample and kind of colour, as a PNG may have them together."""
+"""The pairs of bits per sample and colour type that a PNG may have."""
 _PNG_PALETTE: Final = 3
-"""The kind of colour with which a PNG may have any transparent ones."""
+"""The colour type of a PNG with a palette. Only such a PNG counts as plain with a chunk that makes colours
+transparent."""
 _PNG_CHUNK: Final = 12
-"""Bytes of a PNG's chunk beside what it holds: its length, its kind, and its checksum."""
+"""Bytes of a PNG's chunk besides its content: its length, its kind and its checksum."""
 
 _WEBP_HEADER: Final = 30
-"""Bytes up to the end of the sides in the two longer of a WebP's three headers."""
+"""Bytes of a WebP up to the end of its width and height, for the two longer of its three headers."""
 _VP8L_HEADER: Final = 25
-"""The same in the shortest one. A whole image of that kind can have 28 bytes."""
+"""The same for the shortest header. A whole image of that kind can have 28 bytes."""
 _TAIL: Final = 64
-"""How many of the last bytes are searched for the end: some programs append a few bytes of their own."""
+"""The number of last bytes that are searched for the end. Some programs append a few bytes of their own."""
 
 
 MOST_BYTES: Final = 32 * 1024 * 1024
-"""Of an image, where nobody says more."""
+"""The most bytes of an image, unless maps.toml says another number."""
 MOST_PIXELS: Final = 1 << 23
-"""Of an image: twice what the largest tiles of Dynmap have. Pillow takes some 17 bytes for each pixel of a
-WebP, which can be written in 36 bytes in all."""
+"""The most pixels of an image: twice as many as Dynmap's largest tiles have. Pillow takes some 17 bytes of
+memory for each pixel of a WebP, and a WebP of 36 bytes can claim any number of pixels."""
 _LEAST, _MOST = 0.25, 4.0
-"""What an image may be as wide and as high, in tiles of its layer. Screens of high density want two pixels
-where the layer has one, and BlueMap's images have heights below the picture."""
+"""The least and the greatest width and height of an image, in tiles of its layer. Images for screens of high
+density have two pixels for each pixel of the layer, and BlueMap's images have heights below the picture."""
 
 
 def identify(body: bytes, tile_size: Size | None = None, most: int = MOST_BYTES) -> Image:
     """Returns the name of the image that the bytes are.
 
-    `tile_size` is that of the layer, where it is known, and `most` how many bytes an image may have. Raises
-    ValueError, which says what the bytes are instead, for anything but a whole PNG, JPEG or WebP of about
-    that size. What is too large is refused before anything is decoded. Else every byte is read; JPEG and
-    WebP, which carry no checksums, are decoded as well.
+    `tile_size` is that of the layer, or None if it is not known. `most` is the most bytes that an image may
+    have. Raises ValueError for anything but a whole PNG, JPEG or WebP of about the tile's size. The message
+    says what the bytes are instead. An image that is too large is refused before anything is decoded. In any
+    other case every byte is read. JPEG and WebP carry no checksums, so they are decoded as well.
     """
     if not body:
         raise ValueError("the answer has no bytes")
@@ -76,7 +77,8 @@ def identify(body: bytes, tile_size: Size | None = None, most: int = MOST_BYTES)
 
 
 def check_pixels(size: Size, tile_size: Size | None = None) -> None:
-    """Raises ValueError for an image that is too large, or too small, for a tile. Nothing else decides it."""
+    """Raises ValueError for an image that is too large, or too small, for a tile. This is the only place that
+    decides it."""
     width, height = size
     if width < 1 or height < 1 or width * height > MOST_PIXELS:
         raise ValueError(f"the image has {width:,} x {height:,} pixels, and {MOST_PIXELS:,} are the most")
@@ -88,8 +90,8 @@ def check_pixels(size: Size, tile_size: Size | None = None) -> None:
 
 @contextmanager
 def opened(body: bytes, tile_size: Size | None = None) -> Iterator[Pillow.Image]:
-    """Opens the bytes as an image, once their header has shown that they may be a tile. Raises what Pillow
-    raises, and ValueError."""
+    """Opens the bytes as an image after their header has shown that they may be a tile. Raises ValueError if
+    the header shows that they are none, and what Pillow raises."""
     said = _webp_size(body)
     if said is not None:
         # Pillow unpacks a WebP as it opens it.
@@ -100,7 +102,7 @@ def opened(body: bytes, tile_size: Size | None = None) -> Iterator[Pillow.Image]
 
 
 def is_transparent(body: bytes) -> bool:
-    """Returns whether the bytes are an image of which nothing can be seen. It is decoded for that.
+    """Returns whether the bytes are an image of which every pixel is transparent. Decodes the image.
 
     Returns False for bytes that are no whole image.
     """
@@ -133,8 +135,8 @@ def _extension(body: bytes, tile_size: Size | None) -> str:
 def _is_plain_png(body: bytes, tile_size: Size | None) -> bool:
     """Returns whether the bytes are a whole PNG with nothing but its size, colours and pixels.
 
-    Every checksum is compared, as Pillow does, in a tenth of its time. False says that Pillow is to look.
-    Raises ValueError as `check_pixels` does.
+    Compares every checksum, as Pillow does, in a tenth of the time that Pillow takes. False means that Pillow
+    has to look. Raises ValueError as `check_pixels` does.
     """
     if not body.startswith(_PNG_START):
         return False

@@ -18,32 +18,33 @@ Size: TypeAlias = tuple[int, int]
 """Width and height in pixels."""
 
 MOST_NAME: Final = 4096
-"""Characters of a layer's name, and of each other text that a site says of it."""
+"""The most characters of a layer's name, and of any other text that a site says of the layer."""
 MOST_SIDE: Final = 16_384
-"""Pixels along a tile's edge."""
+"""The most pixels along a tile's edge."""
 WRITABLE: Final = r"\A[^\x00\ud800-\udfff]*\Z"
-"""A regular expression for texts that files and databases can hold: half a character, as JSON can write it,
-has no bytes, and no database of PostgreSQL takes NUL."""
+"""A regular expression for texts that files and databases can hold. JSON can write half a character (a lone
+surrogate), which has no bytes in UTF-8, and PostgreSQL takes no NUL."""
 _WRITABLE: Final = re.compile(WRITABLE)
 
 TILE_SIDE: Final = 384
-"""Pixels along a tile's edge, where the site does not say: Overviewer has never written another."""
+"""Pixels along a tile's edge if the site does not say. Overviewer has never written another number."""
 
 
 class Addresses(Protocol):
-    """Where the tiles of a layer lie on its site, as a renderer says. A value: equal where they are."""
+    """Where the tiles of a layer lie on its site. Each renderer has its own class. Two objects are equal if
+    they give the same addresses."""
 
     @property
     def folder(self) -> str:
-        """What all addresses begin with, without a slash at its end. It names the host, and robots.txt is
-        asked whether it allows it."""
+        """The beginning of all addresses, without a slash at its end. It tells the host, and robots.txt is
+        asked whether it allows this folder."""
         ...
 
     def url_of(self, tile: Tile) -> str:
         """Returns the tile's address, as the site's own page asks for it.
 
-        It is made for each request, so it should take no longer than some microseconds. Raises ValueError
-        for a tile that has none.
+        Each request calls this, so it should take no more than some microseconds. Raises ValueError for a
+        tile that has no address.
         """
         ...
 
@@ -53,7 +54,7 @@ class Addresses(Protocol):
 
 
 class _NoAddresses:
-    """What a layer that was read from the history has."""
+    """The addresses of a layer that was read from the history: none."""
 
     folder: Final = ""
 
@@ -71,27 +72,30 @@ _NO_ADDRESSES: Final = _NoAddresses()
 class Layer:
     """One layer as its site describes it on one day. Raises ValueError for values that no layer can have.
 
-    The history keeps everything but `addresses`, `overlay`, `min_zoom` and `stamp`, and of the pyramid depth
-    and factor. A layer that was read from the history has the defaults there.
+    The history does not keep `addresses`, `overlay`, `min_zoom` and `stamp`, and of the pyramid it keeps only
+    depth and factor. A layer that was read from the history has the defaults instead.
     """
 
     name: str
-    """Stable as long as the site's owner keeps it: Overviewer's `path` of the tileset."""
+    """The name by which maps.toml and the history know the layer, such as Overviewer's `path` of the tileset.
+    It stays as long as the site's owner keeps it."""
     pyramid: Pyramid
-    """Its depth is Overviewer's `zoomLevels`; `maxZoom`, which can be smaller, is only its viewer's."""
+    """Which tiles the layer can have. Its depth is Overviewer's `zoomLevels`; `maxZoom`, which can be
+    smaller, limits only Overviewer's own page."""
     image_extension: str
     addresses: Addresses = _NO_ADDRESSES
     overlay: bool = False
     tile_size: Size = (TILE_SIDE, TILE_SIDE)
-    """That of an image, as far as it is the picture."""
+    """The size of the picture in an image. BlueMap's images have further pixels below the picture, which do
+    not count."""
     world: str | None = None
     north_direction: int = 0
     """Quarter turns of the world before it was drawn. With 0 Overviewer draws north at the upper left, with 1
     at the upper right, with 2 at the lower right, with 3 at the lower left."""
     projection: Projection | None = None
-    """None where nothing is known of the world that is drawn."""
+    """Where blocks lie on the grid. None if nothing is known of the world that is drawn."""
     spawn: tuple[int, int, int] | None = None
-    """Minecraft's x, y (height) and z in blocks."""
+    """The place where players start: Minecraft's x, y (height) and z, in blocks."""
     background: str | None = None
     """A CSS colour, as the site writes it."""
     min_zoom: int = 0
@@ -99,11 +103,11 @@ class Layer:
     rendered: int | None = None
     """When the last render began, in seconds since 1970."""
     stamp: str | None = None
-    """What the site says of the layer's last render: another one after each render that has changed a tile.
-    None where it says nothing, or while a render is going on."""
+    """A text by which the site tells one render of the layer from the next. It differs after each render that
+    has changed a tile. None if the site says nothing, or if a render is under way."""
 
     host: str = field(init=False, repr=False, compare=False)
-    """The host that the tiles are asked of: what a rate is limited for."""
+    """The host of the tiles' addresses. Rates are limited for it."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "host", urlsplit(self.addresses.folder).hostname or "")

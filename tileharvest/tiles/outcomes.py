@@ -17,8 +17,8 @@ class Outcome(StrEnum):
     IGNORED = "ign"
     """The server's validator is the stored one, so the tile was not fetched."""
     SKIPPED = "skip"
-    """The tile was not asked, because nothing above it has changed. It is counted at the end of a harvest; no
-    single result has it."""
+    """The tile was not asked, because a tile above it or a change index shows that it has not changed.
+    Skipped tiles are counted at the end of a harvest; no single result has this outcome."""
     NOT_MODIFIED = "nMod"
     """The tile was fetched and has the bytes of the latest version."""
     UPDATED = "upd"
@@ -42,5 +42,5 @@ _MAKING_VERSIONS = frozenset({Outcome.UPDATED, Outcome.ADDED, Outcome.REPLACED, 
 
 
 def counts_as_plain(counts: Mapping[Outcome, int]) -> dict[str, int]:
-    """Returns counts as programs are told them, by the outcome's word. Zeros are left out."""
+    """Returns counts by the outcome's word, for output that programs read. Zeros are left out."""
     return {outcome.value: counts[outcome] for outcome in Outcome if counts.get(outcome)}

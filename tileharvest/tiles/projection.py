@@ -7,7 +7,8 @@ from math import floor, isfinite
 from typing import Final, Self, TypeAlias
 
 Row: TypeAlias = tuple[float, float, float, float]
-"""What a grid coordinate gains for each block eastwards, upwards and southwards, and what it is at 0."""
+"""How much a grid coordinate grows for each block eastwards, upwards and southwards, and its value at the
+world's origin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,13 +16,14 @@ class Projection:
     """An affine map from the world to the grid, as all renderers of blocks draw with parallel rays.
 
     A block covers the coordinates from its whole number to the next, so the middle of block 0 lies at 0.5.
-    Raises ValueError where no point of the grid would tell a place.
+    Raises ValueError if a point of the grid would not tell a place of the world.
     """
 
     x: Row
     y: Row
     height: float = 64
-    """The height at which a point of the picture is taken to lie: 64 is the sea's level."""
+    """The height, in blocks, at which every point of the picture is assumed to lie. 64 is the level of the
+    sea."""
 
     def __post_init__(self) -> None:
         if not all(map(isfinite, (*self.x, *self.y, self.height))) or not self._area:
@@ -29,19 +31,20 @@ class Projection:
 
     @classmethod
     def from_above(cls, blocks: float) -> Self:
-        """Returns that of a picture with north above, at whose origin block 0 begins.
+        """Returns the projection of a picture that looks straight down, with north above and block 0 at the
+        grid's origin.
 
-        A tile of zoom 0 shows so many blocks along its edge.
+        `blocks` is how many blocks a tile of zoom 0 shows along its edge.
         """
         return cls((2 / blocks, 0, 0, 0), (0, 0, -2 / blocks, 0))
 
     @property
     def _area(self) -> float:
-        """How many square grid units a block is large, negative where the picture is a mirrored one."""
+        """The size of a block in square grid units; negative if the picture is mirrored."""
         return self.x[0] * self.y[2] - self.x[2] * self.y[0]
 
     def place_at(self, x: float, y: float) -> tuple[float, float]:
-        """Returns east and south, in blocks, of a point of the grid, at the usual height."""
+        """Returns east and south, in blocks, of a point of the grid, taken to lie at `height`."""
         # In the order of the page's `placeAt` (`projection.js`), so that both round alike.
         right = x - self.x[1] * self.height - self.x[3]
         up = y - self.y[1] * self.height - self.y[3]
@@ -61,4 +64,5 @@ class Projection:
 
 
 ON_GRID: Final = Projection((1, 0, 0, 0), (0, 0, -1, 0))
-"""Of a layer of which nothing is known of the world: a block is a grid unit. It makes places of points."""
+"""The projection of a layer of whose world nothing is known. A grid unit counts as a block, so that points
+can be told as places."""

@@ -11,25 +11,27 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 MOST_DEPTH: Final = 32
-"""With it a square is 2^32 tiles wide: all numbers of tiles stay far below 64 bits."""
+"""Levels of a layer. A square of this depth is 2^32 tiles wide, so that all numbers of tiles stay far below
+64 bits."""
 EVERYWHERE: Final = TileRange.whole(24, 0)
-"""Where nobody says how far a layer reaches, it is 2^24 grid units each way. With tiles of 128 pixels and 16
-pixels a block, that is 67 million blocks, and a Minecraft world ends after 30 million. Names fit into the 32
-bits that a database on a server has for them."""
+"""The area of a layer if nobody says how far it reaches: 2^24 grid units each way. With tiles of 128 pixels
+and 16 pixels a block that is 67 million blocks, and a Minecraft world ends after 30 million. Names of tiles
+within it fit into the 32 bits that a database on a server has for them."""
 
 
 class Existing(Protocol):
-    """The tiles of a layer that exist, as its site says. A value: equal where they are."""
+    """The tiles of a layer that exist, as its site says. Two objects are equal if they name the same
+    tiles."""
 
     def __contains__(self, tile: Tile) -> bool: ...
 
     def at(self, zoom: int) -> Iterable[Tile]:
-        """Returns all of a zoom, in the same order each time."""
+        """Returns all existing tiles of a zoom, in the same order each time."""
         ...
 
 
 class ListedTiles(frozenset[Tile]):
-    """The tiles that exist, one by one. Renderers of other packages name them so."""
+    """The tiles that exist, as a set. It is for renderers whose sites list them one by one."""
 
     def at(self, zoom: int) -> list[Tile]:
         return sorted(tile for tile in self if tile.zoom == zoom)
@@ -39,24 +41,26 @@ class ListedTiles(frozenset[Tile]):
 class Pyramid:
     """The tiles that a layer can have. Raises ValueError for values that no layer can have.
 
-    Of one that is given nothing but its depth they are a square around the origin that each level divides
-    into four, as Overviewer's and Mapcrafter's are.
+    With nothing but a depth, a pyramid is a square around the origin, and each level divides every tile into
+    four. Overviewer's and Mapcrafter's maps have this form.
     """
 
     depth: int
-    """How many zooms it has; at least 1. They end with 0, the deepest."""
+    """The number of zooms, at least 1. The deepest one is zoom 0."""
     factor: int = 2
     """How many tiles of the next deeper zoom lie along a tile's edge; at least 2."""
     area: TileRange | None = None
-    """The tiles that it can have, at any one of its zooms. None: the square of its depth."""
+    """The tiles that the layer can have, given at any one of its zooms. None stands for the square of its
+    depth."""
     seeds: tuple[Tile, ...] = ()
-    """Where nobody says how far it reaches: tiles of the coarsest zoom from which that is searched. Around
-    those that are there others are asked, too, and so on. Empty: what it can have is known."""
+    """The tiles of the coarsest zoom from which an endless layer is searched, one of which nobody says how
+    far it reaches. Around each tile that is there its neighbours are asked, and so on. Empty for a layer
+    whose reach is known."""
     stride: int = 1
-    """How far from a tile of an endless layer others are looked for: 1 are the eight around it, 2 leads over
-    a place where nothing is; at least 1."""
+    """How far from a tile of an endless layer others are looked for, in tiles. 1 reaches the eight
+    neighbours; 2 also bridges one empty place. At least 1."""
     there: Existing | None = None
-    """The tiles that exist, of all zooms. The walk asks for nothing else. None: the site does not say."""
+    """The tiles that exist, of all zooms. The walk asks for no others. None if the site does not say."""
 
     def __post_init__(self) -> None:
         if self.depth < 1:
@@ -77,19 +81,21 @@ class Pyramid:
 
     @classmethod
     def kept(cls, depth: int, factor: int) -> Self:
-        """Returns what a history keeps of the form of a layer. No walk over it can start."""
+        """Returns the form of a layer as a history keeps it. No walk can start from it, because seeds and
+        lists are not kept."""
         return cls(depth) if factor == 2 else cls(depth, factor, EVERYWHERE)
 
     @classmethod
     def endless(cls, depth: int, seeds: tuple[Tile, ...], factor: int = 2, stride: int = 1) -> Self:
-        """Returns the form of a layer of which nobody says how far it reaches."""
+        """Returns the form of an endless layer: nobody says how far it reaches."""
         return cls(depth, factor, EVERYWHERE, seeds, stride)
 
     @classmethod
     def listed(cls, depth: int, there: Existing) -> Self:
         """Returns the form of a layer whose site says which tiles exist.
 
-        It has no other edge, so that a known tile that the site names no more is asked, wherever it lies.
+        The list is its only edge. So a known tile that the site no longer names is still asked, wherever it
+        lies.
         """
         return cls(depth, area=EVERYWHERE, there=there)
 
@@ -108,7 +114,8 @@ class Pyramid:
         return self.there is not None or (self.area is not None and not self.seeds)
 
     def start(self) -> tuple[Tile, ...]:
-        """Returns the tiles of the coarsest zoom to ask for first; of an endless layer the seeds."""
+        """Returns the tiles of the coarsest zoom to ask for first. For an endless layer these are the
+        seeds."""
         if self.area is None:
             return first_level(self.depth)
         within = self.range_at(self.first)
@@ -117,13 +124,14 @@ class Pyramid:
         return self.seeds or tuple(within)
 
     def range_at(self, zoom: int) -> TileRange:
-        """Returns the tiles of a zoom that it can have."""
+        """Returns the tiles of a zoom that the layer can have."""
         if self.area is None:
             return TileRange.whole(self.depth, zoom)
         return self.area.at_zoom(zoom, self.factor)
 
     def children(self, tile: Tile) -> tuple[Tile, ...]:
-        """Returns what it can have right below a tile. Raises ValueError at the deepest zoom."""
+        """Returns the tiles right below a tile that the layer can have. Raises ValueError at the deepest
+        zoom."""
         children = tile.children(self.factor)
         if self.area is None:
             return children
@@ -131,14 +139,16 @@ class Pyramid:
         return tuple(self.present(child for child in children if child in within))
 
     def parent(self, tile: Tile) -> Tile:
-        """Returns the tile one level up that covers this one, even where the layer has none so coarse."""
+        """Returns the tile one level up that covers this one, even if it is coarser than the layer's coarsest
+        zoom."""
         return tile.parent(self.factor)
 
     def beside(self, tile: Tile) -> tuple[Tile, ...]:
-        """Returns the tiles around one of an endless layer, as far as its stride, corners included."""
+        """Returns the tiles of an endless layer around one of its tiles, corners included, as far as the
+        stride."""
         around = TileRange.of(tile).wider(self.stride).intersection(self.range_at(tile.zoom))
         return () if around is None else tuple(one for one in around if one != tile)
 
     def present(self, tiles: Iterable[Tile]) -> Iterable[Tile]:
-        """Returns those of the tiles that exist, as far as the site says."""
+        """Returns the tiles that exist by the site's list; all of them if the site has none."""
         return tiles if self.there is None else (tile for tile in tiles if tile in self.there)

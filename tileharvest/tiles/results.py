@@ -1,4 +1,4 @@
-"""What a harvest found for one tile: the one item that spiders yield."""
+"""The result of one tile: what a harvest found, and what that means for the walk."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ _NOT_SKIPPING = frozenset({Outcome.NOTHING, Outcome.GONE, Outcome.FAILED})
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a tile's answer means for the walk, as `Walk.step` says it. Raises ValueError for two meanings."""
+    """What a tile's answer means for the walk; `Walk.step` decides it. Raises ValueError if more than one of
+    `seen`, `skips` and `doubts` is set."""
 
     seen: Validator | None = None
-    """What the server said of the tile, where that is to be remembered. It is empty for a tile that is not
-    there, and None where nothing is new."""
+    """The validator that is to be remembered of the tile. It is empty for a tile that is not there. None if
+    nothing new is to be remembered."""
     skips: bool = False
-    """Whether what lies below is not asked, as the tile is unchanged and trusted."""
+    """Whether the tiles below are not asked, because this one is unchanged and trusted."""
     doubts: bool = False
-    """Whether what is remembered of the tile is of another state, although nothing new is to be remembered:
-    then it is not to be trusted any more."""
+    """Whether the tile is not to be trusted any more: its remembered validator is of another state, and the
+    new one came too late to be remembered."""
     is_kept: bool = True
-    """Whether the map keeps the tile's zoom. Of a tile at another zoom it is only asked whether it exists."""
+    """Whether the map keeps the tile's zoom. A tile of another zoom is only asked whether it exists."""
 
     def __post_init__(self) -> None:
         if (self.seen is not None) + self.skips + self.doubts > 1:
@@ -36,40 +37,42 @@ class Step:
 
     @property
     def is_news(self) -> bool:
-        """Whether the history has anything to note for the walk."""
+        """Whether the history has anything to write down for the walk."""
         return self.seen is not None or self.skips or self.doubts
 
 
 @dataclass(frozen=True, slots=True)
 class TileResult:
-    """An outcome with all that recording it needs. Recording the same result twice changes nothing.
+    """The outcome of one tile with all that recording it needs: the item that spiders yield. Recording the
+    same result twice changes nothing.
 
-    Raises ValueError when the parts do not belong together.
+    Raises ValueError if the parts do not belong together.
     """
 
     layer: str
     tile: Tile
     outcome: Outcome
     image: Image | None = None
-    """The new version's; given exactly for `add`, `upd` and `rep`."""
+    """The image of the new version; given exactly for `add`, `upd` and `rep`."""
     body: bytes | None = field(default=None, repr=False)
     """The image's bytes, until they are stored."""
     validator: Validator | None = None
-    """The GET's; given with an image and for `nMod`."""
+    """The validator of the answer to GET; given with an image and for `nMod`."""
     reason: str | None = None
-    """Why a `fail` is one, for a person: a line such as `500 Internal Server Error, 5 attempts`."""
+    """For a `fail` the reason, in a line for a person, such as `500 Internal Server Error (5 attempts)`."""
     step: Step = Step()
     again: bool = False
-    """Whether a lease on it was lost, so that its image may be in the store already."""
+    """Whether a lease on the tile was lost. Its image may then be in the store already."""
 
     @property
     def is_counted(self) -> bool:
-        """Whether the outcome is one of the harvest. At a zoom that is not kept only a `fail` is."""
+        """Whether the outcome counts in the harvest. For a tile of a zoom that is not kept, only a `fail`
+        counts."""
         return self.step.is_kept or self.outcome is Outcome.FAILED
 
     @property
     def is_recorded(self) -> bool:
-        """Whether the history has anything to note."""
+        """Whether the history has anything to write down."""
         return self.is_counted or self.step.is_news
 
     def __post_init__(self) -> None:

@@ -1,6 +1,6 @@
 """The verdict: what a server's answer means for a tile. Pure.
 
-The rules are those of the table in docs/outcomes.md. No other place decides them.
+The table in docs/outcomes.md has the rules. They are decided here and nowhere else.
 """
 
 from __future__ import annotations
@@ -27,25 +27,27 @@ if TYPE_CHECKING:
 GONE_STATUSES: Final = frozenset({404, 410})
 HEAD_REFUSED: Final = frozenset({405, 501})
 PASSING: Final = frozenset({408, 429}) | (frozenset(range(500, 600)) - HEAD_REFUSED)
-"""Where asking again later may give another answer: these two, and a server's own failures."""
+"""The statuses after which the same request may get another answer later: 408, 429 and a server's own
+failures."""
 
 _LENGTH: Final = re.compile(rb"[0-9]{1,19}")
 
 NextStep: TypeAlias = Literal["GET", "conditional GET"]
-"""What a HEAD calls for when it does not settle the outcome. Where HEAD is refused, a conditional GET asks
-the same question."""
+"""The request that follows if a HEAD does not settle the outcome. If the server refuses HEAD, a conditional
+GET asks the same question."""
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """The parts of a server's answer that a verdict is made of."""
+    """The parts of a server's answer on which a verdict rests."""
 
     status: int
     validator: Validator = Validator()
     length: int | None = None
-    """To HEAD the Content-Length in bytes, where given; to GET the bytes that came."""
+    """For HEAD the Content-Length in bytes, or None if there is none; for GET the number of bytes that
+    came."""
     body: bytes = b""
     location: str | None = None
-    """Where a redirect leads, as the server wrote it."""
+    """The address to which a redirect leads, as the server wrote it."""
 
     @property
     def phrase(self) -> str:
@@ -55,7 +57,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """An outcome with what recording it needs; the fields are those of `TileResult`."""
+    """An outcome with what recording it needs. The fields mean the same as those of `TileResult`."""
 
     outcome: Outcome
     image: Image | None = None
@@ -64,9 +66,9 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 def unless_blank(answer: Answer, blank: Collection[str]) -> Answer:
-    """Returns the answer, or 404 for an image that stands for a tile that is not there.
+    """Returns the answer, or 404 if its image stands for a tile that is not there.
 
-    `blank` are the sha1 of such images. An answer to HEAD has no bytes, and passes.
+    `blank` holds the sha1 of such images. An answer to HEAD has no bytes, and is returned as it is.
     """
     if not blank or not answer.body:
         return answer
@@ -76,9 +78,9 @@ def unless_blank(answer: Answer, blank: Collection[str]) -> Answer:
 def judge_head(answer: Answer, latest: Version | None) -> Verdict | NextStep:
     """Judges the answer to a HEAD, given the tile's latest version.
 
-    The tile is unchanged where the answer describes the bytes that the history has. The ETags decide, their
-    strength aside. Without one, Last-Modified and Content-Length decide together. An answer with neither
-    proves nothing.
+    The tile is unchanged if the answer describes the bytes that the history has. The ETags decide; whether
+    they are weak or strong does not matter. Without an ETag, Last-Modified and Content-Length decide
+    together. An answer with neither proves nothing.
     """
     if answer.status in GONE_STATUSES:
         return Verdict(_missing(latest))
@@ -101,10 +103,11 @@ def judge_head(answer: Answer, latest: Version | None) -> Verdict | NextStep:
 
 
 def judge_existence(answer: Answer, *, by_head: bool) -> Verdict | NextStep:
-    """Judges the answer to a HEAD or GET for a tile that is not kept. It is `ign` where the tile exists.
+    """Judges the answer to a HEAD or GET for a tile that is not kept. The outcome is `ign` if the tile
+    exists.
 
-    An answer to HEAD that names no state may belong to what a server sends in place of missing tiles. Only
-    the bytes tell.
+    An answer to HEAD without ETag and Last-Modified may describe what a server sends in place of missing
+    tiles. Only a GET can tell, by the bytes.
     """
     if answer.status in HEAD_REFUSED and not by_head:
         return Verdict(Outcome.FAILED, reason=answer.phrase)
@@ -121,8 +124,11 @@ def judge_get(
     tile_size: Size | None = None,
     most_bytes: int = MOST_BYTES,
 ) -> Verdict:
-    """Judges the answer to a GET, given the tile's latest version. `today` is the harvest's day, `tile_size`
-    that of the layer, where it is known, and `most_bytes` what an image may have."""
+    """Judges the answer to a GET, given the tile's latest version.
+
+    `today` is the harvest's day. `tile_size` is that of the layer, or None if it is not known. `most_bytes`
+    is the most bytes that an image may have.
+    """
     if answer.status in GONE_STATUSES:
         return Verdict(_missing(latest))
     if answer.status == HTTPStatus.NOT_MODIFIED and latest is not None and not latest.gone:
@@ -142,9 +148,10 @@ def judge_get(
 
 
 def pause_before(attempt: int, base: float, retry_after: float | None) -> float:
-    """Returns the seconds to wait before an attempt, of which the second is number 2.
+    """Returns the seconds to wait before an attempt. The first attempt that waits is number 2.
 
-    They are the base, doubled each time, or longer where the server asks for it.
+    Attempt 2 waits for `base` seconds, and each later one twice as long as the one before. If the server asks
+    for a longer wait (`retry_after`), that counts.
     """
     return max(base * float(1 << (attempt - 2)), retry_after or 0.0)
 
@@ -166,8 +173,8 @@ def retry_after(value: str | None, now: datetime) -> float | None:
 
 
 def length_of(value: bytes | None) -> int | None:
-    """Returns the bytes that a Content-Length tells of. Returns None for none, and for one that is no number
-    of 64 bits: Python refuses to read thousands of digits."""
+    """Returns the number of bytes that a Content-Length header states. Returns None if there is no header,
+    and if it is no number of at most 19 digits: Python refuses to read thousands of digits."""
     return int(value) if value is not None and _LENGTH.fullmatch(value) else None
 
 
@@ -177,7 +184,7 @@ def with_attempts(reason: str, attempts: int) -> str:
 
 
 def conditional_headers(latest: Version | None) -> Mapping[str, str]:
-    """Returns the headers that let a server answer 304 where the history has the bytes."""
+    """Returns the headers that let a server answer 304 if the history has the tile's bytes."""
     return {} if latest is None or latest.gone else latest.validator.conditions
 
 

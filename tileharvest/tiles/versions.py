@@ -16,14 +16,14 @@ EXTENSIONS: Final = frozenset({"png", "jpg", "webp"})
 
 
 def is_image_name(text: str) -> bool:
-    """Tells whether the text has the form of `Image.file_name`."""
+    """Returns whether the text has the form of `Image.file_name`."""
     sha1, _, extension = text.partition(".")
     return _SHA1.fullmatch(sha1) is not None and extension in EXTENSIONS
 
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """Names the bytes of a version, which the store must hold."""
+    """The name of the bytes of a version. The store holds the bytes."""
 
     sha1: str
     extension: str
@@ -40,7 +40,8 @@ class Image:
 
     @property
     def file_name(self) -> str:
-        """What stores and the viewer call it: the sha1 and the extension, with a dot between them."""
+        """The image's name in stores and in the viewer: the sha1 and the extension, with a dot between
+        them."""
         return f"{self.sha1}.{self.extension}"
 
 
@@ -55,12 +56,12 @@ class Validator:
 
     @property
     def entity(self) -> str | None:
-        """The ETag without its strength: for us `W/"a"` and `"a"` name the same state."""
+        """The ETag without its strength. For us `W/"a"` and `"a"` name the same state."""
         return None if self.etag is None else self.etag.removeprefix("W/")
 
     @property
     def conditions(self) -> Mapping[str, str]:
-        """The headers of a request that let the server answer 304 where the file is in this state."""
+        """The headers of a request to which the server answers 304 if the file is still in this state."""
         if self.etag is not None:
             return {"If-None-Match": self.etag}
         return {} if self.last_modified is None else {"If-Modified-Since": self.last_modified}
@@ -72,7 +73,7 @@ class Version:
 
     day: date
     image: Image | None
-    """The image; None where the tile was gone."""
+    """The image, or None if the tile was gone."""
     validator: Validator = field(default_factory=Validator)
 
     @property

@@ -10,10 +10,10 @@ from tileharvest.tiles.grid import TileRange
 class Zone(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A rectangle of `width` x `height` tiles of one zoom around a point of the grid.
 
-    Counted as KedamaDiff, the first harvester of such maps, counts its zones, so that its users can
-    bring theirs along: a tile belongs to the zone when its centre is not left of the left edge and left
-    of the right one, and above the lower edge and not above the upper one. That is always exactly
-    width x height tiles; the centre need not be a tile's. Raises ValueError for a zone without tiles.
+    The centre need not be a tile's. A tile whose centre lies on the zone's left or upper edge belongs to the
+    zone; one whose centre lies on the right or lower edge does not. So a zone has exactly width x height
+    tiles. KedamaDiff, the first harvester of such maps, counts its zones in the same way, and its users can
+    bring them along. Raises ValueError for a zone without tiles.
     """
 
     center: tuple[int, int]
@@ -31,7 +31,7 @@ class Zone(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
             raise ValueError(f"zoom {self.zoom} does not exist: 0 is the deepest level, -1 the next coarser")
 
     def tiles(self) -> TileRange:
-        """Returns the tiles that are counted, at the zone's own zoom."""
+        """Returns the zone's tiles, at its own zoom."""
         return TileRange.around(self.zoom, self.center, self.width, self.height)
 
     def tiles_at(self, zoom: int, factor: int = 2) -> TileRange:

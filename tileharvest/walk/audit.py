@@ -1,4 +1,5 @@
-"""The audit: which of the skipped tiles are asked all the same, and what shows that skipping was wrong."""
+"""The audit: which of the skipped tiles are asked all the same, and which answers show that skipping was
+wrong."""
 
 from __future__ import annotations
 
@@ -16,24 +17,25 @@ if TYPE_CHECKING:
     from tileharvest.tiles.grid import Tile
 
 LEAST_AUDITED: Final = 20
-"""Tiles that an audit asks at least, in each layer: where 20 are all right, it is 19 in 20 sure that fewer
-than 14 % of those that were skipped are not (1 - 0.05^(1/20))."""
+"""The least number of tiles that an audit asks in each layer. If 20 tiles are all unchanged, it is 95 % sure
+that fewer than 14 % of the skipped tiles have changed (1 - 0.05^(1/20))."""
 
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What is asked of a layer to see whether skipping was right."""
+    """The tiles of a layer that are asked to see whether skipping was right."""
 
     tiles: Sequence[Tile] = ()
     known: frozenset[Tile] = frozenset()
-    """Those that are known. At the other places nothing is expected."""
+    """The tiles among them that the history knows. The others are expected not to exist."""
     is_of_index: bool = False
-    """Whether the tiles were skipped because a change index did not tell of them."""
+    """Whether the tiles were skipped because a change index did not name them."""
 
     def broken(self, found: Mapping[Tile, Outcome]) -> list[Tile]:
-        """Returns the audited tiles which show that it was wrong to skip them.
+        """Returns the audited tiles whose outcome shows that it was wrong to skip them.
 
-        An index tells of images. That one was written again with the same bytes does not make it wrong.
+        A change index tells of changed images. So a file that was written again with the same bytes (`nMod`)
+        does not make the index wrong.
         """
         told = {Outcome.NOT_MODIFIED} if self.is_of_index else set()
         return [
@@ -44,15 +46,15 @@ class Audit:
 
 
 def audited(skipped: Callable[[], Iterable[Tile]], share: float, least: int, seed: str) -> list[Tile]:
-    """Returns which of the skipped tiles are asked all the same, in order.
+    """Returns the skipped tiles that are asked all the same, in order.
 
-    `skipped` yields each of them once, whenever it is called: they may be as many as a map has tiles, and are
-    not held. They are the tiles that are known, and the empty places that a full walk would ask: no known
-    tile shows that one was added where nothing above it was touched.
+    `skipped` yields each skipped tile once, every time it is called. There may be as many as a map has tiles,
+    so they are not held in memory. Among them are the tiles that are known, and the empty places that a full
+    walk would ask: a tile may have been added without a change above it, and no known tile would show that.
 
-    It is the share of them, rounded up, but at least `least`, and all where there are fewer. Each tile is as
-    likely as any other. The same ones are drawn for the same seed, whoever asks and in whatever order they
-    come: a harvest that is continued, perhaps by another worker, audits what it did before.
+    The number of tiles is the share of them, rounded up, but at least `least`, and all if there are fewer.
+    Each tile is as likely as any other. The same seed draws the same tiles, whoever draws and in whatever
+    order they come. So a harvest that another worker continues audits the same tiles.
     """
     wanted = max(least, ceil(share * sum(1 for _ in skipped())))
 
@@ -63,10 +65,10 @@ def audited(skipped: Callable[[], Iterable[Tile]], share: float, least: int, see
 
 
 def breaks_law(outcome: Outcome, *, is_known: bool = True) -> bool:
-    """Returns whether what was found for an audited tile shows that the law does not hold.
+    """Returns whether the outcome of an audited tile shows that the law does not hold.
 
-    Anything that is new shows it. Where no tile was known (`is_known`) it is news that one is there, also at
-    a zoom that is not kept.
+    A known tile must be unchanged. At a place where no tile was known (`is_known`) there must still be none,
+    also at a zoom that is not kept. A failed request shows nothing.
     """
     expected = Outcome.IGNORED if is_known else Outcome.NOTHING
     return outcome not in {expected, Outcome.FAILED}

@@ -1,4 +1,5 @@
-"""Change indexes: what a site says about its own changes, and the ground that may have changed by it."""
+"""Change indexes: what a site says about its own changes, and the ground that may have changed according to
+it."""
 
 from __future__ import annotations
 
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
     from tileharvest.tiles.pyramid import Pyramid
 
 LEAST_AUDITED_OF_INDEX: Final = 3
-"""Tiles that an audit of an index asks at least, in each layer. An index that did not tell of a
-render shows in as many of them as the render has changed. One that forgets a tile now and then is found late.
+"""The least number of tiles that the audit of an index asks in each layer. If an index misses a whole render,
+the share of audited tiles that show it is the share of tiles that the render has changed. An index that
+forgets a single tile now and then is found late.
 """
 _MOST_HALVINGS: Final = 30
 
@@ -27,18 +29,19 @@ _MOST_HALVINGS: Final = 30
 class ChangeIndex(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """What a site has published about the changes of a layer, as it was when it was read.
 
-    It is compared with what was read at an earlier harvest. So it need not say what a stamp means, only that
-    another one comes with each change.
+    It is compared with the index of an earlier harvest. So the meaning of a stamp does not matter, only that
+    each change brings another stamp.
     """
 
     stamp: str
-    """Of the whole layer: with another one anything may have changed."""
+    """The stamp of the whole layer. If it differs, any tile may have changed."""
     tiles: tuple[tuple[int, int, str], ...] = ()
-    """x and y of tiles of the deepest zoom, each once, with a stamp of its own. What has none was never
-    drawn."""
+    """Tiles of the deepest zoom that have stamps of their own: x, y and the stamp, each tile once. A tile
+    without a stamp was never drawn."""
 
     def changed_since(self, earlier: ChangeIndex) -> frozenset[Cell] | None:
-        """Returns the deepest tiles that may have changed since, or None where any tile may have."""
+        """Returns the deepest tiles that may have changed since the earlier index, or None if any tile may
+        have."""
         if self.stamp != earlier.stamp:
             return None
         differing = set(self.tiles) ^ set(earlier.tiles)
@@ -54,15 +57,15 @@ class ChangeIndex(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
 
 @dataclass(frozen=True, slots=True)
 class StoredIndex:
-    """What the last complete harvest has read of a layer's index, and how far the index is trusted."""
+    """The index of a layer as the last complete harvest has read it, and how far it is trusted."""
 
     index: ChangeIndex
     day: date
     """The day of that harvest."""
     confirmed: int = 0
-    """In how many harvests in a row nothing had changed of which it did not tell."""
+    """The number of harvests in a row in which the index had named all changes."""
     withdrawn: str | None = None
-    """Why it is not relied on any more."""
+    """Why the index is not relied on any more; None if it is."""
     withdrawn_day: date | None = None
 
     @property
@@ -73,7 +76,7 @@ class StoredIndex:
 
 
 class ChangedGround:
-    """The ground of a layer that may have changed: some tiles, with all that lies above and below them."""
+    """The ground of a layer that may have changed: some tiles, with all tiles above and below them."""
 
     def __init__(self, cells: Iterable[Cell], pyramid: Pyramid) -> None:
         self.cells = frozenset(cells)
@@ -87,7 +90,7 @@ class ChangedGround:
         return (tile.zoom, tile.x, tile.y) in self
 
     def tiles(self) -> Iterator[Tile]:
-        """Yields its tiles, and all above them, in order."""
+        """Yields the tiles that may have changed and all tiles above them, in order."""
         return (Tile(*cell) for cell in sorted(self._above))
 
     def written(self) -> str:
@@ -99,8 +102,9 @@ class ChangedGround:
 
 
 def audited_share(share: float, confirmed: int) -> float:
-    """Returns the share of what an index has spared that is asked all the same.
+    """Returns the share of the tiles spared by an index that is asked all the same.
 
-    It is half as much after each harvest in which the index was right. Who wants all asked gets all.
+    `share` is that of maps.toml. Each harvest in which the index was right halves it. A share of 1 stays 1,
+    so that whoever wants all tiles asked gets all.
     """
     return share if share == 1 else share / 2 ** min(confirmed, _MOST_HALVINGS)

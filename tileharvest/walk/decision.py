@@ -20,18 +20,19 @@ class Decision(NamedTuple):
     """How a layer is walked, and why."""
 
     is_pruned: bool
-    """Whether what lies below unchanged tiles is skipped."""
+    """Whether the tiles below unchanged ones are skipped."""
     reason: str
-    """One line for the log."""
+    """The reason, in one line for the log."""
     stored: StoredProof | None = None
-    """What the last full walk proved, or None where none has ended since proofs are kept."""
+    """The proof of the last full walk, or None if there is none."""
     change_index: StoredIndex | None = None
-    """The change index that is relied on: what it does not tell of is skipped. None where all is walked."""
+    """The change index that is relied on, or None. Tiles that it does not name are skipped."""
     ground: ChangedGround | None = None
-    """What the index tells of, once it was read. None where it tells of all."""
+    """The ground that may have changed by the index, once it was read. None if all may have changed."""
 
     def with_ground(self, ground: ChangedGround | None) -> Decision:
-        """Returns it once the site has said what has changed, or may say nothing more."""
+        """Returns the decision after the index was read. `ground` is what may have changed; None if all may
+        have."""
         index = self.change_index
         if ground is None:
             return self if index is None else self._replace(reason=f"{_ALL}; {self.reason}")
@@ -43,14 +44,14 @@ class Decision(NamedTuple):
 
     @property
     def way(self) -> str:
-        """What the next walk rests on, in a word."""
+        """What the walk rests on, in a word: `index`, `pruned` or `full`."""
         if self.change_index is not None:
             return "index"
         return "pruned" if self.is_pruned else "full"
 
     @property
     def in_words(self) -> str:
-        """The walk, its reason, and the proof with its day where that is not the reason already."""
+        """The walk, its reason, and the proof with its day, unless the proof is the reason."""
         words = f"{'pruned' if self.is_pruned else 'full'}: {self.reason}"
         if self.change_index is not None:
             words = f"by {self.change_index.in_words}; where that tells of all, {words}"
@@ -66,18 +67,20 @@ class Decision(NamedTuple):
 
 
 class Decisions(NamedTuple):
-    """How a map is walked."""
+    """How the layers of a map are walked."""
 
     layers: Mapping[str, Decision]
 
     @property
     def is_pruned(self) -> bool:
-        """Whether any layer's walk leaves tiles out: then the harvest's is called so."""
+        """Whether the walk of any layer leaves tiles out. The walk of the harvest is called pruned then."""
         return any(one.is_pruned or one.ground is not None for one in self.layers.values())
 
     def with_grounds(self, grounds: Mapping[str, ChangedGround], read: Container[str]) -> Decisions:
-        """Returns them once the site has said what has changed, by layer. `read` are those whose index could
-        be read."""
+        """Returns the decisions after the change indexes were read.
+
+        `grounds` has, by layer, what may have changed. `read` are the layers whose index could be read.
+        """
         read_now = {
             name: one if name in read else one._replace(change_index=None)
             for name, one in self.layers.items()
@@ -85,7 +88,8 @@ class Decisions(NamedTuple):
         return Decisions({name: one.with_ground(grounds.get(name)) for name, one in read_now.items()})
 
     def unless(self, dearer: str | None) -> Decisions:
-        """Returns them with full walks in place of the pruned ones, where a reason speaks against these."""
+        """Returns the decisions, with full walks in place of pruned ones if there is a reason against pruned
+        walks (`dearer`)."""
         if dearer is None:
             return self
         return Decisions(
@@ -97,7 +101,8 @@ class Decisions(NamedTuple):
 
     @property
     def in_short(self) -> str:
-        """`full`, `pruned`, `index`, or such as `pruned 1 of 2`, where layers differ."""
+        """`full`, `pruned` or `index`; or, if layers differ, how many are not walked in full, such as `pruned
+        1 of 2`."""
         ways = [decision.way for decision in self.layers.values()]
         if len(set(ways)) == 1:
             return ways[0]
@@ -118,15 +123,20 @@ def decide(
     doubt: str | None = None,
     index: StoredIndex | None = None,
 ) -> Decision:
-    """Tells how a harvest walks a layer.
+    """Decides how a harvest walks a layer.
 
-    `wish` is `walk` in maps.toml. `last_full` is the day of the map's last finished harvest that was full
-    from its beginning. It is also None where the last finished one kept other zooms or zones, as it vouches
-    only for what it kept.
-    `full_every` is the days from one full harvest to the next. `doubt` says why the renderer's times prove
-    nothing, or is None where they may. `index` is what is known of the layer's change index, or None where it
-    has none or none is to be relied on. It is relied on where the wish is `auto`, without a proof, but with a
-    full harvest now and then.
+    - `wish` is `walk` in maps.toml.
+    - `last_full` is the day of the map's last finished harvest that was full from its beginning. It is None
+      if there is none, and if the last finished harvest kept other zooms or zones: it vouches only for what
+      it kept.
+    - `full_every` is the number of days from one full harvest to the next.
+    - `doubt` says why the times of this renderer's tiles prove nothing. It is None if they may prove
+      something.
+    - `index` is what is known of the layer's change index. It is None if the layer has none, and if none is
+      to be relied on.
+
+    An index is relied on if the wish is `auto`. It needs no proof, but a full harvest every `full_every`
+    days.
     """
     is_pruned, reason = False, "nothing is proved so far"
     is_due = last_full is None or not 0 <= (today - last_full).days < full_every

@@ -1,4 +1,5 @@
-"""How far a layer may reach. Some sites have whatever they are asked for, and a walk over one never ends."""
+"""The extent: how many tiles a layer may have. Some sites answer whatever they are asked, so that a walk over
+them would never end."""
 
 from __future__ import annotations
 
@@ -9,27 +10,28 @@ if TYPE_CHECKING:
     from tileharvest.tiles.grid import Tile
 
 MOST_TILES: Final = 2_000_000
-"""Of a layer, where nobody says more."""
+"""The most tiles of a layer, unless maps.toml or an earlier harvest says more."""
 _GROWTH: Final = 20
-"""How many times as many tiles as before a layer may have at a harvest."""
+"""How many times as many tiles as in the last complete harvest a layer may have."""
 _REAL_GROWTH: Final = 2
-"""How many times as many even a layer of more than `MOST_TILES` may have."""
+"""The same factor for a layer for which `_GROWTH` would lead beyond `MOST_TILES`."""
 _LEAST: Final = 100_000
 """Tiles to which any layer may grow."""
 MOST_ALIKE: Final = 10_000
-"""Neighbouring tiles that may have the same bytes."""
+"""The most neighbouring tiles that may have the same bytes."""
 _SQUARE: Final = 7
-"""Levels up to the tile below which others are neighbours: 128 x 128 of them."""
+"""Levels up to the ancestor that neighbours share. Neighbours are 128 x 128 tiles."""
 _REMEMBERED: Final = 256
-"""Images that are counted at the same time, so that memory does not grow with the map."""
+"""The most images that are counted at the same time, so that memory does not grow with the map."""
 
 
 def most_tiles(found: int, wish: int | None = None, *, is_same: bool = True) -> int:
     """Returns how many tiles a layer may have.
 
-    `found` are those that its last complete harvest has found: what is real is never cut, nor what it grows
-    by. 0 stands for none. `wish` is what a person has said. `is_same` says whether that harvest was for the
-    same zones and zooms. Else it tells nothing of how large the layer is now.
+    `found` is the number of tiles that its last complete harvest has found; 0 if there was none. A layer may
+    always have twice as many, so that no real map is cut off. `wish` is `max_tiles` in maps.toml; it alone
+    counts if it is given. `is_same` says whether that harvest was for the same zones and zooms. If it was
+    not, it does not lower the limit.
     """
     if wish is not None:
         return wish
@@ -38,34 +40,37 @@ def most_tiles(found: int, wish: int | None = None, *, is_same: bool = True) -> 
 
 
 class Extent:
-    """Counts what is found of one layer in a harvest. What is found twice counts twice."""
+    """Counts the tiles that a harvest finds of one layer. A tile that is found twice counts twice."""
 
     def __init__(self, most: int, found: int = 0, *, is_alike_an_end: bool = True) -> None:
-        """`found` are the tiles that other processes of the harvest have found before. `is_alike_an_end` is
-        False for a layer that may well have the same image everywhere, as it is known to have an end."""
+        """`most` is the most tiles of the layer. `found` is how many tiles the processes of this harvest have
+        found before. `is_alike_an_end` says whether the same image at many places ends the layer. It is False
+        for a layer that is known to have an end: such a layer may well have the same image everywhere."""
         self.most, self._found, self._is_alike_an_end = most, found, is_alike_an_end
         self._compared_at = self._next_comparison()
         self._alike: Counter[tuple[str, int, tuple[int, int]]] = Counter()
 
     @property
     def is_to_be_compared(self) -> bool:
-        """Whether so many were found since the last time that it is worth a look what all processes have."""
+        """Whether so many tiles were found since the last comparison that it is time to ask the history how
+        many all processes have found."""
         return self._found >= self._compared_at
 
     def learn(self, found: int) -> None:
-        """All processes of the harvest together have found at least so many."""
+        """Takes over how many tiles all processes of the harvest together have found, at least."""
         self._found = max(self._found, found)
         self._compared_at = self._next_comparison()
 
     def _next_comparison(self) -> int:
-        """Seldom at first, and never more often than 200 times: each reads all tiles of the map."""
+        """Returns the number of tiles at which to compare next. There are at most some 200 comparisons, as
+        each reads all tiles of the map."""
         return self._found + max(1, self.most // 200, (self.most - self._found) // 8)
 
     def add(self, tile: Tile, sha1: str | None) -> str | None:
-        """Counts a tile that is there, with the image that was fetched, if any.
+        """Counts a tile that is there. `sha1` is that of its image, or None if no image was fetched.
 
         Returns why the layer seems to have no end, or None. An image that is rare among many others may be
-        counted too low (Misra and Gries, Finding repeated elements, 1982), never too high.
+        counted too low, but never too high (Misra and Gries, Finding repeated elements, 1982).
         """
         self._found += 1
         if self._found > self.most:

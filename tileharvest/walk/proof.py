@@ -1,4 +1,5 @@
-"""The proof of a layer: whether its tiles' times show that what lies below an unchanged tile is unchanged."""
+"""The proof of a layer: whether the times of its tiles show that nothing below an unchanged tile has
+changed."""
 
 from __future__ import annotations
 
@@ -20,21 +21,22 @@ DatedCell: TypeAlias = tuple[int, int, int, str | None]
 """Zoom, x and y of a tile, and its Last-Modified as the server wrote it."""
 
 ONE_UPLOAD: Final = 600.0
-"""Seconds. An upload that gives every file the present time spreads them over its own duration, minutes for
-maps of some thousand tiles. Renders that are kept apart are hours apart, in the nearest case known one hour.
-A longer upload in another order than children first shows as broken pairs anyway."""
+"""Seconds between the oldest and the newest tile up to which all may come from one upload. An upload that
+gives every file the present time spreads the times over its own duration: minutes for maps of some thousand
+tiles. Renders are hours apart; the least that is known is one hour. A longer upload shows as broken pairs,
+unless it sends children first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What the times of a layer's tiles say about the law."""
+    """What the times of a layer's tiles say about the law of the pruned walk."""
 
     pairs: int
-    """Tiles that are known together with the tile above them."""
+    """The number of tiles whose own time and whose parent's time are known."""
     broken: int
-    """Those of the pairs in which the tile is newer than the one above."""
+    """The number of these tiles that are newer than their parent."""
     undated: int
-    """Tiles without a time that can be read."""
+    """The number of tiles without a time that can be read."""
     span: float
     """Seconds between the oldest and the newest tile."""
 
@@ -44,7 +46,7 @@ class Proof:
 
     @property
     def in_words(self) -> str:
-        """Says in one line why it holds or does not."""
+        """One line that says why the proof holds or does not hold."""
         if self.undated:
             return f"the site does not say when {tiles_in_words(self.undated)} changed"
         if self.broken:
@@ -60,24 +62,23 @@ class Proof:
 
 @dataclass(frozen=True, slots=True)
 class StoredProof:
-    """The last proof of a layer, which may not hold, or may have been withdrawn."""
+    """The last proof of a layer. It may not hold, or may have been withdrawn."""
 
     proof: Proof
-    """Without pairs where a layer was walked without a proof, and only the withdrawal is known."""
+    """The proof. It has no pairs if the layer was walked without a proof, and only the withdrawal is
+    known."""
     day: date
-    """The day of the harvest that gave it."""
+    """The day of the harvest that gave the proof."""
     withdrawn: str | None = None
-    """Why it is not valid any more."""
+    """Why the proof is not valid any more; None if it is."""
     withdrawn_day: date | None = None
 
 
 def prove(times: Iterable[DatedCell], factor: int = 2) -> Proof:
-    """Returns the proof from the tiles that are there, with their Last-Modified; coarse zooms come first.
+    """Returns the proof of a layer from its existing tiles and their Last-Modified, coarse zooms first.
 
-    `factor` is that of the layer's pyramid.
-
-    Ask for it after a complete full walk. It keeps the times of two zooms at once, and never those of the
-    deepest, which has three quarters of the tiles.
+    `factor` is that of the layer's pyramid. The tiles should come from a complete full walk. Memory holds the
+    times of two zooms at once, and never those of the deepest zoom, which has three quarters of the tiles.
     """
     pairs = broken = undated = 0
     oldest, newest = float("inf"), float("-inf")
@@ -103,9 +104,9 @@ def prove(times: Iterable[DatedCell], factor: int = 2) -> Proof:
 
 @lru_cache(maxsize=4096)
 def seconds_of(http_date: str | None) -> float | None:
-    """Returns seconds since 1970, or None for what is no date.
+    """Returns an HTTP date in seconds since 1970, or None for a text that is no date.
 
-    Dates are kept, as the tiles of a layer share few of them, and reading one takes 10 us.
+    Results are cached: reading a date takes 10 us, and the tiles of a layer share few dates.
     """
     try:
         return None if http_date is None else parsedate_to_datetime(http_date).replace(tzinfo=UTC).timestamp()

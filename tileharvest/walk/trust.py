@@ -1,4 +1,5 @@
-"""Trust: what a tile's answer says of what lies below it, and what of it is remembered for the next walk."""
+"""Trust: whether a tile's answer vouches for the tiles below it, and what is remembered of it for the next
+walk."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from tileharvest.tiles.versions import Validator
 from tileharvest.walk.proof import seconds_of
 
 _ABSENT: Final = Validator()
-"""What is said of a tile that is not there, and by a server that says nothing."""
+"""The validator of a tile that is not there, and of a server that sends none."""
 _NOTHING_NEW: Final = Step()
 _HEXADECIMAL: Final = re.compile(r"[0-9a-f]+")
 
@@ -21,19 +22,20 @@ class Mark:
     """What is remembered of a tile's last answer."""
 
     etag: str | None
-    """As the server wrote it."""
+    """The ETag as the server wrote it."""
     last_modified: str | None
-    """As the server wrote it."""
+    """The Last-Modified as the server wrote it."""
     is_trusted: bool
-    """Whether the harvest that saw it has finished everything below without a failure."""
+    """Whether the harvest that saw the answer has asked everything below the tile without a failure."""
 
     def is_of(self, seen: Validator) -> bool:
-        """Returns whether this and an answer seen now are of the same state.
+        """Returns whether an answer that was seen now is of the same state as the remembered one.
 
-        Dates are compared as they are written: one that is put back is another state. Without a date it never
-        is, as an ETag may be made from the bytes, and they can be the same although something below has
-        changed. But a 304 need not repeat the date (RFC 9110, section 15.4.5): none is missed where the ETag
-        holds it.
+        ETag and date must both be the same. Dates are compared as they are written, so that an older date is
+        another state, too. A mark without a date is never of the same state: an ETag may be made from the
+        bytes, and these can be the same although something below the tile has changed. The answer may lack
+        the date, because a 304 need not repeat it (RFC 9110, section 15.4.5). Then the ETag must hold the
+        date.
         """
         if self.last_modified is None:
             return False
@@ -45,20 +47,19 @@ class Mark:
 
 
 def vouches(mark: Mark | None, seen: Validator) -> bool:
-    """Returns whether a tile with this answer, and the outcome `ign`, proves that nothing below it has
-    changed."""
+    """Returns whether this answer, with the outcome `ign`, proves that nothing below the tile has changed."""
     return mark is not None and mark.is_trusted and mark.is_of(seen)
 
 
 def remember(mark: Mark | None, seen: Validator, *, is_late: bool) -> Step:
-    """Returns what is to be recorded of an answer to a tile below which all is asked.
+    """Returns what to record of an answer for a tile below which everything is asked.
 
-    That is so also where only trust is missing: a harvest trusts what it has seen itself. For a tile that is
-    missing hand in an empty validator, which makes the history forget what it remembers.
+    An answer that equals a mark without trust is recorded, too, because a harvest trusts what it has seen
+    itself. For a tile that is missing pass an empty validator: it makes the history forget the mark.
 
-    A late answer (`Asked.late`) would vouch for changes below it that nobody has seen. So the older one is
-    kept, and is doubted where it is of another state: were that state put back, it would vouch for what was
-    found below in the meantime.
+    A late answer (`Asked.late`) would vouch for changes below it that nobody has seen. So the older mark is
+    kept. If the late answer is of another state, the mark is doubted. Otherwise the old state, should the
+    site ever put it back, would vouch for what was found below in the meantime.
     """
     is_same = mark is not None and mark.is_of(seen)
     if mark is not None and is_same and mark.is_trusted:
@@ -75,9 +76,10 @@ def remember(mark: Mark | None, seen: Validator, *, is_late: bool) -> Step:
 
 
 def _holds_date(etag: str | None, date: str) -> bool:
-    """Says whether the ETag holds the date, in seconds as nginx writes it or in microseconds as Apache does.
+    """Returns whether the ETag holds the date: in seconds, as nginx writes it, or in microseconds, as Apache
+    does.
 
-    Then equal ETags have equal dates.
+    If so, equal ETags mean equal dates.
     """
     seconds = seconds_of(date)
     numbers = [int(digits, 16) for digits in _HEXADECIMAL.findall(etag or "")]

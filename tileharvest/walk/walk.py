@@ -1,8 +1,8 @@
 """The walk over one layer: which tiles are asked, and what follows from each answer.
 
-A harvest goes down the pyramid from its top. A renderer draws a parent for every tile it has, so where the
-parent is missing nothing lies below. Holes, which make up most of a real map's square, are never visited.
-Where nobody says how far a layer reaches, the walk also goes sideways along its top, from tile to tile.
+A harvest goes down the pyramid from its top. A renderer draws a parent for every tile it has, so nothing lies
+below a tile that is missing. Holes, which make up most of a real map's square, are therefore never visited.
+If nobody says how far a layer reaches, the walk also goes sideways along its top, from tile to tile.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from tileharvest.walk.trust import Mark
 
 LEVELS_ABOVE: Final = 3
-"""Where zones keep deep zooms only: how far above the coarsest kept one the walk starts. One question
-there decides about 4^3 = 64 tiles, while starting at the top would spend questions on levels where the
-answer is known to be yes."""
+"""How many levels above the coarsest kept zoom the walk starts, if there are zones and only deep zooms are
+kept. One question there decides about 4^3 = 64 tiles. A start at the top would spend questions on levels at
+which tiles are known to exist."""
 
 _THERE: Final = frozenset(
     {Outcome.IGNORED, Outcome.NOT_MODIFIED, Outcome.UPDATED, Outcome.ADDED, Outcome.REPLACED}
@@ -43,26 +43,26 @@ _MISSING: Final = frozenset({Outcome.NOTHING, Outcome.GONE})
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """The walk over one layer. Raises ValueError where it could never ask for a tile that is kept."""
+    """The walk over one layer. Raises ValueError if it could never ask for a tile that is kept."""
 
     pyramid: Pyramid
     zooms: tuple[int, int] | None = None
-    """The coarsest and the deepest zoom to keep, both included. None: all that the layer has."""
+    """The coarsest and the deepest zoom to keep, both included. None keeps all zooms of the layer."""
     zones: tuple[Zone, ...] = ()
-    """What is kept. Without any it is the whole layer."""
+    """The zones that are kept. Without zones the whole layer is kept."""
     max_depth: int | None = None
-    """How many levels below its top the walk may go. None: as far as the layer goes."""
+    """The number of levels below its top that the walk may go. None sets no limit."""
     coarsest: int = field(init=False, compare=False)
     """The first zoom that is kept."""
     kept_zooms: range = field(init=False, compare=False)
-    """The zooms that are kept. Of tiles at others on the way it is only asked whether they exist."""
+    """The zooms that are kept. Tiles of other zooms on the way are only asked whether they exist."""
     deepest: int = field(init=False, compare=False)
     """The last zoom that is asked for."""
     top: int = field(init=False, compare=False)
     """The zoom at which the walk starts.
 
-    Without zones it is the first level even if only deep zooms are kept: three levels above them a map of
-    depth 17 would have more squares to ask about than the whole map has tiles.
+    Without zones that is the first level, even if only deep zooms are kept. A map of depth 17 would have more
+    squares three levels above its deepest zoom than the whole map has tiles.
     """
     _ranges: dict[int, tuple[TileRange, ...]] = field(init=False, repr=False, compare=False)
 
@@ -105,18 +105,18 @@ class Walk:
         return tuple(dict.fromkeys(self.pyramid.present(tile for part in ranges for tile in part)))
 
     def start_on(self, ground: ChangedGround) -> tuple[Tile, ...]:
-        """Returns the tiles to ask for first where the walk keeps to a ground.
+        """Returns the tiles to ask for first if the walk keeps to a ground.
 
-        Of an endless layer that is all of the ground's at the top, as there may be nothing around them from
-        which the walk would come to them.
+        For an endless layer these are all of the ground's tiles at the top, because no tile around them may
+        lead the walk to them.
         """
         if not self.goes_sideways:
             return tuple(filter(ground.has, self.start()))
         return tuple(tile for tile in ground.tiles() if tile in self._ranges[self.top][0])
 
     def around(self, ground: ChangedGround) -> tuple[Tile, ...]:
-        """Returns the tiles at which a walk has stopped that kept to a ground: from there it goes on where
-        the ground was wrong. Some of them may lie below tiles that are missing."""
+        """Returns the tiles just outside of a ground, at which a walk that kept to the ground has stopped. It
+        goes on from them if the ground was wrong. Some of them may lie below tiles that are missing."""
         found = dict.fromkeys(self.start())
         for tile in ground.tiles():
             found.update(dict.fromkeys(self.below(tile, Outcome.IGNORED, known=True)))
@@ -125,11 +125,12 @@ class Walk:
         return tuple(tile for tile in found if not ground.has(tile))
 
     def below(self, tile: Tile, outcome: Outcome, *, known: bool) -> tuple[Tile, ...]:
-        """Returns the tiles to ask for next, given what was found for this one.
+        """Returns the tiles below this one to ask for next, given its outcome.
 
-        A tile that failed counts as unchanged. Where the history knows it, or something below it (`known`),
-        the walk goes on. Where it does not, going on could ask for a whole map that is not there. Nothing is
-        next below a tile above the walk's start, such as one that a person has pushed.
+        A tile that failed counts as unchanged. If the history knows the tile, or something below it
+        (`known`), the walk goes on below it. If not, the walk could go on to ask for a whole map that is not
+        there, so it stops. It never goes on below a tile above the walk's start, such as one that a person
+        has pushed.
         """
         is_followed = outcome in _THERE or (outcome is Outcome.FAILED and known)
         if not is_followed or not self.top <= tile.zoom < self.deepest:
@@ -142,15 +143,16 @@ class Walk:
 
     @property
     def goes_sideways(self) -> bool:
-        """Whether `beside` ever returns anything. Zones say themselves how far the walk goes."""
+        """Whether the walk goes sideways along its top. Zones say themselves how far it goes, so with zones
+        it does not."""
         return self.pyramid.is_endless and not self.zones
 
     def beside(self, tile: Tile, outcome: Outcome, *, known: bool) -> tuple[Tile, ...]:
-        """Returns the tiles to ask for around this one, given what was found for it; most were asked before.
+        """Returns the tiles around this one to ask for, given its outcome. Most of them were asked before.
 
-        There are some only at the top of an endless layer, and only where a tile is: land that lies apart is
-        found from a seed of its own, or because the history knows it. An unchanged tile tells nothing of its
-        neighbours, so a pruned walk asks for them as well.
+        There are some only at the top of an endless layer, and only around a tile that is there. Land that
+        lies apart is found from a seed of its own, or because the history knows it. An unchanged tile tells
+        nothing of its neighbours, so a pruned walk asks for them as well.
         """
         is_followed = outcome in _THERE or (outcome is Outcome.FAILED and known)
         return self.pyramid.beside(tile) if is_followed and tile.zoom == self.top else ()
@@ -165,12 +167,12 @@ class Walk:
         *,
         is_pruned: bool,
     ) -> Step:
-        """Returns what a tile's answer means for the walk.
+        """Returns what a tile's answer means for the walk: what to remember of the tile, and whether to skip
+        the tiles below it.
 
-        That is what is recorded of the tile, and whether to go below it. `mark` is what the history remembers
-        of the tile. A tile that has no ETag counts as unchanged only if its size was compared with the one
-        known: by its date alone a tile below which another one was removed looks unchanged, as it has the
-        time of its newest child.
+        `mark` is what the history remembers of the tile. A tile without an ETag vouches for the tiles below
+        it only if its size was compared with the known one. The date alone is not enough: a tile has the time
+        of its newest child, so it looks unchanged when another tile below it was removed.
         """
         is_kept = tile.zoom in self.kept_zooms
         if outcome is Outcome.FAILED:
@@ -180,8 +182,8 @@ class Walk:
         if outcome in _MISSING:
             seen = Validator()
         if asked.in_full and mark is not None:
-            # Another worker may have withdrawn the trust after this one had read the mark: a top whose answer
-            # was taken for nothing new would be asked again and again.
+            # Another worker may have withdrawn the trust after this one had read the mark. If the answer were
+            # not recorded, the tile would stay untrusted and would be asked again and again.
             mark = replace(mark, is_trusted=False)
         may_skip = asked.audited or (is_pruned and is_compared and vouches(mark, seen))
         if may_skip and outcome is Outcome.IGNORED and self.below(tile, outcome, known=True):
@@ -197,12 +199,13 @@ class Walk:
         seed: str,
         least: int = LEAST_AUDITED,
     ) -> Audit:
-        """Returns what is asked of this share of what was skipped; the same for the same seed.
+        """Returns the audit of this share of the skipped tiles. The same seed gives the same audit.
 
-        `known` yields the skipped tiles that are known, each once, whenever it is called; `tops` are those
-        below which they were skipped. A tile that was added below one that did not change shows in neither.
-        So all places below them are drawn from, as far as they are kept. What lies above the coarsest kept
-        tiles is in no list either, but it is there. Tiles are held only of the zooms above the deepest.
+        `known` yields the skipped tiles that are known, each once, every time it is called. `tops` are the
+        unchanged tiles below which they were skipped. A tile that was added below an unchanged one is in
+        neither list. So the audit draws from all places right below these tiles, as far as their zooms are
+        kept. Tiles above the coarsest kept zoom are in no list, but they exist, so the places below them
+        count as well. Memory holds only tiles above the deepest zoom.
         """
         parents = {tile for tile in tops if self.top <= tile.zoom < self.deepest}
         for tile in known():
@@ -224,16 +227,16 @@ class Walk:
         return Audit(drawn, frozenset(tile for tile in known() if tile in chosen))
 
     def audit_index(self, known: Callable[[], Iterable[Tile]], share: float, seed: str) -> Audit:
-        """Returns the same of what was skipped because a change index did not tell of it."""
+        """Returns the audit of tiles that were skipped because a change index did not name them."""
         audit = self.audit(known, (), share, seed, LEAST_AUDITED_OF_INDEX)
         return replace(audit, is_of_index=True)
 
     def kept(self) -> tuple[TileRange, ...]:
-        """Returns all that is kept, as ranges of tiles. Those of several zones may overlap."""
+        """Returns all tiles that are kept, as ranges. Ranges of several zones may overlap."""
         return tuple(r for zoom in self.kept_zooms for r in self._ranges[zoom])
 
     def kept_below(self, tile: Tile) -> tuple[TileRange, ...]:
-        """Returns all that is kept within the tile's square, the tile itself included."""
+        """Returns all kept tiles within the tile's square, the tile itself included."""
         square, factor = TileRange.of(tile), self.pyramid.factor
         parts = (r.intersection(square.at_zoom(r.zoom, factor)) for r in self.kept() if r.zoom >= tile.zoom)
         return tuple(part for part in parts if part is not None)

@@ -1,1 +1,2 @@
-"""Importers: a map's past from archives and repositories becomes days of its history. They know no Scrapy."""
+"""Importers: a map's past from repositories, folders and archives becomes days of its history. They know no
+Scrapy."""

@@ -1,4 +1,4 @@
-"""The files of an archive: in a folder of this computer, or in a bucket on S3. Read only."""
+"""The files of an archive, in a folder of this computer or in a bucket on S3. They are only read."""
 
 from __future__ import annotations
 
@@ -21,20 +21,21 @@ if TYPE_CHECKING:
 
 _S3: Final = "s3://"
 _PART: Final = 1 << 20
-"""Bytes of a file that are copied at a time."""
+"""The bytes of a file that are copied at a time."""
 _RETRIES: Final = 4
 """How often a request to S3 is made again, at growing pauses."""
 
 
 class ArchiveFiles:
-    """Reads the files of an archive. Names are relative to it, with slashes. Threads may share it.
+    """Reads the files of an archive. Names are relative to the archive, with slashes. Threads may share an
+    object.
 
-    Raises StoreError where a file is there and cannot be read.
+    Methods raise StoreError if a file is there and cannot be read.
     """
 
     def __init__(self, place: str) -> None:
-        """`place` is a folder, or `s3://bucket/prefix`, where endpoint and credentials come from the
-        environment. Raises ConfigurationError where it can be neither."""
+        """`place` is a folder or `s3://bucket/prefix`. Endpoint and credentials for S3 come from the
+        environment. Raises ConfigurationError for any other place."""
         self.place = place.rstrip("/")
         self._prefix = ""
         self._store: ObjectStore
@@ -49,7 +50,7 @@ class ArchiveFiles:
         self._store = LocalStore(folder.absolute())
 
     def read(self, name: str) -> bytes | None:
-        """Returns the bytes of a file; None where there is none."""
+        """Returns the bytes of a file, or None if there is no such file."""
         with self._told(name):
             try:
                 return bytes(obstore.get(self._store, self._prefix + name).bytes())
@@ -66,13 +67,13 @@ class ArchiveFiles:
             return True
 
     def folders(self, name: str) -> list[str]:
-        """Returns the names of the folders in a folder, sorted; none where it is not there."""
+        """Returns the names of the folders in a folder, sorted. Returns none if the folder is missing."""
         with self._told(name):
             found = obstore.list_with_delimiter(self._store, self._prefix + name)
         return sorted(folder.rstrip("/").rpartition("/")[2] for folder in found["common_prefixes"])
 
     def copy(self, name: str, target: Path) -> None:
-        """Copies a file that is there, a part at a time."""
+        """Copies a file to `target`, a part at a time. The file must exist."""
         with self._told(name), target.open("wb") as file:
             for part in obstore.get(self._store, self._prefix + name).stream(min_chunk_size=_PART):
                 file.write(part)
@@ -82,7 +83,7 @@ class ArchiveFiles:
         try:
             yield
         except (BaseError, OSError) as error:
-            # Obstore's own text may hold secrets, and a folder has none.
+            # Obstore's own text may hold secrets of S3. For a folder a fixed hint will do.
             said = Refusal.of(error).line() if self.place.startswith(_S3) else "check its rights and its disk"
             failure = StoreError(f"{self.place}/{name} cannot be read: {said}; what was imported is kept")
         else:

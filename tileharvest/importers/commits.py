@@ -1,4 +1,5 @@
-"""The commits of a repository as days of a map: which folder it lay in, and what changed in it."""
+"""The commits of a repository as days of a map: the map's folder on each day, and the files that changed in
+it."""
 
 from __future__ import annotations
 
@@ -18,21 +19,21 @@ if TYPE_CHECKING:
 
 
 _SHOWN: Final = 5
-"""Folders that a message names at most."""
+"""The most folders that a message names."""
 
 
 def etag_of(blob: str) -> str:
-    """Returns the ETag of bytes with this id. A history has it for what came through git."""
+    """Returns the ETag that a history has for bytes with this id that came through git."""
     return f'"git:{blob}"'
 
 
 def is_git_etag(etag: str | None) -> bool:
-    """Returns whether an ETag is one of `etag_of`."""
+    """Returns whether an ETag was made by `etag_of`."""
     return etag is not None and etag.startswith('"git:')
 
 
 def no_map(repository: Repository, commit: str, folder: str, why: str) -> SiteError:
-    """Returns what is said where a commit has no map in a folder. `why` says what was looked for."""
+    """Returns the error for a commit that has no map in a folder. `why` says what was looked for."""
     place = f"{repository.name}{f', folder {folder}' if folder else ''}"
     entries = list(repository.tree(commit))
     found = maps_within(entry.path for entry in entries)
@@ -50,11 +51,12 @@ def no_map(repository: Repository, commit: str, folder: str, why: str) -> SiteEr
 
 
 class CommitSnapshot:
-    """The files of a commit below the map's folder."""
+    """The files of a commit below the map's folder, as a `Snapshot`."""
 
     def __init__(self, name: str, ids: Mapping[str, str], folder: str, blobs: Blobs) -> None:
-        """`ids` are those of the bytes, by paths from the top of the repository, and may hold others.
-        `folder` is the map's, without a slash at its end; empty for the top itself."""
+        """`ids` are the ids of the files' bytes, by paths from the top of the repository. Files outside of
+        the map's folder may be among them. `folder` is the map's folder, without a slash at its end; empty
+        for the top itself."""
         self.name = name
         self._ids = ids
         self._prefix = f"{folder}/" if folder else ""
@@ -64,7 +66,7 @@ class CommitSnapshot:
         return f"{self._prefix}{path}" in self._ids
 
     def id(self, path: str) -> str:
-        """Returns the id of the bytes at a path that is there."""
+        """Returns the id of the bytes of an existing file."""
         return self._ids[f"{self._prefix}{path}"]
 
     def validator(self, path: str) -> Validator:
@@ -80,12 +82,12 @@ class CommitSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class MapFolder:
-    """Where the map lies in the repository, from a commit on."""
+    """The map's folder in the repository, from a commit on."""
 
     path: str
-    """From the top, without slashes at its ends; empty for the top itself."""
+    """The path from the top, without slashes at its ends; empty for the top itself."""
     since: frozenset[str] | None = None
-    """That commit and those that follow it; None: from the first one on."""
+    """The ids of that commit and of all commits that follow it. None: from the first commit on."""
 
 
 class CommitDay(NamedTuple):
@@ -93,18 +95,23 @@ class CommitDay(NamedTuple):
 
     day: date
     commit: str
-    """The last one of the day: what it holds is what the day ended with."""
+    """The id of the day's last commit. Its files are those of the day."""
     folder: str | None
-    """The map's folder then; None where it lay in none yet."""
+    """The map's folder on that day, or None if the map was not there yet."""
     changes: Mapping[str, str | None]
-    """What all commits of the day have changed, by paths from the top of the repository."""
+    """The ids of the files that the day's commits have changed, by paths from the top. None stands for a file
+    that was removed."""
     commits: int
-    """How many they are."""
+    """The number of the day's commits."""
 
 
 def map_folders(repository: Repository, tip: str, said: Sequence[str], otherwise: str) -> list[MapFolder]:
-    """Returns the folders that a person names, each as PATH or as PATH@COMMIT: in that folder from that
-    commit on. Raises ConfigurationError for a commit that is none of the branch's."""
+    """Returns the map's folders, the first one first.
+
+    `said` are the folders that a person names, each as PATH, or as PATH@COMMIT for a folder in which the map
+    lies from that commit on. Without any, `otherwise` is the folder. Raises ConfigurationError for a commit
+    that does not belong to the branch.
+    """
     folders = []
     for one in said or [otherwise]:
         path, at, revision = one.rpartition("@")
@@ -128,7 +135,8 @@ def map_folders(repository: Repository, tip: str, said: Sequence[str], otherwise
 
 
 def folder_at(folders: Sequence[MapFolder], commit: str) -> str | None:
-    """Returns the map's folder at a commit: that of the latest range which the commit belongs to."""
+    """Returns the map's folder at a commit: the last of the folders whose commits include it. Returns None if
+    there is none."""
     found = None
     for folder in folders:
         if folder.since is None or commit in folder.since:
@@ -141,8 +149,8 @@ def commit_days(
 ) -> Iterator[CommitDay]:
     """Yields the days on which the map's folder was touched, with the day's last commit.
 
-    A commit counts for the day on which it was committed, in the map's time zone. One that is dated before
-    the commit that it follows, or after today, has a wrong clock: it counts for the nearest day that can be.
+    A commit counts for the day on which it was committed, in the map's time zone. A commit that is dated
+    before the one that it follows, or after today, had a wrong clock. It counts for the nearest possible day.
     """
     present: CommitDay | None = None
     for commit in commits:

@@ -1,4 +1,4 @@
-"""The newest commit of a repository elsewhere, of which only those files are fetched that are needed."""
+"""The newest commit of a repository elsewhere. Only the files that are needed are fetched."""
 
 from __future__ import annotations
 
@@ -22,31 +22,34 @@ if TYPE_CHECKING:
     from tileharvest.maps.description import GitEntry
 
 _MOST_KEPT: Final = 256_000_000
-"""Bytes of fetched files from which on they are thrown away, and fetched anew where they are needed. Else
-each tile would be kept a second time for ever."""
+"""The bytes of fetched files beyond which all are thrown away. Otherwise each tile would be kept a second
+time for ever. Files that are needed again are fetched anew."""
 _WITHOUT_BYTES: Final = ("--depth=1", "--filter=blob:none")
-"""The commit and its trees alone: those of 28,247 tiles take 0.4 MB."""
+"""Options of git that fetch only the commit and its trees. The trees of 28,247 tiles take 0.4 MB."""
 _MOST_LIKELY: Final = 100
-"""Files that are fetched with the trees because a probe is likely to read them: some kilobytes each."""
+"""The most files that are fetched in advance because a probe is likely to read them. They have some kilobytes
+each."""
 _REQUEST: Final = re.compile(rb"=> Send header: (?:GET|POST) ")
-"""A request, in what git tells of its use of HTTP (GIT_TRACE_CURL)."""
+"""Matches a request in git's log of its use of HTTP (GIT_TRACE_CURL)."""
 
 
 class FetchedCommit:
-    """A snapshot of a commit. What is read of it is fetched first, in one pack, unless it is here already.
+    """A commit as a `Snapshot`. Before files are read, those that are not here yet are fetched, in one pack.
 
-    What it costs the host is counted, bytes while they come. A folder that several processes use is used by
-    one after the other.
+    Requests and bytes are counted, bytes while they come. Several processes may use the same folder; they
+    take turns.
     """
 
     def __init__(
         self, entry: GitEntry, folder: Path, agent: str, traffic: Traffic, check: Callable[[], None]
     ) -> None:
-        """Fetches the commit without its files. `folder` is where what is fetched is kept; it may be thrown
-        away at any time. `agent` tells the host who asks. `check` is called every moment while something is
-        fetched; what it raises ends that.
+        """Fetches the commit without its files, except for those that a probe is likely to read.
 
-        Raises SiteError where the repository cannot be reached, and TileHarvestError without the git program.
+        `folder` keeps the fetched files; it may be deleted at any time. `agent` is the user agent that the
+        host is told. Cost is added to `traffic`. `check` is called again and again during a fetch, and an
+        error that it raises ends the fetch.
+
+        Raises SiteError if the repository cannot be reached, and TileHarvestError if there is no git program.
         """
         self._traffic = traffic
         self._check = check
@@ -80,7 +83,7 @@ class FetchedCommit:
         return self._ids
 
     def fetch(self, paths: Iterable[str]) -> None:
-        """Fetches the bytes of these files together, as far as they are not here. Raises SiteError."""
+        """Fetches the bytes of these files in one pack, unless they are here already. Raises SiteError."""
         wanted = {self._ids[path] for path in paths} - self._here
         if wanted:
             self._check()
@@ -89,19 +92,22 @@ class FetchedCommit:
             self._here |= wanted
 
     def read(self, paths: Sequence[str]) -> Iterator[bytes]:
-        """Raises SiteError where the bytes cannot be fetched."""
+        """Yields the bytes of these files. Raises SiteError if they cannot be fetched."""
         self.fetch(paths)
         with self._repository.blobs() as blobs:
             yield from blobs.read([self._ids[path] for path in paths])
 
     def no_map(self, why: str) -> SiteError:
-        """Returns what is said where no renderer knows the commit's files."""
+        """Returns the error for a commit whose files no renderer knows."""
         return no_map(self._repository, self._commit, self._entry.path, why)
 
     @contextmanager
     def _counted(self) -> Iterator[Callable[[], None]]:
-        """Adds to the traffic what the host is asked within the block, and what it sends: that whenever what
-        it yields is called, which then checks."""
+        """Counts the requests and bytes of a fetch within the block.
+
+        Yields a function for the fetch to call again and again: it adds the bytes that have come so far, and
+        then calls `check`. Requests are added when the block ends.
+        """
         trace = self._folder / "trace"
         with (self._folder / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -110,7 +116,8 @@ class FetchedCommit:
             there = packed_bytes(self._folder)
 
             def count() -> None:
-                # A pack that was cut off is removed by git, and has been sent all the same.
+                # Git removes a pack that was cut off. Its bytes were sent all the same, so the count never
+                # falls.
                 nonlocal there
                 now = max(there, packed_bytes(self._folder))
                 self._traffic.received_bytes += now - there
@@ -125,17 +132,18 @@ class FetchedCommit:
             finally:
                 count()
                 asked = len(_REQUEST.findall(trace.read_bytes())) if trace.exists() else 0
-                # Other ways than HTTP are asked once for each look.
+                # Without HTTP, such as by ssh, nothing is traced, and a fetch counts as one request.
                 self._traffic.requests += asked or 1
                 trace.unlink(missing_ok=True)
 
 
 def packed_bytes(folder: Path) -> int:
-    """Returns the bytes of the packs in a git folder, and of one that is on its way."""
+    """Returns the bytes of all packs in a git folder, including one that is still being fetched."""
     sizes = {}
     for packs in ("objects/pack/*.pack", UNFINISHED):
         for pack in folder.glob(packs):
-            # One that is through gets another name, and has both for a moment.
+            # Git renames a pack that is complete. For a moment it has both names, so it is counted by its
+            # inode.
             with suppress(FileNotFoundError):
                 found = pack.stat()
                 sizes[found.st_ino] = found.st_size

@@ -19,13 +19,15 @@ if TYPE_CHECKING:
     from tileharvest.importers.imported_map import ImportedMap, ImportWatch
 
 SOURCE: Final = "folder"
-"""What the history calls all folders: of one day the last one counts."""
+"""The name of this source in the history. All folders share it, so that for a day the last imported folder
+counts."""
 
 
 class FolderSnapshot:
-    """A folder on this computer. Raises ConfigurationError where there is none.
+    """A folder on this computer as a `Snapshot`. Raises ConfigurationError if there is no such folder.
 
-    The names are read once; a file that vanishes afterwards raises SiteError when it is read.
+    The names of files are read once, at the start. A file that vanishes afterwards raises SiteError when it
+    is read.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -39,7 +41,8 @@ class FolderSnapshot:
         return path in self._paths
 
     def validator(self, path: str) -> Validator:
-        """Returns the file's time as a server gives it. It is no proof: copies of a folder lose the times."""
+        """Returns the file's time, as a server would give it, and no ETag. The time proves nothing, because
+        copies of a folder lose the times."""
         try:
             modified = os.stat(f"{self._folder}/{path}").st_mtime  # noqa: PTH116 - a Path takes ten times as long
         except OSError:
@@ -69,10 +72,10 @@ def _files_below(folder: str) -> Iterator[str]:
 
 
 async def import_folder(imported: ImportedMap, folder: Path, day: date, watch: ImportWatch) -> None:
-    """Imports the folder in which the map's page lies, in one transaction. To repeat it changes nothing.
+    """Imports the folder in which the map's page lies, in one transaction. Repeating it changes nothing.
 
-    Raises ConfigurationError where there is no folder; SiteError where it has no map, or cannot be read;
-    and MovedError where most tiles that are known of that day are missing.
+    Raises ConfigurationError if there is no folder, SiteError if it has no map or cannot be read, and
+    MovedError if most tiles that are known of that day are missing.
     """
     snapshot = FolderSnapshot(folder)
     watch.expects(1)

@@ -27,11 +27,11 @@ _PAGES: Final = re.compile(
     r"(?P<name>[\w./-]+?)(?:\.git)?/?",
     re.ASCII | re.IGNORECASE,
 )
-"""Repositories of two hosts; GitLab's may lie in groups within groups."""
+"""Matches the addresses of repositories on GitHub and GitLab. GitLab's may lie in groups within groups."""
 
 
 class GitSource:
-    """A branch of a repository in which a map lies."""
+    """A branch of a repository with a map."""
 
     def __init__(self, repository: Repository, tip: str, folders: Sequence[MapFolder]) -> None:
         self._repository = repository
@@ -40,15 +40,16 @@ class GitSource:
 
     @classmethod
     def in_place(cls, folder: Path, branch: str | None, paths: Sequence[str]) -> GitSource:
-        """Opens the repository of a folder on this computer. Raises ConfigurationError where it has none."""
+        """Opens the repository of a folder on this computer. Raises ConfigurationError if the folder has
+        none."""
         repository, prefix = Repository.in_place(folder)
         return cls._at(repository, _tip(repository, branch), paths, prefix)
 
     @classmethod
     def fetched(cls, entry: GitEntry, cache: Path, paths: Sequence[str]) -> GitSource:
-        """Fetches a branch into the folder `cache`; again, it fetches only what is new.
+        """Fetches a branch into the folder `cache`. A later call fetches only what is new.
 
-        Raises SiteError where the address cannot be reached.
+        Raises SiteError if the address cannot be reached.
         """
         repository = Repository.bare(cache, entry.url)
         repository.unlock()
@@ -60,18 +61,18 @@ class GitSource:
 
     @property
     def name(self) -> str:
-        """What the history calls it."""
+        """The name of this source in the history."""
         return f"git {self._repository.origin}"
 
     async def import_into(
         self, imported: ImportedMap, zone: ZoneInfo, today: date, watch: ImportWatch, *, rewritten: bool
     ) -> None:
-        """Imports all days that were not imported yet. Each is one transaction, so that a killed import goes
-        on where it was.
+        """Imports all days that were not imported yet. Each day is one transaction, so that a killed import
+        goes on with the next day.
 
-        Raises SiteError where the branch no longer has the commit that was imported last, unless `rewritten`
-        says that this is known: then its days from that one on are imported. Raises SiteError where no
-        commit has a map, StoreError and HistoryError.
+        Raises SiteError if the branch no longer has the commit that was imported last. With `rewritten` it
+        raises nothing then, and imports the branch's days from the last imported day on. Raises SiteError if
+        no commit has a map, and StoreError and HistoryError.
         """
         done = imported.days()
         first = self._first_day(done, rewritten=rewritten)
@@ -94,7 +95,7 @@ class GitSource:
                     try:
                         record = await imported.add(snapshot, None if moved else changed, one.day, one.commit)
                     except LfsPointerError:
-                        # All later commits have such pointers, too.
+                        # All later commits have such pointers, too, so the import ends here.
                         raise
                     except SiteError as error:
                         why = str(error)
@@ -109,7 +110,8 @@ class GitSource:
             raise no_map(self._repository, self._tip, self._folders[-1].path, why)
 
     def _first_day(self, done: Mapping[date, str], *, rewritten: bool) -> date | None:
-        """Returns the day before which nothing is imported; None where that does not matter."""
+        """Returns the first day to import anew in a rewritten branch, or None if the branch was not
+        rewritten."""
         last = max(done, default=None)
         if last is None or self._repository.has(self._tip, done[last]):
             return None
@@ -147,8 +149,8 @@ def _below(folder: str | None, paths: Iterable[str]) -> set[str]:
 
 
 def page_of(address: str, path: str) -> str | None:
-    """Returns the address at which GitHub's or GitLab's pages publish a repository's folder, where they do;
-    None for other hosts. A folder `docs` is published as if it were the top."""
+    """Returns the address at which GitHub's or GitLab's pages publish a repository's folder, or None for
+    other hosts. A folder `docs` is published as if it were the top."""
     found = _PAGES.fullmatch(address)
     if found is None:
         return None

@@ -1,4 +1,4 @@
-"""A map whose past is imported: snapshot after snapshot becomes a day of its history."""
+"""A map whose past is imported: each snapshot becomes a day of its history."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class ImportWatch(Protocol):
 
 
 class ImportedMap:
-    """Imports one source's snapshots into the history of a map."""
+    """Imports the snapshots of one source into the history of a map."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class ImportedMap:
         source: str,
         clock: Callable[[], datetime],
     ) -> None:
-        """`source` names where the snapshots come from, as `ImportedDay` has it."""
+        """`source` is the name of the snapshots' source, as `ImportedDay` has it."""
         self._description = description
         self._history = history
         self._source = source
@@ -67,26 +67,28 @@ class ImportedMap:
         self._images = images
         self._replay: Replay | None = None
         self._files: Mapping[str, SiteFile] = {}
-        """The files of the site of the day before."""
+        """The site's files of the day that was recorded last."""
         self._day: date | None = None
-        """The last day that was recorded here."""
+        """The day that was recorded last by this object."""
 
     def days(self) -> dict[date, str]:
-        """Returns the days that were imported from this source, in order, each with its state."""
+        """Returns the days that were imported from this source, in order, each with the state that was
+        imported."""
         return imported_days(self._history, self._description.name, self._source)
 
     async def add(self, snapshot: Snapshot, changed: set[str] | None, day: date, state: str) -> DayRecord:
-        """Records the snapshot as a harvest of the day. The images come first.
+        """Records the snapshot as a harvest of the day, after its images are stored.
 
-        `changed` are the paths that may be others than in the snapshot before; None: all may be. Raises
-        SiteError where the snapshot cannot be read as a map, and MovedError where most of the known tiles are
-        missing; the day is left out then, and the next one may be added. Raises StoreError and HistoryError.
+        `changed` are the paths whose bytes may differ from the snapshot before; None means that all may.
+        `state` tells this snapshot from others of the same day. Raises SiteError if the snapshot cannot be
+        read as a map, and MovedError if most of the known tiles are missing. The day is then left out, and
+        the next one may be added. Raises StoreError and HistoryError.
         """
         is_next = self._replay is not None and self._day == last_day_before(
             self._history, self._description.name, day
         )
         if self._replay is None or not is_next:
-            # The history has been told something else since, or this is the first day.
+            # This is the first day, or the history has got other days since the last one.
             latest = versions_until(self._history, self._description.name, day)
             self._replay = Replay(self._description, latest, self._images.put)
         found = await self._replay.advance(snapshot, changed if is_next else None, day)
@@ -124,7 +126,7 @@ class ImportedMap:
         ]
 
     def _all(self, found: Found) -> list[ImportedTile]:
-        """Returns all tiles of the day by name. What is not named was not there."""
+        """Returns all tiles of the day. A tile that is not among them was not there."""
         assert self._replay is not None
         failed = [one for one in self._changed(found) if one.missing is not None]
         names = {(one.layer, one.tile) for one in failed}

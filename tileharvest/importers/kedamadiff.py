@@ -32,17 +32,17 @@ if TYPE_CHECKING:
     from tileharvest.importers.archive_files import ArchiveFiles
 
 ZONE: Final = "Asia/Shanghai"
-"""The time zone of an archive's days, unless its owner has changed the script's configuration."""
+"""The time zone of an archive's days, unless the owner has changed the script's configuration."""
 
 _RECORDS: Final = "crawl_records.sqlite3"
 _UPDATES: Final = "update_history.json"
 _LATEST: Final = "latest_ETag.json"
 _USUAL_ZOOM: Final = -3
-"""The zoom of an archive whose files are named by paths: KedamaDiff's own configuration has no other."""
+"""The zoom of an archive whose files are named by paths. KedamaDiff's own configuration has no other."""
 _DAY: Final = re.compile(r"\d{8}", re.ASCII)
 _PATH: Final = re.compile(r"(?:_[0-3])+", re.ASCII)
 
-# SQLite has kept False and True as words until 3.23, and as numbers since; KedamaDiff writes the words.
+# KedamaDiff writes False and True. SQLite keeps them as words before version 3.23, and as numbers since.
 _FROM: Final = "FROM crawl_records WHERE deleted IS NULL OR lower(CAST(deleted AS TEXT)) NOT IN ('1', 'true')"
 _ROWS: Final = (
     f"SELECT file_name, crawled_at, ETag, zoom_level, coord_x, coord_y {_FROM} ORDER BY crawled_at, rowid"
@@ -50,39 +50,39 @@ _ROWS: Final = (
 
 
 class ArchivedTile(NamedTuple):
-    """A record: on that day the tile was new, or other than before."""
+    """A record of an archive: on its day the tile was new, or differed from before."""
 
     tile: Tile
     file: str
     """The name of its image in the folder of the day."""
     etag: str | None
-    """That of the last answer with these bytes, which may have come on a later day."""
+    """The ETag of the last answer with these bytes, which may have come on a later day."""
 
 
 @dataclass(frozen=True, slots=True)
 class KedamaDiffArchive:
-    """The records of one map in an archive. Get it from `open`."""
+    """The records of one map in an archive. `open` returns such an object."""
 
     files: ArchiveFiles
     savename: str
     """The name of the map's folders."""
     records: Path | None
-    """A copy of the database, or the database itself; None for an archive of the older form."""
+    """A copy of the database with the records; None for an archive of the older form."""
     zoom: int = _USUAL_ZOOM
-    """That of files which are named by paths."""
+    """The zoom of files that are named by paths."""
     attributes: Mapping[str, Any] = field(default_factory=dict)
-    """What the archive says of the map: `map_name`, `total_depth`, `renderer` and `rotation`, as far as it
-    does."""
+    """What the archive says of the map, if it does: `map_name`, `total_depth`, `renderer` and `rotation`."""
 
     @classmethod
     @contextmanager
     def open(
         cls, files: ArchiveFiles, savename: str | None = None, zoom: int = _USUAL_ZOOM
     ) -> Iterator[KedamaDiffArchive]:
-        """Opens the archive for as long as a block lasts. A database on S3 is copied for that.
+        """Opens the archive for the duration of a block. Its database is copied for that time.
 
-        Raises ConfigurationError where there is no archive, or several and no name says which, or one of
-        several rotations, and TileHarvestError where its database cannot be read.
+        Raises ConfigurationError if there is no archive, if there are several and `savename` does not say
+        which, and if the archive has several rotations. Raises TileHarvestError if the database cannot be
+        read.
         """
         name = _named(files, savename)
         place = f"data/{name}/{_RECORDS}"
@@ -96,7 +96,7 @@ class KedamaDiffArchive:
                 attributes = _attributes(copy)
                 rotations = _rotations(copy)
             if len(rotations) > 1:
-                # An image has the same name in all of them.
+                # The images of a tile have the same name in all rotations.
                 raise ConfigurationError(
                     f"{files.place}/{place} has records of the rotations {' and '.join(rotations)}, and their"
                     " images share their names, so that nobody can tell them apart; nothing was imported:"
@@ -108,15 +108,15 @@ class KedamaDiffArchive:
 
     @property
     def source(self) -> str:
-        """What the history calls the archive."""
+        """The name of this source in the history."""
         return f"kedamadiff {self.savename}"
 
     def image(self, day: date, file: str) -> bytes | None:
-        """Returns the bytes of an image; None where the archive has none. Raises TileHarvestError."""
+        """Returns the bytes of an image, or None if the archive lacks it. Raises TileHarvestError."""
         return self.files.read(f"images/{self.savename}/{day:%Y%m%d}/{file}")
 
     def count(self) -> int:
-        """Returns how many days it has. Raises as `days` does."""
+        """Returns the number of the archive's days. Raises as `days` does."""
         with _readable(self.files, f"data/{self.savename}"):
             if self.records is None:
                 return len({day for day, _ in self._of_json()})
@@ -124,10 +124,11 @@ class KedamaDiffArchive:
                 return int(connection.execute(f"SELECT count(DISTINCT crawled_at) {_FROM}").fetchone()[0])
 
     def days(self) -> Iterator[tuple[date, list[ArchivedTile]]]:
-        """Yields the days in order, each tile of a day once: of several records the last one counts.
+        """Yields the days in order, with the records of each. If a tile has several records of a day, the
+        last one counts.
 
-        Holds the records of one day; of an archive of the older form all of them. Raises TileHarvestError
-        for records that cannot be read.
+        Holds the records of one day in memory; for an archive of the older form, all records. Raises
+        TileHarvestError for records that cannot be read.
         """
         with _readable(self.files, f"data/{self.savename}"):
             rows = self._of_json() if self.records is None else self._of_database(self.records)
@@ -151,15 +152,15 @@ class KedamaDiffArchive:
                 etag = newest if newest and number == len(saved) else one.get("ETag")
                 day = _day(one["Save_in"].rstrip("/").rpartition("/")[2])
                 rows.append((day, ArchivedTile(tile, name, _quoted(etag))))
-        # Sorting keeps the order of a file's records of one day.
+        # The sort is stable, so that a file's records of one day keep their order.
         return iter(sorted(rows, key=lambda row: row[0]))
 
 
 def tile_of(file: str, zoom: int) -> Tile:
-    """Returns the tile of an image's name. `zoom` is that of a name that is a path.
+    """Returns the tile of an image's name. `zoom` is the zoom of names that are paths.
 
-    A path has as many digits as the map had levels down to that zoom then, so it need not be told how deep
-    the map was. Raises ValueError for any other name.
+    A path has as many digits as the map had levels down to that zoom at the time, so the map's depth need not
+    be known. Raises ValueError for any other name.
     """
     stem = file.rpartition(".")[0]
     if _PATH.fullmatch(stem) is None:
@@ -191,7 +192,8 @@ def _named(files: ArchiveFiles, savename: str | None) -> str:
 
 
 def _attributes(file: Path) -> dict[str, Any]:
-    """Returns what the database says of its map. Databases that others have written lack these tables."""
+    """Returns what the database says of its map. Databases that other programs have written lack these
+    tables."""
     found: dict[str, Any] = {}
     with closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True)) as connection:
         for table in ("map_attributes", "last_update"):
@@ -216,7 +218,7 @@ def _day(text: str) -> date:
 
 
 def _quoted(etag: str | None) -> str | None:
-    """Returns an ETag as a server writes it. Records that were mended by hand may lack its quotes."""
+    """Returns an ETag with its quotes, which records that were mended by hand may lack."""
     if not etag:
         return None
     return etag if etag.endswith('"') else f'"{etag}"'
@@ -224,7 +226,7 @@ def _quoted(etag: str | None) -> str | None:
 
 @contextmanager
 def _readable(files: ArchiveFiles, place: str) -> Iterator[None]:
-    """Raises TileHarvestError, which names the place, where records are not as KedamaDiff writes them."""
+    """Raises TileHarvestError, which names the place, if records are not as KedamaDiff writes them."""
     try:
         yield
     except (sqlite3.Error, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:

@@ -1,7 +1,7 @@
 """The import of a KedamaDiff archive: each day on which it saved images becomes a day of the history.
 
-An archive says nothing of tiles that did not change, nor of tiles that vanished. So its days are recorded as
-days of which only the changes are known.
+An archive says nothing of tiles that did not change or that vanished. So its days are recorded as days of
+which only the changes are known.
 """
 
 from __future__ import annotations
@@ -38,13 +38,14 @@ if TYPE_CHECKING:
     from tileharvest.tiles.versions import Image
 
 _READERS: Final = 8
-"""Images that are read at the same time. From S3 each takes 20 to 200 ms, most of it waiting."""
+"""The number of images that are read at the same time. Reading one from S3 takes 20 to 200 ms, most of it
+waiting."""
 _AT_ONCE: Final = 64
-"""Images that are in memory together."""
+"""The number of images that are read before the next ones are asked for."""
 _A_DAY: Final = timedelta(days=1)
-"""The days of an archive are those of its own time zone, where it may be tomorrow already."""
+"""How far a day of an archive may lie ahead: in the archive's own time zone it may be tomorrow already."""
 _ROTATION: Final = "tl"
-"""KedamaDiff reads this one of a Mapcrafter map's rotations."""
+"""The rotation of Mapcrafter's maps that KedamaDiff harvests."""
 
 
 @dataclass(slots=True)
@@ -57,19 +58,20 @@ class KedamaDiffImport:
     images: ImportedImages
     clock: Callable[[], datetime]
     layer: str | None = None
-    """The layer that the archive is of. None: the map's only one, or the one that the archive names."""
+    """The layer of the archive's tiles. None: the map's only layer, or the one that the archive names."""
     keeps_missing: bool = False
-    """Whether tiles whose images are missing are recorded all the same, as `fail`."""
+    """Whether tiles without an image are recorded all the same, as `fail`."""
     outside: int = 0
-    """Records of tiles that the map does not keep, by its zooms and zones; they are left out."""
+    """The number of records that were left out because the map does not keep their tiles, by its zooms and
+    zones."""
     _base: Layer | None = None
 
     def run(self, watch: ImportWatch) -> None:
-        """Imports all days that were not imported yet, or have other records now, oldest first.
+        """Imports all days that were not imported yet, or whose records have changed since, oldest first.
 
-        Each is one transaction, so that a killed import goes on where it was. Raises ConfigurationError where
-        it cannot be told which layer the archive is of, StoreError, HistoryError, and TileHarvestError for
-        records that cannot be read.
+        Each day is one transaction, so that a killed import goes on with the next day. Raises
+        ConfigurationError if nobody says to which layer the archive belongs, StoreError, HistoryError, and
+        TileHarvestError for records that cannot be read.
         """
         known = self._known()
         name = self._layer_name(known)
@@ -112,7 +114,7 @@ class KedamaDiffImport:
             ImportedDay(
                 map_name=self.description.name,
                 source=self.archive.source,
-                # What is missing may be found again: then the day is imported anew.
+                # A missing image may be found again. The state then differs, and the day is imported anew.
                 state=f"{state}, {missing} missing" if missing else state,
                 day=day,
                 imported=self.clock(),
@@ -127,7 +129,8 @@ class KedamaDiffImport:
     def _read(
         self, day: date, records: Sequence[ArchivedTile]
     ) -> Iterator[tuple[ArchivedTile, Image | None, str]]:
-        """Yields each record with its image, which is on its way to the store, or why there is none."""
+        """Yields each record with its image, which is handed to the store, or with the reason why there is
+        none."""
 
         def read(one: ArchivedTile) -> bytes | None:
             return self.archive.image(day, one.file)
@@ -171,7 +174,7 @@ class KedamaDiffImport:
         return name
 
     def _own_layer(self) -> str | None:
-        """Returns the layer's name as the archive has it."""
+        """Returns the layer's name by the archive, or None if the archive does not tell."""
         name = self.archive.attributes.get("map_name")
         is_turned = self.archive.attributes.get("renderer") == "Mapcrafter"
         rotation = self.archive.attributes.get("rotation", _ROTATION)
@@ -184,7 +187,8 @@ class KedamaDiffImport:
     def _described(
         self, name: str, known: MapOutline | None, day: date, records: Sequence[ArchivedTile]
     ) -> Layer:
-        """Returns the layer of that day: as the history has it, else as the archive's images are."""
+        """Returns the layer as it was on that day: as the history describes it, or else by the archive's
+        images."""
         deepest = int(self.archive.attributes.get("total_depth") or 0)
         outlines = [layer for layer in known.layers if layer.name == name] if known else []
         if self._base is None and outlines:
@@ -213,6 +217,6 @@ def _only(names: Sequence[str]) -> str | None:
 
 
 def _state(records: Sequence[ArchivedTile]) -> str:
-    """Tells the records of one day from others."""
+    """Returns a text that tells the records of one day from others."""
     told = "\n".join(sorted(f"{one.file} {one.etag}" for one in records))
     return sha1(told.encode(), usedforsecurity=False).hexdigest()

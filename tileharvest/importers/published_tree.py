@@ -1,4 +1,4 @@
-"""A harvest of a map that is published through git: its newest commit is asked in place of the site."""
+"""The harvest of a map that is published through git: the newest commit answers in place of the site."""
 
 from __future__ import annotations
 
@@ -28,22 +28,24 @@ if TYPE_CHECKING:
     from tileharvest.store.port import TileStore
 
 _AT_ONCE: Final = 1000
-"""Tiles that are judged together, and recorded in one transaction: 20 MB of bytes where all have changed."""
+"""The number of tiles that are judged together and recorded in one transaction. If all have changed they take
+20 MB of memory."""
 _AT_ONCE_LIMITED: Final = 100
-"""The same where bytes are limited, and the most tiles of a pack then."""
+"""The same number if bytes are limited; then it is also the most tiles of a pack."""
 _GROWTH: Final = 4
-"""Where bytes are limited, the first pack of a run has one tile, and each later one so many times more. What
-is cut off is lost: so a run brings something as long as the limit lets one tile through."""
+"""The growth of packs if bytes are limited: the first pack of a run has one tile, and each later one this
+many times more. A pack that is cut off is lost. So a run brings something as long as the limit allows for one
+tile."""
 
 _Judge: TypeAlias = Callable[[Sequence[Place], Sequence[Version | None]], Awaitable[list[Outcome]]]
-"""Says what has become of tiles since their latest versions."""
+"""A function that returns the outcomes of tiles, given their latest versions."""
 
 
 class PublishedTree:
-    """Asks the git repository of a map for what its harvest wants to know. Used from one event loop.
+    """Harvests a map from its git repository. Used from one event loop.
 
-    Trees name the id of every file, and an id changes exactly when the bytes do. So an unchanged tile costs
-    nothing, and the changed ones come in one pack.
+    Git's trees name the id of every file, and an id changes exactly when the bytes do. So an unchanged tile
+    costs nothing, and all changed tiles come in one pack.
     """
 
     def __init__(
@@ -57,10 +59,13 @@ class PublishedTree:
         *,
         is_limited: bool = False,
     ) -> None:
-        """`folder` is where fetched files are kept; it may be thrown away at any time. `store` holds the
-        images of the history. `agent` tells the host who asks. `check` is called every moment while something
-        is fetched; what it raises ends that. If the bytes of a run are limited (`is_limited`), changed tiles
-        come in several packs, small ones first, each of which is recorded before the next one."""
+        """`folder` keeps the fetched files; it may be deleted at any time. `store` holds the images of the
+        history. `agent` is the user agent that the host is told. `check` is called again and again during a
+        fetch, and an error that it raises ends the fetch.
+
+        If the bytes of a run are limited (`is_limited`), changed tiles come in several packs, small ones
+        first. Each pack is recorded before the next one is fetched.
+        """
         self._harvest = harvest
         self._entry = entry
         self._folder = folder
@@ -69,28 +74,29 @@ class PublishedTree:
         self._check = check
         self._is_limited = is_limited
         self._pack = 1
-        """Tiles of the next pack, where bytes are limited."""
+        """The number of tiles of the next pack, if bytes are limited."""
         self._git_ids: dict[Image, str | None] = {}
-        """What git calls images of the store; None for those that cannot be read there."""
+        """The ids that git gives to images of the store. None stands for an image that cannot be read
+        there."""
 
     async def read(self, probe: Probe) -> Site:
-        """Fetches the newest commit without its files, and returns what it says of the map, as `probe` finds.
+        """Fetches the newest commit without its tiles, and returns the site that `probe` reads from it.
 
-        Raises SiteError where the repository cannot be reached, or has no map in this folder.
+        Raises SiteError if the repository cannot be reached, or has no map in its folder.
         """
         self._found = await asyncio.to_thread(lambda: asyncio.run(self._read(probe)))
         return self._found.site
 
     @property
     def files(self) -> Mapping[str, SiteFile]:
-        """The files that say what the map has, by address, once it was read."""
+        """The files that describe the map, by address. They are known after `read`."""
         return self._found.files
 
     async def keep(self) -> None:
-        """Keeps a result for every tile that a walk finds in the commit, and for all that are known.
+        """Keeps a result for every tile that a walk finds in the commit, and for every known tile.
 
-        Call it when the harvest is open. Raises what `Harvest.keep` raises, and SiteError where the changed
-        tiles cannot be fetched, or are pointers of Git LFS.
+        The harvest must be open. Raises what `Harvest.keep` raises, and SiteError if the changed tiles cannot
+        be fetched, or are pointers of Git LFS.
         """
         changed: dict[str, None] = {}
 
@@ -108,7 +114,7 @@ class PublishedTree:
             await self.keep_missed()
 
     async def keep_missed(self) -> None:
-        """Keeps a result for each tile that is known and was not reached, and for what lies below."""
+        """Keeps a result for each known tile that the walk has not reached, and for the tiles below it."""
         while missed := await self._harvest.unasked():
             await self._walk([(layer.name, tile) for layer, tile in missed], self._judge_and_keep)
 
@@ -127,7 +133,7 @@ class PublishedTree:
         extents, doubted = self._harvest.extents, self._harvest.doubted
         there: Counter[str] = Counter()
         while taken := front.take(_AT_ONCE_LIMITED if self._is_limited else _AT_ONCE):
-            # A layer that is larger than it may be is walked no further.
+            # A layer that is larger than allowed is walked no further.
             places = [one for one in taken if one[0] not in doubted and there[one[0]] <= extents[one[0]].most]
             latest = [await self._harvest.versions.of(*place) for place in places]
             await asyncio.to_thread(self._name_images, places, latest)
@@ -139,7 +145,8 @@ class PublishedTree:
     async def _judge_and_keep(
         self, places: Sequence[Place], latest: Sequence[Version | None]
     ) -> list[Outcome]:
-        """Keeps a result for each of these tiles. Of those that are fetched, so many go together as may."""
+        """Keeps a result for each of these tiles, in parts of which each needs one pack. Returns the
+        outcomes."""
         outcomes: list[Outcome] = []
         while len(outcomes) < len(places):
             done = len(outcomes)
@@ -148,7 +155,8 @@ class PublishedTree:
         return outcomes
 
     def _in_one_pack(self, places: Sequence[Place], latest: Sequence[Version | None]) -> int:
-        """Returns how many of the next tiles to judge together: those that change are fetched in one pack."""
+        """Returns how many of the next tiles to judge together, so that the changed ones among them are one
+        pack."""
         foreseen = self._found.foreseen(places, latest)
         changed = [number for number, (_, path) in enumerate(foreseen) if path is not None]
         most = changed[self._pack] if len(changed) > self._pack else len(places)
@@ -168,14 +176,15 @@ class PublishedTree:
                 harvest.traffic.spared_bytes += version.image.size
                 known = await harvest.versions.of(one.layer, one.tile)
                 if known is not None and known.validator != version.validator:
-                    # The bytes are the same, and from now on their id tells that at once.
+                    # The bytes are the same. From now on the ETag is git's id, which tells that without
+                    # reading them.
                     result = replace(one, outcome=Outcome.NOT_MODIFIED, validator=version.validator)
             renewed.append(result)
         await asyncio.gather(*(harvest.keep(one) for one in renewed if one.is_counted))
         return [one.outcome for one in renewed]
 
     def _name_images(self, places: Sequence[Place], latest: Sequence[Version | None]) -> None:
-        """Finds out what git calls the images that came from elsewhere: their bytes are read once."""
+        """Finds out git's ids of images that did not come through git. Their bytes are read once."""
         for place, version in zip(places, latest, strict=True):
             image = None if version is None else version.image
             if version is None or image is None or image in self._git_ids:
@@ -188,7 +197,7 @@ class PublishedTree:
                 self._git_ids[image] = None
 
     def _as_git(self, version: Version | None) -> Version | None:
-        """Returns the version with the ETag that git gives to its bytes, as far as that is known."""
+        """Returns the version with git's id of its bytes as the ETag, if that id is known; else as it is."""
         if version is None or version.image is None or is_git_etag(version.validator.etag):
             return version
         id_ = self._git_ids.get(version.image)

@@ -1,4 +1,4 @@
-"""The replay of a map's past: snapshot after snapshot becomes what a harvest of its day would have found."""
+"""The replay of a map's past: what a harvest would have found in each snapshot."""
 
 from __future__ import annotations
 
@@ -23,25 +23,28 @@ if TYPE_CHECKING:
     from tileharvest.tiles.versions import Image
 
 _AT_ONCE: Final = 256
-"""Tiles that are judged together: their bytes are in memory at the same time, 10 MB where each has 40 KB."""
+"""The number of tiles that are judged together. Their bytes are in memory at the same time: 10 MB if each has
+40 KB."""
 _MOST_SAMPLES: Final = 30
-"""Levels of a layer below which no tile is looked at to compare two states of the layer."""
+"""The most levels of a layer at which a tile is looked at to compare two states of the layer."""
 
 _SILENT: Final = frozenset({Outcome.NOTHING, Outcome.IGNORED, Outcome.NOT_MODIFIED})
-"""Outcomes that leave everything as it is. They are not recorded: each of an import's many days would write a
-row for every tile."""
+"""The outcomes that change nothing. They are not recorded, because each of an import's many days would write
+a row for every tile."""
 
 
 class Found(NamedTuple):
-    """What a snapshot has brought."""
+    """What the replay has found in a snapshot."""
 
     site: SnapshotSite
     results: Sequence[TileResult]
-    """Of the tiles that have changed, or cannot be read. Their images are stored, and have no bytes here."""
+    """The results of tiles that have changed or cannot be read. Their images were handed to the store, and
+    the results have no bytes."""
 
 
 def _form(found: SnapshotSite) -> tuple[object, ...]:
-    """Returns what decides which file is which tile. A layer whose form stays need not be walked again."""
+    """Returns a value that decides which file is which tile. As long as it stays the same, the layers need
+    not be walked again."""
     layers: list[object] = []
     for name, (layer, walk) in found.layers.items():
         samples = []
@@ -59,8 +62,9 @@ def _form(found: SnapshotSite) -> tuple[object, ...]:
 class Replay:
     """Replays the snapshots of one map in the order of their days. Keeps about 1 KB for each tile in memory.
 
-    A snapshot is walked as a harvest walks a site, so that the same tiles are found: what nothing leads to is
-    no part of the map. After the first one only what has changed is looked at, unless the map has grown.
+    A snapshot is walked as a harvest walks a site, so that the same tiles are found. A file to which no walk
+    leads is no part of the map. After the first snapshot only changed files are looked at, unless the map has
+    grown.
     """
 
     def __init__(
@@ -69,28 +73,28 @@ class Replay:
         latest: Mapping[Place, Version],
         store: Callable[[Image, bytes], object],
     ) -> None:
-        """`latest` are the versions that the history has of the first snapshot's day, or before. `store`
-        keeps an image until the day is recorded, and longer."""
+        """`latest` are the latest versions that the history has by the first snapshot's day. `store` takes
+        each new image with its bytes."""
         self._description = description
         self.latest = dict(latest)
-        """The last version of each tile so far, by the history and by the snapshots."""
+        """The latest version of each tile so far, from the history and from the snapshots."""
         self.present = Counter(layer for (layer, _), version in latest.items() if not version.gone)
-        """How many tiles of each layer are there by those versions."""
+        """The number of existing tiles of each layer, by these versions."""
         self._store = store
         self._there: set[Place] = set()
-        """The tiles that the last snapshot has, as far as a walk finds them."""
+        """The tiles that a walk has found in the last snapshot."""
         self._last: SnapshotSite | None = None
         self._form: tuple[object, ...] | None = None
         self._is_behind = True
-        """Whether the last snapshot was not walked to its end: then the next one is walked in full."""
+        """Whether the last snapshot was not walked to its end. The next one is then walked in full."""
 
     async def advance(self, snapshot: Snapshot, changed: set[str] | None, day: date) -> Found:
-        """Returns what the snapshot has brought. `changed` are the paths whose bytes may be others than in
-        the last one; None: it may be all.
+        """Returns what the snapshot has changed. `changed` are the paths whose bytes may differ from the last
+        snapshot; None means that all may.
 
-        Raises SiteError where the map cannot be read, and MovedError where more than half of the tiles that
-        were known are missing: then none of them is gone. After an error the next snapshot goes on from the
-        last that was read.
+        Raises SiteError if the map cannot be read, and MovedError if more than half of the known tiles are
+        missing; none of them counts as gone then. After an error the next snapshot is compared with the last
+        one that was read.
         """
         last, is_behind = self._last, self._is_behind
         self._is_behind = True
@@ -112,7 +116,7 @@ class Replay:
         return Found(found, results)
 
     def _known(self, found: SnapshotSite) -> Iterator[Place]:
-        """Yields all tiles of the snapshot's layers that were there last."""
+        """Yields all tiles of the snapshot's layers whose latest version is not gone."""
         return (place for place in self.latest if place[0] in found.layers and self._is_present(place))
 
     def _where_changed(self, found: SnapshotSite, changed: Iterable[str]) -> Front:
@@ -122,14 +126,15 @@ class Replay:
             return place not in there and found.has(place)
 
         places = [place for place in map(found.place, changed) if place is not None]
-        # Coarse ones first: what is new above leads to what is new below.
+        # Coarse tiles come first, because new tiles above lead to new tiles below.
         places.sort(key=lambda place: place[1].zoom)
         front = Front(found.layers, wants)
         front.add(place for place in places if self._is_reached(found, place))
         return front
 
     def _is_reached(self, found: SnapshotSite, place: Place) -> bool:
-        """Returns whether a walk comes to a changed tile: it is known, or a neighbour leads to it."""
+        """Returns whether a walk reaches a changed tile: the tile is known, or a parent or a neighbour leads
+        to it."""
         name, tile = place
         walk = found.layers[name].walk
         if place in self._there or self._is_present(place):
@@ -155,8 +160,8 @@ class Replay:
     def _walked(
         self, found: SnapshotSite, front: Front, known: Sequence[Place], day: date
     ) -> list[TileResult]:
-        """Walks on until nothing is left. Then it looks at what of `known` was not reached: something above
-        that has vanished."""
+        """Walks until nothing is left, and then looks at the tiles of `known` that it has not reached,
+        because a tile above them has vanished. Returns the results that are recorded."""
         results: list[TileResult] = []
         if not front:
             front.add(known)

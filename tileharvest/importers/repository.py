@@ -21,62 +21,64 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FETCHED: Final = "refs/tileharvest/map"
-"""Where a fetched branch is kept, whatever its name: it is nobody's branch here."""
+"""The ref under which a fetched branch is kept, whatever its name."""
 
 UNFINISHED: Final = "objects/pack/tmp_pack_*"
-"""A pack that is on its way, in the git folder."""
+"""The names, in the git folder, of packs that are still being fetched."""
 _MOMENT: Final = 100
-"""Milliseconds between two looks at a fetch."""
+"""Milliseconds between two calls of the function that watches a fetch."""
 _MOST_WORDS: Final = 1 << 16
-"""Bytes of what git has said last, in which its reason is if it fails."""
+"""The last bytes of git's messages that are kept. They hold the reason if git fails."""
 
 _ENVIRONMENT: Final = {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"}
-"""Git asks nobody for a password, speaks English, and writes nothing when it is to read."""
+"""Variables by which git asks nobody for a password, writes English messages, and takes no lock only to
+read."""
 
 _LATEST: Final = 253_370_764_800
-"""Seconds from 1970 to the year 9999. Git takes commits of later dates, and Python knows no such day."""
+"""Seconds from 1970 to the year 9999. Git allows commits of later dates, for which Python has no day."""
 _COMMIT: Final = "\x01"
-"""Begins the line of a commit in the log. No path begins with it there, as `:` begins the lines of files."""
+"""The beginning of a commit's line in the log. The lines of files begin with `:`."""
 _UNREAD: Final = "fatal: Could not read from remote repository."
 _FILE_MODES: Final = ("100644", "100755")
 _SUBMODULE: Final = "160000"
 
 
 class TreeEntry(NamedTuple):
-    """What a tree names at a path."""
+    """An entry of a tree: a file or a submodule."""
 
     path: str
     blob: str
-    """The id of its bytes; of a submodule that of a commit."""
+    """The id of the file's bytes; for a submodule the id of a commit."""
     is_submodule: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A commit, as far as it touches what was asked about."""
+    """A commit with its changes below the paths that were asked about."""
 
     id: str
     moment: datetime
     """When it was committed, in UTC."""
     changes: dict[str, str | None] = field(default_factory=dict)
-    """The id of the bytes by path; None for what is no file any more."""
+    """The ids of the changed files' bytes by path. None stands for a file that was removed."""
 
 
 def blob_id(body: bytes) -> str:
-    """Returns the id that git gives to these bytes. About 1 ms per megabyte."""
+    """Returns the id that git gives to these bytes. Takes about 1 ms per megabyte."""
     return sha1(b"blob %d\0" % len(body) + body, usedforsecurity=False).hexdigest()
 
 
 class Repository:
-    """A repository whose git folder is here. Every method raises SiteError with git's own words."""
+    """A repository whose git folder is on this computer. If git fails, methods raise SiteError with git's own
+    words."""
 
     def __init__(
         self, folder: Path, origin: str | None = None, environment: Mapping[str, str] | None = None
     ) -> None:
-        """`origin` is the address that it is fetched from, which messages tell; None: it is used in place.
-        Git gets the `environment` besides that of this process.
+        """`origin` is the address that the repository is fetched from, for git and for messages. None: it is
+        used in place. Git gets the variables of `environment` besides those of this process.
 
-        Raises TileHarvestError where the git program is missing.
+        Raises TileHarvestError if the git program is missing.
         """
         self.folder = folder
         self.name = origin or str(folder)
@@ -85,9 +87,10 @@ class Repository:
 
     @classmethod
     def in_place(cls, folder: Path) -> tuple[Repository, str]:
-        """Returns the repository that a folder of this computer belongs to, and the folder's path within it.
+        """Returns the repository to which a folder of this computer belongs, and the folder's path within it.
 
-        Raises ConfigurationError for a folder of no repository, and for a shallow one: its past is missing.
+        Raises ConfigurationError for a folder of no repository, and for a shallow repository, which lacks its
+        past.
         """
         repository = cls(folder)
         try:
@@ -105,7 +108,8 @@ class Repository:
 
     @classmethod
     def bare(cls, folder: Path, origin: str, environment: Mapping[str, str] | None = None) -> Repository:
-        """Returns the repository in which what is fetched from there is kept, an empty one at first."""
+        """Returns the repository that keeps what is fetched from `origin`. Creates an empty one if there is
+        none."""
         repository = cls(folder, origin, environment)
         if not (folder / "HEAD").exists():
             folder.mkdir(parents=True, exist_ok=True)
@@ -113,17 +117,19 @@ class Repository:
         return repository
 
     def unlock(self) -> None:
-        """Removes what a killed git has left: its locks, which would stop all that follow, and the half of a
-        pack. Nobody else may be at work in the folder."""
+        """Removes what a killed git has left: its locks, which would stop every later git, and unfinished
+        packs. No other process may use the folder meanwhile."""
         for left in ("*.lock", "refs/**/*.lock", UNFINISHED):
             for file in self.folder.glob(left):
                 file.unlink(missing_ok=True)
 
     def fetch(self, branch: str | None, *options: str, watch: Callable[[], None] | None = None) -> str:
-        """Fetches a branch, or the one that a clone would check out, and returns its newest commit.
+        """Fetches a branch and returns its newest commit. None fetches the branch that a clone would check
+        out.
 
-        A kill leaves what was there before, and git ends with this process. `watch` is called every moment
-        while it runs; where that raises, git is ended. Raises SiteError where the address cannot be reached.
+        A kill leaves what was there before, and git ends with this process. `watch` is called again and again
+        while git runs. If it raises an error, git is ended. Raises SiteError if the address cannot be
+        reached.
         """
         wanted = f"refs/heads/{branch}" if branch else "HEAD"
         try:
@@ -141,7 +147,7 @@ class Repository:
         return self._said("rev-parse", "--verify", "--quiet", "--end-of-options", named).strip()
 
     def has(self, tip: str, commit: str) -> bool:
-        """Returns whether a commit is one of the branch that ends with the tip."""
+        """Returns whether a commit belongs to the branch that ends with `tip`."""
         try:
             self._said("merge-base", "--is-ancestor", commit, tip)
         except SiteError:
@@ -149,7 +155,8 @@ class Repository:
         return True
 
     def since(self, tip: str, commit: str) -> frozenset[str]:
-        """Returns the commits of a branch from this one on. Raises ConfigurationError where it is none."""
+        """Returns the commits of a branch from this one on. Raises ConfigurationError if the commit does not
+        belong to the branch."""
         said = self._said("rev-list", "--first-parent", tip, f"^{commit}^@")
         found = frozenset(said.split())
         if commit not in found:
@@ -159,8 +166,8 @@ class Repository:
         return found
 
     def fetch_blobs(self, ids: Collection[str], watch: Callable[[], None] | None = None) -> None:
-        """Fetches these bytes, in one pack, from where the branch was fetched. Watched as `fetch` is. Raises
-        SiteError."""
+        """Fetches the bytes with these ids, in one pack, from the repository's origin. `watch` is called as
+        in `fetch`. Raises SiteError."""
         try:
             self._fetch("--filter=blob:none", "--stdin", self.name, given="\n".join(ids), watch=watch)
         except SiteError as error:
@@ -171,7 +178,8 @@ class Repository:
 
     @property
     def origin(self) -> str:
-        """What tells the repository from others: the address that it was cloned from, or else its folder."""
+        """The address from which the repository was cloned, or else its folder. It tells the repository from
+        others."""
         try:
             return self._said("config", "--get", "remote.origin.url").strip()
         except SiteError:
@@ -182,10 +190,11 @@ class Repository:
         return int(self._said("rev-list", "--count", "--first-parent", tip, "--", *paths))
 
     def commits(self, tip: str, paths: Sequence[str]) -> Iterator[Commit]:
-        """Yields the commits of a branch that touch any of the paths, the oldest first. No path means all.
+        """Yields the commits of a branch that touch any of the paths, the oldest first. No path means all
+        paths.
 
-        Of merges what they brought into the branch counts, as for a site that is published from it. Takes
-        some microseconds for each file that a commit changes.
+        A merge counts as one commit with everything that it brought into the branch, as for a site that is
+        published from the branch. Takes some microseconds for each file that a commit changes.
         """
         log = ("log", "--first-parent", "-m", "--reverse", "--raw", "-z", "--no-abbrev", "--no-renames")
         asked = ("-c", "log.showRoot=true", *log, "--format=%x01%H %ct", tip, "--", *paths)
@@ -193,7 +202,7 @@ class Repository:
             yield from _parse_log(_tokens(output))
 
     def tree(self, commit: str, path: str = "") -> Iterator[TreeEntry]:
-        """Yields all files of a commit below a path, and the submodules there; paths from the top."""
+        """Yields all files and submodules of a commit below a path. Their paths are counted from the top."""
         with self._reading("ls-tree", "-r", "-z", "--full-tree", commit, "--", path or ".") as output:
             for line in _tokens(output):
                 about, _, name = line.partition("\t")
@@ -202,7 +211,7 @@ class Repository:
                     yield TreeEntry(name, id_, mode == _SUBMODULE)
 
     def submodule_above(self, commit: str, path: str) -> str | None:
-        """Returns the submodule that a path is, or lies in; None where there is none."""
+        """Returns the path of the submodule in which a path lies, or that it is; None if there is none."""
         parts = path.split("/")
         for end in range(1, len(parts) + 1):
             above = "/".join(parts[:end])
@@ -212,7 +221,7 @@ class Repository:
 
     @contextmanager
     def blobs(self) -> Iterator[Blobs]:
-        """Opens what reads bytes by their ids."""
+        """Starts a git that reads bytes by their ids, and ends it with the block."""
         process = self._start("cat-file", "--batch")
         try:
             yield Blobs(process, self.name)
@@ -221,18 +230,19 @@ class Repository:
             process.communicate()
 
     def blobs_here(self) -> set[str]:
-        """Returns the ids of all bytes that are here. Fetches nothing, where a part of them was left out."""
+        """Returns the ids of all bytes that are on this computer. Fetches nothing."""
         form = "--batch-check=%(objecttype) %(objectname)"
         said = self._said("cat-file", "--batch-all-objects", "--unordered", form)
         return {line[5:] for line in said.splitlines() if line.startswith("blob ")}
 
     def _fetch(self, *arguments: str, given: str = "", watch: Callable[[], None] | None = None) -> None:
-        """Runs `git fetch` as `fetch` promises. It reads what is `given`.
+        """Runs `git fetch` with these arguments and `given` as its input.
 
-        Git writes how far it is into a pipe, every second while bytes come. A pipe that nobody reads any more
-        ends git and the programs that it has started, whatever has ended this process.
+        Git writes its progress into a pipe, every second while bytes come. When nobody reads the pipe any
+        more, because this process has ended in whatever way, the next line of progress ends git and the
+        programs that git has started.
         """
-        # There is nothing to find out about commits where bytes are wanted.
+        # A fetch of bytes need not find out which commits both sides have.
         asked = ("-c", "fetch.negotiationAlgorithm=noop") if given else ()
         words = (*asked, "fetch", "--progress", "--no-tags", "--no-write-fetch-head", *arguments)
         with TemporaryFile() as ids:
@@ -263,7 +273,7 @@ class Repository:
             raise SiteError(_last_words(said) or "git fetch has failed without a word")
 
     def _said(self, *arguments: str) -> str:
-        """Returns what git writes. Raises SiteError where it fails."""
+        """Runs git and returns its output. Raises SiteError if git fails."""
         done = subprocess.run(  # noqa: S603 - what is run is git, and what people write are arguments
             [self._program, "-C", str(self.folder), *arguments],
             stdin=subprocess.DEVNULL,
@@ -301,14 +311,15 @@ class Repository:
 
 
 class Blobs:
-    """Reads bytes by their ids, as fast as git unpacks them."""
+    """Reads bytes by their ids from a running git."""
 
     def __init__(self, process: subprocess.Popen[bytes], name: str) -> None:
         self._process = process
         self._name = name
 
     def read(self, ids: Sequence[str]) -> Iterator[bytes]:
-        """Yields the bytes in this order. At most some hundred ids: they must fit into a pipe."""
+        """Yields the bytes with these ids, in this order. Takes at most some hundred ids, because they must
+        fit into a pipe."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         if not ids:
@@ -323,12 +334,13 @@ class Blobs:
             for one in left:
                 yield self._next(one)
         finally:
-            # Who stops half-way must not leave answers behind for whoever reads next.
+            # Answers that the caller has not taken must not be left for the next call.
             for _ in left:
                 self._next(None)
 
     def _next(self, wanted: str | None) -> bytes:
-        """Returns the next bytes. Raises SiteError where git has not got what is `wanted`."""
+        """Returns the next bytes that git writes. Raises SiteError if git lacks the bytes with the id
+        `wanted`; with None it raises nothing."""
         assert self._process.stdout is not None
         head = self._process.stdout.readline().split()
         if len(head) == 3:
@@ -344,7 +356,7 @@ class Blobs:
 
 
 def program() -> str:
-    """Returns where the git program is. Raises TileHarvestError where there is none."""
+    """Returns the path of the git program. Raises TileHarvestError if there is none."""
     found = shutil.which("git")
     if found is None:
         raise TileHarvestError(
@@ -355,9 +367,9 @@ def program() -> str:
 
 
 def _read_soon(pipe: IO[bytes], watch: Callable[[], None] | None) -> bytes:
-    """Returns what comes next out of a pipe, or nothing at its end. Until then it calls `watch` every
-    moment."""
-    # `select` takes no file whose number is above 1,023, of which a process with many maps has some.
+    """Waits for the next bytes of a pipe and returns them; nothing at the pipe's end. Calls `watch` again and
+    again while it waits."""
+    # `select` takes no file descriptor above 1,023, and a process with many maps has some.
     poll = select.poll()
     poll.register(pipe, select.POLLIN)
     while watch is not None:
@@ -368,7 +380,7 @@ def _read_soon(pipe: IO[bytes], watch: Callable[[], None] | None) -> bytes:
 
 
 def _tokens(output: IO[bytes]) -> Iterator[str]:
-    """Yields the parts of an output that end with NUL."""
+    """Yields the parts of an output. Each ends with NUL."""
     rest = b""
     while read := output.read(1 << 16):
         *parts, rest = (rest + read).split(b"\0")
@@ -397,7 +409,7 @@ def _last_words(errors: bytes) -> str:
     """Returns the line in which git says why it has failed."""
     lines = [line.strip() for line in errors.decode("utf-8", "replace").splitlines() if line.strip()]
     if _UNREAD in lines[1:]:
-        # What ssh has said.
+        # The line before is that of ssh, which says why.
         return lines[lines.index(_UNREAD) - 1]
     fatal = [line for line in lines if line.startswith(("fatal: ", "error: "))]
     return (fatal or lines or [""])[-1].removeprefix("fatal: ").removeprefix("error: ")

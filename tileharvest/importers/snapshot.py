@@ -16,13 +16,15 @@ if TYPE_CHECKING:
 
 
 _LFS_POINTER: Final = b"version https://git-lfs"
-"""The first bytes of a file that stands for another one, which git has not got (Git LFS specification)."""
+"""The first bytes of a pointer of Git LFS: a file that stands for another one, which git itself does not
+have."""
 
 _SHOWN: Final = [renderer.files[0] for renderer in RENDERERS.values() if renderer.files][:2]
 NO_SIGN: Final = (
     f"it has none of the files that renderers write beside a map's page, such as {' or '.join(_SHOWN)}"
 )
-"""What is said of a place that has no such file. What renderers say of it is of sites and their addresses."""
+"""The words for a place without such a file. The errors of renderers would speak of sites and their
+addresses."""
 
 
 class Snapshot(Protocol):
@@ -30,18 +32,18 @@ class Snapshot(Protocol):
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """The snapshot's name in messages."""
         ...
 
     def __contains__(self, path: str) -> bool: ...
 
     def validator(self, path: str) -> Validator:
-        """Returns what tells this state of a file from others. It has an ETag only where that is made of the
-        bytes: then a known tile need not be read. Ask only for a file that is there."""
+        """Returns the validator of an existing file. It has an ETag only if the ETag is made of the bytes; a
+        tile with a known ETag need not be read."""
         ...
 
     def read(self, paths: Sequence[str]) -> Iterator[bytes]:
-        """Yields the bytes of files that are there, in this order. Raises SiteError."""
+        """Yields the bytes of existing files, in this order. Raises SiteError."""
         ...
 
     def paths(self) -> Iterable[str]:
@@ -50,16 +52,18 @@ class Snapshot(Protocol):
 
 
 class SnapshotPages:
-    """A snapshot as the site at a map's address. It notes which files a probe has looked at."""
+    """A snapshot as the site at a map's address, for a probe. It notes which files the probe has looked
+    at."""
 
     def __init__(self, snapshot: Snapshot, page: str) -> None:
-        """`page` is the map's address: what the snapshot's paths are relative to."""
+        """`page` is the map's address. The snapshot's paths are relative to it."""
         self._snapshot = snapshot
         self._page = page
         self.looked_at: set[str] = set()
-        """Also those that are not there: what the probe says may change when they are."""
+        """The files that the probe has looked for, including missing ones: its result may change once they
+        exist."""
         self.files: dict[str, SiteFile] = {}
-        """Those that were read, by address."""
+        """The files that the probe has read, by address."""
 
     async def fetch(self, method: str, url: str) -> Fetched:
         """Answers as a plain file server would."""
@@ -83,7 +87,7 @@ class LfsPointerError(SiteError):
 
 
 def refuse_pointer(body: bytes, path: str, place: str) -> None:
-    """Raises LfsPointerError where the bytes are such a pointer."""
+    """Raises LfsPointerError if the bytes are a pointer of Git LFS."""
     if body.startswith(_LFS_POINTER):
         raise LfsPointerError(
             f"{path} in {place} is a Git-LFS pointer, not the file itself, and git alone cannot fetch that;"
@@ -93,16 +97,16 @@ def refuse_pointer(body: bytes, path: str, place: str) -> None:
 
 
 def is_configuration(path: str) -> bool:
-    """Returns whether a file has the name of one that a renderer's probe reads."""
+    """Returns whether a file has the name of a file that a renderer's probe reads."""
     name = path.rpartition("/")[2]
     return any(file.rpartition("/")[2] == name for renderer in RENDERERS.values() for file in renderer.files)
 
 
 def maps_within(paths: Iterable[str]) -> list[str]:
-    """Returns the folders in which there seems to be a map, by the files that renderers write.
+    """Returns the folders that seem to have a map, by the files that renderers write.
 
-    The longer a file's name is, the surer it is a renderer's: any program may have a `config.js`. So folders
-    are left out if others have a longer one. The whole tree itself is `.`.
+    A longer name is a surer sign: any program may have a `config.js`. So only the folders with the longest
+    name are returned. The top of the tree is `.`.
     """
     signs = sorted({sign for one in RENDERERS.values() for sign in one.files[:1]}, key=len, reverse=True)
     found: dict[str, int] = {}

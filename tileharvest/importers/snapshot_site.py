@@ -1,4 +1,5 @@
-"""A snapshot with the layers that are read from it: what became of tiles, and which are looked at next."""
+"""A snapshot as a site: its layers, the outcomes of its tiles, and the order in which a walk looks at
+them."""
 
 from __future__ import annotations
 
@@ -39,25 +40,26 @@ THERE: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class SnapshotSite:
-    """A snapshot as a site that answers at once. The rules are those of a harvest: `tiles/verdict.py`."""
+    """A snapshot as a site that answers at once. Outcomes follow the rules of a harvest
+    (`tiles/verdict.py`)."""
 
     description: MapDescription
     snapshot: Snapshot
     site: Site
     layers: Mapping[str, LayerWalk]
     looked_at: frozenset[str]
-    """The files that the renderer has read, or looked for."""
+    """The files that the renderer has read or looked for."""
     files: Mapping[str, SiteFile]
-    """Those that it has read, by address."""
+    """The files that the renderer has read, by address."""
 
     @classmethod
     async def read(
         cls, description: MapDescription, snapshot: Snapshot, probing: Probe = probe
     ) -> SnapshotSite:
-        """Returns what a snapshot says of its map, read by `probing` as a site is.
+        """Reads the layers of a snapshot with the function `probing`, as it reads those of a site.
 
-        Raises UnrecognisedError where no map is there, SiteError where it cannot be read, and
-        ConfigurationError where the map's entry does not fit it.
+        Raises UnrecognisedError if there is no map, SiteError if it cannot be read, and ConfigurationError if
+        the map's entry in maps.toml does not fit.
         """
         pages = SnapshotPages(snapshot, description.page)
         site = await probing(description, pages.fetch)
@@ -65,8 +67,8 @@ class SnapshotSite:
         return cls(description, snapshot, site, layers, frozenset(pages.looked_at), pages.files)
 
     def path(self, place: Place) -> str | None:
-        """Returns a tile's path, or None for one that has none in the snapshot: its address leads elsewhere,
-        or lies outside of the layer."""
+        """Returns a tile's path in the snapshot, or None if it has none: its address leads elsewhere, or the
+        tile lies outside of the layer."""
         name, tile = place
         try:
             return path_of(self.layers[name].layer.addresses.url_of(tile), self.description.page)
@@ -74,12 +76,12 @@ class SnapshotSite:
             return None
 
     def has(self, place: Place) -> bool:
-        """Returns whether there is a file for the tile, whatever is in it."""
+        """Returns whether there is a file for the tile, whatever its content."""
         path = self.path(place)
         return path is not None and path in self.snapshot
 
     def place(self, path: str) -> Place | None:
-        """Returns the tile whose file this path is, or None for a file that is no tile."""
+        """Returns the tile of the file at this path, or None for a file that is no tile."""
         url = f"{self.description.page}{path}"
         for name, part in self.layers.items():
             if (tile := part.layer.addresses.tile_of(url)) is not None:
@@ -87,15 +89,15 @@ class SnapshotSite:
         return None
 
     def start(self) -> Iterator[Place]:
-        """Yields the tiles at which the walks start."""
+        """Yields the tiles at which the walks of all layers start."""
         for name, part in self.layers.items():
             yield from ((name, tile) for tile in part.walk.start())
 
     def foreseen(
         self, places: Sequence[Place], latest: Sequence[Version | None]
     ) -> list[tuple[Outcome, str | None]]:
-        """Returns what will become of these tiles, without reading anything: the outcome, and the file that
-        `results` will read for it. Until then it passes for an image that is new."""
+        """Returns for each tile the outcome, as far as it is known without reading files, and the file that
+        `results` will have to read, or None. A tile whose file has to be read counts as `add` here."""
         return [
             (Outcome.ADDED, self.path(place)) if verdict is None else (verdict.outcome, None)
             for place, verdict in zip(places, self._at_first_sight(places, latest), strict=True)
@@ -104,10 +106,10 @@ class SnapshotSite:
     def results(
         self, places: Sequence[Place], latest: Sequence[Version | None], day: date
     ) -> list[TileResult]:
-        """Returns what became of each of these tiles since its latest version, with the bytes of new ones.
+        """Returns the result of each tile, given its latest version. New images come with their bytes.
 
-        Only files that may have changed are read, together. Raises SiteError, also for a pointer of Git LFS
-        in place of an image.
+        Only files that may have changed are read, all together. Raises SiteError, also for a pointer of Git
+        LFS in place of an image.
         """
         verdicts = self._at_first_sight(places, latest)
         unread = [(index, self._file(place)) for index, place in enumerate(places) if verdicts[index] is None]
@@ -136,7 +138,7 @@ class SnapshotSite:
     def _at_first_sight(
         self, places: Sequence[Place], latest: Sequence[Version | None]
     ) -> list[Verdict | None]:
-        """Returns the verdicts as far as they need no bytes; None where a file must be read."""
+        """Returns the verdicts that need no bytes, and None for each tile whose file must be read."""
         return [self._verdict(*both) for both in zip(places, latest, strict=True)]
 
     def _verdict(self, place: Place, latest: Version | None) -> Verdict | None:
@@ -172,10 +174,10 @@ def _result(place: Place, verdict: Verdict, body: bytes | None, *, is_kept: bool
 
 
 class Front:
-    """The tiles that a walk over a snapshot looks at next. Each is looked at once."""
+    """The tiles that a walk over a snapshot has still to look at. Each tile is looked at once."""
 
     def __init__(self, layers: Mapping[str, LayerWalk], wants: Callable[[Place], bool] | None = None) -> None:
-        """`wants` says which of the tiles below and beside others are looked at; None: all."""
+        """`wants` tells which tiles below and beside others are looked at. None: all of them."""
         self._layers = layers
         self._wants = wants
         self._seen: set[Place] = set()
@@ -191,18 +193,18 @@ class Front:
         return len(self._waiting)
 
     def waiting(self) -> Iterable[Place]:
-        """Returns those that are still to be looked at."""
+        """Returns the tiles that are still to be looked at."""
         return self._waiting
 
     def take(self, most: int) -> list[Place]:
-        """Returns the next ones, at most so many; none when the walk is over."""
+        """Returns the next tiles, `most` at most. Returns none when the walk is over."""
         taken = list(islice(self._waiting, most))
         for _ in taken:
             self._waiting.popleft()
         return taken
 
     def answered(self, place: Place, outcome: Outcome, *, known: bool) -> None:
-        """Adds what is looked at after this tile. `known` says whether the history has had it."""
+        """Adds the tiles to which this one leads. `known` says whether the history knows the tile."""
         name, tile = place
         walk = self._layers[name].walk
         tiles = walk.below(tile, outcome, known=known)

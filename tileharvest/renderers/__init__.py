@@ -1,1 +1,1 @@
-"""The programs that draw maps: how their sites are read. A file per renderer."""
+"""Renderers: the programs that draw maps, and how their sites are read. There is a file for each renderer."""

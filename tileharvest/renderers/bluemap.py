@@ -1,4 +1,4 @@
-"""BlueMap's sites, of which the images of low resolution are kept.
+"""BlueMap's sites. Only their images of low resolution are kept.
 
 Names and formulas follow its own page (`common/webapp/src/js/map/Map.js` and `util/Utils.js` of its source).
 """
@@ -43,29 +43,30 @@ LEFT_ALONE: Final = (
 
 _NO_CONTENT: Final = 204
 _REGIONS: Final = 64
-"""Regions of 512 blocks along the edge of the square that one file tells of."""
+"""Regions along the edge of the square that one file describes. A region is 512 blocks wide."""
 _MOST_REGION_FILES: Final = 64
 _MOST_REGION_BYTES: Final = 1024 * 1024
 _MOST_STAMPS: Final = 4_000_000
-"""Regions, each in all tiles that show it: a world of 65,536 blocks with tiles of 500 has 200,000."""
+"""The most pairs of a region and a tile that shows it. A world of 65,536 x 65,536 blocks with tiles of 500
+has 200,000."""
 _UPDATE_TIMES: Final = b"\x0b\x00\x11last-update-times\x00\x00\x10\x00"
-"""What stands before the integers: the kind of the tag, its name, and how many there are."""
+"""The bytes before the integers: the kind of the tag, its name, and the number of integers."""
 _MARGIN: Final = 64
-"""Blocks beyond a region in which something may have changed with it: a model of 32 blocks that begins 2
-blocks off reaches into the next region, and the first line of an image is also the last of the one before."""
+"""Blocks beyond a region that may have changed with it. A model is 32 blocks wide and begins 2 blocks off, so
+it reaches into the next region; and the first line of an image is also the last line of the image before."""
 _TILE: Final = re.compile(r"/(\d+)/x(-?\d(?:/\d)*)/z(-?\d(?:/\d)*)\.png", re.ASCII)
 
 _Place: TypeAlias = tuple[int, int]
-"""Column and row, of regions or of tiles."""
+"""Column and row of a region or a tile."""
 _Factor: TypeAlias = Annotated[int, msgspec.Meta(ge=2, le=1024)]
 _Count: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=12)]
-"""With twelve levels of 2 x 2 tiles, the least that nest, one image shows a world's whole width."""
+"""The number of levels. With twelve levels of the least factor, 2, one image shows a world's whole width."""
 
 
 class _Settings(msgspec.Struct, rename="camel"):
     maps: Annotated[list[Name], msgspec.Meta(max_length=MOST_LAYERS)]
     map_data_root: Text = "maps"
-    """Relative to the page, or an address. The versions before 5 do not write it."""
+    """The folder of the maps: relative to the page, or an address. Versions before 5 do not write it."""
 
 
 class _Lowres(msgspec.Struct, rename="camel"):
@@ -85,13 +86,14 @@ class _Map(msgspec.Struct, rename="camel"):
 class BlueMap(Renderer):
     """BlueMap.
 
-    It saves a tile before its parent, and writes the parent even where the bytes stay (`LowresLayer.java`).
-    So the times of its files may prove what lies below. Where a host tells none, or times of its own, the
-    proof shows it.
+    BlueMap saves a tile before its parent, and writes the parent even if its bytes stay the same
+    (`LowresLayer.java`). So the times of its files may prove that nothing below has changed. If a host tells
+    no times, or times of its own, the proof shows it.
 
     BlueMap's own server answers HEAD with a body (`MapStorageRequestHandler.java`), which a client takes for
-    the next answer on the connection. So HEAD is never sent. On a file server a GET under conditions costs no
-    more. The own server of version 5 has neither ETag nor Last-Modified, and each GET brings the whole image.
+    the next answer on the connection. So HEAD is never sent. On a file server a conditional GET costs no more
+    than a HEAD. The own server of version 5 sends neither ETag nor Last-Modified, so each GET brings the
+    whole image.
     """
 
     name = "bluemap"
@@ -112,8 +114,8 @@ class BlueMap(Renderer):
     async def layers(self, found: Fetched, description: MapDescription, fetch: Fetch) -> ReadLayers:
         """Returns a layer for each map that the site lists, in the order of its menu.
 
-        It costs a request for each of them, or for each that the map keeps. One that is listed and has no
-        settings is left out, as the site's own page does it.
+        It costs a request for each map that is kept. A map that is listed without settings of its own is left
+        out, as on the site's own page.
         """
         settings = parse_settings(found.body, found.url)
         root = urljoin(found.url, settings.map_data_root.rstrip("/") + "/")
@@ -131,12 +133,13 @@ class BlueMap(Renderer):
         return layers
 
     async def change_index(self, layer: Layer, fetch: Fetch) -> ChangeIndex | None:
-        """Returns when each region of the map was drawn last. The versions from 5.22 say it, on file servers.
+        """Returns the time at which each region of the map was last drawn. BlueMap publishes it from 5.22 on,
+        on file servers.
 
-        A file tells of 64 x 64 regions, so that four are a world of 65,536 blocks. Others are asked for where
-        there is land at the edge. Two requests find out that there are none. What versions before 5.22
-        publish, a file for 1,024 x 1,024 blocks, is left alone: it costs as many requests as a walk that is
-        pruned by the times, and told of far more than had changed.
+        A file describes 64 x 64 regions, so four files around the origin describe a world of 65,536 x 65,536
+        blocks. Further files are asked for if there is land at the edge. A map without such files costs two
+        requests. The files of versions before 5.22, each of 1,024 x 1,024 blocks, are not used: they cost as
+        many requests as a walk that is pruned by the times, and named far more than had changed.
         """
         folder = f"{layer.addresses.folder.removesuffix('/tiles')}/rstate/regions"
         times: dict[_Place, int] = {}
@@ -160,20 +163,22 @@ class BlueMap(Renderer):
         return ChangeIndex("regions", _stamps(times, layer.tile_size[0])) if times else None
 
     def understood(self, answer: Answer, tile: Tile) -> Answer:
-        """Takes 204, which the own servers answer for a missing tile, for 404."""
+        """Returns 404 for a 204, with which BlueMap's own servers answer for a missing tile."""
         return Answer(404) if answer.status == _NO_CONTENT else answer
 
 
 @dataclass(frozen=True, slots=True)
 class LowresAddresses:
-    """Where BlueMap puts the images of a map: each digit but the last is a folder, as in `1/x-1/2/z3.png`."""
+    """The addresses of BlueMap's images. Each digit of a number but the last is a folder, as in
+    `1/x-1/2/z3.png`."""
 
     folder: str
-    """What a tile's path is appended to, without a slash at its end."""
+    """The address to which a tile's path is appended, without a slash at its end."""
     depth: int
 
     def url_of(self, tile: Tile) -> str:
-        """Raises ValueError for a tile that is coarser than the coarsest."""
+        """Returns the tile's address. Raises ValueError for a tile that is coarser than the coarsest
+        level."""
         level = 1 - tile.zoom
         if level > self.depth:
             raise ValueError(f"tile {tile} is coarser than the {self.depth} levels of {self.folder}")
@@ -193,9 +198,9 @@ class LowresAddresses:
 
 
 def parse_settings(body: bytes, url: str) -> _Settings:
-    """Returns what the `settings.json` beside the page says. `url` is its address.
+    """Returns the content of the `settings.json` beside the page. `url` is its address.
 
-    Raises UnrecognisedError for a file that is none of BlueMap's, and SiteError for one that is damaged.
+    Raises UnrecognisedError for a file that BlueMap has not written, and SiteError for a damaged one.
     """
     try:
         return converted(read_json(body), _Settings)
@@ -218,10 +223,10 @@ def parse_map(body: bytes, name: str, folder: str) -> tuple[float, Layer]:
 
 
 def parse_regions(body: bytes, url: str) -> tuple[int, ...]:
-    """Returns when each of 64 x 64 regions was drawn last, row by row, in seconds since 1970.
+    """Returns when each of 64 x 64 regions was last drawn, row by row, in seconds since 1970.
 
-    It is 0 where it never was. The file is gzipped NBT, a compound with a list of integers
-    (`MapRegionState.java`). `url` is its address. Raises SiteError for anything else.
+    A region that was never drawn has 0. The file is gzipped NBT, a compound with a list of integers
+    (`MapRegionState.java`). `url` is its address. Raises SiteError for a file that is anything else.
     """
     try:
         data = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS).decompress(body, _MOST_REGION_BYTES)
@@ -232,14 +237,14 @@ def parse_regions(body: bytes, url: str) -> tuple[int, ...]:
 
 
 def _beyond(regions: Iterable[_Place]) -> set[_Place]:
-    """Returns the files of the regions around these."""
+    """Returns the files that describe the regions around these, as columns and rows of files."""
     around = tuple(product((-1, 0, 1), repeat=2))
     return {((x + i) // _REGIONS, (z + j) // _REGIONS) for x, z in regions for i, j in around}
 
 
 def _stamps(times: Mapping[_Place, int], size: int) -> tuple[tuple[int, int, str], ...]:
-    """Returns, of each tile of the finest zoom, when the regions that it shows were drawn. `size` is in
-    blocks."""
+    """Returns x and y of each tile of the finest zoom, with the times of the regions that it shows as a
+    stamp. `size` is the tile's width in blocks. Raises SiteError for more than can be read."""
     by_tile: defaultdict[_Place, list[str]] = defaultdict(list)
     if len(times) * ((512 + 2 * _MARGIN) // size + 2) ** 2 > _MOST_STAMPS:
         raise SiteError(f"{len(times):,} regions with tiles of {size} blocks are more than can be read")

@@ -1,6 +1,6 @@
 """The bounds of what a site may say of itself. Each file of a site is read through them.
 
-What lies beyond them is refused in one line. That names the key, the value and what was expected.
+A value beyond its bounds is refused in one line, which names the key, the value and what was expected.
 """
 
 from __future__ import annotations
@@ -20,23 +20,25 @@ from tileharvest.tiles.layers import MOST_NAME, MOST_SIDE, WRITABLE
 from tileharvest.tiles.pyramid import MOST_DEPTH
 
 MOST_BYTES: Final = 16 * 1024 * 1024
-"""Of a file, as it comes and unpacked."""
+"""The most bytes of a file, as it comes and unpacked."""
 MOST_NESTED: Final = 100
-"""Lists and objects, each inside the next. Renderers write less than ten."""
+"""The most lists and objects, each inside the next. Renderers write less than ten."""
 MOST_VALUES: Final = 500_000
-"""Of a file. A list or an object takes 60 to 230 bytes of memory, even where it is written in two."""
+"""The most values of a file. A list or an object takes 60 to 230 bytes of memory, even if the file writes it
+in two characters."""
 MOST_LAYERS: Final = 1000
 _MOST_SHOWN: Final = 60
-"""Characters of a value that a line shows."""
+"""The most characters of a value that a line shows."""
 _FARTHEST: Final = 2**31 - 1
-"""Blocks. A world ends after 30 million, and databases on servers have 32 bits for them."""
+"""The greatest coordinate in blocks. A world ends after 30 million, and databases on servers have 32 bits for
+a coordinate."""
 
 Depth: TypeAlias = Annotated[int, Meta(ge=0, le=MOST_DEPTH)]
 Side: TypeAlias = Annotated[int, Meta(ge=1, le=MOST_SIDE)]
 """Pixels along the edge of a tile."""
 Whole: TypeAlias = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 Number: TypeAlias = Annotated[float, Meta(ge=-(2.0**63), lt=2.0**63)]
-"""Is finite: nothing that is not compares as these bounds want."""
+"""A finite number: infinities and NaN are not within these bounds."""
 Block: TypeAlias = Annotated[float, Meta(ge=-_FARTHEST, le=_FARTHEST)]
 """A coordinate in blocks."""
 Turns: TypeAlias = Annotated[int, Meta(ge=0, le=3)]
@@ -44,7 +46,7 @@ Text: TypeAlias = Annotated[str, Meta(max_length=MOST_NAME, pattern=WRITABLE)]
 """A name, a path or a part of an address."""
 Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=MOST_NAME, pattern=WRITABLE)]
 Tag: TypeAlias = Annotated[str, Meta(max_length=256, pattern=WRITABLE)]
-"""What changes with each render, and is a part of addresses."""
+"""A text that changes with each render and is a part of addresses."""
 _SUFFIX: Final = r"\A(png|jpg|jpeg|webp)\Z"
 Suffix: TypeAlias = Annotated[str, Meta(pattern=_SUFFIX)]
 
@@ -58,21 +60,23 @@ _EXPECTED: Final = (
 
 
 def read_json(body: bytes) -> Any:
-    """Returns what a JSON says, as plain values.
+    """Returns the content of a JSON file as plain values.
 
-    Raises `msgspec.DecodeError` where it is damaged, and ValueError where it is beyond the bounds.
+    Raises `msgspec.DecodeError` if the file is damaged, and ValueError if it is beyond the bounds.
     """
     try:
         text = body.decode("utf-8")
         check_size(text)
-        # Not msgspec's: one text that cannot be written would make all of the file unreadable.
+        # msgspec would refuse the whole file for one lone surrogate. Read by this module, only the layer is
+        # refused.
         return json.loads(text)
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise msgspec.DecodeError(shown(str(error))) from None
 
 
 def read_script(text: str, variable: str = "") -> Any:
-    """Returns the first value after a name in a JavaScript, as plain values. Raises as `read_json` does."""
+    """Returns the first value after the name of a variable in a JavaScript file, as plain values. Raises as
+    `read_json` does."""
     check_size(text)
     try:
         return chompjs.parse_js_object(text[text.index(variable) + len(variable) :])
@@ -81,9 +85,10 @@ def read_script(text: str, variable: str = "") -> Any:
 
 
 def check_size(text: str) -> None:
-    """Raises ValueError for a text that would become too many values, or too deeply nested ones.
+    """Raises ValueError for a text with too many values, or too deeply nested ones.
 
-    It counts signs, those within texts, too. It takes a tenth of a second for the longest text.
+    The text is not parsed: brackets and commas are counted, also those within strings. That takes a tenth of
+    a second for the longest text.
     """
     if len(text) > MOST_BYTES:
         raise ValueError(f"it has {len(text):,} characters, and at most {MOST_BYTES:,} are read")
@@ -98,8 +103,8 @@ def check_size(text: str) -> None:
 
 
 def converted(value: Any, form: type[_Form]) -> _Form:
-    """Returns plain values as a form. Raises ValueError that names the key, its value and what was
-    expected."""
+    """Returns plain values as an object of the class `form`. Raises ValueError, which names the key, its
+    value and what was expected."""
     try:
         return msgspec.convert(value, form)
     except msgspec.ValidationError as error:
@@ -125,5 +130,5 @@ _BRIEF.maxlevel = 2
 
 
 def shown(value: Any) -> str:
-    """Returns a value of a site as a line shows it: in at most 60 printable characters."""
+    """Returns a value of a site in at most 60 printable characters, for a line."""
     return printable(value if isinstance(value, str) else _BRIEF.repr(value), _MOST_SHOWN)

@@ -1,4 +1,4 @@
-"""Addresses that tell a tile's zoom, column and row in numbers."""
+"""Addresses with a tile's zoom, column and row as numbers."""
 
 from __future__ import annotations
 
@@ -13,20 +13,22 @@ _NUMBER = r"-?\d{1,9}"
 
 @dataclass(frozen=True, slots=True)
 class ColumnAddresses:
-    """Where the tiles of a layer lie whose columns and rows are counted from the world's origin."""
+    """The addresses of a layer whose columns and rows are counted from the world's origin."""
 
     folder: str
-    """What all addresses begin with, without a slash at its end."""
+    """The beginning of all addresses, without a slash at its end."""
     form: str
-    """What follows it, such as `/{zoom}/{x}_{y}.png`: the site's number of the zoom, column and row."""
+    """The rest of each address, such as `/{zoom}/{x}_{y}.png`, with the site's number of the zoom, the column
+    and the row."""
     depth: int
     deepest: int = 0
     """The site's number of the deepest zoom."""
     step: int = -1
-    """What the number gains from a zoom to the next deeper one: 1, or -1 where 0 is the deepest."""
+    """How much the site's number of a zoom grows from one zoom to the next deeper one: 1, or -1 if its
+    deepest zoom is 0."""
 
     def url_of(self, tile: Tile) -> str:
-        """Raises ValueError for a tile of a coarser zoom than the map has."""
+        """Returns the tile's address. Raises ValueError for a tile of a coarser zoom than the map has."""
         if tile.zoom <= -self.depth:
             raise ValueError(f"tile {tile} is coarser than a map of {self.depth} levels has any")
         number = self.deepest + self.step * tile.zoom
@@ -39,7 +41,7 @@ class ColumnAddresses:
         found = _pattern(self.form).fullmatch(path, len(self.folder))
         zoom = self.step * (int(found["zoom"]) - self.deepest) if found else 1
         if found is None or not -self.depth < zoom <= 0:
-            # Images of coarser levels are left over from settings that the owner has changed since.
+            # Images of coarser levels are left over from settings that the owner has since changed.
             return None
         tile = Tile.at(zoom, int(found["x"]), int(found["y"]))
         # A number has one writing: no zeros before it, and no -0.

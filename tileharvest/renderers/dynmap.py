@@ -1,4 +1,4 @@
-"""Dynmap's sites, those of its own server and those that a web server gives out.
+"""Dynmap's sites: those of its own server, and those on a web server.
 
 Names and formulas follow Dynmap's source: its page in `DynmapCore/src/main/resources/extracted/web`, and its
 server in `DynmapCore/src/main/java/org/dynmap`.
@@ -40,28 +40,29 @@ if TYPE_CHECKING:
     from tileharvest.renderers.site import Fetch, Fetched, Site
 
 SERVER_CONFIG: Final = "up/configuration"
-"""What Dynmap's own server has for its page (`DynmapCore.java`)."""
+"""The configuration that Dynmap's own server has for its page (`DynmapCore.java`)."""
 ADDRESSES_FILE: Final = "standalone/config.js"
-"""Names the configuration and the tiles of a site without that server (`generateConfigJS` of
+"""The file that names the configuration and the tiles of a site without that server (`generateConfigJS` of
 `JsonFileClientUpdateComponent.java`)."""
 
 _VARIABLE: Final = "var config"
 _TYPE: Final = "HDMapType"
-"""Of all maps since Dynmap 1. The types before it have other addresses."""
+"""The type of all maps since Dynmap 1. Earlier types have other addresses."""
 _MOST_OUT: Final = 22
-"""Levels out. Dynmap can name 16; a tile 22 levels out is as wide as a world with 8 pixels a block."""
+"""The most levels out from the deepest zoom. Dynmap itself can name 16. A tile 22 levels out is as wide as a
+world, with 8 pixels a block."""
 _EDGE: Final = 30_000_000
 """Blocks from the middle of a world to its end."""
 _STRIDE: Final = 2
-"""How far from a coarsest tile that is there others are looked for: one empty place is bridged. In the
-published configurations that were read it is about 1,024 blocks wide, a short way for players."""
+"""How far from an existing coarsest tile others are looked for: one empty place is bridged. In the published
+configurations that were read, such a place is about 1,024 blocks wide, a short way for players."""
 _SEA: Final = 64.0
-"""The height that Dynmap's page takes for a place of which it knows none (`map.js`)."""
+"""The height that Dynmap's page assumes for a place without a height (`map.js`)."""
 _BLANK_HASH: Final = '"305419896"'
-"""The ETag of the blank image that its server sends for a tile that is not there (`blankpnghash` of
+"""The ETag of the blank image that Dynmap's server sends for a missing tile (`blankpnghash` of
 `MapStorageResourceHandler.java`)."""
 _BLANK_FILE: Final = "images/blank.png"
-"""Where the scripts beside a database send whoever asks for such a tile (`MySQL_tiles.php`)."""
+"""The address to which the scripts beside a database redirect for a missing tile (`MySQL_tiles.php`)."""
 _HASH: Final = re.compile(r'"-?\d+"', re.ASCII)
 _TILE: Final = re.compile(r"/-?\d+_-?\d+/(?:(z+)_)?(-?\d{1,9})_(-?\d{1,9})\.\w+", re.ASCII)
 
@@ -84,13 +85,13 @@ class _Center(msgspec.Struct):
 class _Map(msgspec.Struct, rename={"image_format": "image-format"}):
     type: Text
     name: Text = ""
-    """What its page's links call it."""
+    """The map's name in the links of Dynmap's page."""
     prefix: Text = ""
-    """What its folder is called."""
+    """The name of the map's folder."""
     image_format: Suffix = "png"
     worldtomap: Annotated[list[Block], msgspec.Meta(min_length=6, max_length=16)] | None = None
     mapzoomout: Annotated[int, msgspec.Meta(ge=0, le=_MOST_OUT)] = 0
-    """Levels out, those of the world included (`HDMap.java`)."""
+    """The number of levels out, those of the world included (`HDMap.java`)."""
     tilescale: Annotated[int, msgspec.Meta(ge=0, le=4)] = 0
     nightandday: bool = False
     background: Text | None = None
@@ -111,10 +112,10 @@ class _Config(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class DynmapAddresses:
-    """Where the tiles of a map lie: in folders of 32 x 32, with a letter z for each level out.
+    """The addresses of Dynmap's tiles: in folders of 32 x 32 tiles, with a letter z for each level out.
 
-    Columns and rows are counted in deepest tiles at all zooms, and rows upwards. A tile is named by its upper
-    left deepest one (`getTileName` of `hdmap.js`).
+    At every zoom, columns and rows are counted in deepest tiles, rows upwards. A tile has the column and the
+    row of its upper left deepest tile (`getTileName` of `hdmap.js`).
     """
 
     folder: str
@@ -122,7 +123,7 @@ class DynmapAddresses:
     extension: str
 
     def url_of(self, tile: Tile) -> str:
-        """Raises ValueError for a tile of a coarser zoom than the map has."""
+        """Returns the tile's address. Raises ValueError for a tile of a coarser zoom than the map has."""
         out = -tile.zoom
         if out >= self.depth:
             raise ValueError(f"tile {tile} is coarser than a map of {self.depth} zooms has any")
@@ -131,20 +132,20 @@ class DynmapAddresses:
         return f"{self.folder}/{x >> 5}_{y >> 5}/{zoomed}{x}_{y}.{self.extension}"
 
     def tile_of(self, url: str) -> Tile | None:
-        # A script's query names the tile, and what follows it only keeps caches away.
+        # The query of a script names the tile. Whatever follows it only keeps caches away.
         path = url.partition("&" if "?" in self.folder else "?")[0]
         found = _TILE.fullmatch(path, len(self.folder)) if path.startswith(self.folder) else None
         if found is None:
             return None
         out, x, y = len(found[1] or ""), int(found[2]), int(found[3])
         tile = Tile.at(-out, x >> out, -y >> out)
-        # So the folder is the right one, and no number is written in another way.
+        # This also checks the folder, and that no number is written in another way.
         return tile if out < self.depth and self.url_of(tile) == path else None
 
 
 class Dynmap(Renderer):
-    """Dynmap. It draws a parent whenever one of its children was drawn, and gives it the time of its newest
-    child (`processZoomFile` of `DynmapWorld.java`)."""
+    """Dynmap. It draws a parent whenever one of the children was drawn, and gives the parent the time of its
+    newest child (`processZoomFile` of `DynmapWorld.java`)."""
 
     name = "dynmap"
     title = "Dynmap"
@@ -157,10 +158,11 @@ class Dynmap(Renderer):
         return any(sign in page for sign in ("new DynMap(", "dynmaputils.js", f'{ADDRESSES_FILE}"'))
 
     async def probe(self, description: MapDescription, fetch: Fetch) -> Site:
-        """Returns the maps of all worlds, each a layer that is named by world and map, such as `world/flat`.
+        """Returns the maps of all worlds. Each is a layer, named by world and map, such as `world/flat`.
 
-        A map that is drawn by day and by night is two: `world/flat` shows the night, `world/flat_day` the
-        day. Its own server's configuration is looked for first, because its robots.txt allows that.
+        A map that is drawn by day and by night is two layers: `world/flat` shows the night, `world/flat_day`
+        the day. The configuration of Dynmap's own server is looked for first, because Dynmap's robots.txt
+        allows that address.
         """
         page, urls = description.page, _Urls()
         answer = await _configuration(fetch, page + SERVER_CONFIG)
@@ -181,12 +183,14 @@ class Dynmap(Renderer):
         return replace(site_of(self.name, description, layers, answer.url), answers_head=tells)
 
     def understood(self, answer: Answer, tile: Tile) -> Answer:
-        """Returns 404 for the blank image that stands for a missing tile, and for the way to it.
+        """Returns 404 for the blank image that stands for a missing tile, and for a redirect to it.
 
-        Older servers send the image without an ETag, and so do scripts; no tile that Dynmap draws is blank.
-        An ETag of Dynmap 3 is left out: it is a hash that is kept by the tile's numbers alone, without the
-        zoom and without day or night (`FileTreeMapStorage.java`). So tile `0_0` has the hash of `z_0_0`,
-        which was drawn later, and can keep it when it is drawn anew. Last-Modified is the tile's own.
+        Older servers and scripts send the blank image without an ETag. No tile that Dynmap draws is blank.
+
+        The ETags of Dynmap 3 are removed. They are hashes that Dynmap keeps by a tile's numbers alone,
+        without the zoom and without day or night (`FileTreeMapStorage.java`). So tile `0_0` has the hash of
+        `z_0_0`, which was drawn later, and its ETag can stay the same when the tile is drawn anew.
+        Last-Modified is the tile's own.
         """
         if answer.location is not None:
             is_blank = answer.location.partition("?")[0].endswith(_BLANK_FILE)
@@ -202,10 +206,10 @@ class Dynmap(Renderer):
 
 
 def parse_config(body: bytes, tiles: str, url: str) -> ReadLayers:
-    """Returns all layers that a configuration names. `tiles` is what their addresses begin with, `url` the
-    configuration's own.
+    """Returns all layers that a configuration names.
 
-    Raises SiteError that says what is wrong with the whole.
+    `tiles` is the beginning of their addresses, and `url` the address of the configuration. Raises SiteError,
+    which says what is wrong with the whole configuration.
     """
     layers = ReadLayers(url, "Dynmap")
     with as_written(url, "Dynmap"):
@@ -259,8 +263,8 @@ def _layers(world: _World, described: _Map, tiles: str) -> tuple[Layer, ...]:
 def _projection(matrix: list[float], size: int) -> Projection:
     """Returns where blocks are drawn, from `fromLocationToLatLng` of `hdmap.js`.
 
-    `worldtomap` leads to pixels of the deepest zoom, to the right and upwards. Row 0 begins a tile's height
-    above their origin.
+    `worldtomap` turns a place of the world into pixels of the deepest zoom, counted to the right and upwards.
+    Row 0 begins a tile's height above the origin of these pixels.
     """
     unit = 2 / size
     (xe, xh, xs), (ye, yh, ys) = matrix[:3], matrix[3:6]
@@ -272,20 +276,22 @@ def _projection(matrix: list[float], size: int) -> Projection:
 def _parse_addresses(text: str, url: str) -> _Urls:
     with as_written(url, "Dynmap"):
         urls = converted(read_script(text, _VARIABLE), _Addresses).url
-    # Dynmap's page puts the time there only in other addresses (`formatUrl` of `map.js`).
+    # Dynmap's page puts the present time there (`formatUrl` of `map.js`). For the configuration any number
+    # will do.
     return _Urls(urls.configuration.replace("{timestamp}", "0"), urls.tiles)
 
 
 async def _configuration(fetch: Fetch, url: str) -> Fetched | None:
-    """Returns the answer that is a configuration, with the address that gave it, or None where there is none.
+    """Returns the answer if it is a configuration, or None if there is none.
 
-    Some hosts send the page itself for what they do not have.
+    Some hosts send the map's page in place of a file that they do not have.
     """
     answer = await fetch_config(fetch, url)
     return answer if answer is not None and answer.body.lstrip().startswith(b"{") else None
 
 
 def _page_of(answer: Fetched, page: str, file: str) -> str:
-    """Returns the page beside which the file was found, which a redirect may have led to."""
+    """Returns the address of the page beside which the file was found. A redirect may have led to another one
+    than `page`."""
     found = answer.url.partition("?")[0]
     return found.removesuffix(file) if found.endswith(f"/{file}") else page

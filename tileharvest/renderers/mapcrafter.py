@@ -1,4 +1,4 @@
-"""Mapcrafter's sites: `config.js` of version 2, and what version 1 wrote into its page and beside its tiles.
+"""Mapcrafter's sites: the `config.js` of version 2, and the page and the `map.settings` of version 1.
 
 Names and formulas follow Mapcrafter's own page (`src/data/template/static/js/mapcrafterui.js` of its source).
 """
@@ -44,11 +44,13 @@ CONFIG_FILE: Final = "config.js"
 SETTINGS_FILE: Final = "map.settings"
 _VARIABLE: Final = "var CONFIG"
 _ROTATIONS: Final = ("tl", "tr", "br", "bl")
-"""Folders of the four rotations, by quarter turns. They are named by the corner in which north is."""
+"""The folders of the four rotations, in the order of quarter turns. Each is named by the corner in which
+north is: tl is top left."""
 _REGION: Final = 512
-"""Blocks along the edge of the square that is turned."""
+"""Blocks along the edge of the square within which the world is turned."""
 _HEIGHT: Final = 256
-"""Blocks, from which an isometric map counts downwards. A side view begins two below."""
+"""The height in blocks from which an isometric map counts downwards. A side view counts from two blocks below
+it."""
 
 
 _Tiles: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31)]
@@ -60,10 +62,10 @@ class _Map(msgspec.Struct, rename="camel"):
     max_zoom: Depth
     rotations: list[Turns]
     tile_size: int | tuple[int, int]
-    """`Layer` has its bounds: msgspec 0.22 breaks down at a bounded number beside a tuple."""
+    """`Layer` checks its bounds, because msgspec 0.22 fails for a bounded number beside a tuple."""
     texture_size: Side
     render_view: Text = "isometric"
-    """Version 1 knew no other view."""
+    """The view. Version 1 has no other than the isometric one."""
     tile_set_group: Text | None = None
     tile_offsets: list[_Offset] = []
     last_rendered: list[Whole] = []
@@ -82,7 +84,7 @@ class _Config(msgspec.Struct, rename="camel"):
 
 
 class Mapcrafter(Renderer):
-    """Mapcrafter. Its sites are static files, and it draws every parent of a changed tile after its children
+    """Mapcrafter. Its sites are static files. It draws every parent of a changed tile after the children
     (`tilerenderworker.cpp`)."""
 
     name = "mapcrafter"
@@ -95,10 +97,10 @@ class Mapcrafter(Renderer):
         return "mapcrafter" in page.lower()
 
     async def probe(self, description: MapDescription, fetch: Fetch) -> Site:
-        """Returns the rotations of all maps, each a layer such as `map_world/tl`.
+        """Returns the rotations of all maps. Each is a layer, such as `map_world/tl`.
 
-        Where neither `config.js` nor the page names them, `map.settings` is looked for beside the tiles. That
-        takes names of layers.
+        If neither `config.js` nor the page names the maps, `map.settings` is looked for beside the tiles of
+        the layers that maps.toml names.
         """
         page = description.page
         for url in (page + CONFIG_FILE, page):
@@ -118,7 +120,8 @@ class Mapcrafter(Renderer):
         return site_of(self.name, description, found, page)
 
     async def change_index(self, layer: Layer, fetch: Fetch) -> ChangeIndex | None:
-        """Returns when the rotation was rendered last. Version 1 says it in `map.settings` alone."""
+        """Returns when the rotation was last rendered. Version 1 says that only in `map.settings`, which
+        costs a request."""
         if layer.stamp is not None:
             return ChangeIndex(layer.stamp)
         folder = layer.addresses.folder.rpartition("/")[0]
@@ -135,8 +138,8 @@ class Mapcrafter(Renderer):
 def parse_config(text: str, page: str, url: str) -> ReadLayers:
     """Returns all layers that a `config.js`, or the page of version 1, names. `url` is its address.
 
-    What has no zoom below its whole-map image is left out: it was never rendered. Raises SiteError that says
-    what is wrong.
+    A map without a zoom below its whole-map image was never rendered, and is left out. Raises SiteError,
+    which says what is wrong.
     """
     with as_written(url, "Mapcrafter"):
         read = read_script(text, _VARIABLE)
@@ -152,7 +155,7 @@ def parse_config(text: str, page: str, url: str) -> ReadLayers:
 
 
 def parse_settings(text: str, page: str, name: str) -> tuple[Layer, ...]:
-    """Returns the layers of a map of version 1 from its `map.settings`. Raises SiteError."""
+    """Returns the layers of a map of version 1, from the text of its `map.settings`. Raises SiteError."""
     settings = ConfigParser(interpolation=None)
     url = f"{page}{name}/{SETTINGS_FILE}"
     try:
@@ -217,8 +220,8 @@ def _projection(
 ) -> Projection | None:
     """Returns where blocks are drawn, from `mcToLatLng` of Mapcrafter's page, or None for an unknown view.
 
-    The world is turned, a quarter each time, so that (x, z) comes to lie at (512 - z, x). A side view shows
-    the tops and the southern sides of blocks, both equally high.
+    Each quarter turn of the world moves (x, z) to (512 - z, x). A side view shows the tops and the southern
+    sides of blocks, both equally high.
     """
     turned_x, turned_z = (1, 0, 0), (0, 1, 0)
     for _ in range(turns):

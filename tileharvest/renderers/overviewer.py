@@ -1,4 +1,4 @@
-"""Minecraft-Overviewer's sites: their configuration, and what can be found out without one.
+"""Minecraft-Overviewer's sites: their configuration, and how to find out the depth of a layer without one.
 
 The names of its fields, and how a tile's address is made of them, follow Overviewer's own page
 (`overviewer_core/data/js_src/util.js` and `overviewer_core/tileset.py` of its source).
@@ -80,13 +80,13 @@ class _Tileset(msgspec.Struct, rename="camel"):
     render_in_progress: bool = msgspec.field(name="render_in_progress", default=False)
 
     def stamp(self, cache_tag: str | int | None) -> str | None:
-        """Returns what changes with each render of the tileset.
+        """Returns a text that changes with each render of the tileset, or None if there is none.
 
         `last_rendertime` is the time of the newest chunk that was drawn (`get_persistent_data` of
-        `tileset.py`). So it stays where a render found nothing to draw; and also where one was forced to draw
-        all of an unchanged world anew. The tag of the site is new whenever a render of any tileset begins or
-        ends (`_output_assets` of `assetmanager.py`). It stands in where there is no such time. While a render
-        goes on, neither tells what it has drawn so far.
+        `tileset.py`). It stays the same if a render found nothing to draw, but also if a render was forced to
+        draw all of an unchanged world anew. If there is no such time, the `cacheTag` of the site stands in.
+        It changes whenever a render of any tileset begins or ends (`_output_assets` of `assetmanager.py`).
+        While a render is under way, neither tells what it has drawn so far.
         """
         if self.render_in_progress:
             return None
@@ -102,7 +102,7 @@ class _Config(msgspec.Struct):
 
 
 class Overviewer(Renderer):
-    """Minecraft-Overviewer. Its sites are static files, and every parent has the time of its newest child
+    """Minecraft-Overviewer. Its sites are static files. Every parent has the time of its newest child
     (`_render_compositetile` of its `tileset.py`)."""
 
     name = "overviewer"
@@ -114,11 +114,11 @@ class Overviewer(Renderer):
         return CONFIG_FILE in page
 
     async def probe(self, description: MapDescription, fetch: Fetch) -> Site:
-        """Returns the layers from the site's configuration, or else by asking for tiles.
+        """Returns the layers that the site's configuration names. Without a configuration it asks for tiles.
 
-        That takes names of layers: without them, and without a configuration, nothing is found. It also
-        takes that maps.toml names the renderer, as tiles are asked for by HEAD. Another renderer's own server
-        may answer that with a body, which breaks the connection.
+        It asks for tiles only of layers that maps.toml names, and only if maps.toml names the renderer, too.
+        Tiles are asked for by HEAD, and another renderer's own server may answer HEAD with a body, which
+        breaks the connection.
         """
         url = description.page + CONFIG_FILE
         answer = await fetch_config(fetch, url)
@@ -136,8 +136,8 @@ class Overviewer(Renderer):
         return replace(site, notes=(*site.notes, unused))
 
     def unconfigured(self, page: str, said: Layer) -> Layer:
-        """Overviewer writes each tileset into a folder of its name, beside the page. The `base` of a tileset
-        moves it, and only the configuration tells that."""
+        """Returns the layer with addresses in the folder of its name, beside the page. A tileset with a
+        `base` lies elsewhere, which only the configuration tells."""
         addresses = QuadtreeAddresses(_folder_url(page, "", said.name), said.depth, said.image_extension)
         return replace(said, addresses=addresses)
 
@@ -145,7 +145,7 @@ class Overviewer(Renderer):
 def parse_config(text: str, page: str) -> ReadLayers:
     """Returns all layers, overlays included, that the text of an `overviewerConfig.js` beside `page` names.
 
-    Raises SiteError, which says what the text is instead, or which field of the whole is wrong.
+    Raises SiteError, which says what the text is instead, or which field of the whole file is wrong.
     """
     url = f"{page}{CONFIG_FILE}"
     layers = ReadLayers(url, "Overviewer")
@@ -158,16 +158,17 @@ def parse_config(text: str, page: str) -> ReadLayers:
 
 
 async def probe_depths(is_there: Callable[[str], Awaitable[bool]]) -> list[int]:
-    """Finds the depth of a layer by asking for tiles, from each of the four at its top downwards. Returns how
-    many levels each of these ways has had; two at least where a tile is there.
+    """Finds the depth of a layer by asking for tiles, on ways downwards from the four tiles at its top.
+    Returns the number of levels of each way: at least two numbers, or none if no tile is at the top.
 
-    Overviewer draws a tile only where it has drawn one below it, down to the deepest. So wherever a tile is,
-    one of its four children is, until there are no deeper ones. The child next to the centre is asked for
-    first, where most of a map lies: then a level takes one question. A real map of 9 levels lacks that child
-    of all four in its third level, and one of their others is there. Where one of the four alone is there, a
-    second way from it goes outwards.
+    Overviewer draws a tile only if it has drawn one below it, down to the deepest level. So one of the four
+    children of any tile exists, until the deepest level is reached. The child next to the map's centre is
+    asked for first, because most of a map lies there: then a level takes one question. A real map of 9 levels
+    lacks that child of all four tiles in its third level, but has another one. If only one of the four tiles
+    exists, a second way from it goes outwards.
 
-    A site that lost tiles, or is half published, breaks that law: then the ways may end at different levels.
+    A site that has lost tiles, or is half published, breaks this law. Then the ways may end at different
+    levels.
     """
     there = [ways for ways in _WAYS if await is_there(ways[0])]
     if len(there) == 1:
@@ -176,11 +177,12 @@ async def probe_depths(is_there: Callable[[str], Awaitable[bool]]) -> list[int]:
 
 
 _WAYS: Final = (("/1", "/2"), ("/0", "/3"), ("/2", "/1"), ("/3", "/0"))
-"""The four tiles at the top, and which child of each, and of all below it, lies next to the centre."""
+"""The four tiles at the top, each with the digit of the child that lies next to the centre, at every level
+below."""
 
 
 async def _levels(path: str, towards: str, is_there: Callable[[str], Awaitable[bool]]) -> int:
-    """Returns the number of levels on a way that begins with a tile that is there."""
+    """Returns the number of levels of a way down from an existing tile at the top."""
     for level in range(1, MOST_LEVELS):
         for digit in dict.fromkeys((towards, "/0", "/1", "/2", "/3")):
             if await is_there(path + digit):
@@ -195,14 +197,16 @@ def projection_of(tile_size: int, north_direction: int) -> Projection:
     """Returns where Overviewer draws blocks, from `fromWorldToLatLng` of its `util.js`.
 
     There a place is a fraction of the whole map, which depends on the depth. In grid units the depth cancels
-    out. A block to the side is 24 pixels, 12 downwards, and a block of height 24, counted from 256 downwards:
+    out. A step of a block moves the picture by 24 pixels to the side and 12 downwards. A block of height is
+    24 pixels, counted downwards from 256:
 
         gridX = -1 + 24 (x' + z') / tileSize
         gridY = (12 x' - 12 z' - 24 (256 - y)) / tileSize
 
     where x' and z' are x and z turned by the layer's north direction.
     """
-    # x' and z' as what they gain for each block eastwards and southwards, and at 0: a chunk of 16 is turned.
+    # How much x' and z' grow for each block eastwards and southwards, and their values at 0. A chunk of 16 is
+    # turned.
     turned_x, turned_z = (
         ((1, 0, 0), (0, 1, 0)),
         ((0, -1, 16), (1, 0, 0)),
@@ -260,8 +264,8 @@ def _layer(tileset: _Tileset, page: str, config: _Config) -> Layer:
 
 
 def _folder_url(page: str, base: str, name: str) -> str:
-    """Returns where a layer's tiles lie. Base and name are joined letter by letter and taken relative to the
-    page, as the site's own page does it. Characters that no address may have are percent-encoded.
+    """Returns the folder of a layer's tiles. As on the site's own page, base and name are written one after
+    the other and taken relative to the page. Characters that no address may have are percent-encoded.
     """
     return quote(urljoin(page, base + name), safe=_UNRESERVED_IN_URLS)
 
@@ -269,7 +273,7 @@ def _folder_url(page: str, base: str, name: str) -> str:
 async def _probe_layers(
     description: MapDescription, fetch: Fetch
 ) -> tuple[tuple[Layer, ...], tuple[str, ...]]:
-    """Returns the layers, and a line for each whose depth is doubtful."""
+    """Returns the layers that maps.toml names, and a line for each layer whose depth is doubtful."""
     if not description.layers:
         raise UnrecognisedError(
             f"there is no {description.page}{CONFIG_FILE}: is the address right, or has the map moved? put"
@@ -290,12 +294,12 @@ async def _probe_layer(description: MapDescription, name: str, fetch: Fetch) -> 
         if description.depth is None:
             depths = await probe_depths(has)
         else:
-            # What kind of images these are is not told yet.
+            # The kind of the images is still to be found out.
             depths = [description.depth for first, _ in _WAYS if await has(first)]
         if depths:
             depth = max(depths)
             addresses = QuadtreeAddresses(folder, depth, extension)
-            # Overviewer's own defaults: nothing tells that it is otherwise.
+            # These are Overviewer's defaults. Nothing says otherwise.
             projection = projection_of(TILE_SIDE, 0)
             layer = Layer(name, Pyramid(depth), extension, addresses, projection=projection)
             return layer, _doubt(description.name, name, depths)
@@ -303,7 +307,7 @@ async def _probe_layer(description: MapDescription, name: str, fetch: Fetch) -> 
 
 
 def _doubt(map_name: str, layer: str, depths: list[int]) -> str | None:
-    """Returns why it is not sure that a layer has no more levels than were found."""
+    """Returns why a layer may have more levels than were found, or None if all ways agree."""
     if min(depths) == max(depths):
         return None
     return (

@@ -1,4 +1,4 @@
-"""The port of renderers: what each of the programs that draw maps must say about its sites."""
+"""The port of renderers: what each renderer must say about its sites."""
 
 from __future__ import annotations
 
@@ -18,58 +18,62 @@ if TYPE_CHECKING:
 
 
 class Renderer(Protocol):
-    """A program that draws maps. It has no state: one object serves all maps and threads.
+    """A program that draws maps. An object has no state: it serves all maps and threads.
 
-    Most of what a renderer says is in the values of the layers that its probe returns:
+    A renderer says most things by the values of the layers that its probe returns:
 
-    - the zooms, the parent and the children of a tile, where a walk starts, and which tiles a layer can have
-      or has: `Layer.pyramid`;
-    - the address of a tile, and the tile of an address: `Layer.addresses`. Each tile of the pyramid has one
-      address and each address one tile, and a tile keeps its name when the map grows;
-    - where a block lies on the grid: `Layer.projection`.
+    - `Layer.pyramid`: the zooms, the parent and the children of a tile, where a walk starts, and which tiles
+      the layer can have, or has;
+    - `Layer.addresses`: the address of a tile, and the tile of an address. Each tile of the pyramid has one
+      address, and each address names one tile. A tile keeps its name when the map grows;
+    - `Layer.projection`: where a block lies on the grid.
 
-    What a renderer promises: a harvest may rest on a probe for as long as it runs, and two probes of a site
-    that has not changed say the same. A probe asks for nothing but a few small files, so that looking at a
-    site costs its owner nothing. It asks for no tile, unless the site has no configuration, or one that does
-    not tell the depth.
+    A renderer promises two things. A harvest may rely on a probe as long as the harvest runs, and two probes
+    of a site that has not changed say the same. And a probe costs the site's owner next to nothing: it asks
+    for a few small files, and for a tile only if the site has no configuration, or one that does not tell the
+    depth.
 
-    `tests/renderers/test_port.py` holds every renderer to this.
+    `tests/renderers/test_port.py` checks this for every renderer.
     """
 
     @property
     def name(self) -> str:
-        """How maps.toml, the history and `scrapy crawl` call it, such as `overviewer`. It never changes."""
+        """The name in maps.toml, in the history and for `scrapy crawl`, such as `overviewer`. It never
+        changes."""
         ...
 
     @property
     def title(self) -> str:
-        """What people call it."""
+        """The renderer's name as people write it."""
         ...
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The files that a probe reads, below the map's page; the name alone where the site names the folder.
+        """The files that a probe reads, as paths below the map's page. If the site names the folder of a
+        file, only the file's name is given here.
 
-        The first one shows where in a tree of files there is a map. It is what `layers` is given.
+        The first file shows where in a tree of files there is a map. `probe` reads it and hands it to
+        `layers`.
         """
         return ()
 
     @property
     def sign(self) -> str:
-        """What its sites have and others do not, for a person who looks for the right address."""
+        """A mark of this renderer's sites that other sites lack, in words for a person who looks for the
+        right address."""
         return self.files[0]
 
     @property
     def doubt(self) -> str | None:
-        """Why an unchanged tile proves nothing of those below it, such as `it dates no parent anew`.
+        """Why an unchanged tile proves nothing about the tiles below it, such as `it dates no parent anew`.
 
-        None where the renderer gives every parent the time of its newest child. Then the times that the
-        host tells decide whether a walk may be pruned.
+        None if the renderer gives every parent the time of its newest child. Whether a walk may then be
+        pruned depends on the times that the host tells.
         """
         return None
 
     def recognises(self, page: str) -> bool:
-        """Returns whether the text of a map's HTML page shows that this renderer has written it.
+        """Returns whether this renderer has written a map's HTML page, by the text of the page.
 
         No two renderers may recognise the same page.
         """
@@ -78,11 +82,11 @@ class Renderer(Protocol):
     async def probe(self, description: MapDescription, fetch: Fetch) -> Site:
         """Returns the layers that the map keeps, as the site says.
 
-        Raises UnrecognisedError where nothing of this renderer is at the address. Another one may be
-        tried then. Raises SiteError when the site cannot be read, is damaged, or has no tiles; and
-        ConfigurationError when it lacks a layer that is asked for.
+        Raises UnrecognisedError if nothing of this renderer is at the address; then another renderer may be
+        tried. Raises SiteError if the site cannot be read, is damaged, or has no tiles. Raises
+        ConfigurationError if the site lacks a layer that maps.toml names.
 
-        A renderer whose first file says what there is need not write this, but `layers` alone.
+        A renderer whose first file names the layers implements `layers` and leaves this method as it is.
         """
         url = description.page + self.files[0]
         found = await fetch_config(fetch, url)
@@ -95,34 +99,35 @@ class Renderer(Protocol):
     async def layers(self, found: Fetched, description: MapDescription, fetch: Fetch) -> Iterable[Layer]:
         """Returns all layers that the first file names, or at least those that the map keeps.
 
-        Of an error of `msgspec`, a ValueError or a LookupError `probe` makes a SiteError. A `ReadLayers` lets
-        the other layers be kept where one is wrong.
+        `found` is that file. `probe` turns an error of `msgspec`, a ValueError and a LookupError into a
+        SiteError. Return a `ReadLayers` to keep the other layers if one is wrong.
         """
         return ()
 
     def unconfigured(self, page: str, said: Layer) -> Layer | None:
-        """Returns a layer that lies below this page with the addresses of its tiles, where nothing is known
-        of the site's configuration but what the site once `said` of the layer.
+        """Returns a layer with the addresses of its tiles below this page, without the site's configuration.
 
-        None where the configuration alone tells where the tiles lie.
+        `said` is the layer as the history knows it, without addresses. Returns None if only the configuration
+        tells where the tiles lie.
         """
         return None
 
     async def change_index(self, layer: Layer, fetch: Fetch) -> ChangeIndex | None:
-        """Returns what the site says of the changes of a layer, or None where it says nothing.
+        """Returns what the site says of the changes of a layer, or None if it says nothing.
 
-        A harvest asks it before any tile, and asks for no tile that is unchanged by it but for a few that
-        show whether it is right. So what is returned must be another one after whatever render has changed a
-        tile, and must not be written before the tiles are. It may cost a few small files, whatever the size
-        of the map. Raises SiteError where it cannot be read: then the harvest does without it.
+        A harvest reads the index before any tile. It then asks for no tile that is unchanged by the index,
+        except for a few that show whether the index is right. So the index must differ after every render
+        that has changed a tile, and the renderer must write it after the tiles. Reading it may cost a few
+        small files, whatever the size of the map. Raises SiteError if it cannot be read; the harvest then
+        does without it.
         """
         return None if layer.stamp is None else ChangeIndex(layer.stamp)
 
     def understood(self, answer: Answer, tile: Tile) -> Answer:
         """Returns a server's answer about a tile, as a plain file server would have given it.
 
-        Some renderers bring their own server. What it answers for a missing tile becomes 404, and an ETag
-        that does not tell one state of the tile from another is left out. It is called for each answer to
-        HEAD and GET. A redirect is one, too: what is returned as anything else is not followed.
+        Some renderers bring their own server. Its answer for a missing tile becomes 404, and an ETag that
+        does not tell one state of the tile from another is removed. This is called for each answer to HEAD
+        and GET, redirects included. A redirect is followed only if it is returned as it is.
         """
         return answer

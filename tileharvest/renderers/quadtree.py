@@ -1,4 +1,4 @@
-"""Addresses of quadtrees: a tile's path is a folder for each level, named by a digit."""
+"""Addresses of quadtrees: a tile's path has a folder for each level, named by a digit."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class QuadtreeAddresses:
-    """Where Overviewer and Mapcrafter put the tiles of a layer."""
+    """The addresses of a layer of Overviewer or Mapcrafter."""
 
     folder: str
-    """What a tile's path is appended to, without a slash at its end."""
+    """The address to which a tile's path is appended, without a slash at its end."""
     depth: int
     extension: str
     query: str = ""
-    """Is appended to every address, such as `?c=1620832981`. It is no part of a tile's identity."""
+    """The end of every address, such as `?c=1620832981`. It changes, and is no part of a tile's identity."""
     first_digit: int = 0
-    """Of the four: Overviewer counts from 0, Mapcrafter from 1."""
+    """The first of the four digits: 0 for Overviewer, 1 for Mapcrafter."""
 
     def url_of(self, tile: Tile) -> str:
-        """Raises ValueError for a tile outside a square of this depth."""
+        """Returns the tile's address. Raises ValueError for a tile outside of a square of this depth."""
         path = path_of(tile, self.depth, self.first_digit)
         return f"{self.folder}{path}.{self.extension}{self.query}"
 

@@ -1,7 +1,7 @@
 """Maps whose deepest tiles are region files of the world: what squaremap and Pl3xMap have in common.
 
-squaremap began as a copy of Pl3xMap, so both draw 512 x 512 blocks into a tile of as many pixels, name it by
-column and row, keep their settings beside the tiles, and bring the same small server. Neither says how far
+squaremap began as a copy of Pl3xMap. Both draw 512 x 512 blocks into a tile of as many pixels, name the tile
+by column and row, keep their settings beside the tiles, and bring the same small server. Neither says how far
 its map reaches.
 """
 
@@ -41,12 +41,13 @@ if TYPE_CHECKING:
 
 SETTINGS_FILE: Final = "tiles/settings.json"
 REGION: Final = 512
-"""Pixels along a tile's edge, and blocks along that of a deepest one: a block is a pixel."""
+"""Pixels along a tile's edge, and blocks along the edge of a deepest tile: there a block is a pixel."""
 MOST_LEVELS: Final = 16
-"""A tile of the last one is 17 million blocks wide, and a world ends 30 million blocks from its origin."""
+"""The most levels. A tile of the sixteenth is 17 million blocks wide, and a world ends 30 million blocks from
+its origin."""
 STRIDE: Final = 2
-"""How far from a coarsest tile that is there others are looked for. Of a real map the tile (-3, -2) was
-there, and all others were those around (0, 0): one place lay between."""
+"""How far from an existing coarsest tile others are looked for. A real map had the tile (-3, -2), and all its
+other tiles lay around (0, 0), with one empty place between."""
 BLOCKS: Final = Projection.from_above(REGION)
 Worlds: TypeAlias = Annotated[list[Any], msgspec.Meta(max_length=MOST_LAYERS)]
 """The worlds of a settings file, each to be read by itself."""
@@ -54,7 +55,7 @@ Worlds: TypeAlias = Annotated[list[Any], msgspec.Meta(max_length=MOST_LAYERS)]
 _EDGE: Final = 30_000_000
 """Blocks from a world's origin to its end."""
 _ATTEMPTS: Final = 3
-"""To read a file that its renderer may just be writing."""
+"""How often to read a file that its renderer may just be writing."""
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -69,16 +70,17 @@ class RegionWorld:
     """A world that a map's settings name."""
 
     name: str
-    """Names its folder."""
+    """The world's name, which is also that of its folder."""
     forms: Mapping[str, str]
-    """By layer the form of its tiles' addresses, below that folder."""
+    """By layer the form of its tiles' addresses, below the world's folder."""
     order: int = 0
-    """Its place in the menu."""
+    """The world's place in the menu."""
     extension: str = "png"
 
 
 class _Zoom(msgspec.Struct, rename="camel"):
-    """squaremap names its deepest level, and counts from the coarsest; Pl3xMap names its coarsest."""
+    """The zooms of a world. squaremap counts from the coarsest level and names the deepest; Pl3xMap counts
+    from the deepest level and names the coarsest."""
 
     max: Whole | None = None
     max_out: Whole | None = None
@@ -100,8 +102,8 @@ class _WorldSettings(msgspec.Struct):
 class RegionRenderer(Renderer):
     """A renderer of such maps.
 
-    When it saves a region it writes the tiles of all levels, the deepest first. So no parent is older than a
-    tile below it.
+    When the renderer saves a region, it writes the tiles of all levels, the deepest first. So no parent is
+    older than a tile below it.
     """
 
     files = (SETTINGS_FILE,)
@@ -119,10 +121,10 @@ class RegionRenderer(Renderer):
         raise NotImplementedError
 
     async def probe(self, description: MapDescription, fetch: Fetch) -> Site:
-        """Returns the layers of all worlds.
+        """Returns the layers of all worlds that the map keeps.
 
-        It asks for the settings of those worlds alone of which the map keeps a layer. A world without
-        settings of its own is none.
+        It asks only for the settings of worlds of which the map keeps a layer. A world without settings of
+        its own is left out.
         """
         url = description.page + SETTINGS_FILE
         layers, found = ReadLayers(url, self.title), await fetch_settings(fetch, url)
@@ -152,10 +154,11 @@ class RegionRenderer(Renderer):
         return site_of(self.name, description, layers, url)
 
     def understood(self, answer: Answer, tile: Tile) -> Answer:
-        """Returns the answer of the renderer's own server, as a file server would have given it.
+        """Returns 404 for a tile that the renderer's own server lacks, and any other answer as it is.
 
-        For an image that is missing it is 200 with an empty body and without an ETag (`IntegratedServer.java`
-        of squaremap, `HttpdServer.java` of Pl3xMap). An image that is there has an ETag, even an empty one.
+        For a missing image that server answers 200 with an empty body and without an ETag
+        (`IntegratedServer.java` of squaremap, `HttpdServer.java` of Pl3xMap). An image that is there has an
+        ETag, even an empty image.
         """
         is_missing = answer.status == 200 and answer.length == 0 and answer.validator.etag is None
         return Answer(404) if is_missing else answer
@@ -190,10 +193,11 @@ def endless_pyramid(levels: int, places: Iterable[Place]) -> Pyramid:
 
 
 async def fetch_settings(fetch: Fetch, url: str) -> Fetched | None:
-    """Returns the answer that is a settings file, or None where there is none. Raises SiteError for a page.
+    """Returns the answer with a settings file, or None if there is no such file. Raises SiteError for an HTML
+    page.
 
-    Pl3xMap writes its files anew each second, and in place (`FileUtil.java`), so what is cut off is asked for
-    again. After the last attempt it is returned as it is.
+    Pl3xMap writes its files anew each second, and in place (`FileUtil.java`). So a file that is cut off is
+    asked for again. After the last attempt it is returned as it is.
     """
     answer = None
     for _ in range(_ATTEMPTS):

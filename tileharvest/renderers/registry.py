@@ -1,4 +1,4 @@
-"""The renderers that are read here, and which of them has drawn a site."""
+"""The registry: all renderers by name, and how to find out which of them has drawn a site."""
 
 from __future__ import annotations
 
@@ -42,17 +42,18 @@ _KNOWN: Final[tuple[Renderer, ...]] = (
 )
 
 USUAL: Final = _KNOWN[0]
-"""Is taken for a map's renderer where nobody says which it is."""
+"""The renderer that is tried first if maps.toml names none."""
 ENTRY_POINTS: Final = "tileharvest.renderers"
-"""The group in which other packages name their renderers. `docs/renderers.md` tells how."""
+"""The group of entry points in which other packages name their renderers. `docs/renderers.md` tells how."""
 
 _LOGGER: Final = logging.getLogger(__name__)
 
 
 def installed(taken: Container[str]) -> Iterator[Renderer]:
-    """Yields the renderers of other packages, but for those whose names are taken.
+    """Yields the renderers of other packages, except for those whose names are `taken`.
 
-    One that cannot be used is told in the log, and left out: it must not stop the harvests of other maps.
+    A renderer that cannot be used is left out with a warning in the log. It must not stop the harvests of
+    other maps.
     """
     for entry in entry_points(group=ENTRY_POINTS):
         try:
@@ -75,14 +76,14 @@ def _loaded(entry: EntryPoint, taken: Container[str]) -> Renderer:
 
 
 RENDERERS: Final[dict[str, Renderer]] = {renderer.name: renderer for renderer in _KNOWN}
-"""By name, in the order in which people are told of them."""
+"""All renderers by name, in the order in which messages name them."""
 
 for _renderer in installed(RENDERERS):
     RENDERERS[_renderer.name] = _renderer
 
 
 def renderer_named(name: str) -> Renderer:
-    """Raises ConfigurationError for a name that no renderer has."""
+    """Returns the renderer of this name. Raises ConfigurationError if there is none."""
     try:
         return RENDERERS[name]
     except KeyError:
@@ -91,19 +92,24 @@ def renderer_named(name: str) -> Renderer:
 
 
 def doubt_of(name: str) -> str | None:
-    """Returns `Renderer.doubt`, or None for a renderer that only an older history knows."""
+    """Returns the renderer's `doubt`. Returns None for a name that only an older history knows."""
     renderer = RENDERERS.get(name)
     return None if renderer is None else renderer.doubt
 
 
 async def probe(description: MapDescription, fetch: Fetch, usual: Renderer = USUAL) -> Site:
-    """Returns what a map's site says, read as the renderer wants it that maps.toml names.
+    """Returns what a map's site says, read by the renderer that maps.toml names.
 
-    Where it names none, its entry may show that it is of plain tiles. Else the usual one is tried first,
-    then the one that the map's page shows, which costs a request more, and then the configurations of all
-    others in turn: a site may have a page of its own, or none. They cost one or two requests each. Where
-    nothing is found, and layers are named, the usual one asks for their tiles. Raises SiteError and
-    ConfigurationError as `Renderer.probe` does.
+    If maps.toml names none, the entry may show that the map is of plain tiles. If it does not, renderers are
+    tried in this order:
+
+    - the usual one;
+    - the one that the map's page shows, which costs a request for the page;
+    - all others in turn, by their configurations, because a site may have a page of its own, or none. Each
+      costs one or two requests;
+    - the usual one again, which asks for the tiles of the layers that maps.toml names.
+
+    Raises SiteError and ConfigurationError as `Renderer.probe` does.
     """
     name = description.renderer or (Xyz.name if is_plain(description) else "")
     if name:
@@ -114,7 +120,7 @@ async def probe(description: MapDescription, fetch: Fetch, usual: Renderer = USU
         absent: dict[str, Fetched] = {}
 
         async def fetch_present(method: str, url: str) -> Fetched:
-            # Renderers share names of files: what one has not found no other one asks for.
+            # Renderers share names of files. A file that one of them has not found is not asked for again.
             answer = absent.get(url) or await fetch(method, url)
             if answer.status != 200:
                 absent[url] = answer
@@ -133,9 +139,9 @@ async def probe(description: MapDescription, fetch: Fetch, usual: Renderer = USU
 
 
 async def with_indexes(site: Site, fetch: Fetch) -> Site:
-    """Returns the site with what it says of its own changes.
+    """Returns the site with the change indexes of its layers.
 
-    What cannot be read is noted, and the harvest does without it.
+    An index that cannot be read becomes a note, and the harvest does without it.
     """
     renderer, notes = renderer_named(site.renderer), list(site.notes)
     indexes: dict[str, ChangeIndex] = {}
@@ -158,8 +164,8 @@ async def with_indexes(site: Site, fetch: Fetch) -> Site:
 
 
 async def _probed(renderer: Renderer, description: MapDescription, fetch: Fetch) -> Site:
-    """Returns what the renderer reads. Raises ConfigurationError for keys that only other maps have: of this
-    one they would limit nothing."""
+    """Returns the site as the renderer reads it. Raises ConfigurationError for keys of maps.toml that are for
+    other renderers: here they would have no effect."""
     if renderer.name != Xyz.name and (description.bounds or description.site_zooms):
         raise ConfigurationError(
             f"map '{description.name}' has bounds or site_zooms, which are for {Xyz.title}; of a map of"
@@ -181,10 +187,11 @@ async def _read_as(renderer: Renderer, description: MapDescription, fetch: Fetch
 async def _configured(
     description: MapDescription, fetch: Fetch, usual: Renderer
 ) -> tuple[Site | None, SiteError | None]:
-    """Returns the site as the first renderer reads it whose configuration is there.
+    """Returns the site as read by the first renderer whose configuration is there, or the first error.
 
-    If there is none, returns what was there first that could not be read: it may be another program's file
-    of that name. Plain tiles are left out, which have nothing beside a page.
+    An error means that a file was there and could not be read. It may be another program's file of the same
+    name, so the other renderers are still tried. Plain tiles are left out, because they have no configuration
+    beside a page.
     """
     failed: SiteError | None = None
     for renderer in RENDERERS.values():
@@ -199,10 +206,9 @@ async def _configured(
 
 
 async def _recognised(description: MapDescription, fetch: Fetch) -> Renderer | None:
-    """Returns the renderer whose page is at the map's address, or None where it is none of those that are
-    read here."""
+    """Returns the renderer that has written the page at the map's address, or None if no known one has."""
     named = description.url.partition("#")[0].partition("?")[0]
-    # It need not be what its folder shows: that of uNmINeD is `unmined.index.html`.
+    # The page need not be the folder's index: that of uNmINeD is `unmined.index.html`.
     answer = await fetch("GET", named if named.endswith((".html", ".htm")) else description.page)
     page = answer.text if answer.status == 200 else ""
     return next((renderer for renderer in RENDERERS.values() if renderer.recognises(page)), None)

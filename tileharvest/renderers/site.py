@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 
 class Fetched(NamedTuple):
-    """What a fetch brings, as far as a probe needs it."""
+    """The parts of an answer that a probe needs."""
 
     status: int
     body: bytes = b""
     url: str = ""
-    """The address that answered, after redirects."""
+    """The address that answered, after any redirects."""
 
     @property
     def folder(self) -> str:
-        """That of the address, with a slash at its end."""
+        """The folder of the address, with a slash at its end."""
         return self.url.partition("?")[0].rpartition("/")[0] + "/"
 
     @property
@@ -41,11 +41,12 @@ class Fetched(NamedTuple):
 
 
 Fetch = Callable[[str, str], Awaitable[Fetched]]
-"""Is called as `await fetch(method, url)`. Raises SiteError when the site gives no answer at all."""
+"""The function by which a probe asks: `await fetch(method, url)`. It raises SiteError if the site gives no
+answer at all."""
 
 
 INDEX: Final = "index.html"
-"""What a web server sends for a folder."""
+"""The file that a web server sends for a folder."""
 
 
 def path_of(url: str, page: str) -> str | None:
@@ -55,11 +56,12 @@ def path_of(url: str, page: str) -> str | None:
 
 
 class UnrecognisedError(SiteError):
-    """There is nothing at a map's address that belongs to the renderer that was asked."""
+    """Nothing at a map's address belongs to the renderer that has looked for it."""
 
 
 def not_found(what: str) -> UnrecognisedError:
-    """`what` says what there is not, such as `there is no https://...`."""
+    """Returns the error to raise if a file is missing. `what` says which, such as `there is no
+    https://...`."""
     return UnrecognisedError(
         f"{what}: is the address right, or has the map moved? put the right url into maps.toml"
     )
@@ -67,7 +69,10 @@ def not_found(what: str) -> UnrecognisedError:
 
 @contextmanager
 def as_written(url: str, title: str) -> Iterator[None]:
-    """Makes a SiteError of whatever shows that the file at this address is not as `title` writes it."""
+    """Turns every error that a damaged or strange file causes into a SiteError.
+
+    `url` is the file's address, and `title` the program that should have written it.
+    """
     try:
         yield
     except SiteError:
@@ -81,23 +86,26 @@ def as_written(url: str, title: str) -> Iterator[None]:
 
 
 class ReadLayers(list[Layer]):
-    """The layers that the files of a site name, as far as they are within the bounds, and why others are not.
+    """The layers that the files of a site name and that are within the bounds, and the reasons why others are
+    refused.
 
-    What is wrong with one layer is no harm to the others.
+    A layer that is wrong does no harm to the others.
     """
 
     def __init__(self, url: str, title: str) -> None:
-        """`url` is the address of the file that names them, and `title` the program that has written it."""
+        """`url` is the address of the file that names the layers, and `title` the program that has written
+        it."""
         super().__init__()
         self._url, self._title = url, title
         self.refused: dict[str, str] = {}
-        """By the name of a layer the line that says what is wrong with it."""
+        """By the name of each refused layer, the line that says what is wrong with it."""
 
     @contextmanager
     def reading(self, name: object, url: str = "") -> Iterator[None]:
-        """Refuses the layer of this name for whatever shows that it is not as it should be.
+        """Refuses the layer of this name if an error within the block shows that it is wrong. Layers that the
+        block has added are then removed.
 
-        `url` is the address of its own file, where it has one.
+        `url` is the address of the layer's own file, if it has one.
         """
         before, said = len(self), shown(name)
         try:
@@ -118,8 +126,8 @@ class ReadLayers(list[Layer]):
 
 
 def _check_tiles(layer: Layer) -> None:
-    """Raises ValueError where the tiles of a layer have no address that can be asked, or would be refused as
-    images for their size."""
+    """Raises ValueError if the tiles of a layer have no address that can be asked, or would be refused as
+    images because of their size."""
     parts = urlsplit(layer.addresses.folder)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
         raise ValueError(f"its tiles lie at '{shown(layer.addresses.folder)}', which is no address of a site")
@@ -133,33 +141,33 @@ class Site:
     """The layers of a map's site that the map keeps."""
 
     renderer: str
-    """Its name in maps.toml."""
+    """The renderer's name in maps.toml."""
     layers: tuple[Layer, ...]
     probed: bool = False
     """Whether the depths were found by asking for tiles, because the site has no configuration."""
     tells_sizes: bool = True
-    """Whether the site says how large its tiles are. Else those of its layers are what is usual."""
+    """Whether the site says how large its tiles are. If not, its layers have the usual size, which need not
+    be true."""
     answers_head: bool = True
-    """Whether its server answers HEAD as it should, without a body. Else all is asked by GET, under
-    conditions where that can be."""
+    """Whether the server answers HEAD as it should, without a body. If not, everything is asked by GET,
+    conditionally if possible."""
     has_index_apart: bool = False
-    """Whether its change indexes have files of their own, which tell of every render, while its configuration
-    tells of none. So while they are as they were the configuration need not be asked for at each harvest."""
+    """Whether the change indexes have files of their own that tell of every render. As long as these files
+    are unchanged, the configuration need not be asked for at each harvest."""
     notes: tuple[str, ...] = ()
-    """What a person should know of what is harvested and what is left alone. Each is a line of its own, which
-    is said once in each harvest."""
+    """Lines for a person about what is harvested and what is not. Each is said once in each harvest."""
     indexes: Mapping[str, ChangeIndex] = field(default_factory=dict)
-    """By layer, what the site says of its own changes; of none that says nothing, or was not asked."""
+    """The change indexes by layer. Layers whose site has none, or was not asked, are missing."""
     refused: tuple[str, ...] = ()
-    """Of each layer that is wanted and cannot be kept, the line that says why. The others are kept."""
+    """For each wanted layer that is refused, the line that says why. The other layers are kept."""
 
 
 def site_of(renderer: str, description: MapDescription, layers: Iterable[Layer], source: str) -> Site:
-    """Returns the site with those of its layers that the map keeps: the ones that it names, or all but
+    """Returns the site with the layers that the map keeps: those that maps.toml names, or else all but
     overlays.
 
-    `source` is the address that named them. Raises ConfigurationError for a layer that the site lacks, and
-    SiteError where nothing but overlays is there, or nothing that can be kept.
+    `source` is the address of the file that names the layers. Raises ConfigurationError for a layer that the
+    site lacks, and SiteError if there is no layer to keep.
     """
     by_name = {layer.name: layer for layer in layers}
     refused = layers.refused if isinstance(layers, ReadLayers) else {}
@@ -187,9 +195,10 @@ def site_of(renderer: str, description: MapDescription, layers: Iterable[Layer],
 def require_layers(
     description: MapDescription, names: Collection[str], refused: Collection[str] = ()
 ) -> None:
-    """Raises ConfigurationError for a layer that maps.toml names and the site, which has these, lacks.
+    """Raises ConfigurationError for a layer that maps.toml names and the site lacks.
 
-    What was `refused` it has, too. That may be a whole world of whose layers nobody knows.
+    `names` are the layers of the site. A layer among the `refused` is not lacking. A refused name may also be
+    a whole world, whose layers nobody knows.
     """
     for wanted in description.layers:
         if wanted not in names and not any(_is_in(wanted, name) for name in refused):
@@ -200,15 +209,15 @@ def require_layers(
 
 
 def _is_in(layer: str, name: str) -> bool:
-    """Returns whether a layer of this name is what is called so, or belongs to a world that is."""
+    """Returns whether a layer is the one of this name, or belongs to the world of this name."""
     return layer == name or layer.startswith(f"{name}/")
 
 
 async def fetch_config(fetch: Fetch, url: str) -> Fetched | None:
-    """Returns a file that a renderer writes beside its map, or None where there is none.
+    """Returns a file that a renderer writes beside its map, or None if there is no such file.
 
-    Some renderers' own servers say that by 204. Raises SiteError for any other answer than these: nobody
-    knows what the site has.
+    404, 410 and 204 mean that there is none; some renderers' own servers answer 204. Raises SiteError for any
+    other status but 200, which does not tell what the site has.
     """
     answer = await fetch("GET", url)
     if answer.status == 200:
@@ -221,7 +230,7 @@ async def fetch_config(fetch: Fetch, url: str) -> Fetched | None:
 async def is_there(fetch: Fetch, url: str) -> bool:
     """Returns whether there is a tile at an address.
 
-    It takes a second request where HEAD is refused. Raises SiteError for an answer that does not tell.
+    If the server refuses HEAD, it costs a second request. Raises SiteError for an answer that does not tell.
     """
     answer = await fetch("HEAD", url)
     if answer.status in (405, 501):

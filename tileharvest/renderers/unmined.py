@@ -1,7 +1,8 @@
 """uNmINeD's sites: the properties of a map, the regions of which it has tiles, and the tiles' addresses.
 
-uNmINeD is a closed program, so what is known is what it writes. The names of files and fields, and the way in
-which regions are looked up, follow its exported page (`tileUrlFunction` of its `unmined.openlayers.js`).
+uNmINeD is a closed program; only the files that it writes are known. The names of files and fields, and the
+way in which regions are looked up, follow its exported page (`tileUrlFunction` of its
+`unmined.openlayers.js`).
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ if TYPE_CHECKING:
 PROPERTIES_FILE: Final = "unmined.map.properties.js"
 REGIONS_FILE: Final = "unmined.map.regions.js"
 LAYER: Final = "tiles"
-"""The only layer of a site, by the folder of its tiles. The name of the world is its owner's, who may change
-it."""
+"""The name of a site's only layer: the folder of its tiles. The world's name will not do, because the owner
+may change it."""
 FINEST: Final = 4
-"""The zoom of uNmINeD that is zoom 0 here, whatever a map has: names stay when a map is drawn deeper one day.
-A block is 16 pixels wide there, as many as its texture has. Most maps end at zoom 0, where it is one pixel;
-scripts that call uNmINeD ask for -2 to 4."""
+"""The zoom of uNmINeD that is zoom 0 of the grid, however deep a map is. So tiles keep their names if a map
+is drawn deeper one day. At this zoom a block is 16 pixels wide, as many as its texture has. Most maps end at
+uNmINeD's zoom 0, where a block is one pixel. Scripts that call uNmINeD ask for the zooms -2 to 4."""
 TILE_SIZE: Final = 256, 256
 BLOCKS: Final = Projection.from_above(16)
 """At the finest zoom a tile has 256 / 2^4 blocks along its edge."""
@@ -47,13 +48,14 @@ _ARRAY: Final = re.compile(r"new\s+Uint32Array\s*\(\s*(\[[^\]]*\])\s*\)")
 _REGION_ZOOM: Final = -1
 """The zoom of uNmINeD at which a tile is a region, 512 blocks wide."""
 _GROUP: Final = 32
-"""Regions along the edge of a group, whose bits are written together: a word for each row."""
+"""Regions along the edge of a group. The bits of a group are written together, a word for each row."""
 _FARTHEST: Final = 1 << 17
-"""Regions. A Minecraft world ends 58,594 regions from its origin."""
+"""The greatest distance of a region from the origin, in regions. A Minecraft world ends 58,594 regions from
+its origin."""
 _MOST_REGIONS: Final = 200_000
-"""Of a site. A tile for each block of so many would be 52 billion."""
+"""The most regions of a site. They have 52 billion blocks."""
 _COARSEST: Final = -22
-"""A tile of this zoom of uNmINeD is wider than such a world."""
+"""The coarsest zoom of uNmINeD that is accepted. One of its tiles is wider than a Minecraft world."""
 _NUMBER: Final = r"(0|-?[1-9]\d{0,8})"
 _TILE: Final = re.compile(
     rf"/zoom\.{_NUMBER}/{_NUMBER}/{_NUMBER}/tile\.{_NUMBER}\.{_NUMBER}\.(\w+)", re.ASCII
@@ -67,7 +69,8 @@ _Form = TypeVar("_Form")
 class _Properties(msgspec.Struct, rename="camel"):
     min_zoom: Whole
     max_zoom: Whole
-    """Is edited by hand, for a page that enlarges the deepest tiles: 9 was seen where tiles end at 0."""
+    """The deepest zoom. Owners raise it by hand, for a page that enlarges the deepest tiles: 9 was seen on a
+    site whose tiles end at 0."""
     image_format: Suffix
     world_name: Text = ""
     background: Text = ""
@@ -77,10 +80,11 @@ class _Group(msgspec.Struct):
     x: Whole
     z: Whole
     m: list[Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]] | None = None
-    """A word for each row, a bit for each region. It has 256 words, of which 32 are used. Old versions of
-    uNmINeD write none: then x and z are those of one region."""
+    """A word for each row, with a bit for each region. There are 256 words, of which 32 are used. None in
+    files of old versions: then x and z are those of one region."""
 
     def regions(self) -> Iterable[Place]:
+        """Yields column and row of each region of the group that is drawn."""
         if self.m is None:
             yield self.x, self.z
             return
@@ -92,12 +96,12 @@ class _Group(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class UnminedAddresses:
-    """Where the tiles of a map lie: ten columns and ten rows share a folder."""
+    """The addresses of uNmINeD's tiles. Ten columns and ten rows share a folder."""
 
     folder: str
-    """That of the tiles, without a slash at its end."""
+    """The folder of the tiles, without a slash at its end."""
     extension: str
-    """As the site writes it, such as `jpeg`."""
+    """The ending of the images as the site writes it, such as `jpeg`."""
 
     def url_of(self, tile: Tile) -> str:
         x, y = tile.column, tile.row
@@ -118,14 +122,15 @@ class UnminedAddresses:
 
 @dataclass(frozen=True, slots=True)
 class DrawnRegions:
-    """The tiles of a map: at each zoom those that show a region, or part of one."""
+    """The existing tiles of a map: at each zoom those that show a drawn region, or part of one."""
 
     regions: frozenset[Place]
     coarsest: int
     deepest: int
-    """Both are zooms of uNmINeD."""
+    """The deepest zoom. Like `coarsest` it is a zoom of uNmINeD."""
     _by_zoom: dict[int, frozenset[Place]] = field(init=False, repr=False, compare=False)
-    """For the zooms at which a tile is a region or wider."""
+    """Column and row of the existing tiles, by zoom, for the zooms at which a tile is as wide as a region or
+    wider."""
 
     def __post_init__(self) -> None:
         by_zoom, places = {}, self.regions
@@ -159,9 +164,9 @@ class DrawnRegions:
 class Unmined(Renderer):
     """uNmINeD. Its sites are static files.
 
-    When it writes the parents of a changed tile is not documented. In the 13,807 changes of a repository that
-    was looked at, the bytes of the parent changed each time, so an unchanged parent proves its children.
-    Whether the host's times agree is found out by a full walk.
+    uNmINeD does not document when it writes the parents of a changed tile. In a repository with 13,807
+    changed tiles the bytes of the parent changed each time. So an unchanged parent is taken to prove its
+    children, if the times of the host agree in a full walk.
     """
 
     name = "unmined"
@@ -175,8 +180,8 @@ class Unmined(Renderer):
     async def layers(self, found: Fetched, description: MapDescription, fetch: Fetch) -> list[Layer]:
         """Returns the one layer of the site.
 
-        That takes a request more for each zoom above 0 that is drawn, and one where `maxZoom` names a deeper
-        one than is drawn.
+        That costs a further request for each zoom above 0 that is drawn, and one more if `maxZoom` names a
+        deeper zoom than is drawn.
         """
         if _PROPERTIES not in found.text:
             raise not_found(f"{found.url} does not set {_PROPERTIES}")
@@ -188,16 +193,16 @@ class Unmined(Renderer):
 
 
 def parse_properties(text: str, url: str) -> _Properties:
-    """Returns what a map's properties say. `url` is their address. Raises SiteError, which says what is
-    wrong."""
+    """Returns the properties of a map from the text of their file. `url` is its address. Raises SiteError,
+    which says what is wrong."""
     start = text.find(_PROPERTIES)
     return _parsed(text[max(0, start) :], url, _Properties)
 
 
 def parse_regions(text: str, url: str) -> frozenset[Place]:
-    """Returns the column and row of each region that is drawn, 512 blocks wide.
+    """Returns column and row of each drawn region. A region is 512 blocks wide.
 
-    Raises SiteError for a file that is damaged, and for one without a region.
+    Raises SiteError for a damaged file, and for one without a region.
     """
     match = _REGIONS.search(text)
     if match is None:
@@ -230,10 +235,11 @@ def _parsed(text: str, url: str, form: type[_Form]) -> _Form:
 async def _deepest(
     fetch: Fetch, max_zoom: int, regions: frozenset[Place], addresses: UnminedAddresses
 ) -> int:
-    """Returns the deepest zoom of uNmINeD that is drawn: `maxZoom`, where that is no more than 0.
+    """Returns the deepest zoom of uNmINeD that is drawn.
 
-    A larger one says nothing, so a tile of each deeper zoom is asked for, as far as there is one. It is that
-    of the region next to the origin, where most people are.
+    That is `maxZoom` if it is at most 0. A larger `maxZoom` says nothing. Then a tile of each deeper zoom is
+    asked for until one is missing. The tile is taken from the drawn region next to the origin, where most
+    people build.
     """
     x, z = min(regions, key=lambda region: (abs(region[0]) + abs(region[1]), region))
     deepest = min(0, max_zoom)

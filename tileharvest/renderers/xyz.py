@@ -1,7 +1,7 @@
-"""Plain tiles, whoever draws them: a template of their addresses in maps.toml, or a TileJSON that has one.
+"""Plain tiles, whoever draws them: described by a template of their addresses in maps.toml, or by a TileJSON.
 
 A TileJSON is read as its specification says (`3.0.0/README.md` of mapbox/tilejson-spec). Degrees become
-columns and rows as everywhere on the web, in the Mercator projection of a square world ("Slippy map
+columns and rows in the Mercator projection of a square world, as everywhere on the web ("Slippy map
 tilenames" of OpenStreetMap's wiki).
 """
 
@@ -34,32 +34,33 @@ if TYPE_CHECKING:
 
 _TILE_SIDE: Final = 256
 NORTHMOST: Final = 85.05112877980659
-"""Degrees north at which the square world of the web's maps ends."""
+"""The latitude, in degrees north, at which the square world of web maps ends."""
 _MOST_FIRST: Final = 16384
-"""Tiles of the coarsest zoom with which a walk may start. It asks for all of them."""
+"""The most tiles of the coarsest zoom. A walk asks for all of them."""
 _ROUNDING: Final = 1e-6
-"""The part of a tile by which bounds that were cut at its edge may miss that."""
+"""The part of a tile by which bounds that end at its edge may miss the edge, because they were rounded."""
 _NO_IMAGES: Final = frozenset({"avif", "gif", "geojson", "json", "mvt", "pbf", "terrain", "tif", "tiff"})
 
 
 class _TileJson(msgspec.Struct):
     tiles: Annotated[list[Text], msgspec.Meta(min_length=1, max_length=1000)]
-    """Templates of the same tiles. One is as good as another."""
+    """Templates of the addresses of the same tiles. The first one is used."""
     scheme: Text = "xyz"
     minzoom: Whole = 0
     maxzoom: Whole | None = None
-    """The specification's default, 30, is no zoom that anybody has drawn."""
+    """The deepest zoom. The specification's default, 30, is not used: nobody has drawn so deep a zoom."""
     bounds: tuple[Number, Number, Number, Number] | None = None
-    """The specification's default is the world, which a site of a region that leaves it out does not have."""
+    """West, south, east and north. The specification's default, the world, is not used: sites of a region
+    leave the bounds out, too."""
     name: Text | None = None
     format: Text = "png"
     tile_size: Side | None = msgspec.field(name="tileSize", default=None)
-    """The specification has no such key, but some servers write it."""
+    """The width of a tile in pixels. The specification has no such key, but some servers write it."""
 
 
 @dataclass(frozen=True, slots=True)
 class TemplateAddresses:
-    """Addresses of plain tiles, whose own zoom `deepest` is zoom 0 of the grid."""
+    """The addresses of plain tiles. The site's zoom `deepest` is zoom 0 of the grid."""
 
     template: Template
     deepest: int
@@ -69,7 +70,7 @@ class TemplateAddresses:
         return self.template.page[:-1]
 
     def url_of(self, tile: Tile) -> str:
-        """Raises ValueError for a tile above the site's zoom 0."""
+        """Returns the tile's address. Raises ValueError for a tile above the site's zoom 0."""
         return self.template.url(self.deepest + tile.zoom, tile.column, tile.row)
 
     def tile_of(self, url: str) -> Tile | None:
@@ -81,7 +82,7 @@ class TemplateAddresses:
 
 
 class Xyz(Renderer):
-    """Plain tiles. What is said of them is all that is known."""
+    """Plain tiles. Nothing is known of them but what maps.toml or a TileJSON says."""
 
     name = "xyz"
     title = "plain XYZ tiles"
@@ -92,12 +93,12 @@ class Xyz(Renderer):
         return page.lstrip().startswith("{") and '"tilejson"' in page
 
     async def probe(self, description: MapDescription, fetch: Fetch) -> Site:
-        """Returns the one layer that there is. It is called by its deepest zoom, such as `zoom7`.
+        """Returns the site with its only layer, which is named by its deepest zoom, such as `zoom7`.
 
-        That is zoom 0 of the grid, from which the names of tiles are counted. With another deepest zoom they
-        would be other names, and so that is another layer. A template alone costs no request.
+        That zoom is zoom 0 of the grid, and the names of tiles follow from it. With another deepest zoom all
+        names would differ, so that is another layer. A template alone costs no request.
 
-        Raises ConfigurationError where nobody says how far the tiles reach, and where they are no images.
+        Raises ConfigurationError if nobody says how far the tiles reach, and if the tiles are no images.
         """
         if is_template(description.url):
             said = _TileJson([description.url])
@@ -113,7 +114,7 @@ class Xyz(Renderer):
 
 
 def is_plain(description: MapDescription) -> bool:
-    """Returns whether an entry alone shows that it is of plain tiles, without a look at the site."""
+    """Returns whether an entry of maps.toml shows by itself that its map is of plain tiles."""
     url, keys = description.url, (description.bounds, description.site_zooms)
     return is_template(url) or urlsplit(url).path.endswith(".json") or keys != (None, None)
 
@@ -121,8 +122,8 @@ def is_plain(description: MapDescription) -> bool:
 def bounds_at(bounds: tuple[float, float, float, float], zoom: int) -> tuple[int, int, int, int]:
     """Returns the first and the last column, and the first and the last row, of bounds in degrees.
 
-    `bounds` are west, south, east and north, and `zoom` is the site's own. A tile of which only the edge
-    belongs to them is left out.
+    `bounds` are west, south, east and north, and `zoom` is the site's own number. A tile of which only the
+    edge lies within the bounds is left out.
     """
     west, south, east, north = bounds
     side = 1 << zoom
@@ -136,7 +137,8 @@ def bounds_at(bounds: tuple[float, float, float, float], zoom: int) -> tuple[int
 
 
 def _between(first: float, last: float, side: int) -> tuple[int, int]:
-    """Returns the first and the last whole tile between two points of a row; at least one of the `side`."""
+    """Returns the numbers of the first and the last tile between two points of a row of `side` tiles. There
+    is always at least one tile."""
     begin = min(side - 1, max(0, floor(first + _ROUNDING)))
     return begin, min(side - 1, max(begin, ceil(last - _ROUNDING) - 1))
 
@@ -156,7 +158,7 @@ async def _tile_json(url: str, fetch: Fetch) -> _TileJson:
 
 
 def _is_doubled(template: Template) -> bool:
-    """Returns whether the address says that tiles are for screens of twice the density."""
+    """Returns whether the addresses say that the tiles are for screens of twice the density."""
     return "@2x" in template.form
 
 
@@ -180,7 +182,7 @@ def _layer(description: MapDescription, said: _TileJson, template: Template) -> 
         return Layer(
             name=f"zoom{deepest}",
             pyramid=Pyramid(deepest - coarsest + 1, area=area),
-            # A program that makes images may have any name, such as `tile.php`.
+            # The address may end with the name of a program that makes images, such as `tile.php`.
             image_extension=extension if extension in EXTENSIONS else "png",
             addresses=TemplateAddresses(template, deepest),
             tile_size=(side, side),
@@ -236,8 +238,9 @@ def _area(description: MapDescription, said: _TileJson, deepest: int) -> TileRan
 
 
 def mercator(deepest: int) -> Projection:
-    """Returns where a place of the earth lies. East is its degrees east, and south is its degrees south as
-    the Mercator projection stretches them, so that both are 180 at the square world's edge:
+    """Returns where a place of the earth lies on the grid. East is counted in degrees east. South is counted
+    in degrees south as the Mercator projection stretches them, so that both are 180 at the square world's
+    edge:
 
         south = -asinh(tan(degrees north)) * 180 / pi
     """
@@ -246,15 +249,17 @@ def mercator(deepest: int) -> Projection:
 
 
 def is_on_earth(layer: Layer, renderer: str | None) -> bool:
-    """Says whether places of a layer are told by latitude and longitude."""
+    """Returns whether places of a layer are told by latitude and longitude."""
     return renderer == Xyz.name and layer.projection is not None
 
 
 def latitude_of(south: float) -> float:
-    """Returns the degrees north of a place that `mercator` has so far south."""
+    """Returns the latitude, in degrees north, of a place that lies `south` in the projection of
+    `mercator`."""
     return degrees(atan(sinh(-radians(south))))
 
 
 def south_of(latitude: float) -> float:
-    """Returns how far south `mercator` has a latitude in degrees: the inverse of `latitude_of`."""
+    """Returns how far south a latitude, in degrees north, lies in the projection of `mercator`: the inverse
+    of `latitude_of`."""
     return -degrees(asinh(tan(radians(latitude))))

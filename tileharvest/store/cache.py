@@ -1,4 +1,5 @@
-"""A cache on disk, for what takes long to make. It may be deleted at any time: all is then made again."""
+"""A cache on disk for pictures that take long to make. It may be deleted at any time; they are then made
+again."""
 
 from __future__ import annotations
 
@@ -14,30 +15,31 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _DIGEST: Final = hashlib.sha256().digest_size
-"""Bytes at a file's beginning that tell whether the rest is whole."""
+"""The bytes at a file's beginning that tell whether the rest is whole."""
 _KEPT_SHARE: Final = 0.9
-"""What is left when room is made: so that not every file that is put away has to be paid with another one."""
+"""The share of the room that is still used after files were deleted. Deleting more than is needed saves the
+next puts from deleting again."""
 
 
 class DiskCache:
-    """Bytes by keys, in files below one folder. May be used by several threads, and by several processes.
+    """Keeps bytes by keys, in files below one folder. Several threads and several processes may use a folder.
 
-    Nothing here fails: what cannot be read is not there, and what cannot be written, because the disk is full
-    or the folder is not ours to write, is made again the next time. A damaged file is deleted. When more than
-    `most_bytes` are kept, those that were not asked for longest are deleted. Several processes count for
-    themselves, so they may keep more together until one of them counts anew.
+    No method raises an error. A file that cannot be read counts as missing, and a file that cannot be written
+    (the disk is full, or the folder may not be written) is made again the next time. A damaged file is
+    deleted. When more than `most_bytes` are kept, the files that were not read for the longest time are
+    deleted. Each process counts for itself, so several may keep more together until one of them counts anew.
     """
 
     def __init__(self, folder: Path, most_bytes: int) -> None:
-        """Creates and reads nothing. With 0 bytes nothing is kept."""
+        """Creates and reads nothing. `most_bytes` of 0 keeps nothing."""
         self._folder = folder
         self._most = most_bytes
         self._lock = threading.Lock()
         self._kept: int | None = None
-        """Bytes in the folder as far as this process knows; None until it has counted."""
+        """The bytes in the folder as far as this process knows, or None before it has counted them."""
 
     def get(self, key: str) -> bytes | None:
-        """Returns what was put there, or None."""
+        """Returns the bytes that were put under this key, or None."""
         if not self._most:
             return None
         file = self._file(key)
@@ -49,19 +51,19 @@ class DiskCache:
         is_whole = digest == hashlib.sha256(body).digest()
         with suppress(OSError):
             if is_whole:
-                # The time of a file tells when it was asked for last: not every file system notes reading.
+                # The time of a file tells when it was last read. Not every file system notes that itself.
                 os.utime(file)
             else:
                 file.unlink()
         return body if is_whole else None
 
     def put(self, key: str, body: bytes) -> None:
-        """Keeps the bytes, at least until others need the room."""
+        """Keeps the bytes until others need the room."""
         size = _DIGEST + len(body)
         if size > self._most:
             return
         file = self._file(key)
-        # No fsync: a power loss may take it, or leave half of it, which is noticed.
+        # There is no fsync. A power cut may take the file, or leave half of it, and `get` notices that.
         part = file.with_name(f".{token_hex(8)}.unfinished")
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -82,7 +84,8 @@ class DiskCache:
         return self._folder / name[:2] / name
 
     def _make_room(self) -> int:
-        """Deletes what was not asked for longest, if too much is kept. Returns how many bytes are left."""
+        """Deletes the files that were not read for the longest time, if too much is kept. Returns how many
+        bytes are left."""
         found = sorted(self._files())
         kept = sum(size for _, size, _ in found)
         if kept <= self._most:
@@ -98,7 +101,7 @@ class DiskCache:
         return kept
 
     def _files(self) -> Iterator[tuple[int, int, Path]]:
-        """Yields time, size and path of each file, those of killed writers included."""
+        """Yields time, size and path of each file, including unfinished ones of killed writers."""
         for file in self._folder.glob("??/*"):
             with suppress(OSError):
                 state = file.stat()

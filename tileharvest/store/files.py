@@ -34,51 +34,50 @@ if TYPE_CHECKING:
 
 _UNFINISHED: Final = ".unfinished"
 _HISTORY: Final = ".history-"
-"""Begins the names of the empty files that say which histories use the store."""
+"""The beginning of the names of empty files that say which histories use the store."""
 LEFTOVER_AGE: Final = 3600.0
-"""Seconds after which an unfinished file must be a killed writer's. Writing one takes a second at most; an
-hour allows for clocks that differ between the computers that share a folder."""
+"""The age in seconds at which an unfinished file must belong to a killed writer. Writing a file takes a
+second at most. An hour allows for different clocks of the computers that share a folder."""
 
 _MOST_REMEMBERED: Final = 65_536
-"""How many images are remembered whose folder entry is on the disk; about 10 MB."""
+"""The most images that are remembered as durable, name and all; about 10 MB."""
 
 _FEW: Final = 8
-"""Files or folders below which each is synced by itself. To sync the file system takes about as long as that,
-and has to write what others have changed as well."""
+"""The number of files or folders below which each is synced by itself. To sync the whole file system takes
+about as long as that, and also writes what other programs have changed."""
 
 _SYNCED_WHOLE: Final = frozenset({0xEF53, 0x58465342, 0x9123683E, 0xF2F52010, 0x01021994})
-"""The file systems of which `syncfs` promises all that `fsync` promises, by their numbers in Linux's magic.h:
-ext, XFS, Btrfs, F2FS, tmpfs. Of others it does not, as a FUSE program need not even hear of it."""
+"""The file systems on which `syncfs` promises as much as `fsync`, by their numbers in Linux's magic.h: ext,
+XFS, Btrfs, F2FS, tmpfs. On others it does not; a FUSE program is not even told of it."""
 
 _STATFS_BYTES: Final = 256
-"""More than Linux's `struct statfs` has. Its first number tells the file system."""
+"""More bytes than Linux's `struct statfs` has. Its first number tells the file system."""
 
 _SYNCERS: Final = 8
-"""Threads that sync the files of a batch, each by itself: disks do several of that together."""
+"""The threads that sync the files of a batch, each file by itself. A disk does several syncs together."""
 
 
 class FileStore:
     """A `TileStore` in a folder, which `put` creates if it is missing.
 
-    Write order: temporary files in the same folders, their sync, the renames, a sync of the folders. Of many
-    images together it is a sync of the whole file system, where that is as good. Opening deletes the
-    temporary files that killed writers left more than an hour ago. For that it reads the names of all files,
-    which takes about a second for a million. On Windows a folder cannot be synced: a power loss may take the
-    last images with it, a SIGKILL cannot.
+    The write order is: temporary files in the same folders, their sync, the renames, a sync of the folders.
+    For many images together the whole file system is synced instead, if that promises as much. Opening the
+    store deletes the temporary files that killed writers left more than an hour ago. For that it reads the
+    names of all files, which takes about a second for a million. On Windows a folder cannot be synced: a
+    power cut may take the last images there, but a kill cannot.
     """
 
     def __init__(
         self, root: Path, clock: Callable[[], float] = time.time, *, read_only: bool = False
     ) -> None:
-        """`clock` gives seconds since 1970, as the times of files do.
-
-        A store that is opened read only takes no images, deletes nothing and costs nothing to open.
-        """
+        """`clock` gives seconds since 1970, as the times of files do. A store that is `read_only` takes no
+        images, deletes nothing, and costs nothing to open."""
         self._root = root
         self._read_only = read_only
         self._durable: dict[str, int | None] = {}
-        """Files whose entries are on the disk. Another one of the same name, which another program has put
-        after a clean-up, need not be there yet."""
+        """The mark of each file whose name is known to be on the disk. The mark tells the file from another
+        one of the same name, which another program may have put after a clean-up and which need not be
+        durable yet."""
         if not read_only:
             self._delete_leftovers(clock() - LEFTOVER_AGE)
 
@@ -90,7 +89,7 @@ class FileStore:
             places = {image: self._path(image.file_name) for image in images}
             found = {image: _state(place) for image, place in places.items()}
             new = {image for image, state in found.items() if state is None or state[0] != image.size}
-            # Also for a file that is there: its writer may have been killed before the last step.
+            # A file that is there may not be durable: its writer may have been killed before the last step.
             unsure = [
                 image
                 for image in images
@@ -163,7 +162,7 @@ class FileStore:
         return Path(self._path(image.file_name))
 
     def _path(self, name: str) -> str:
-        # As text: to put a Path together takes as long as to read a small image.
+        # A text and no Path: making a Path takes as long as reading a small image.
         return f"{self._root}/{name[:2]}/{name}"
 
     def _expect_writable(self) -> None:
@@ -179,14 +178,14 @@ class FileStore:
             _sync(str(created.parent))
 
     def _write(self, bodies: Mapping[str, bytes], file_system: int | None = None) -> None:
-        """Writes the files, each under another name until all of them are on the disk."""
+        """Writes the files. Each has a temporary name until all of them are on the disk."""
         unnamed: dict[str, str] = {}
         try:
             for place, body in bodies.items():
                 folder, name = os.path.split(place)
                 temporary = f"{folder}/.{name}.{token_hex(8)}{_UNFINISHED}"
                 unnamed[temporary] = place
-                # Not without a buffer: such a file may take a part, and does not raise.
+                # With a buffer: without one, `write` may take only a part of the bytes and raises nothing.
                 with open(temporary, "xb") as file:
                     file.write(body)
             self._sync(unnamed, file_system)
@@ -201,9 +200,11 @@ class FileStore:
 
     @contextmanager
     def _file_system(self, number: int) -> Iterator[int | None]:
-        """Opens the file system if it is best synced as a whole after so many files are written; else None.
+        """Yields an open descriptor of the file system if it is best synced as a whole after `number` files;
+        else None.
 
-        It is opened before they are written, as it then tells only of failures since.
+        Call this before the files are written: a sync reports only the failures since the descriptor was
+        opened.
         """
         if number < _FEW or not self._is_synced_whole:
             yield None
@@ -215,7 +216,8 @@ class FileStore:
             os.close(descriptor)
 
     def _sync(self, places: Collection[str], file_system: int | None = None) -> None:
-        """Syncs these files, or folders: together where they are many."""
+        """Syncs these files or folders: by the whole file system if it is open, or in threads, if they are
+        many."""
         if len(places) < _FEW:
             for place in places:
                 _sync(place)
@@ -227,7 +229,7 @@ class FileStore:
 
     @cached_property
     def _is_synced_whole(self) -> bool:
-        """Whether the file system can be synced as a whole, to the same effect."""
+        """Whether a sync of the whole file system promises as much as one of each file."""
         if not sys.platform.startswith("linux") or not hasattr(_c_library(), "syncfs"):
             return False
         if not _tells_of_failures(os.uname().release):
@@ -237,7 +239,7 @@ class FileStore:
         return is_told and ctypes.c_long.from_buffer(told).value & 0xFFFFFFFF in _SYNCED_WHOLE
 
     def _delete_leftovers(self, before: float) -> None:
-        # A reader may not be allowed to list or delete them; then they do no harm.
+        # Whoever may not list or delete the leftovers can ignore them: they do no harm.
         with suppress(OSError):
             for leftover in self._root.glob(f"??/.*{_UNFINISHED}"):
                 with suppress(OSError):
@@ -246,17 +248,18 @@ class FileStore:
 
 
 def _state(file: str) -> tuple[int, int, int] | None:
-    """Returns the size of the file, and what tells it from another one of the same name."""
+    """Returns the file's size, its inode and its time, or None if there is no file. Inode and time tell it
+    from another file of the same name."""
     try:
         found = os.stat(file)
     except FileNotFoundError:
         return None
-    # The number may be given anew to the next file.
+    # The time is needed because the next file may get the same inode.
     return found.st_size, found.st_ino, found.st_mtime_ns
 
 
 def _mark(state: tuple[int, int, int] | None) -> int | None:
-    """Returns one number for a state: 65,536 of them are remembered."""
+    """Returns one number for a state, because many are remembered."""
     return None if state is None else hash(state)
 
 
@@ -271,7 +274,7 @@ def _read(file: str) -> bytes:
 
 
 def _sync(place: str) -> None:
-    """Has the disk keep a file's bytes, or a folder's names."""
+    """Makes a file's bytes, or a folder's names, durable."""
     if os.name == "nt" and os.path.isdir(place):
         return
     # Windows flushes only what may be written.
@@ -283,14 +286,14 @@ def _sync(place: str) -> None:
 
 
 def _sync_file_system(descriptor: int) -> None:
-    """Has the disk keep all that was written to the file system of this open folder. On Linux alone."""
+    """Makes durable all that was written to the file system of this open folder. Works on Linux alone."""
     if _c_library().syncfs(descriptor) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
 
 
 def _tells_of_failures(release: str) -> bool:
-    """Says whether `syncfs` fails where the disk does: since Linux 5.8, by its manual."""
+    """Returns whether `syncfs` reports failures of the disk, which it does since Linux 5.8 by its manual."""
     numbers = [int(one) for one in re.findall(r"\d{1,9}", release, re.ASCII)[:2]]
     return numbers >= [5, 8]
 

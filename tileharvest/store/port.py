@@ -1,4 +1,4 @@
-"""What the program asks of a store, the checks that all stores share, and the store of a dry run."""
+"""The port of stores, the checks that all stores share, and the store of a dry run."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ class HeldImage(NamedTuple):
     name: str
     """Its file name, such as `<sha1>.png`."""
     size: int
-    """Its bytes' number."""
+    """The number of its bytes."""
     stored: float
-    """When, in seconds since 1970, by the clock of the store."""
+    """When it was stored, in seconds since 1970, by the store's clock."""
 
 
 UNKNOWN: Final = "unknown"
-"""Among the histories of a store: others may use it that have not noted it."""
+"""Stands among a store's histories if other histories may use the store without having noted it."""
 
 
 class TileStore(Protocol):
-    """Keeps images by their sha1. May be used by several threads and by several programs at once.
+    """Keeps images by their sha1. Several threads and several programs may use a store at once.
 
     When `put` has returned, the images outlive SIGKILL and power loss. If it raised or never returned, the
     store holds each image whole or not at all, and the image may be put again. So a history that is written
@@ -50,37 +50,36 @@ class TileStore(Protocol):
         ...
 
     def mend(self, image: Image, body: bytes) -> bool:
-        """Puts the image also where what has its name is damaged. Returns whether it was missing or damaged.
+        """Puts the image if the store lacks it, or holds it damaged. Returns whether that was so.
 
-        Reads what is there. Raises as `put` does.
+        Reads the image that is there. Raises as `put` does.
         """
         ...
 
     def named(self, name: str) -> bytes:
-        """Returns the bytes of the image of this file name, having checked their sha1: others will keep them.
+        """Returns the bytes of the image of this file name, after it has checked their sha1.
 
-        Raises MissingImageError when there is no such image, StoreError when it is damaged or cannot be read,
-        and ValueError for a name that no image can have, such as one that leads out of the store.
+        Raises MissingImageError if there is no such image, StoreError if it is damaged or cannot be read, and
+        ValueError for a name that no image can have, such as one that leads out of the store.
         """
         ...
 
     def held(self) -> Iterator[HeldImage]:
-        """Yields each image in no order. Nothing is read but what is yielded.
-
-        Raises StoreError where that cannot be had.
-        """
+        """Yields all images, in any order, without reading their bytes. Raises StoreError."""
         ...
 
     def remove(self, names: Sequence[str]) -> None:
-        """Removes the images of these file names, as far as they are there. Raises StoreError.
+        """Removes the images of these file names; names that the store lacks are ignored. Raises StoreError.
 
-        Only who knows that no history names them may do this.
+        The caller must know that no history names these images.
         """
         ...
 
     def join(self, history: str) -> None:
-        """Notes that the history of this identity uses the store. In one that has images and no such notes it
-        also notes UNKNOWN: who has put them cannot be told. Raises StoreError.
+        """Notes that the history of this identity uses the store. Raises StoreError.
+
+        If the store has images and no such notes yet, it also notes UNKNOWN: nobody can tell whose images
+        they are.
         """
         ...
 
@@ -90,7 +89,7 @@ class TileStore(Protocol):
 
 
 def expect_bytes_of(image: Image, body: bytes) -> None:
-    """Raises ValueError when the bytes do not have the image's size and sha1. About 1 ms per megabyte."""
+    """Raises ValueError if the bytes do not have the image's size and sha1. Takes about 1 ms per megabyte."""
     if len(body) != image.size:
         raise ValueError(f"{len(body)} bytes are not image {image.sha1} of {image.size} bytes")
     found = sha1_of(body)
@@ -105,14 +104,14 @@ def expect_image_name(name: str) -> None:
 
 
 def expect_intact(place: str, name: str, body: bytes) -> None:
-    """Raises StoreError, which names the place, when the bytes are not those of the image of this name."""
+    """Raises StoreError, which names the place, if the bytes are not those of the image of this name."""
     found = sha1_of(body)
     if found != name.partition(".")[0]:
         raise StoreError(f"image {place} is damaged, its sha1 is {found}: restore it from a backup")
 
 
 def is_whole(store: TileStore, image: Image) -> bool:
-    """Returns whether the store has the image as it should be."""
+    """Returns whether the store has the image undamaged."""
     try:
         return len(store.named(image.file_name)) == image.size
     except StoreError:
@@ -120,12 +119,13 @@ def is_whole(store: TileStore, image: Image) -> bool:
 
 
 def sha1_of(body: bytes) -> str:
-    """Returns the sha1 as names of images have it."""
+    """Returns the sha1 of some bytes, as images are named by it."""
     return sha1(body, usedforsecurity=False).hexdigest()
 
 
 class DryStore:
-    """Checks images as a real store does, and forgets them at once. It gives no crash guarantee.
+    """Checks images as a real store does, and forgets them at once. It keeps nothing, so it gives no
+    guarantee.
 
     Every image counts as new, each time it is put.
     """
@@ -146,10 +146,10 @@ class DryStore:
         return iter(())
 
     def remove(self, names: Sequence[str]) -> None:
-        """Does nothing, as there is nothing."""
+        """Does nothing: the store holds no image."""
 
     def join(self, history: str) -> None:
-        """Does nothing: it is not to last."""
+        """Does nothing: the store ends with the dry run."""
 
     def histories(self) -> set[str]:
         return set()

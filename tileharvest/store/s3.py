@@ -1,4 +1,4 @@
-"""A store on S3, or on a service that speaks as S3 does: `<prefix>/ab/<sha1>.png` in one bucket."""
+"""A store on S3, or on a service with the same interface: `<prefix>/ab/<sha1>.png` in one bucket."""
 
 from __future__ import annotations
 
@@ -46,18 +46,19 @@ if TYPE_CHECKING:
 _EXAMPLE: Final = "write for example s3://my-bucket/tiles"
 _BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", re.ASCII)
 _FOLDER: Final = re.compile(r"(?!\.\.?$)[A-Za-z0-9._=-]+", re.ASCII)
-"""A part of a prefix. S3 allows more; these are the signs that every client, proxy and shell writes alike."""
+"""One folder of a prefix. S3 allows more characters; these are the ones that every client, proxy and shell
+writes alike."""
 
 _CONTENT_TYPES: Final = {"png": "image/png", "jpg": "image/jpeg", "webp": "image/webp"}
 _CACHE_CONTROL: Final = "max-age=31536000, immutable"
 """An object of this name never changes. A year is the longest time that caches take seriously."""
 
 _HISTORY: Final = "histories/"
-"""Begins the names of the objects that say which histories use the store."""
+"""The beginning of the names of objects that say which histories use the store."""
 _FOLDER_LETTERS: Final = 2
-"""Of an image's name, which are the folder that it is in."""
+"""The number of first letters of an image's name that are the name of its folder."""
 _MOST_REMEMBERED: Final = 65_536
-"""How many images are remembered that are there; about 8 MB of names."""
+"""The most images that are remembered to be there; about 8 MB of names."""
 
 _ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 _KEY: Final = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
@@ -68,52 +69,52 @@ _SENT: Final = (
     "AWS_REGION",
     "AWS_DEFAULT_REGION",
 )
-"""Variables that become parts of requests. obstore panics at some signs that cannot be sent."""
+"""The variables that become parts of requests. obstore panics at some characters that cannot be sent."""
 
 _FAILURES: Final = (BaseError, OSError, ValueError)
-"""What obstore raises."""
+"""The errors that obstore raises."""
 
 _Answer = TypeVar("_Answer")
 
 
 CONNECTING: Final = timedelta(seconds=5)
 REQUEST: Final = timedelta(seconds=15)
-"""The limit for one request, from connecting to the answer's last byte: 1.8 MB at 1 Mbit/s. A call that gets
-no answer ends after at most 45 s. To put an image may take 60 s: its last attempt makes two requests if the
-first one is answered late."""
+"""The limit for one request, from connecting to the answer's last byte: enough for 1.8 MB at 1 Mbit/s. A call
+that gets no answer ends after at most 45 s. Putting an image may take 60 s, because its last attempt makes
+two requests if the first one is answered late."""
 
 PAUSES: Final = (0.25, 1.0, 4.0, 10.0)
-"""Seconds before the second attempt, the third, ... Chance makes each of them up to half as long, so that
-many threads which were told to slow down do not come back together."""
+"""Seconds before the second attempt, the third and so on. Each pause is shortened at random, by up to a half,
+so that many threads that were told to slow down do not come back together."""
 
 _PUTS_AT_ONCE: Final = 8
-"""Images of a batch that are put side by side: each waits for the service's answer."""
+"""The number of images of a batch that are put at the same time. Each waits for the service's answer."""
 
 _LAST_ATTEMPT: Final = 30.0
-"""Seconds after a call's beginning, after which no attempt of it begins."""
+"""Seconds after the beginning of a call after which it makes no further attempt."""
 _LAST_REMOVAL: Final = 10.0
-"""The same for removing. With the 15 s that the last one may take that is less than the 30 s for which others
-wait to write into the history, whose transaction is open meanwhile."""
+"""The same for removing images. Meanwhile a transaction of the history is open, and others wait up to 30 s to
+write into the history. With the 15 s of the last attempt, removing stays below that."""
 
 
 class S3Store:
     """A `TileStore` in a bucket, which must exist.
 
     S3 keeps an object whole or not at all, and answers when it is durable. Objects are put under the
-    condition that there is none of that name, so nothing is ever overwritten. Some services refuse the
-    condition: they are asked first whether the object is there. Then two writers at the same moment may both
-    put it, with the same bytes, and both are told that it is new. The same happens with a service that
-    overlooks the condition.
+    condition that there is none of the same name, so nothing is ever overwritten. Services that refuse the
+    condition are asked first whether the object is there. Then two writers at the same moment may both put
+    it, with the same bytes, and both are told that it is new. The same happens with a service that ignores
+    the condition.
 
-    An object of the wrong size is somebody else's doing. It is reported, not replaced.
+    An object of the wrong size was put by another program. It is reported and not replaced.
 
-    Errors that may pass are tried again, after `PAUSES`. An image that was kept, while the answer that
-    said so was lost, counts as not new.
+    After an error that may pass, a call is tried again, after `PAUSES`. If an image was kept but the answer
+    was lost, the image counts as not new.
 
-    Endpoint and credentials come from the environment, in the names that Amazon's own tools use, and from
-    nowhere else. Buckets are addressed by path unless AWS_VIRTUAL_HOSTED_STYLE_REQUEST is true. Opening
-    asks the service nothing. Threads may share a store. A process that is forked off after a store was used
-    cannot use any, not even one of its own: obstore's threads are missing there, and calls never return.
+    Endpoint and credentials come from the environment alone, by the names that Amazon's own tools use.
+    Buckets are addressed by path unless AWS_VIRTUAL_HOSTED_STYLE_REQUEST is true. Opening a store asks the
+    service nothing. Threads may share a store. A process that was forked after any store was used cannot use
+    stores at all: obstore's threads are missing there, and calls never return.
     """
 
     def __init__(
@@ -127,9 +128,9 @@ class S3Store:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Takes bucket and prefix as `parse_s3_url` gives them. `clock` and `sleep` are in seconds.
+        """`bucket` and `prefix` are as `parse_s3_url` returns them. `clock` and `sleep` are in seconds.
 
-        Raises ConfigurationError when the environment's settings cannot be used.
+        Raises ConfigurationError if the environment's settings cannot be used.
         """
         self._place = f"s3://{bucket}/{prefix}".rstrip("/")
         self._prefix = f"{prefix}/" if prefix else ""
@@ -181,7 +182,7 @@ class S3Store:
         return body
 
     def held(self) -> Iterator[HeldImage]:
-        # One part after the other, so that one that fails can be asked for again.
+        # One folder after the other, so that a part that fails can be asked for again.
         for number in range(256):
             folder = f"{number:02x}"
             yield from self._ask(f"{folder}/", lambda: self._held_in(folder))  # noqa: B023 - at once
@@ -219,15 +220,16 @@ class S3Store:
             raise StoreError(f"the store {self._place} was opened to be read only; nothing was written")
 
     def _has_images(self) -> bool:
-        # By folders, not one object after the other: the bucket may hold much else.
+        # By folders, not one object after the other, because the bucket may hold much else.
         found = obstore.list_with_delimiter(self._objects, self._prefix or None)["common_prefixes"]
         folders = (place.removeprefix(self._prefix).rstrip("/") for place in found)
         return any(self._held_in(folder) for folder in folders if len(folder) == _FOLDER_LETTERS)
 
     def _put_once(self, name: str, image: Image, body: bytes) -> int | None:
-        """Returns the size of the object that was there; None if there was none."""
+        """Puts the image, in one attempt. Returns the size of the object that was already there, or None if
+        there was none."""
         if name in self._known or not self._takes_condition:
-            # Most images that are put again are put often: asking costs less than sending them.
+            # An image that was put before is likely to be there. Asking costs less than sending it.
             found = self._size(name)
             if found is not None:
                 return found
@@ -237,7 +239,7 @@ class S3Store:
         try:
             self._write(name, image, body, "create")
         except AlreadyExistsError:
-            # Also raised for 409: another writer is at it, and may yet fail.
+            # obstore also raises this for 409: another writer is putting the object, and may yet fail.
             found = self._size(name)
             if found is None:
                 raise
@@ -278,11 +280,11 @@ class S3Store:
         return [one for one in held if is_image_name(one.name) and one.name.startswith(folder)]
 
     def _ask(self, name: str, attempt: Callable[[], _Answer], last: float = _LAST_ATTEMPT) -> _Answer:
-        """Repeats the attempt while it may succeed, and no later than `last` seconds from now. Raises
-        MissingImageError and StoreError.
+        """Returns what the attempt returns. Repeats it after errors that may pass, but begins no attempt
+        later than `last` seconds from now. Raises MissingImageError and StoreError.
 
-        Neither has obstore's error as its cause: that quotes the service's answer and the endpoint, which may
-        hold secrets.
+        Neither error has obstore's error as its cause, because that quotes the service's answer and the
+        endpoint, which may hold secrets.
         """
         latest = self._clock() + last
 
@@ -311,10 +313,11 @@ def _may_pass(error: BaseException) -> bool:
 
 
 def parse_s3_url(text: str, what: str = "TILE_STORE") -> tuple[str, str]:
-    """Returns bucket and prefix of `s3://bucket/some/prefix`. The prefix may be empty, and ends in no slash.
+    """Returns bucket and prefix of `s3://bucket/some/prefix`. The prefix may be empty, and has no slash at
+    its end.
 
-    Raises ConfigurationError, whose message does not repeat the text: it may hold a password. `what` says in
-    it whose address this is.
+    Raises ConfigurationError for any other text. Its message names the setting, `what`, and does not repeat
+    the text, which may hold a password.
     """
     scheme, separator, rest = text.partition("://")
     bucket, _, prefix = rest.partition("/")
@@ -343,11 +346,11 @@ def _key(name: str) -> str:
 
 
 def connected(bucket: str, request: timedelta, *, retries: int = 0) -> obstore.store.S3Store:
-    """Returns a client for the bucket, made of what the environment says. It asks the service nothing yet.
+    """Returns a client for the bucket, with the settings of the environment. It asks the service nothing yet.
 
-    `retries` is how often obstore itself repeats a request. That does for reading alone: it would not repeat
-    a put that was not answered, and would repeat 501 and 507.
-    Raises ConfigurationError for settings that cannot be used; the message does not repeat their values.
+    `retries` is how often obstore itself repeats a request. That is good enough for reading only: obstore
+    does not repeat a put that was not answered, and it repeats 501 and 507. Raises ConfigurationError for
+    settings that cannot be used. The message does not repeat their values.
     """
     for name in _ENDPOINTS:
         if name in os.environ:
@@ -362,7 +365,8 @@ def connected(bucket: str, request: timedelta, *, retries: int = 0) -> obstore.s
         # Given any options, obstore does not read this one itself.
         "allow_http": _allows_http(),
     }
-    # Raised outside of the block, our error does not have obstore's as its context, which quotes values.
+    # Our error is raised outside of the block. Inside it would have obstore's error, which quotes values, as
+    # its context.
     with suppress(BaseError, ValueError):
         return obstore.store.S3Store(
             bucket,
@@ -376,7 +380,8 @@ def connected(bucket: str, request: timedelta, *, retries: int = 0) -> obstore.s
 
 
 def _checksums() -> S3Config:
-    """Has the service compare a checksum with what arrived. It keeps the checksum and can be asked for it."""
+    """Returns the options by which the service compares a checksum with the bytes that arrived, and keeps the
+    checksum."""
     return {} if "AWS_CHECKSUM_ALGORITHM" in os.environ else {"checksum_algorithm": "SHA256"}
 
 

@@ -1,4 +1,4 @@
-"""The errors of S3: whether one may pass, and the line for a person that it becomes."""
+"""The errors of S3: whether an error may pass, and the line that tells a person of it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ _CODE: Final = re.compile(r"<Code>(\w{1,64})</Code>", re.ASCII)
 _METHOD: Final = re.compile(r"Error performing ([A-Z]+) ")
 _TROUBLE: Final = re.compile(r"HttpError \{\s*kind: (\w+)", re.ASCII)
 _FOR_CREDENTIALS: Final = re.compile(r"Error performing [A-Z]+ \S+/latest/(api|meta-data)/")
-"""obstore had no credentials, and asked the metadata service that Amazon's own machines have for some."""
+"""Shows that obstore had no credentials: it asked for some at the metadata service of Amazon's own
+machines."""
 _WITHOUT_LOCATION: Final = "redirect without LOCATION"
 
 _PASSING_STATUSES: Final = frozenset({408, 409, 412, 429, 500, 502, 503, 504})
-"""409 and 412 only reach us when an image that was said to be there is not there, or no longer."""
+"""The statuses after which a request may succeed later. 409 and 412 reach us only if an image that the
+service said was there is not, or no longer, there."""
 _PASSING_CODES: Final = frozenset({"RequestTimeout", "SlowDown", "InternalError"})
 _LASTING_TROUBLES: Final = frozenset({"", "Unknown"})
 
@@ -88,23 +90,24 @@ _BY_STATUS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What is known of a request that failed. No part of it can hold a secret, as the error's text can."""
+    """The facts about a request that failed. Unlike the error's text, they hold no secret."""
 
     method: str = ""
     status: int | None = None
-    """The status of HTTP; None when there was no answer."""
+    """The HTTP status, or None if there was no answer."""
     code: str = ""
-    """S3's own word for what is wrong. Answers to HEAD never have one."""
+    """S3's own code for the error, such as `NoSuchBucket`. Answers to HEAD never have one."""
     trouble: str = ""
-    """What happened to the connection, in the words of object_store 0.14: Connect, Timeout ..."""
+    """What happened to the connection, in the words of object_store 0.14, such as Connect or Timeout."""
     elsewhere: bool = False
-    """The service pointed to another place without naming it."""
+    """Whether the service redirected to another place without naming it."""
     without_credentials: bool = False
-    """There were no credentials to make the request with."""
+    """Whether there were no credentials for the request."""
 
     @classmethod
     def of(cls, error: Exception) -> Refusal:
-        """Reads the error's text, because obstore raises one class for most errors."""
+        """Returns the facts about an error, read from its text, because obstore raises the same class for
+        most errors."""
         text = str(error)
         status = _STATUS.search(text)
         return cls(
@@ -118,7 +121,7 @@ class Refusal:
 
     @property
     def passing(self) -> bool:
-        """Says whether the same request may succeed a little later."""
+        """Whether the same request may succeed a little later."""
         if self.code in _BY_CODE and self.code not in _PASSING_CODES:
             return False
         return (
@@ -129,16 +132,17 @@ class Refusal:
 
     @property
     def missing(self) -> bool:
-        """Says whether the bucket was there, and no object of this name in it."""
+        """Whether the bucket was there, but had no object of this name."""
         return self.status == 404 and self.code != "NoSuchBucket" and self.method != "PUT"
 
     @property
     def of_condition(self) -> bool:
-        """Says whether the service does not know conditions on what is put."""
+        """Whether the service does not support conditions for a put."""
         return self.status == 501 or self.code == "NotImplemented"
 
     def line(self) -> str:
-        """Returns what happened, what was kept, and what to do next. It does not name the store."""
+        """Returns a line that says what happened, what was kept, and what to do next. It does not name the
+        store."""
         what, next_step = self._words()
         answer = " ".join(str(part) for part in (self.status, self.code) if part)
         happened = f"{what} ({answer})" if answer else what

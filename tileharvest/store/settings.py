@@ -1,4 +1,4 @@
-"""The store that the settings name: a folder, or a bucket on S3."""
+"""The store that the settings name: a folder or a bucket on S3."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 
 
 def store_opener(settings: BaseSettings, *, read_only: bool = False) -> Callable[[], TileStore]:
-    """Returns what opens the store. Raises ConfigurationError for an address such as no store can have.
+    """Returns a function that opens the store. Raises ConfigurationError for an address that no store can
+    have.
 
-    To open it raises StoreError, and ConfigurationError where the environment cannot be used for S3. Read
-    only it creates nothing and deletes nothing, and nothing need exist yet.
+    The function raises StoreError, and ConfigurationError if the environment cannot be used for S3. A store
+    that is opened `read_only` creates nothing and deletes nothing, and need not exist yet.
     """
     address = setting(settings, "TILE_STORE")
     if not address:
@@ -31,5 +32,5 @@ def store_opener(settings: BaseSettings, *, read_only: bool = False) -> Callable
 
 
 def open_store_for_reading(settings: BaseSettings) -> TileStore:
-    """Opens the store, of which nothing need exist yet. Creates nothing and deletes nothing."""
+    """Opens the store without creating or deleting anything. The store need not exist yet."""
     return store_opener(settings, read_only=True)()

@@ -17,13 +17,14 @@ if TYPE_CHECKING:
     from tileharvest.demo.terrain import Place
 
 SCALE: Final = 8
-"""Pixels along a block's edge. Renderers that look from above draw a block as a pixel. For them the island is
-so many times as wide and as long, or it would be one tile."""
+"""Pixels along a block's edge. Renderers that look from above draw a block as one pixel, so for them this
+island has blocks of 8 x 8 pixels; otherwise it would be a single tile."""
 _STEP: Final = 0.08
-"""By which part a block is brighter for each block that it is higher than the one behind it."""
+"""The share by which a block is brighter for each block that it is higher than the block behind it."""
 
 
 def charted(landscape: Landscape) -> Drawing:
+    """Returns the chart of a landscape."""
     tops = {place: (column.height, column.surface) for place, column in landscape.ground.items()}
     for (x, height, z), name in sorted(landscape.blocks.items(), key=lambda block: block[0][1]):
         tops[x, z] = height, name

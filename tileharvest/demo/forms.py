@@ -1,7 +1,7 @@
 """The forms in which renderers publish a map: the addresses of tiles, and the files beside them.
 
-They are written from what the renderers themselves write, and not from what is read of it here: a map that is
-published by this and harvested is a test of both. The island lies in the world as each formula says.
+They follow what the renderers themselves write, and not the code that reads it here. So a harvest of a map
+that was published in a form is a test of both. The island lies in the world as each renderer's formula says.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 _SEA: Final = 64
 """The height of the sea in a Minecraft world."""
 _FROM_ABOVE: Final = {"x": SPAWN[0] * SCALE, "z": SPAWN[2] * SCALE}
-"""Where players start, of the renderers that look from above."""
+"""The place where players start, for renderers that look from above."""
 _ON_OVERVIEWER: Final = [SPAWN[0] + 8 + 192, SPAWN[1], SPAWN[2] + 8 - 192]
-"""The same of Overviewer. It draws at the middle of its map what lies 192 blocks above the sea of a chunk's
-middle, and so the sea of a place that is as far east and north of it."""
+"""The same place for Overviewer. It draws at the middle of its map what lies 192 blocks above the sea of a
+chunk's middle, and so the sea of a place that is as far east and north of it."""
 _WORLD: Final = "minecraft_overworld"
 
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """What a form's files tell of."""
+    """A published day, as far as the files of a form tell of it."""
 
     depth: int
     drawn_at: int
@@ -50,19 +50,20 @@ class Form:
     """Its name in maps.toml."""
     cut: ClassVar[Cut]
     folder: ClassVar[str]
-    """Holds all tiles, and nothing that is not published here."""
+    """The folder of all tiles. It holds no file that is not published here."""
     page: ClassVar[str] = ""
-    """What the map's entry names, below the site's address."""
+    """The path, below the site's address, that the map's entry in maps.toml names."""
 
     def path(self, tile: Tile, depth: int) -> str:
-        """Returns where the file of a tile lies below the site."""
+        """Returns the path of a tile's file below the site's folder."""
         raise NotImplementedError
 
     def files(self, day: Day) -> dict[str, str]:
-        """Returns the texts of all other files, by where they lie."""
+        """Returns the texts of all other files, by their paths."""
         raise NotImplementedError
 
     def bytes_of(self, tile: DrawnTile) -> bytes:
+        """Returns the bytes of a tile's file."""
         return tile.png
 
 
@@ -118,7 +119,8 @@ class MapcrafterForm(SquareForm):
     """In chunks, which are 16 blocks wide. An isometric tile shows two of them side by side."""
     tile_size: ClassVar[int | list[int]] = TILE_SIDE
     tiles_down: ClassVar[int] = 6
-    """By how much the map is moved. The sea would be drawn 12 * (256 - 64) pixels below its middle."""
+    """How many tiles the map is moved down. Unmoved, the sea would be drawn 12 * (256 - 64) pixels below its
+    middle."""
 
     def files(self, day: Day) -> dict[str, str]:
         described = {
@@ -242,7 +244,7 @@ class BlueMapForm(Form):
         }
 
     def bytes_of(self, tile: DrawnTile) -> bytes:
-        """Returns an image of which the upper part is the picture. The lower one is height and light."""
+        """Returns an image with the picture in its upper part, and height and light in the lower one."""
         whole = Image.new("RGBA", (501, 1002))
         whole.paste(tile.image)
         whole.paste((0, _SEA, 0, 255), (0, 501, 501, 1002))

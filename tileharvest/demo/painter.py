@@ -25,7 +25,7 @@ _DOWN: Final = 6
 _UP: Final = 12
 """Pixels by which the picture of a block moves for each step in x + z, in z - x and in height."""
 _SUN_REACH: Final = 8
-"""Things within so many blocks can throw a shadow on a place: the sun stands at 45 degrees."""
+"""The blocks within which a thing can throw a shadow on a place. The sun stands at 45 degrees."""
 FLOOR: Final = -5
 _CRUMBS: Final = 3
 """The height at which the world is cut off at its edges, and how many blocks deeper it may crumble."""

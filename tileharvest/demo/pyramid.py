@@ -31,7 +31,7 @@ TILE_SIDE: Final = 384
 
 
 class View(NamedTuple):
-    """From where a landscape is drawn."""
+    """The direction from which a landscape is drawn."""
 
     drawing: Callable[[Landscape], Drawing]
     box: Callable[[Collection[Place]], Box]
@@ -46,17 +46,19 @@ class Cut:
     """How a drawing is cut into tiles."""
 
     size: Size = (TILE_SIDE, TILE_SIDE)
-    """That of a tile."""
+    """The size of a tile in pixels."""
     factor: int = 2
     """How many tiles of the next deeper zoom lie along a tile's edge."""
     zooms: int | None = None
-    """None: the map is a square around its middle, which becomes deeper with the world."""
+    """The number of zooms. None: the map is a square around its middle, which becomes deeper as the world
+    grows."""
     view: View = ASLANT
     blanks: bool = False
-    """Whether all deepest tiles of a parent are there, also those that show nothing."""
+    """Whether all deepest tiles below a parent are published, even those that show nothing."""
     right: int = 0
     down: int = 0
-    """Pixels from where columns and rows are counted to the middle of the map. Multiples of the size."""
+    """`right` and `down` are the pixels from the origin of columns and rows to the middle of the map:
+    multiples of the size."""
 
     @property
     def is_square(self) -> bool:
@@ -69,7 +71,7 @@ class Cut:
 
 
 SQUARE: Final = Cut()
-"""That of the renderers whose maps are squares around their middle."""
+"""The cut of the renderers whose maps are squares around their middle."""
 
 _COMPRESSION: Final = 4
 """zlib's level. The best level takes four times as long and makes the file a tenth smaller."""

@@ -1,4 +1,4 @@
-"""The terrain of the demo's world: where there is ground, how high it is, and of what material. Pure.
+"""The terrain of the demo's world: its ground, with height and material of each place. Pure.
 
 Places are counted in blocks from the middle of the map. On the picture x grows to the right and up, and z to
 the right and down, as on a real Overviewer map. Shapes are given as they appear on the picture, in pixels
@@ -122,7 +122,7 @@ _HILLS: Final = (
 _SLOPE: Final = 0.8
 """Blocks by which the ground may rise or fall per block of distance from a plot."""
 _BANK: Final = 7
-"""Blocks around a plot within which the ground is raised where it lies too low."""
+"""Blocks around a plot within which ground that lies too low is raised."""
 _HOLLOW: Final = 1.3
 """An exponent above 1 makes hills steeper towards their tops."""
 _RIVER: Final = ((9, -30), (-14, -14), (-18, 4), (-17, 22), (-15, 40), (-24, 62))

@@ -43,7 +43,8 @@ class GitSource:
         """Opens the repository of a folder on this computer. Raises ConfigurationError if the folder has
         none."""
         repository, prefix = Repository.in_place(folder)
-        return cls._at(repository, _tip(repository, branch), paths, prefix)
+        tip = _tip(repository, branch)
+        return cls(repository, tip, map_folders(repository, tip, paths, prefix))
 
     @classmethod
     def fetched(cls, entry: GitEntry, cache: Path, paths: Sequence[str]) -> GitSource:
@@ -53,11 +54,8 @@ class GitSource:
         """
         repository = Repository.bare(cache, entry.url)
         repository.unlock()
-        return cls._at(repository, repository.fetch(entry.branch or None), paths, "")
-
-    @classmethod
-    def _at(cls, repository: Repository, tip: str, paths: Sequence[str], prefix: str) -> GitSource:
-        return cls(repository, tip, map_folders(repository, tip, paths, prefix))
+        tip = repository.fetch(entry.branch or None)
+        return cls(repository, tip, map_folders(repository, tip, paths, ""))
 
     @property
     def name(self) -> str:

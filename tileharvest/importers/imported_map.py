@@ -16,16 +16,17 @@ from tileharvest.importers.replay import Replay
 from tileharvest.tiles.versions import Validator
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import date, datetime
 
     from tileharvest.history.database import History
     from tileharvest.history.imported_day import DayRecord
     from tileharvest.history.site_files import SiteFile
     from tileharvest.importers.images import ImportedImages
-    from tileharvest.importers.replay import Found
     from tileharvest.importers.snapshot import Snapshot
+    from tileharvest.importers.snapshot_site import SnapshotSite
     from tileharvest.maps.description import MapDescription
+    from tileharvest.tiles.results import TileResult
 
 
 class ImportWatch(Protocol):
@@ -91,10 +92,10 @@ class ImportedMap:
             # This is the first day, or the history has got other days since the last one.
             latest = versions_until(self._history, self._description.name, day)
             self._replay = Replay(self._description, latest, self._images.put)
-        found = await self._replay.advance(snapshot, changed if is_next else None, day)
+        site, results = await self._replay.advance(snapshot, changed if is_next else None, day)
         new_bytes = self._images.durable()
-        layers = [part.layer for part in found.site.layers.values()]
-        tiles = self._changed(found) if is_next else self._all(found)
+        layers = [part.layer for part in site.layers.values()]
+        tiles = _changed(results) if is_next else self._all(site, results)
         record = self._images.record(
             self._history,
             ImportedDay(
@@ -103,37 +104,29 @@ class ImportedMap:
                 state=state,
                 day=day,
                 imported=self._clock(),
-                renderer=found.site.site.renderer,
+                renderer=site.site.renderer,
                 layers=layers,
                 tiles=tiles,
-                areas=None
-                if is_next
-                else {name: part.walk.kept() for name, part in found.site.layers.items()},
+                areas=None if is_next else {name: part.walk.kept() for name, part in site.layers.items()},
                 is_complete=True,
                 unchanged=self._unchanged(tiles) if is_next else {},
                 kept=kept_in_words(self._description, {layer.name: layer.depth for layer in layers}),
                 stored_bytes=new_bytes,
-                files=None if is_next and found.site.files is self._files else found.site.files,
+                files=None if is_next and site.files is self._files else site.files,
             ),
         )
-        self._day, self._files = day, found.site.files
+        self._day, self._files = day, site.files
         return record
 
-    def _changed(self, found: Found) -> list[ImportedTile]:
-        return [
-            ImportedTile(one.layer, one.tile, one.image, one.validator or Validator(), missing=one.reason)
-            for one in found.results
-        ]
-
-    def _all(self, found: Found) -> list[ImportedTile]:
+    def _all(self, site: SnapshotSite, results: Sequence[TileResult]) -> list[ImportedTile]:
         """Returns all tiles of the day. A tile that is not among them was not there."""
         assert self._replay is not None
-        failed = [one for one in self._changed(found) if one.missing is not None]
+        failed = [one for one in _changed(results) if one.missing is not None]
         names = {(one.layer, one.tile) for one in failed}
         return failed + [
             ImportedTile(layer, tile, version.image, version.validator)
             for (layer, tile), version in self._replay.latest.items()
-            if version.image is not None and layer in found.site.layers and (layer, tile) not in names
+            if version.image is not None and layer in site.layers and (layer, tile) not in names
         ]
 
     def _unchanged(self, named: list[ImportedTile]) -> Mapping[str, int]:
@@ -141,3 +134,10 @@ class ImportedMap:
         unchanged = self._replay.present.copy()
         unchanged.subtract(one.layer for one in named if one.image is not None)
         return {layer: number for layer, number in unchanged.items() if number > 0}
+
+
+def _changed(results: Sequence[TileResult]) -> list[ImportedTile]:
+    return [
+        ImportedTile(one.layer, one.tile, one.image, one.validator or Validator(), missing=one.reason)
+        for one in results
+    ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from tileharvest.errors import MovedError
 from tileharvest.importers.snapshot_site import THERE, Front, SnapshotSite
@@ -31,15 +31,6 @@ _MOST_SAMPLES: Final = 30
 _SILENT: Final = frozenset({Outcome.NOTHING, Outcome.IGNORED, Outcome.NOT_MODIFIED})
 """The outcomes that change nothing. They are not recorded, because each of an import's many days would write
 a row for every tile."""
-
-
-class Found(NamedTuple):
-    """What the replay has found in a snapshot."""
-
-    site: SnapshotSite
-    results: Sequence[TileResult]
-    """The results of tiles that have changed or cannot be read. Their images were handed to the store, and
-    the results have no bytes."""
 
 
 def _form(found: SnapshotSite) -> tuple[object, ...]:
@@ -88,8 +79,13 @@ class Replay:
         self._is_behind = True
         """Whether the last snapshot was not walked to its end. The next one is then walked in full."""
 
-    async def advance(self, snapshot: Snapshot, changed: set[str] | None, day: date) -> Found:
-        """Returns what the snapshot has changed. `changed` are the paths whose bytes may differ from the last
+    async def advance(
+        self, snapshot: Snapshot, changed: set[str] | None, day: date
+    ) -> tuple[SnapshotSite, list[TileResult]]:
+        """Returns the snapshot as a site, and the results of all tiles that have changed or cannot be read.
+        Their images were handed to the store, and the results have no bytes.
+
+        `changed` are the paths whose bytes may differ from the last
         snapshot; None means that all may.
 
         Raises SiteError if the map cannot be read, and MovedError if more than half of the known tiles are
@@ -113,7 +109,7 @@ class Replay:
         self._refuse_moved(found, known or filter(self._is_present, front.waiting()))
         results = self._walked(found, front, known, day)
         self._last, self._form, self._is_behind = found, form, False
-        return Found(found, results)
+        return found, results
 
     def _known(self, found: SnapshotSite) -> Iterator[Place]:
         """Yields all tiles of the snapshot's layers whose latest version is not gone."""

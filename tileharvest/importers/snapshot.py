@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol
 
 from tileharvest.errors import SiteError
-from tileharvest.history.site_files import SiteFile
 from tileharvest.renderers.registry import RENDERERS
-from tileharvest.renderers.site import INDEX, Fetched, path_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -49,37 +47,6 @@ class Snapshot(Protocol):
     def paths(self) -> Iterable[str]:
         """Returns all paths, in no order."""
         ...
-
-
-class SnapshotPages:
-    """A snapshot as the site at a map's address, for a probe. It notes which files the probe has looked
-    at."""
-
-    def __init__(self, snapshot: Snapshot, page: str) -> None:
-        """`page` is the map's address. The snapshot's paths are relative to it."""
-        self._snapshot = snapshot
-        self._page = page
-        self.looked_at: set[str] = set()
-        """The files that the probe has looked for, including missing ones: its result may change once they
-        exist."""
-        self.files: dict[str, SiteFile] = {}
-        """The files that the probe has read, by address."""
-
-    async def fetch(self, method: str, url: str) -> Fetched:
-        """Answers as a plain file server would."""
-        path = path_of(url, self._page)
-        if path is None:
-            return Fetched(404, b"", url)
-        path = f"{path}{INDEX}" if path.endswith("/") or not path else path
-        self.looked_at.add(path)
-        if path not in self._snapshot:
-            return Fetched(404, b"", url)
-        if method == "HEAD":
-            return Fetched(200, b"", url)
-        (body,) = self._snapshot.read([path])
-        refuse_pointer(body, path, self._snapshot.name)
-        self.files[url] = SiteFile(self._snapshot.validator(path), body)
-        return Fetched(200, body, url)
 
 
 class LfsPointerError(SiteError):

@@ -9,9 +9,10 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from tileharvest.harvest.walks import LayerWalk, walk_over
-from tileharvest.importers.snapshot import SnapshotPages, refuse_pointer
+from tileharvest.history.site_files import SiteFile
+from tileharvest.importers.snapshot import refuse_pointer
 from tileharvest.renderers.registry import probe, renderer_named
-from tileharvest.renderers.site import path_of
+from tileharvest.renderers.site import INDEX, Fetched, path_of
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.results import Step, TileResult
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import date
 
-    from tileharvest.history.site_files import SiteFile
     from tileharvest.importers.snapshot import Snapshot
     from tileharvest.maps.description import MapDescription
     from tileharvest.politeness.probe import Probe
@@ -48,7 +48,8 @@ class SnapshotSite:
     site: Site
     layers: Mapping[str, LayerWalk]
     looked_at: frozenset[str]
-    """The files that the renderer has read or looked for."""
+    """The files that the renderer has read or looked for, missing ones included: what it says may change once
+    they exist."""
     files: Mapping[str, SiteFile]
     """The files that the renderer has read, by address."""
 
@@ -61,10 +62,28 @@ class SnapshotSite:
         Raises UnrecognisedError if there is no map, SiteError if it cannot be read, and ConfigurationError if
         the map's entry in maps.toml does not fit.
         """
-        pages = SnapshotPages(snapshot, description.page)
-        site = await probing(description, pages.fetch)
+        looked_at: set[str] = set()
+        files: dict[str, SiteFile] = {}
+
+        async def fetch(method: str, url: str) -> Fetched:
+            """Answers as a plain file server at the map's address would."""
+            path = path_of(url, description.page)
+            if path is None:
+                return Fetched(404, b"", url)
+            path = f"{path}{INDEX}" if path.endswith("/") or not path else path
+            looked_at.add(path)
+            if path not in snapshot:
+                return Fetched(404, b"", url)
+            if method == "HEAD":
+                return Fetched(200, b"", url)
+            (body,) = snapshot.read([path])
+            refuse_pointer(body, path, snapshot.name)
+            files[url] = SiteFile(snapshot.validator(path), body)
+            return Fetched(200, body, url)
+
+        site = await probing(description, fetch)
         layers = {layer.name: LayerWalk(layer, walk_over(description, layer)) for layer in site.layers}
-        return cls(description, snapshot, site, layers, frozenset(pages.looked_at), pages.files)
+        return cls(description, snapshot, site, layers, frozenset(looked_at), files)
 
     def path(self, place: Place) -> str | None:
         """Returns a tile's path in the snapshot, or None if it has none: its address leads elsewhere, or the

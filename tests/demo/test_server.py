@@ -160,7 +160,7 @@ def test_a_file_that_changes_is_answered_as_it_is_now(folder: Path) -> None:
 def test_two_sites_run_side_by_side(folder: Path) -> None:
     async def talk() -> tuple[str, str]:
         async with serve(folder) as one, serve(folder) as other:
-            return one.url, other.url
+            return one, other
 
     one, other = asyncio.run(talk())
     assert one != other

@@ -121,6 +121,9 @@ class Layer:
         if min(self.tile_size) < 1 or max(self.tile_size) > MOST_SIDE:
             width, height = self.tile_size
             raise ValueError(f"layer '{self.name}' has tiles of {width} x {height} pixels")
+        numbers = (*(self.spawn or ()), self.rendered or 0)
+        if max(map(abs, numbers)) >= 2**63:
+            raise ValueError(f"layer '{self.name}' has a number beyond 64 bits")
         if self.north_direction not in range(4):
             raise ValueError(f"layer '{self.name}' has north direction {self.north_direction}, not 0 to 3")
 

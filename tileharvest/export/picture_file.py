@@ -6,6 +6,7 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from PIL import Image as Pillow
@@ -18,7 +19,7 @@ from tileharvest.pictures.difference import BACKGROUND
 from tileharvest.pictures.strips import JpegFile, PngFile, StripFile, TiffFile, write_strips
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
     from concurrent.futures import Executor
     from pathlib import Path
     from typing import BinaryIO
@@ -139,7 +140,7 @@ def drawing_threads() -> Iterator[Executor]:
 def write_picture(
     path: Path,
     size: tuple[int, int],
-    bands: Iterable[Pillow.Image],
+    bands: Iterator[Pillow.Image],
     pool: Executor,
     background: tuple[int, int, int] | None = None,
     quality: int | None = None,
@@ -153,7 +154,7 @@ def write_picture(
     form = form_of(path)
     mode = "RGB" if form.is_opaque or background is not None else "RGBA"
     ground = background or background_of(None, None)
-    flat = (band if mode == "RGBA" else on_ground(band, ground) for band in bands)
+    flat = bands if mode == "RGBA" else map(partial(on_ground, ground=ground), bands)
     with made_whole(path) as file:
         if form in (_PNG, _TIFF, _JPEG):
             _write_in_strips(file, form, size, flat, pool, mode, quality)
@@ -173,7 +174,7 @@ def _write_in_strips(
     file: BinaryIO,
     form: Form,
     size: tuple[int, int],
-    bands: Iterable[Pillow.Image],
+    bands: Iterator[Pillow.Image],
     pool: Executor,
     mode: str,
     quality: int | None,
@@ -187,7 +188,7 @@ def _write_in_strips(
 
 
 def _write_whole(
-    file: BinaryIO, form: Form, size: tuple[int, int], bands: Iterable[Pillow.Image], quality: int | None
+    file: BinaryIO, form: Form, size: tuple[int, int], bands: Iterator[Pillow.Image], quality: int | None
 ) -> None:
     whole, top = Pillow.new("RGB", size), 0
     for band in bands:

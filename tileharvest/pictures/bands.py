@@ -1,4 +1,4 @@
-"""Bands: the tiles of an area beside each other, as a picture of any size from top to bottom."""
+"""Bands: horizontal parts of a picture that is put together from tiles and may be larger than the memory."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from PIL import Image as Pillow
 from tileharvest.tiles.grid import Tile, TileRange
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from concurrent.futures import Executor
 
     from tileharvest.tiles.ground import Ground
 
     Row: TypeAlias = Mapping[Tile, Callable[[], Pillow.Image | None]]
-    """What draws each tile of a row of tiles that has something to show."""
+    """The tiles of a row that show something, each with the function that draws it."""
 
 _BAND: Final = 40 << 20
-"""Bytes of a band of RGBA at most, unless a single line has more: 384 lines of 24,576 pixels
-have 38 million. A wider picture has several bands in a row of tiles, each drawn of the same tiles."""
+"""The most bytes of a band of RGBA, unless a single line has more. 384 lines of 24,576 pixels have 38 million.
+A wider picture has several bands in each row of tiles, and its tiles are drawn once for each of them."""
 
 
 class PixelBox(NamedTuple):
-    """A rectangle of pixels of one zoom of a layer, counted to the right and down from the grid's origin."""
+    """A rectangle of pixels of one zoom. Pixels are counted to the right and down from the grid's origin."""
 
     left: int
     top: int
@@ -34,7 +34,7 @@ class PixelBox(NamedTuple):
 
     @classmethod
     def of(cls, ground: Ground, zoom: int, factor: int, size: tuple[int, int]) -> PixelBox:
-        """Returns the pixels of a zoom that have part of the ground.
+        """Returns the pixels of a zoom that show part of the ground.
 
         `size` is a tile's width and height, and `factor` that of the layer's pyramid.
         """
@@ -53,7 +53,7 @@ class PixelBox(NamedTuple):
         return self.bottom - self.top
 
     def tiles(self, zoom: int, size: tuple[int, int]) -> TileRange:
-        """Returns the tiles of a zoom that have pixels in it."""
+        """Returns the tiles of a zoom that have pixels in the box."""
         width, height = size
         return TileRange.between(
             Tile.at(zoom, self.left // width, self.top // height),
@@ -69,10 +69,11 @@ def bands(
     pool: Executor,
     most_bytes: int = _BAND,
 ) -> Iterator[Pillow.Image]:
-    """Yields the picture of a box from top to bottom, in bands of RGBA. None is higher than a tile.
+    """Yields the picture of a box from top to bottom, in bands of RGBA. No band is higher than a tile.
 
-    `size` is a tile's width and height. `row` is asked for each row of tiles, once for each of its bands;
-    what it returns is drawn by the pool. Where a tile has nothing to show the picture is transparent.
+    `size` is a tile's width and height. `row` is asked for each row of tiles, once for each of its bands, and
+    the pool draws what it returns. The picture is transparent where no tile shows anything. Each band is let
+    go of before the next one is made: a caller that does the same holds one of them in memory.
     """
     width, height = size
     most_lines = max(1, most_bytes // (4 * box.width))
@@ -80,35 +81,45 @@ def bands(
     while top < box.bottom:
         bottom = min(box.bottom, (top // height + 1) * height, top + most_lines)
         band = PixelBox(box.left, top, box.right, bottom)
-        canvas = Pillow.new("RGBA", (band.width, band.height))
-
-        def paste(
-            tile: Tile,
-            draw: Callable[[], Pillow.Image | None],
-            canvas: Pillow.Image = canvas,
-            band: PixelBox = band,
-        ) -> None:
-            image = draw()
-            if image is not None:
-                canvas.paste(image, (tile.column * width - band.left, tile.row * height - band.top))
-
-        drawn = row(band.tiles(zoom, size))
-        # Whatever fails is raised here, and nothing is pasted into a band that was handed out.
-        for _ in pool.map(paste, drawn.keys(), drawn.values()):
-            pass
-        yield canvas
+        yield _drawn(band, size, row(band.tiles(zoom, size)), pool)
         top = bottom
 
 
-def strips(pictures: Iterable[Pillow.Image], height: int) -> Iterator[Pillow.Image]:
-    """Yields bands of any heights as strips of one height. The last one may be lower."""
+def _drawn(band: PixelBox, size: tuple[int, int], tiles: Row, pool: Executor) -> Pillow.Image:
+    (width, height), canvas = size, Pillow.new("RGBA", (band.width, band.height))
+
+    def paste(tile: Tile, draw: Callable[[], Pillow.Image | None]) -> None:
+        image = draw()
+        if image is not None:
+            canvas.paste(image, (tile.column * width - band.left, tile.row * height - band.top))
+
+    # Whatever fails is raised here, and nothing is pasted into a band that was handed out.
+    for _ in pool.map(paste, tiles.keys(), tiles.values()):
+        pass
+    return canvas
+
+
+def strips(pictures: Iterator[Pillow.Image], height: int) -> Iterator[Pillow.Image]:
+    """Yields bands of any heights as strips of one height. The last one may be lower.
+
+    A band is let go of before the next one is asked for.
+    """
     rest: Pillow.Image | None = None
-    for band in pictures:
-        whole = band if rest is None else _below(rest, band)
-        last = whole.height - whole.height % height
-        for top in range(0, last, height):
-            yield whole.crop((0, top, whole.width, top + height))
-        rest = whole.crop((0, last, whole.width, whole.height)) if last < whole.height else None
+    while (band := next(pictures, None)) is not None:
+        top = 0
+        if rest is not None:
+            top = min(height - rest.height, band.height)
+            rest = _below(rest, band.crop((0, 0, band.width, top)))
+            if rest.height == height:
+                yield rest
+                rest = None
+        for first in range(top, band.height, height):
+            strip = band.crop((0, first, band.width, min(band.height, first + height)))
+            if strip.height == height:
+                yield strip
+            else:
+                rest = strip
+        del band
     if rest is not None:
         yield rest
 

@@ -168,8 +168,10 @@ def test_each_form_has_the_colours_and_the_times(tmp_path: Path, ending: str, ap
 @pytest.mark.parametrize(
     ("ending", "pace", "apart"),
     # What would stay of an outline is apart by a hundred. Near an edge codecs mix the colours of both sides.
-    [("apng", 0.1, 0), ("apng", 0.5, 0), ("webp", 0.5, 24), ("mp4", 0.1, 24), ("mp4", 0.5, 24)]
-    + [("webm", 0.1, 24), ("webm", 0.5, 24)],
+    [
+        *(("apng", 0.1, 0), ("apng", 0.5, 0), ("webp", 0.5, 24)),
+        *(("mp4", 0.1, 24), ("mp4", 0.5, 24), ("webm", 0.1, 24), ("webm", 0.5, 24)),
+    ],
 )
 def test_nothing_of_what_was_shown_before_stays(tmp_path: Path, ending: str, apart: int, pace: float) -> None:
     """Neither an outline nor an edge of what was drawn anew: the last picture is as if it were the only

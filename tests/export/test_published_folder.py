@@ -17,8 +17,9 @@ from tests.export.island import island, noise
 from tests.export.test_mosaic import Count, most_bytes_of_a_file
 from tests.viewer.building import FIRST, MAP, SECOND, THIRD, World, picture, square
 from tileharvest.errors import ConfigurationError, TileHarvestError
+from tileharvest.export import published_folder
 from tileharvest.export.excerpt import Wanted, excerpt_of, period_of, zooms_between
-from tileharvest.export.published_folder import Published, PublishedFolder, Scope, held
+from tileharvest.export.published_folder import Published, Scope, held
 from tileharvest.export.published_lists import PublishedLists, leaf_of, list_named, published_zooms
 from tileharvest.export.published_page import bundle, published_files
 from tileharvest.history.database import History
@@ -41,7 +42,7 @@ def scope(history: History, days: str | None = None, **wanted: Any) -> Scope:
 
 def publish(world: World, folder: Path, days: str | None = None, **wanted: Any) -> Published:
     with History.open_read_only(f"sqlite:///{world.history_file}") as history:
-        return PublishedFolder(folder, world.store).publish(scope(history, days, **wanted), Count())
+        return published_folder.publish(scope(history, days, **wanted), folder, world.store, Count())
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -219,7 +220,7 @@ def test_a_full_disk_leaves_what_was_published_before(small: World, tmp_path: Pa
             most_bytes_of_a_file(4000),
             pytest.raises(TileHarvestError, match=r"as it did: the disk is full: .* goes on from here"),
         ):
-            PublishedFolder(tmp_path / "out", small.store).publish(wanted, Count())
+            published_folder.publish(wanted, tmp_path / "out", small.store, Count())
     after = files(tmp_path / "out")
     assert {name: after[name] for name in before} == before
     assert not [name for name in after if name.endswith(".unfinished")]
@@ -246,7 +247,7 @@ def test_who_is_stopped_before_the_index_leaves_the_old_one(small: World, tmp_pa
         History.open_read_only(f"sqlite:///{small.history_file}") as history,
         pytest.raises(KeyboardInterrupt),
     ):
-        PublishedFolder(tmp_path / "out", small.store).publish(scope(history), Stopping())
+        published_folder.publish(scope(history), tmp_path / "out", small.store, Stopping())
     after = files(tmp_path / "out")
     assert {name: after[name] for name in before} == before
 

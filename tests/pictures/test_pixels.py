@@ -10,7 +10,7 @@ from PIL import Image, ImageChops, ImageStat
 
 from tests.servers.published import published
 from tests.viewer.building import as_png, picture
-from tileharvest.pictures.pixels import UNREADABLE, decoded, picture_of
+from tileharvest.pictures.pixels import UNREADABLE, background, decoded, picture_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -74,3 +74,13 @@ def test_real_pictures_of_children_are_what_their_parents_show(shared_maps: Path
                 compared += 1
                 assert max(ImageStat.Stat(difference, opaque).mean) < 2
     assert compared >= 4
+
+
+@pytest.mark.parametrize(
+    ("css", "colour"),
+    [("#123456", (18, 52, 86)), (None, (26, 26, 26)), ("nice", (26, 26, 26)), ("#12345680", (18, 52, 86))],
+)
+def test_the_colour_behind_tiles_is_the_maps_own_if_it_is_one(
+    css: str | None, colour: tuple[int, int, int]
+) -> None:
+    assert background(css) == colour

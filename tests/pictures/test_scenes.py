@@ -13,7 +13,7 @@ from tests.viewer.building import DAY_LAYER, FIRST, GREEN, MAP, RED, SECOND, Wor
 from tileharvest.history.database import History
 from tileharvest.history.outlines import map_outline
 from tileharvest.pictures.composer import Composer
-from tileharvest.pictures.scenes import HALF, MOST_ACROSS, Scenes, around, background
+from tileharvest.pictures.scenes import HALF, MOST_ACROSS, Scenes, around
 from tileharvest.store.port import MissingImageError
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.ground import Ground
@@ -114,11 +114,6 @@ def test_what_is_shown_around_a_difference(
     box: tuple[int, int, int, int], size: tuple[int, int], shown: tuple[int, int, int, int]
 ) -> None:
     assert around(box, size) == shown
-
-
-@pytest.mark.parametrize(("css", "colour"), [("#123456", "#123456"), (None, "#1a1a1a"), ("nice", "#1a1a1a")])
-def test_the_colour_behind_tiles_is_the_maps_own_if_it_is_one(css: str | None, colour: str) -> None:
-    assert background(css) == colour
 
 
 def _is_green(image: Image.Image, x: int, y: int) -> bool:

@@ -39,7 +39,7 @@ def written(image: Image.Image, make: Callable[[io.BytesIO], StripFile]) -> Imag
     body = io.BytesIO()
     file = make(body)
     with ThreadPoolExecutor(3) as pool:
-        write_strips(file, strips(bands(image), file.lines), pool)
+        write_strips(file, SIZE[0], strips(bands(image), file.lines), pool)
     opened = Image.open(io.BytesIO(body.getvalue()))
     opened.load()
     return opened
@@ -59,7 +59,7 @@ def test_a_tiff_that_is_too_large_for_its_offsets_is_a_bigtiff() -> None:
     image, body = noise("RGBA"), io.BytesIO()
     file = TiffFile(body, *SIZE, "RGBA", most_classic=1000)
     with ThreadPoolExecutor(1) as pool:
-        write_strips(file, strips(bands(image), file.lines), pool)
+        write_strips(file, SIZE[0], strips(bands(image), file.lines), pool)
     order, version, width_of_offsets = struct.unpack("<2sHH", body.getvalue()[:6])
     assert (order, version, width_of_offsets) == (b"II", 43, 8)
     assert Image.open(io.BytesIO(body.getvalue())).tobytes() == image.tobytes()
@@ -82,7 +82,7 @@ def test_strips_have_one_height_but_for_the_last() -> None:
 
 def test_what_fails_in_a_strip_is_raised() -> None:
     with ThreadPoolExecutor(1) as pool, pytest.raises(ValueError, match="transpose"):
-        write_strips(PngFile(io.BytesIO(), *SIZE, "RGB"), failing(), pool)
+        write_strips(PngFile(io.BytesIO(), *SIZE, "RGB"), SIZE[0], failing(), pool)
 
 
 def failing() -> Iterator[Image.Image]:

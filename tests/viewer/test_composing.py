@@ -17,8 +17,7 @@ from tests.viewer.asking import HOST, running
 from tests.viewer.building import BLUE, DAY_LAYER, FIRST, MAP, SECOND, SIZE, World, picture, square
 from tileharvest.history.database import History
 from tileharvest.history.outlines import map_outline
-from tileharvest.pictures.cache import Picture, PictureMemory
-from tileharvest.pictures.composer import Composer, ComposerStoppedError, PastLayer
+from tileharvest.pictures.composer import Composer, ComposerStoppedError, PastLayer, Picture, PictureMemory
 from tileharvest.store.cache import DiskCache
 from tileharvest.tiles.grid import Tile
 from tileharvest.viewer.application import Application

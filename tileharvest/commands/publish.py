@@ -50,7 +50,7 @@ class Command(ExportCommand, ScrapyCommand):
         parser.add_argument("--mirror", metavar="URL", help="bring it to s3://bucket/folder as well")
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
-        from tileharvest.export.published_folder import PublishedFolder
+        from tileharvest.export.published_folder import publish
         from tileharvest.history.settings import open_history_for_reading
         from tileharvest.store.s3 import parse_s3_url
         from tileharvest.store.settings import open_store_for_reading
@@ -61,8 +61,7 @@ class Command(ExportCommand, ScrapyCommand):
             scope = _scope(settings, history, name, opts)
             foretell(f"{folder}: {scope.in_words()}", as_json=opts.json)
             with progress(settings, name, as_json=opts.json, said=_STOPPED) as watch:
-                made = PublishedFolder(folder, open_store_for_reading(settings))
-                published = made.publish(scope, watch)
+                published = publish(scope, folder, open_store_for_reading(settings), watch)
         told = {"map": name, "folder": str(folder), **published.as_plain()}
         words = _in_words(folder, published)
         if bucket is not None:

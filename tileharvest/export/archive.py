@@ -23,13 +23,13 @@ from tileharvest.errors import ConfigurationError, ExitStatus, TileHarvestError
 from tileharvest.export.excerpt import nothing_there, zooms_between
 from tileharvest.export.picture_file import background_of, on_ground
 from tileharvest.export.target import made_whole
-from tileharvest.export.threads import each_in_order
 from tileharvest.history.changes import block_places
 from tileharvest.history.recorded_versions import kinds
 from tileharvest.history.schema import BLOCK_LEVELS
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.pictures.composer import Composer
 from tileharvest.pictures.pixels import UNREADABLE, picture_of
+from tileharvest.pictures.threads import each_in_order, open_threads
 from tileharvest.renderers.xyz import is_on_earth
 from tileharvest.tiles.grid import Tile, TileRange
 
@@ -214,13 +214,17 @@ def write_archive(plan: ArchivePlan, path: Path, store: TileStore, watch: Watch)
     composer = Composer(store)
     places: list[Place] = []
     watch.expects(plan.tiles)
-    with made_whole(path) as file, _opened(path, file, plan) as archive:
+    with (
+        made_whole(path) as file,
+        _opened(path, file, plan) as archive,
+        open_threads(_AT_ONCE, "archive") as pool,
+    ):
         try:
             for zoom in plan.zooms:
                 past = excerpt.past(zoom)
                 assert past is not None
                 tiles = _tiles(excerpt, past, zoom, numbering, composer)
-                drawn = each_in_order(partial(_body, plan, past, composer, store), tiles, _AT_ONCE)
+                drawn = each_in_order(pool, partial(_body, plan, past, composer, store), tiles, 4 * _AT_ONCE)
                 for tile, name, body, is_whole in drawn:
                     watch.passed(int(past.source == zoom))
                     done.missing += not is_whole

@@ -1,4 +1,4 @@
-"""A difference: what has changed in an excerpt between two days, as a picture and as a list."""
+"""The difference of an excerpt between two days, as a picture and as a list."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from functools import partial
 from math import ceil, floor
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tileharvest.export.picture_file import drawing_threads, write_picture
+from tileharvest.export.picture_file import write_picture
 from tileharvest.export.target import made_whole
 from tileharvest.history.areas import MOST_COLUMNS
 from tileharvest.history.recorded_versions import differences
 from tileharvest.pictures.bands import bands
 from tileharvest.pictures.changed_tiles import Change, difference_of
 from tileharvest.pictures.composer import Composer
+from tileharvest.pictures.threads import drawing_threads
 from tileharvest.renderers.xyz import is_on_earth, latitude_of
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.ground import Ground
@@ -35,29 +36,30 @@ if TYPE_CHECKING:
     from tileharvest.store.port import TileStore
 
 LISTS: Final = (".json", ".csv", ".geojson")
-"""The endings of lists."""
+"""The endings of files for lists."""
 
 
 class Difference(NamedTuple):
-    """A tile of the deepest zoom that is another one than before."""
+    """A tile of the deepest zoom that has changed between the two days."""
 
     tile: Tile
     change: Change
     before: str | None
-    """The image's name in the store."""
+    """The name in the store of the image before, or None if there was none."""
     now: str | None
 
 
 class Differences:
-    """What has changed in an excerpt between its first day and its last. May be used by several threads."""
+    """The changed tiles of an excerpt between its first day and its last. May be used by several threads."""
 
     def __init__(self, excerpt: Excerpt) -> None:
         self._excerpt = excerpt
         self.zoom = excerpt.zooms()[0]
-        """The deepest one that the map kept by the first day: there it is compared."""
+        """The zoom whose tiles are compared: the deepest one that the map kept by the first day."""
 
     def within(self, area: TileRange) -> Iterator[Difference]:
-        """Yields the tiles of an area of that zoom, in columns from left to right. Raises HistoryError."""
+        """Yields the changed tiles of an area of that zoom, in columns from left to right. Raises
+        HistoryError."""
         excerpt = self._excerpt
         for part in area.slices(MOST_COLUMNS):
             found = differences(excerpt.history, excerpt.layer.id, part, excerpt.first, excerpt.last)
@@ -65,23 +67,24 @@ class Differences:
                 yield Difference(tile, Change.between(before, now), before, now)
 
     def all(self) -> Iterator[Difference]:
-        """Yields those of the whole excerpt, of which at most some columns are in memory."""
+        """Yields the changed tiles of the whole excerpt. Memory holds some columns of them."""
         box = self._excerpt.box(self.zoom)
         if box is not None:
             yield from self.within(box.tiles(self.zoom, self._excerpt.tile_size))
 
     def count(self) -> Counter[Change]:
-        """Returns how many tiles there are of each kind."""
+        """Returns the number of tiles of each kind of change."""
         return Counter(one.change for one in self.all())
 
 
 def write_difference(
     sheet: Sheet, path: Path, store: TileStore, watch: Watch, background: tuple[int, int, int] | None
 ) -> tuple[int, int]:
-    """Writes the picture of the difference: the changed in their colours, all else faded; new and gone ones
-    outlined.
+    """Writes a picture with changed tiles in their colours, all others faded, and outlines around new and
+    gone ones.
 
-    Returns the file's bytes, and how many tiles are not whole. Raises TileHarvestError.
+    Returns the file's bytes, and the number of tiles that are not whole because an image cannot be read.
+    Raises TileHarvestError.
     """
     excerpt = sheet.excerpt
     found, factor, size = Differences(excerpt), excerpt.layer.factor, excerpt.tile_size
@@ -103,7 +106,7 @@ def write_difference(
     def row(area: TileRange) -> Mapping[Tile, Callable[[], Pillow.Image | None]]:
         watch.passed(int(area.y_from not in begun))
         begun.add(area.y_from)
-        # One more on each side, so that an outline knows its neighbours.
+        # The outlines of tiles at the edge depend on their neighbours outside.
         near = found.within(area.at_zoom(found.zoom, factor).wider(1))
         changes = {one.tile: one.change for one in near}
         cells: dict[Tile, list[Tile]] = {}
@@ -133,9 +136,8 @@ def write_difference(
 
 
 def write_list(excerpt: Excerpt, path: Path) -> int:
-    """Writes the tiles that are others than before, with their blocks, as the file's name says. Returns the
-    file's bytes. Raises TileHarvestError.
-    """
+    """Writes a list of the changed tiles, with their blocks, in the form that the file's name tells. Returns
+    the file's bytes. Raises TileHarvestError."""
     rows = map(_Places(excerpt).row, Differences(excerpt).all())
     with made_whole(path) as file:
         text = io.TextIOWrapper(file, "utf-8", newline="")
@@ -155,7 +157,7 @@ def write_list(excerpt: Excerpt, path: Path) -> int:
 
 
 def _write_members(text: TextIO, head: str, members: Iterable[Any], end: str) -> None:
-    """Writes a JSON value with so many members that they are not all in memory."""
+    """Writes a JSON value member by member, so that memory never holds all of them."""
     text.write(head)
     text.writelines(
         ("," if number else "") + "\n" + json.dumps(member) for number, member in enumerate(members)
@@ -164,12 +166,12 @@ def _write_members(text: TextIO, head: str, members: Iterable[Any], end: str) ->
 
 
 COLUMNS: Final = ("tile", "change", "west", "north", "east", "south", "before", "now")
-"""Of a list: where the tile lies in the world, in whole blocks, all of them included, or in degrees; and its
-images in the store."""
+"""The columns of a list. `west`, `north`, `east` and `south` are the outermost whole blocks of the tile, or
+degrees on a map of the earth. `before` and `now` are the names of images in the store."""
 
 
 class _Places:
-    """Where tiles lie in the world."""
+    """The places of tiles in the world."""
 
     def __init__(self, excerpt: Excerpt) -> None:
         described = excerpt.described
@@ -178,7 +180,7 @@ class _Places:
         self._is_on_earth = is_on_earth(described, excerpt.map.renderer)
 
     def row(self, one: Difference) -> dict[str, Any]:
-        """Returns what a list says of a tile; `corners` are east and north, counterclockwise."""
+        """Returns the row of a tile. Its `corners` are pairs of east and north, counterclockwise."""
         row: dict[str, Any] = {"tile": str(one.tile), "change": one.change.value}
         row |= {"before": one.before, "now": one.now}
         if self._projection is None:
@@ -188,7 +190,7 @@ class _Places:
         if self._is_on_earth:
             edges = [round(value, 7) for value in (west, latitude_of(north), east, latitude_of(south))]
         else:
-            # What ends where a block begins does not have that block.
+            # A tile that ends where a block begins does not include that block.
             edges = [floor(west), floor(north), ceil(east) - 1, ceil(south) - 1]
         corners = [
             self._projection.place_at(x, y)
@@ -204,8 +206,8 @@ class _Places:
 
 
 def _feature(row: dict[str, Any]) -> dict[str, Any]:
-    """Returns a feature of GeoJSON (RFC 7946). In place of longitude and latitude it has the blocks east and
-    north of the origin, so that north is up, unless the map is one of the earth."""
+    """Returns a row as a feature of GeoJSON (RFC 7946). Its coordinates are blocks east and north of the
+    origin, so that north is up, or longitude and latitude on a map of the earth."""
     corners = row["corners"]
     geometry = None
     if corners is not None:

@@ -1,4 +1,4 @@
-"""Excerpts: which part of a map an export is of, and when."""
+"""Excerpts: the part of a map, and the day or period, that an export shows."""
 
 from __future__ import annotations
 
@@ -27,28 +27,30 @@ if TYPE_CHECKING:
     from tileharvest.tiles.zones import Zone
 
 WHOLE: Final = "whole"
-"""What a person writes for the whole map."""
+"""The word that a person writes for the whole map."""
 
 _NUMBER: Final = r"(-?\d{1,8}(?:\.\d{1,9})?)"
 _CORNERS: Final = re.compile(rf"{_NUMBER}[ ,]+{_NUMBER}[ ,:]+{_NUMBER}[ ,]+{_NUMBER}", re.ASCII)
 _ZONE: Final = re.compile(r"zone(?::(\d{1,4}))?", re.ASCII)
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _COMPOSED: Final = 8
-"""How many zooms above the coarsest one with images are composed: 256 tiles across become one."""
+"""The number of zooms above the coarsest zoom with images that are composed: 256 tiles in a row become
+one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a person asks for, as it is written on the command line. None: nothing is said."""
+    """The options of a person, as they are written on the command line. None is an option that is not
+    given."""
 
     layer: str | None = None
     area: str | None = None
     day: str | None = None
     first: str | None = None
-    """The day before the first one of a period, or that day: how the map was then is where it begins."""
+    """The first day of a period. The export begins with the map as it was on that day."""
     last: str | None = None
     is_period: bool = False
-    """Whether a period is asked for also where its first and last day are not said: all days then."""
+    """Whether the export is of a period even if no first and last day are given. Then it is of all days."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,18 +61,18 @@ class Excerpt:
     map: MapOutline
     layer: LayerOutline
     ground: Ground | None
-    """None: the whole map."""
+    """The rectangle of the excerpt, or None for the whole map."""
     first: date
-    """The same as `last`, unless a period was asked for."""
+    """The first day. It equals `last` if the excerpt is of one day."""
     last: date
     _known: dict[tuple[int, date, TileRange | None], Reach | None] = field(
         default_factory=dict, repr=False, compare=False
     )
-    """The reaches that were asked for."""
+    """The reaches that the history was asked for, so that it is asked for each once."""
 
     @property
     def described(self) -> Layer:
-        """What the site says of the layer on the last day."""
+        """The site's description of the layer on the last day."""
         return self.layer.described(self.last)
 
     @property
@@ -80,8 +82,7 @@ class Excerpt:
     def past(self, zoom: int, day: date | None = None) -> PastLayer | None:
         """Returns the layer as it was on a day, by default the last one, for pictures of this zoom.
 
-        None where it has no images of this zoom or below by then.
-        """
+        Returns None if the layer had no images of this zoom or a deeper one by that day."""
         of_day = self.last if day is None else day
         source = self.layer.source_zoom(zoom, of_day)
         if source is None:
@@ -90,20 +91,19 @@ class Excerpt:
         return PastLayer(self.history, self.layer.id, of_day, source, size, self.map.days, self.map.ended)
 
     def zooms(self) -> Sequence[int]:
-        """Returns the zooms of which there can be pictures on the last day, deepest first. None is deeper
-        than those of the first day, where there were any: else all of it would be new.
+        """Returns the zooms of which there can be pictures on the last day, deepest first.
 
-        Where tiles nest by two some coarser ones than there are images of are composed.
+        No zoom is deeper than those of the first day, if there were any: otherwise everything in it would be
+        new. If tiles nest by two, some zooms above the coarsest zoom with images are composed.
         """
         kept = self.layer.kept_zooms(self.first) or self.layer.kept_zooms(self.last)
         every = range(kept[-1], kept[0] - _COMPOSED - 1, -1) if self.layer.factor == 2 else kept[::-1]
         return [zoom for zoom in every if self.layer.source_zoom(zoom, self.last) is not None]
 
     def box(self, zoom: int) -> PixelBox | None:
-        """Returns the pixels of a zoom that belong to it; None where no tile of it was there.
+        """Returns the pixels of a zoom that belong to the excerpt, or None if no tile was there.
 
-        The whole map reaches as far as its tiles on the first day or on the last. Raises HistoryError.
-        """
+        The whole map reaches as far as its tiles of the first and of the last day. Raises HistoryError."""
         factor, size = self.layer.factor, self.tile_size
         if self.ground is None:
             reaches = [Ground.of(there.area, factor) for there in self._reaches(zoom)]
@@ -111,16 +111,15 @@ class Excerpt:
                 return None
             points = [point for one in reaches for point in ((one.west, one.south), (one.east, one.north))]
             return PixelBox.of(Ground.around(points), zoom, factor, size)
-        # Of the deepest tiles: a coarser one shows other ground, too.
+        # The deepest tiles decide, because a coarser tile also shows ground outside of the area.
         deepest = self.zooms()[0]
         is_any = self._reaches(deepest, self.ground.tiles(deepest, factor))
         return PixelBox.of(self.ground, zoom, factor, size) if is_any else None
 
     def reach(self, zoom: int, area: TileRange | None = None, day: date | None = None) -> Reach | None:
-        """Returns how far the images reach that a picture of this zoom is made of; by default all of them.
+        """Returns how far the images reach that a picture of this zoom is made of, or None if there are none.
 
-        By default it is about the last day. None where there is none. Raises HistoryError.
-        """
+        By default it counts all images of the last day. Raises HistoryError."""
         day = self.last if day is None else day
         source = self.layer.source_zoom(zoom, day)
         if source is None:
@@ -148,10 +147,11 @@ def excerpt_of(
     zones: Sequence[Zone] = (),
     named: Mapping[str, NamedArea] | None = None,
 ) -> Excerpt:
-    """Returns what is wanted of a map.
+    """Returns the excerpt of a map that a person wants.
 
-    `zones` are those of its entry in maps.toml, and `named` its named areas, each of which has a layer of its
-    own. Raises HistoryError for a map without a history, and ConfigurationError for what it does not have.
+    `zones` are the zones of the map's entry in maps.toml, and `named` its named areas, each with the name of
+    its layer. Raises HistoryError for a map without a history, and ConfigurationError for a layer, a day or
+    an area that the map does not have.
     """
     outline = map_outline(history, map_name)
     last = day_of(outline, wanted.day or wanted.last)
@@ -170,8 +170,7 @@ def excerpt_of(
 
 
 def nothing_there(excerpt: Excerpt) -> ConfigurationError:
-    """Returns the error of an area without a tile. It tells people who have looked elsewhere where the map
-    is."""
+    """Returns the error for an area without a tile. It says how far the map reaches."""
     there, projection = excerpt.reach(excerpt.zooms()[0]), excerpt.described.projection
     reach = ""
     if there is not None and projection is not None:
@@ -183,12 +182,13 @@ def nothing_there(excerpt: Excerpt) -> ConfigurationError:
 
 
 def period_of(outline: MapOutline, text: str | None) -> tuple[date, date]:
-    """Returns the first and the last day with a harvest of those that a person has written:
-    `2024-01-01..2024-02-01`, with one of them left out, a single day, or a number, which means so many
-    harvests, the last ones. None: all.
+    """Returns the first and the last day with a harvest within a period that a person has written.
 
-    Raises ConfigurationError for what is no such thing, and for days without a harvest, and HistoryError for
-    a map that was never harvested.
+    The text may be `2024-01-01..2024-02-01`, also with one of the days left out, a single day, or a number of
+    harvests, which are counted from the last one. None means all harvests.
+
+    Raises ConfigurationError for any other text, and for days without a harvest. Raises HistoryError for a
+    map that was never harvested.
     """
     last = day_of(outline, None)
     if text is None:
@@ -213,8 +213,11 @@ def period_of(outline: MapOutline, text: str | None) -> tuple[date, date]:
 
 
 def zooms_between(zooms: Sequence[int], text: str | None) -> list[int]:
-    """Returns those of the zooms, of which the coarsest is the first, that a person has written: `-5..0`,
-    with one of them left out, or one zoom. None: all. Raises ConfigurationError for what there is not."""
+    """Returns the zooms that a person has chosen. `zooms` are all zooms, coarsest first.
+
+    The text may be `-5..0`, also with one of the zooms left out, or a single zoom. None means all zooms.
+    Raises ConfigurationError for any other text, and if no zoom is left.
+    """
     if text is None:
         return list(zooms)
     found = re.fullmatch(r"(0|-\d{1,2})?(\.\.)?(0|-\d{1,2})?", text, re.ASCII)
@@ -239,10 +242,10 @@ def _layer(outline: MapOutline, name: str | None) -> LayerOutline:
 
 
 def day_of(outline: MapOutline, text: str | None) -> date:
-    """Returns the day that a person has written; by default that of the last harvest.
+    """Returns the day that a person has written, or the day of the last harvest if the text is None.
 
-    Raises ConfigurationError for what is no day, and one on which nothing was known yet, and HistoryError
-    for a map that was never harvested.
+    Raises ConfigurationError for a text that is no day, and for a day before the first harvest. Raises
+    HistoryError for a map that was never harvested.
     """
     if not outline.days:
         raise HistoryError(f"map '{outline.name}' was never harvested: `scrapy harvest` begins its history")

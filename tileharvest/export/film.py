@@ -14,7 +14,7 @@ from PIL import Image, ImageChops
 from tileharvest.errors import ConfigurationError
 from tileharvest.export.excerpt import nothing_there
 from tileharvest.export.film_file import AVIF_QUALITY, FILM_FORMS, TICKS, film_form_of, write_film_file
-from tileharvest.export.picture_file import background_of, drawing_threads
+from tileharvest.export.picture_file import background_of
 from tileharvest.history.area_changes import MOST_TILES
 from tileharvest.history.changes import changed_blocks, deepest_changes, heat
 from tileharvest.maps.budgets import bytes_in_words
@@ -30,6 +30,7 @@ from tileharvest.pictures.frames import (
     regions,
 )
 from tileharvest.pictures.legend import Legend, scale_bar
+from tileharvest.pictures.threads import drawing_threads
 from tileharvest.renderers.xyz import is_on_earth
 
 if TYPE_CHECKING:
@@ -46,45 +47,47 @@ if TYPE_CHECKING:
     from tileharvest.tiles.layers import Size
 
 SIZES: Final = {"wide": (1920, 1080), "square": (1080, 1080), "upright": (1080, 1920)}
-"""By the words for them."""
+"""The sizes of films by their names, in pixels."""
 
 _FADE: Final = 2
-"""Ticks of a cross-fade."""
+"""Ticks that a cross-fade takes."""
 _OUTLINED: Final = TICKS // 2
-"""Ticks for which an outline is seen."""
+"""Ticks for which an outline is visible."""
 _END: Final = 2 * TICKS
 """Ticks for which the last frame stays."""
 _SMALLEST: Final = 64
-"""Pixels of a film along an edge. Its lettering needs them."""
+"""The least pixels of a film along an edge. Its lettering needs them."""
 _LONGEST: Final = 4096
-"""Pixels along an edge that the players of telephones take."""
+"""The most pixels along an edge that the players of telephones take."""
 _LARGEST_SCALE: Final = 8
 _SMALLEST_TILE: Final = 4
-"""Pixels of a tile, below which a frame would be made of many thousands."""
+"""The least pixels of a tile in a film. With smaller tiles a frame would consist of many thousands."""
 _LEAST_SCALE: Final = 1 / 16
-"""To which images are made smaller before their tiles are composed. 16 x 16 of them are one then."""
+"""The smallest scale at which images are drawn instead of composing a coarser zoom. 16 x 16 tiles take the
+place of one then."""
 _NEARER: Final = 1 / 8
-"""A camera that follows shows at least so much of the area along an edge: two or three zooms nearer."""
+"""The least share of the area, along an edge, that a camera that follows shows. It is two or three zooms
+nearer than one that shows all."""
 _DRIFT: Final = (TICKS, 3 * TICKS)
-"""Ticks that a camera takes to the next place, at least and at most."""
+"""The least and the most ticks that a camera takes to the next place."""
 _BLOCKS: Final = 8
-"""Of a large map: the blocks of 8 x 8 tiles with the most changes, of which the camera chooses."""
+"""The number of blocks of 8 x 8 tiles with the most changes from which the camera of a large map chooses."""
 _STILL: Final = 0.3
-"""The share of the film's size around its middle within which a camera need not move."""
+"""The distance from the film's middle, as a share of its size, within which the camera need not move."""
 _REMEMBERED: Final = 16 << 20
-"""Bytes of composed pictures. What is drawn is kept by the frames."""
+"""Bytes of composed pictures in memory. The frames keep what is drawn."""
 
 
 @dataclass(frozen=True, slots=True)
 class FilmStyle:
-    """How a film is to look. None: what is usual."""
+    """The looks of a film. None means the usual value."""
 
     size: Size = SIZES["wide"]
     zoom: int | None = None
     camera: str = "fixed"
-    """Or `follow`."""
+    """`fixed` or `follow`."""
     every: str = "change"
-    """Or `day`, `week` or `month`: of what there is a frame."""
+    """The time between two frames: `change`, `day`, `week` or `month`."""
     pace: float = 0.5
     """Seconds for which a frame is shown."""
     title: str = ""
@@ -99,9 +102,9 @@ class Moment:
 
     day: date
     changed: int
-    """How many tiles have changed since the moment before."""
+    """The number of tiles that have changed since the moment before."""
     corner: tuple[int, int]
-    """Where the camera is, in pixels of the film from the grid's origin."""
+    """The upper left corner of the camera's view, in pixels of the film from the grid's origin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +136,9 @@ class Film:
 
     @property
     def expected_bytes(self) -> int:
-        """About as large the file will be."""
+        """About as many bytes as the file will have, for a map of the game."""
         (width, height), (across, down) = self.lens.size, self.lens.tile_size
-        # Tiles of the deepest zoom are counted.
+        # The changed tiles are those of the deepest zoom.
         nearer = self.excerpt.layer.factor ** (self.lens.zoom - self.excerpt.zooms()[0])
         whole, tile = width * height, across * down * (self.lens.scale * nearer) ** 2
         moving = sum(min(one.changed * tile, whole) for one in self.moments[1:])
@@ -145,7 +148,7 @@ class Film:
         return int(size * self.form.finer**finer)
 
     def in_words(self) -> str:
-        """Returns what it will be."""
+        """Returns a line about the film that will be made."""
         width, height = self.lens.size
         return (
             f"{self.excerpt.in_words()}, zoom {self.lens.zoom}: {len(self.moments):,} frames of {width:,} x"
@@ -153,7 +156,7 @@ class Film:
         )
 
     def as_plain(self) -> dict[str, Any]:
-        """Returns what programs are told."""
+        """Returns the film as a value of plain types, for `--json`."""
         return {
             "map": self.excerpt.map.name,
             "layer": self.excerpt.layer.name,
@@ -169,7 +172,7 @@ class Film:
 
 
 def size_of(text: str) -> Size:
-    """Returns a film's width and height. Raises ConfigurationError for what is no size of a film."""
+    """Returns a film's width and height. Raises ConfigurationError for a text that is no size of a film."""
     if text in SIZES:
         return SIZES[text]
     width, _, height = text.partition("x")
@@ -185,13 +188,13 @@ def size_of(text: str) -> Size:
 
 
 def film_of(excerpt: Excerpt, path: Path, style: FilmStyle) -> Film:
-    """Returns the film that can be made, which ends with the last harvest at the latest. Asks the history
-    once for each frame.
+    """Returns the film of an excerpt, which ends with the last harvest at the latest. Asks the history once
+    for each frame.
 
-    Raises ConfigurationError where nothing was there, or it does not fit.
+    Raises ConfigurationError if nothing was there, or if the film does not fit.
     """
     form = film_form_of(path)
-    # Of later days nobody knows anything yet.
+    # Nothing is known of days after the last harvest.
     last = min(excerpt.last, excerpt.map.days[-1])
     excerpt = replace(excerpt, first=min(excerpt.first, last), last=last)
     width, height = style.size
@@ -207,7 +210,7 @@ def film_of(excerpt: Excerpt, path: Path, style: FilmStyle) -> Film:
     corner = _corner(lens, _middle(lens, box), box)
     area = lens.tiles(corner) if style.camera == "fixed" else box.tiles(lens.zoom, lens.tile_size)
     film = Film(excerpt, style, form, lens, _moments(excerpt, style.every, area, corner))
-    # What one cannot write, with the fonts that are there, is said before anything is drawn.
+    # A title that cannot be written with the fonts of this computer raises an error before anything is drawn.
     Legend(style.size, style.title, None, style.font)
     film = _followed(film, box) if style.camera == "follow" else film
     most, size = form.most_bytes, film.expected_bytes
@@ -223,11 +226,9 @@ def film_of(excerpt: Excerpt, path: Path, style: FilmStyle) -> Film:
 
 
 def write_film(film: Film, path: Path, store: TileStore, watch: Watch) -> tuple[int, int]:
-    """Writes the film. Returns the file's bytes, and how many tiles are shown without images that cannot be
-    read.
+    """Writes the film. Returns the file's bytes, and the number of tiles with an image that cannot be read.
 
-    The store is read by several threads. Raises TileHarvestError.
-    """
+    Several threads read the store. Raises TileHarvestError."""
     excerpt, style, lens = film.excerpt, film.style, film.lens
     composer = Composer(store, most_remembered=_REMEMBERED)
     ground = background_of(style.background, excerpt.described.background)
@@ -245,7 +246,8 @@ def write_film(film: Film, path: Path, store: TileStore, watch: Watch) -> tuple[
 
 
 class _Shots:
-    """The pictures of a film, each as what differs from the one before: most of a map stays as it is."""
+    """The pictures of a film. Each consists of patches that differ from the picture before, because most of a
+    map stays as it is."""
 
     def __init__(self, film: Film, frames: Frames, watch: Watch) -> None:
         self._film = film
@@ -255,7 +257,7 @@ class _Shots:
         self._stamp: str | None = None
         """The day that is written on the last picture."""
         self._lit: tuple[Box, ...] = ()
-        """Where the last picture has an outline."""
+        """The boxes of the last picture in which it has an outline."""
 
     def all(self) -> Iterator[Shot]:
         moments, scene = self._film.moments, None
@@ -274,7 +276,7 @@ class _Shots:
                 if scene.image is before.image:
                     yield self._shot(scene, moment.day, ticks)
                 else:
-                    # At a fast pace an outline is still seen in the frame after, at half its strength.
+                    # At a fast pace an outline is still visible in the next frame, at half its strength.
                     both = _both(last, outline, self._film.pace)
                     yield from self._changing(before, scene, both, moment.day, ticks)
             self._watch.passed()
@@ -288,7 +290,7 @@ class _Shots:
         (left, top), ticks = scene.corner, self._film.drift(scene.corner, corner)
         for tick in range(1, ticks):
             share = tick / ticks
-            # Slowly at both ends.
+            # The camera moves slowly at both ends.
             eased = share * share * (3 - 2 * share)
             at = round(left + (corner[0] - left) * eased), round(top + (corner[1] - top) * eased)
             yield self._shot(self._scene(Moment(day, 0, at), None), day, 1)
@@ -297,13 +299,13 @@ class _Shots:
     def _changing(
         self, before: Scene, after: Scene, outline: Outline | None, day: date, ticks: int
     ) -> Iterator[Shot]:
-        """Yields a cross-fade, then what is new with its outline, and then without."""
+        """Yields a cross-fade, then the new scene with an outline, and then without one."""
         fade = min(_FADE, ticks - 1)
         for tick in range(1, fade + 1):
             share = tick / (fade + 1)
             yield self._shot(after, day, 1, _weaker(outline, share), (before.image, share))
         left = ticks - fade
-        # It is seen weakly for a tick more, where there is one.
+        # If there is time, the outline is visible for a tick more at half its strength.
         whole = min(left, _OUTLINED - fade)
         yield self._shot(after, day, whole, outline)
         if left > whole:
@@ -319,9 +321,10 @@ class _Shots:
         outline: Outline | None = None,
         fade: tuple[Image.Image, float] | None = None,
     ) -> Shot:
-        """Returns a picture of a scene with an outline. A fade is from an image, to a share of the scene."""
+        """Returns a picture of a scene with an outline. `fade` is the image from which the scene fades in,
+        and the scene's share."""
         stamp = day.isoformat()
-        # The letters of a day are not as wide as those of another.
+        # The stamps of two days may differ in width, so the boxes of both are drawn.
         days = () if stamp == self._stamp else (self._stamp or stamp, stamp)
         stamped = [self._legend.stamp_box(one) for one in days]
         self._stamp = stamp
@@ -345,7 +348,8 @@ def _weaker(outline: Outline | None, strength: float) -> Outline | None:
 
 
 def _both(before: Outline | None, now: Outline | None, pace: int) -> Outline | None:
-    """Returns the outline of now, with that of the frame before where it has not been seen for long."""
+    """Returns the outline of this frame, together with that of the frame before if that has been visible for
+    less than its time."""
     if before is None or now is None or pace >= _OUTLINED:
         return now
     weaker = before.mask.point([value // 2 for value in range(256)])
@@ -363,18 +367,18 @@ def _legend(film: Film) -> Legend:
 
 
 class _Fit(NamedTuple):
-    """How an excerpt fits into a frame at a zoom."""
+    """The fit of an excerpt into a frame at a zoom."""
 
     zoom: int
     box: PixelBox
     scale: float
-    """Pixels of the film for one of the box, at which all of it is seen."""
+    """Pixels of the film for one pixel of the box if the frame shows the whole box."""
     is_kept: bool
-    """Whether there are images of this zoom, which need not be composed."""
+    """Whether the history has images of this zoom, so that nothing is composed."""
 
 
 def _fits(excerpt: Excerpt, size: Size) -> list[_Fit]:
-    """Returns them deepest first. Raises ConfigurationError where nothing was there."""
+    """Returns the fits at all zooms, deepest first. Raises ConfigurationError if nothing was there."""
     found = []
     for zoom in excerpt.zooms():
         box = excerpt.box(zoom)
@@ -387,11 +391,11 @@ def _fits(excerpt: Excerpt, size: Size) -> list[_Fit]:
 
 
 def _far(excerpt: Excerpt, style: FilmStyle) -> tuple[Lens, PixelBox]:
-    """Returns how all of the excerpt is shown, as large as it fits.
+    """Returns the lens that shows the whole excerpt as large as it fits, and the excerpt's box.
 
-    Without a zoom it is the coarsest that is not enlarged. One of which there are images may be made far
-    smaller: that costs less than to compose the next. The deepest may be enlarged, by a whole number, so that
-    blocks stay squares.
+    If no zoom is given, the coarsest zoom is chosen that need not be enlarged. A zoom with images may be made
+    far smaller instead, because that costs less than composing a coarser zoom. The deepest zoom may be
+    enlarged by a whole number, so that blocks stay squares.
     """
     (width, height), fits = style.size, _fits(excerpt, style.size)
     if style.zoom is not None:
@@ -415,7 +419,8 @@ def _far(excerpt: Excerpt, style: FilmStyle) -> tuple[Lens, PixelBox]:
 
 
 def _near(excerpt: Excerpt, style: FilmStyle) -> tuple[Lens, PixelBox]:
-    """Returns how a camera that follows shows the excerpt: nearer than one that shows all of it."""
+    """Returns the lens of a camera that follows, which is nearer than one that shows the whole excerpt, and
+    the excerpt's box."""
     fits = _fits(excerpt, style.size)
     if style.zoom is None and fits[0].scale >= 1:
         return _far(excerpt, style)
@@ -429,7 +434,8 @@ def _middle(lens: Lens, box: PixelBox) -> tuple[float, float]:
 
 
 def _corner(lens: Lens, point: tuple[float, float], box: PixelBox) -> tuple[int, int]:
-    """Returns the corner from which a point is in the middle, or as near to it as the area reaches."""
+    """Returns the corner of the view that has a point in its middle, or as near to it as the area's edges
+    allow."""
 
     def along(at: float, length: int, first: int, last: int) -> int:
         first, last = round(first * lens.scale), round(last * lens.scale)
@@ -444,7 +450,7 @@ def _corner(lens: Lens, point: tuple[float, float], box: PixelBox) -> tuple[int,
 
 
 def _moments(excerpt: Excerpt, every: str, area: TileRange, corner: tuple[int, int]) -> tuple[Moment, ...]:
-    """Returns the days of which there are frames, with the changes of the area since the one before."""
+    """Returns the moments of the film, each with the changes of the area since the moment before."""
     changes = deepest_changes(excerpt.history, excerpt.layer, area)
     first, last = excerpt.first, excerpt.last
     begin = first if any(day <= first for day in changes) else min(changes, default=last)
@@ -472,7 +478,8 @@ def _following(day: date, every: str) -> date:
 
 
 def _followed(film: Film, box: PixelBox) -> Film:
-    """Returns the film with a camera that goes to where most has changed, unless that is well in view."""
+    """Returns the film with a camera that goes to the place where most has changed, unless that place is well
+    in view."""
     excerpt, lens, moments = film.excerpt, film.lens, [film.moments[0]]
     corner: tuple[int, int] | None = None
     for before, moment in pairwise(film.moments):
@@ -480,7 +487,7 @@ def _followed(film: Film, box: PixelBox) -> Film:
         if place is not None and (corner is None or not _is_well_in_view(lens, corner, place)):
             corner = _corner(lens, place, box)
         moments.append(replace(moment, corner=corner or moment.corner))
-    # It begins where the first change is.
+    # The film begins at the place of the first change.
     moments[0] = replace(moments[0], corner=moments[1].corner if len(moments) > 1 else moments[0].corner)
     return replace(film, moments=tuple(moments))
 
@@ -495,7 +502,8 @@ def _is_well_in_view(lens: Lens, corner: tuple[int, int], place: tuple[float, fl
 def _busiest(
     excerpt: Excerpt, lens: Lens, box: PixelBox, after: date, until: date
 ) -> tuple[float, float] | None:
-    """Returns the place, in pixels of the film, around which most tiles changed after one day, by another."""
+    """Returns the place, in pixels of the film, around which most tiles changed after the day `after` until
+    the day `until`."""
     source, factor = excerpt.layer.source_zoom(lens.zoom, until), excerpt.layer.factor
     if source is None:
         return None
@@ -513,7 +521,7 @@ def _busiest(
         near[int(x // (width / 2)), int(y // (height / 2))].append((x, y))
     if not near:
         return None
-    # Of places where as much has changed, always the same one.
+    # Sorting makes the choice between places with equally many changes always the same.
     most = max(sorted(near), key=lambda place: len(near[place]))
     points = near[most]
     return sum(x for x, _ in points) / len(points), sum(y for _, y in points) / len(points)

@@ -1,4 +1,4 @@
-"""Films as files: which forms there are, and how they are written frame by frame."""
+"""The forms of files for films, and how they are written frame by frame."""
 
 from __future__ import annotations
 
@@ -28,19 +28,21 @@ if TYPE_CHECKING:
     from tileharvest.tiles.layers import Size
 
     Shot = tuple[Sequence[Patch], int]
-    """What a picture has that the one before has not, in RGB, and the number of ticks for which it is shown.
-    The first one has the whole. Along a patch's edges nothing differs."""
+    """A picture of a film: the patches, in RGB, that differ from the picture before, and the number of ticks
+    for which it is shown. The first picture has a patch of the whole. Along the edges of a patch nothing
+    differs."""
     Shots = Iterable[Shot]
 
 TICKS: Final = 20
-"""Of a second. A GIF counts hundredths of a second."""
+"""Ticks of a second. A GIF counts hundredths of a second, of which a tick has five."""
 HOW_TO_INSTALL: Final = "pip install '.[film]'"
-"""To be run in the project's folder."""
+"""The command that installs PyAV. It is run in the project's folder."""
 
 AVIF_QUALITY: Final = 60
-"""Unless another one is asked for."""
+"""The quality of an .avif if none is asked for."""
 _LONGEST_STILL: Final = TICKS
-"""Ticks after which a video repeats a picture that stays: players that jump find one a second away."""
+"""Ticks after which a video repeats a picture that stays, so that a player that jumps finds one within a
+second."""
 _THREADS: Final = 2
 
 
@@ -50,21 +52,22 @@ class FilmForm(NamedTuple):
     name: str
     is_video: bool
     most_pixels: int
-    """Of a frame, that are packed in 300 MB of memory."""
+    """The most pixels of a frame that can be packed in 300 MB of memory."""
     still: float
-    """Bytes of a pixel of a whole frame, about, of maps of the game."""
+    """About as many bytes as a pixel of a whole frame takes, of a map of the game."""
     moving: float
-    """Bytes of a pixel that changes, for all frames in which it does."""
+    """About as many bytes as a pixel takes that changes, for all frames of the change together."""
     each: int = 0
-    """Bytes of a frame besides: its outline and its lettering."""
+    """About as many bytes as the outline and the lettering of a frame take."""
     finer: float = 1
-    """Times so many bytes for each step of the quality above the usual one."""
+    """The factor by which the file grows for each step of the quality above the usual one."""
     most_bytes: int | None = None
-    """Of a file that is packed in memory as a whole, so that with them 300 MB are reached; None: any."""
+    """The most bytes of a file that is packed in memory as a whole, within 300 MB. None for any other
+    form."""
 
     @property
     def is_at_hand(self) -> bool:
-        """Whether this form can be written here. Videos need PyAV."""
+        """Whether this form can be written on this computer. Videos need PyAV."""
         return not self.is_video or find_spec("av") is not None
 
 
@@ -72,9 +75,10 @@ FILM_FORMS: Final = {
     ".mp4": FilmForm("mp4", is_video=True, most_pixels=1920 * 1200, still=0.15, moving=1.5),
     ".webm": FilmForm("webm", is_video=True, most_pixels=1920 * 1200, still=0.15, moving=0.8),
     ".webp": FilmForm("WEBP", is_video=False, most_pixels=1920 * 1200, still=0.15, moving=1.2),
-    # Pillow holds what is packed about three times until the end. The encoder takes 115 MB for 1080p. Films
-    # of five of the real maps had 0.04 and 0.15 bytes of a pixel, 5,000 of a frame, and 7 times as many with
-    # quality 100: the file must not be larger than is expected.
+    # Pillow holds the packed bytes about three times until the end, and the encoder takes 115 MB for 1080p.
+    # Films of five real maps had 0.04 bytes of a whole pixel, 0.15 of a changed one, 5,000 of a frame, and 7
+    # times as many with quality 100. These figures are a bit higher, because the file must not become larger
+    # than expected.
     ".avif": FilmForm(
         "AVIF",
         is_video=False,
@@ -88,14 +92,13 @@ FILM_FORMS: Final = {
     ".gif": FilmForm("GIF", is_video=False, most_pixels=1920 * 1200, still=0.5, moving=2.0),
     ".apng": FilmForm("PNG", is_video=False, most_pixels=1920 * 1200, still=1.2, moving=6.0),
 }
-"""By the ending of a file's name."""
+"""The forms by the ending of a file's name."""
 
 
 def film_form_of(path: Path) -> FilmForm:
     """Returns the form that the name's ending tells.
 
-    Raises ConfigurationError for any other, and for a video where PyAV is missing.
-    """
+    Raises ConfigurationError for any other ending, and for a video if PyAV is missing."""
     form = FILM_FORMS.get(path.suffix.lower())
     if form is None:
         raise ConfigurationError(
@@ -110,10 +113,10 @@ def film_form_of(path: Path) -> FilmForm:
 
 
 def write_film_file(path: Path, size: Size, shots: Shots, pool: Executor, quality: int | None) -> int:
-    """Writes the pictures as the film that the file's name says. Returns the file's bytes.
+    """Writes the pictures as a film in the form that the file's name tells. Returns the file's bytes.
 
-    `quality`, 1 to 100, is of the forms with loss. Raises TileHarvestError in one line where it cannot be
-    written, and what `shots` raises; then there is no file, or the one from before.
+    `quality`, 1 to 100, counts for forms with loss. Raises TileHarvestError with one line if the file cannot
+    be written, and what `shots` raises. After an error there is no file, or the file from before.
     """
     form = film_form_of(path)
     with made_whole(path) as file:
@@ -149,7 +152,7 @@ def _write_video(file: BinaryIO, form: FilmForm, size: Size, shots: Shots, quali
         spared = {"svtav1-params": "lookahead=0:pred-struct=1:lp=1:scd=0"}
         codec = "libsvtav1", {"preset": "10", "crf": f"{63 - 38 * share:.0f}", **spared}
     try:
-        # By its name: what is needed first stands first in an .mp4, for which it is read again at the end.
+        # PyAV gets the name, not the file: at the end it reads an .mp4 again to put its index first.
         with av.open(file.name, "w", format=form.name, options=options) as container:
             stream = container.add_stream(codec[0], rate=TICKS, options=codec[1])
             assert isinstance(stream, av.VideoStream)
@@ -158,7 +161,7 @@ def _write_video(file: BinaryIO, form: FilmForm, size: Size, shots: Shots, quali
             stream.thread_count = min(_THREADS, os.cpu_count() or 1)
             context = stream.codec_context
             context.time_base = Fraction(1, TICKS)
-            # As televisions have it: a player that is told nothing guesses, by the size.
+            # These are the colours of televisions. Without them a player guesses the colours by the size.
             context.colorspace, context.color_range = Colorspace.ITU709, ColorRange.MPEG
             context.color_primaries = context.color_trc = 1
             frame: VideoFrame | None = None
@@ -167,7 +170,7 @@ def _write_video(file: BinaryIO, form: FilmForm, size: Size, shots: Shots, quali
                     if frame is None:
                         frame = _in_video_colours(patch.image)
                     else:
-                        # What the encoder still has in hand is not drawn on.
+                        # The encoder may still hold the last frame, which must not be drawn on.
                         frame.make_writable()
                         _put(frame, patch)
                 assert frame is not None
@@ -190,7 +193,7 @@ def _in_video_colours(image: Image.Image) -> VideoFrame:
 
 
 def _put(frame: VideoFrame, patch: Patch) -> None:
-    """Draws a patch on a frame, without its edges: their colours are mixed with those beyond."""
+    """Draws a patch on a frame without its margin, whose colours are mixed with those beyond the patch."""
     turned = _in_video_colours(patch.image)
     width, height = patch.image.size
     left = EDGE if patch.left else 0
@@ -198,7 +201,7 @@ def _put(frame: VideoFrame, patch: Patch) -> None:
     right = width if patch.left + width == frame.width else width - EDGE
     bottom = height if patch.top + height == frame.height else height - EDGE
     for number, (source, target) in enumerate(zip(turned.planes, frame.planes, strict=True)):
-        # One of both colours for two by two pixels.
+        # The planes of colours have one value for two by two pixels.
         share = 2 if number else 1
         read, written = memoryview(source), memoryview(target)
         length = (right - left) // share
@@ -209,10 +212,10 @@ def _put(frame: VideoFrame, patch: Patch) -> None:
 
 
 def _repeated(shots: Shots) -> Iterator[tuple[Sequence[Patch], int]]:
-    """Yields what is new in each picture with the tick at which it begins, and nothing new at least once a
-    second.
+    """Yields the patches of each picture with the tick at which it begins, and no patches at least once a
+    second while a picture stays.
 
-    The last one is there in its last tick, too: that is where the film ends.
+    The last picture is repeated in its last tick, where the film ends.
     """
     at = shown = 0
     for patches, ticks in shots:
@@ -227,7 +230,7 @@ def _repeated(shots: Shots) -> Iterator[tuple[Sequence[Patch], int]]:
 
 def _write_avif(file: BinaryIO, size: Size, shots: Shots, quality: int | None) -> None:
     sequence = _Sequence(size, shots)
-    # Of AVIF's speeds 9 takes a tenth of the time of the usual 6.
+    # Speed 9 of AVIF takes a tenth of the time of speed 6, the usual one.
     sequence.save(
         file,
         "AVIF",
@@ -240,7 +243,7 @@ def _write_avif(file: BinaryIO, size: Size, shots: Shots, quality: int | None) -
 
 
 class _Sequence(Image.Image):
-    """Pictures that come one after another, as Pillow saves them. Each is drawn when Pillow asks for it."""
+    """A sequence of pictures that Pillow can save. Each picture is drawn when Pillow asks for it."""
 
     is_animated = True
 
@@ -251,14 +254,15 @@ class _Sequence(Image.Image):
         self._shots = iter(shots)
         self._at = -1
         self.milliseconds: list[int] = []
-        """Of each picture that was asked for."""
+        """The milliseconds of each picture so far. Pillow reads them at the end."""
         self.seek(0)
 
     def tell(self) -> int:
         return 0
 
     def seek(self, frame: int) -> None:
-        """Goes to the next picture; backwards it does not go. Raises EOFError behind the last."""
+        """Goes to the next picture. A call for an earlier one does nothing. Raises EOFError behind the
+        last."""
         if frame <= self._at:
             return
         following: Shot | None = None

@@ -10,7 +10,7 @@ from obstore.exceptions import BaseError
 
 from tileharvest.errors import ConfigurationError, TileHarvestError
 from tileharvest.export.published_folder import FOLDERS, INDEX, MARK, NO_JEKYLL, held, is_ours, map_in
-from tileharvest.export.threads import each_in_order
+from tileharvest.pictures.threads import each_in_order, open_threads
 from tileharvest.store.s3 import REQUEST, connected
 from tileharvest.store.s3_errors import Refusal
 
@@ -109,9 +109,10 @@ class _Bringing:
         new = [path for path in published if is_new(path, self._folder, there)]
         self._watch.expects(len(new) + 1)
         self._send(MARK)
-        for size in each_in_order(self._send, new, _AT_ONCE):
-            done.sent, done.bytes = done.sent + 1, done.bytes + size
-            self._watch.passed()
+        with open_threads(_AT_ONCE, "mirror") as pool:
+            for size in each_in_order(pool, self._send, new, 4 * _AT_ONCE):
+                done.sent, done.bytes = done.sent + 1, done.bytes + size
+                self._watch.passed()
         done.bytes += self._send(INDEX)
         self.is_out = True
         done.sent += 1

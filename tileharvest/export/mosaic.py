@@ -11,7 +11,6 @@ from tileharvest.export.excerpt import nothing_there
 from tileharvest.export.picture_file import (
     USUAL_MOST_PIXELS,
     Form,
-    drawing_threads,
     form_of,
     misfit,
     write_picture,
@@ -20,6 +19,7 @@ from tileharvest.history.recorded_versions import Reach
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.pictures.bands import bands
 from tileharvest.pictures.composer import Composer
+from tileharvest.pictures.threads import drawing_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -37,39 +37,39 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """A picture that is to be made: which pixels of which zoom, and how large the file will be."""
+    """The plan of a picture: the pixels of a zoom that it shows, and the size of the file."""
 
     excerpt: Excerpt
     zoom: int
     box: PixelBox
     form: Form
     source: int
-    """The zoom of the images that it is made of."""
+    """The zoom of the images that the picture is made of."""
     there: Reach
-    """How many these are."""
+    """The number of these images, and how far they reach."""
 
     @property
     def rows(self) -> int:
-        """How many rows of tiles it has."""
+        """The number of rows of tiles."""
         return len(self.box.tiles(self.zoom, self.excerpt.tile_size).rows)
 
     @property
     def expected_bytes(self) -> int:
-        """About as large the file will be. What is transparent weighs next to nothing."""
+        """About as many bytes as the file will have. Transparent pixels take next to nothing."""
         share = float(self.excerpt.layer.factor) ** (2 * (self.zoom - self.source))
         width, height = self.excerpt.tile_size
         covered = min(self.there.tiles * width * height * share, self.box.width * self.box.height)
         return int(covered * self.form.bytes_per_pixel)
 
     def in_words(self) -> str:
-        """Returns what it will be."""
+        """Returns a line about the picture that will be made."""
         return (
             f"{self.excerpt.in_words()}, zoom {self.zoom}: {self.box.width:,} x {self.box.height:,} pixels of"
             f" {counted(self.there.tiles, 'image')}, about {bytes_in_words(self.expected_bytes)}"
         )
 
     def as_plain(self) -> dict[str, Any]:
-        """Returns what programs are told."""
+        """Returns the plan as a value of plain types, for `--json`."""
         return {
             "map": self.excerpt.map.name,
             "layer": self.excerpt.layer.name,
@@ -82,9 +82,10 @@ class Sheet:
 
 
 def sheet_of(excerpt: Excerpt, path: Path, zoom: int | None, most_pixels: int | None) -> Sheet:
-    """Returns the picture that can be made: of the zoom, or of the deepest one that fits.
+    """Returns the plan of a picture at the zoom, or at the deepest zoom that fits if none is given.
 
-    Raises ConfigurationError where nothing was there, and where it does not fit: it names the zoom that does.
+    Raises ConfigurationError if nothing was there, or if the picture does not fit. The error names the zoom
+    that fits.
     """
     form = form_of(path)
     most = USUAL_MOST_PIXELS if zoom is None and most_pixels is None else most_pixels
@@ -100,7 +101,7 @@ def sheet_of(excerpt: Excerpt, path: Path, zoom: int | None, most_pixels: int | 
             if why and zoom is not None:
                 raise ConfigurationError(f"{why}; --zoom {candidate} fits: {box.width:,} x {box.height:,}")
             area = box.tiles(candidate, excerpt.tile_size)
-            # A difference may show what was there on the first day alone.
+            # A difference also shows tiles that were there only on the first day.
             there = excerpt.reach(candidate, area) or Reach(area, 0, 0)
             source = excerpt.layer.source_zoom(candidate, excerpt.last)
             assert source is not None
@@ -123,10 +124,10 @@ def write_mosaic(
     background: tuple[int, int, int] | None = None,
     quality: int | None = None,
 ) -> tuple[int, int]:
-    """Writes the picture. Returns the file's bytes, and how many tiles it shows with parts that are missing,
-    because their images cannot be read.
+    """Writes the picture. Returns the file's bytes, and the number of tiles that are not whole because an
+    image cannot be read.
 
-    The store is read by several threads. Raises TileHarvestError.
+    Several threads read the store. Raises TileHarvestError.
     """
     excerpt = sheet.excerpt
     past = excerpt.past(sheet.zoom)

@@ -1,10 +1,8 @@
-"""Pictures as files: which forms there are, how large they may be, and how they are written."""
+"""The forms of files for pictures: their endings, their bounds, and how they are written."""
 
 from __future__ import annotations
 
 import os
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
@@ -15,7 +13,7 @@ from PIL import ImageColor
 from tileharvest.errors import ConfigurationError
 from tileharvest.export.target import made_whole
 from tileharvest.pictures.bands import strips
-from tileharvest.pictures.difference import BACKGROUND
+from tileharvest.pictures.pixels import background
 from tileharvest.pictures.strips import JpegFile, PngFile, StripFile, TiffFile, write_strips
 
 if TYPE_CHECKING:
@@ -25,25 +23,24 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
 USUAL_MOST_PIXELS: Final = 1_000_000_000
-"""Pixels of a picture of which nobody has said how large it shall be: 82 x 82 tiles of 384."""
+"""The most pixels of a picture for which nobody gives a zoom or a number: 82 x 82 tiles of 384."""
 
 _QUALITY: Final = {"JPEG": 90, "WEBP": 90, "AVIF": 75}
-_THREADS: Final = 4
-"""At most: each holds a tile or a strip in the memory."""
 
 
 class Form(NamedTuple):
     """A form of files for pictures."""
 
     name: str
-    """Pillow's."""
+    """Pillow's name of the form."""
     longest: int
-    """The most pixels that it can be wide and high."""
+    """The most pixels along an edge."""
     most_pixels: int | None
-    """The most pixels that can be packed in 300 MB of memory, where the whole must be in it; None: any."""
+    """The most pixels that can be packed in 300 MB of memory, for a form that is packed as a whole. None for
+    a form that is written in strips."""
     is_opaque: bool
     bytes_per_pixel: float
-    """Of isometric maps of the game, about."""
+    """About as many bytes as a pixel of an isometric map of the game takes."""
 
 
 _PNG: Final = Form("PNG", (1 << 31) - 1, None, is_opaque=False, bytes_per_pixel=0.4)
@@ -55,28 +52,28 @@ FORMS: Final = {
     ".jpeg": _JPEG,
     # Pillow's encoder takes 10 bytes for a pixel.
     ".webp": Form("WEBP", 16_383, 16_000_000, is_opaque=True, bytes_per_pixel=0.2),
-    # 22 bytes.
+    # Pillow's encoder takes 22 bytes for a pixel.
     ".avif": Form("AVIF", 65_535, 8_000_000, is_opaque=True, bytes_per_pixel=0.15),
     ".tif": _TIFF,
     ".tiff": _TIFF,
 }
-"""By the ending of a file's name."""
+"""The forms by the ending of a file's name, in small letters."""
 
 
 class Watch(Protocol):
-    """Is told how an export gets on."""
+    """Somebody who is told how an export gets on."""
 
     def expects(self, parts: int) -> None:
-        """It has so many parts."""
+        """Learns how many parts the export has."""
 
     def passed(self, parts: int = 1) -> None:
-        """So many more are done."""
+        """Learns that so many more parts are done."""
 
 
 @dataclass(frozen=True, slots=True)
 class Awaited:
-    """A watch that shows nothing. Before each part it lets `check` raise what ends an export for which nobody
-    waits any more."""
+    """A watch that shows nothing. Before each part it calls `check`, which raises an error if nobody waits
+    for the export any more."""
 
     check: Callable[[], None]
 
@@ -88,7 +85,7 @@ class Awaited:
 
 
 def form_of(path: Path) -> Form:
-    """Returns the form that the name's ending tells. Raises ConfigurationError for any other."""
+    """Returns the form that the name's ending tells. Raises ConfigurationError for any other ending."""
     form = FORMS.get(path.suffix.lower())
     if form is None:
         raise ConfigurationError(
@@ -98,7 +95,7 @@ def form_of(path: Path) -> Form:
 
 
 def misfit(form: Form, width: int, height: int, most_pixels: int | None) -> str | None:
-    """Returns why a picture of this size cannot be, or shall not be; None where it can."""
+    """Returns why a picture of this size cannot be made, or None if it can."""
     if max(width, height) > form.longest:
         return f"{form.name} ends at {form.longest:,} pixels"
     if form.most_pixels is not None and width * height > form.most_pixels:
@@ -109,32 +106,20 @@ def misfit(form: Form, width: int, height: int, most_pixels: int | None) -> str 
 
 
 def background_of(said: str | None, described: str | None) -> tuple[int, int, int]:
-    """Returns the colour where a map shows nothing: the one that a person has `said`, or the site describes.
+    """Returns the colour where a map shows nothing: the colour that a person has `said`, or else the colour
+    that the site describes.
 
-    Raises ConfigurationError for a word of a person that is no colour.
+    Raises ConfigurationError if a person has said what is no colour.
     """
-    for colour in (said, described, BACKGROUND):
-        try:
-            red, green, blue, *_ = ImageColor.getrgb(colour or "")
-        except ValueError:
-            if colour is not None and colour is said:
-                raise ConfigurationError(
-                    f"--background {said} is no colour: write it as '#1a1a1a' or black"
-                ) from None
-        else:
-            return red, green, blue
-    raise AssertionError(BACKGROUND)
-
-
-@contextmanager
-def drawing_threads() -> Iterator[Executor]:
-    """Opens the threads that unpack tiles and pack strips. Where the block raises, what waits is dropped."""
-    with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1), "draw") as pool:
-        try:
-            yield pool
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    if said is None:
+        return background(described)
+    try:
+        red, green, blue, *_ = ImageColor.getrgb(said)
+    except ValueError:
+        raise ConfigurationError(
+            f"--background {said} is no colour: write it as '#1a1a1a' or black"
+        ) from None
+    return red, green, blue
 
 
 def write_picture(
@@ -142,19 +127,19 @@ def write_picture(
     size: tuple[int, int],
     bands: Iterator[Pillow.Image],
     pool: Executor,
-    background: tuple[int, int, int] | None = None,
+    ground: tuple[int, int, int] | None = None,
     quality: int | None = None,
 ) -> int:
-    """Writes bands of RGBA, from top to bottom, as the picture that the file's name says.
+    """Writes bands of RGBA, from top to bottom, as a picture in the form that the file's name tells. Returns
+    the file's bytes.
 
-    Without a background the picture is transparent where they are, if its form can be. Returns the file's
-    bytes. Raises TileHarvestError in one line where it cannot be written, and what the bands raise; then
-    there is no file, or the one from before.
+    Without a `ground`, a colour behind the bands, the picture is as transparent as the bands, if its form
+    allows that. Raises TileHarvestError with one line if the file cannot be written, and what the bands
+    raise. After an error there is no file, or the file from before.
     """
     form = form_of(path)
-    mode = "RGB" if form.is_opaque or background is not None else "RGBA"
-    ground = background or background_of(None, None)
-    flat = bands if mode == "RGBA" else map(partial(on_ground, ground=ground), bands)
+    mode = "RGB" if form.is_opaque or ground is not None else "RGBA"
+    flat = bands if mode == "RGBA" else map(partial(on_ground, ground=ground or background(None)), bands)
     with made_whole(path) as file:
         if form in (_PNG, _TIFF, _JPEG):
             _write_in_strips(file, form, size, flat, pool, mode, quality)
@@ -164,7 +149,7 @@ def write_picture(
 
 
 def on_ground(image: Pillow.Image, ground: tuple[int, int, int]) -> Pillow.Image:
-    """Returns an image of RGBA as it looks on this colour, in RGB."""
+    """Returns an image of RGBA on a ground of this colour, in RGB."""
     whole = Pillow.new("RGB", image.size, ground)
     whole.paste(image, mask=image)
     return whole
@@ -184,7 +169,7 @@ def _write_in_strips(
         strip_file = JpegFile(file, size[1], quality or _QUALITY["JPEG"])
     else:
         strip_file = (PngFile if form is _PNG else TiffFile)(file, *size, mode)
-    write_strips(strip_file, strips(bands, strip_file.lines), pool)
+    write_strips(strip_file, size[0], strips(bands, strip_file.lines), pool)
 
 
 def _write_whole(

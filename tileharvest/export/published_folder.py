@@ -8,7 +8,7 @@ import re
 import shutil
 from array import array
 from bisect import bisect_left
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, wait
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -28,11 +28,12 @@ from tileharvest.export.target import writing_to
 from tileharvest.history.recorded_versions import versions_weight
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.pictures.pixels import UNREADABLE, picture_of
+from tileharvest.pictures.threads import open_threads
 from tileharvest.tiles.pyramid import EVERYWHERE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from concurrent.futures import Future
+    from concurrent.futures import Executor, Future
     from pathlib import Path
     from typing import BinaryIO
 
@@ -150,31 +151,32 @@ class _Names:
         return place < len(part) and part[place] == number
 
 
-class PublishedFolder:
-    """Writes a map into a folder. What is there already is not written anew.
+def publish(scope: Scope, folder: Path, store: TileStore, watch: Watch) -> Published:
+    """Writes a map into a folder. Files that are there already are not written again.
 
-    The index is replaced last, in one step: whoever is stopped before leaves what was published before, and
-    files that nothing names yet. Then what the index names no longer is removed.
+    The index is replaced last, in one step. If the writing ends before that, the folder works as it did, and
+    also holds new files that nothing names yet. Files that the new index no longer names are removed at the
+    end. Raises TileHarvestError, whose message says what of the map is there.
     """
+    return _Publication(folder, store).publish(scope, watch)
+
+
+class _Publication:
+    """The writing of a map into a folder."""
 
     def __init__(self, folder: Path, store: TileStore) -> None:
         self._folder = folder
         self._store = store
         self._lists, self._images = _Names(), _Names()
         self._unsynced: list[str] = []
-        self.published = Published()
+        self._published = Published()
 
     def publish(self, scope: Scope, watch: Watch) -> Published:
-        """Raises TileHarvestError, whose message says what of it is there."""
         with writing_to(self._folder, *_NOT_PUBLISHED), self._taken(scope.first.map.name):
             files = published_files()
             watch.expects(sum(leaf_count(excerpt, zooms) for excerpt, zooms in scope.layers))
-            with ThreadPoolExecutor(_AT_ONCE, "publish") as pool:
-                try:
-                    name = self._write_data(scope, watch, pool)
-                except BaseException:
-                    pool.shutdown(wait=False, cancel_futures=True)
-                    raise
+            with open_threads(_AT_ONCE, "publish") as pool:
+                name = self._write_data(scope, watch, pool)
                 for path, body in files.items():
                     self._write_new(path, body)
                 # What the index names is on the disk before the index is.
@@ -193,7 +195,7 @@ class PublishedFolder:
                     f"{self._folder} was published and works, but files that nothing names any more are left"
                     f" there: {why}; to publish again removes them"
                 ) from error
-        return self.published
+        return self._published
 
     @contextmanager
     def _taken(self, map_name: str) -> Iterator[None]:
@@ -235,7 +237,7 @@ class PublishedFolder:
                         f" remove it, or name another folder"
                     )
 
-    def _write_data(self, scope: Scope, watch: Watch, pool: ThreadPoolExecutor) -> str:
+    def _write_data(self, scope: Scope, watch: Watch, pool: Executor) -> str:
         excerpt = scope.first
         every = [day for day in excerpt.map.days if day <= excerpt.last]
         waiting: dict[Future[None], str] = {}
@@ -264,9 +266,9 @@ class PublishedFolder:
         made = {}
         for one, zooms in scope.layers:
             made[one.layer.name] = lists.layer(one, zooms, watch)
-            self.published.layers.append(one.layer.name)
+            self._published.layers.append(one.layer.name)
         finish(list(waiting))
-        self.published.images = len(self._images)
+        self._published.images = len(self._images)
         shown = [day for day in every if day >= excerpt.first]
         layers = []
         for layer in made.values():
@@ -293,19 +295,19 @@ class PublishedFolder:
     def _write_list(self, value: object) -> str:
         name, script = list_named(value)
         self._lists.add(name)
-        self.published.lists += 1
+        self._published.lists += 1
         if self._write_new(f"lists/{name[:2]}/{name}.js", script):
-            self.published.new_lists += 1
+            self._published.new_lists += 1
         return name
 
     def _write_image(self, name: str) -> None:
         try:
             body = picture_of(self._store.named(name))
         except UNREADABLE:
-            self.published.missing += 1
+            self._published.missing += 1
             return
         self._write(f"images/{name[:2]}/{name}", body)
-        self.published.new_images += 1
+        self._published.new_images += 1
 
     def _is_there(self, path: str, size: int | None = None) -> bool:
         """Returns whether a file of so many bytes is there, or of any: a power cut can leave an empty one."""
@@ -345,7 +347,7 @@ class PublishedFolder:
             with suppress(OSError):
                 beside.unlink()
             raise
-        self.published.bytes += len(body)
+        self._published.bytes += len(body)
 
     def _sweep(self, page: str) -> None:
         """Removes what is named by nothing, where its name says that it is ours."""
@@ -355,11 +357,11 @@ class PublishedFolder:
                     stem = path.name.partition(".")[0]
                     if not stem or stem not in names:
                         path.unlink()
-                        self.published.removed += 1
+                        self._published.removed += 1
         for path in (self._folder / "page").iterdir():
             if _PAGE.fullmatch(path.name) and path.name != page:
                 shutil.rmtree(path)
-                self.published.removed += 1
+                self._published.removed += 1
 
 
 @contextmanager

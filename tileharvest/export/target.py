@@ -1,4 +1,4 @@
-"""The file that an export makes: it has its name when it is whole, and not before."""
+"""The file of an export, which gets its name when it is whole."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _ANOTHER_FOLDER: Final = "name a folder that is there and can be written"
 
 @contextmanager
 def made_whole(target: Path) -> Iterator[BinaryIO]:
-    """Opens a file beside the target, which takes its place when the block ends, whatever was there before.
+    """Opens a file beside the target. When the block ends, the file replaces the target.
 
-    Where the block raises, or is stopped, the file is removed and the target is as it was. Raises
-    TileHarvestError in one line where the disk is full or the folder cannot be written.
+    If the block raises or is stopped, the file is removed and the target stays as it was. Raises
+    TileHarvestError with one line if the disk is full or the folder cannot be written.
     """
     beside = target.with_name(f".{target.name}.{token_hex(4)}.unfinished")
     with writing_to(target):
@@ -45,8 +45,8 @@ def made_whole(target: Path) -> Iterator[BinaryIO]:
 def writing_to(
     target: Path, kept: str = _NOT_MADE, when_full: str = _ANOTHER_DISK, otherwise: str = _ANOTHER_FOLDER
 ) -> Iterator[None]:
-    """Makes TileHarvestError of what the system says of writing there, in one line: what was `kept`, and what
-    to do, with a disk that is full or with any other error."""
+    """Turns an OSError in the block into a TileHarvestError with one line. The line says what was `kept`, and
+    what to do: `when_full` if the disk is full, `otherwise` after any other error."""
     try:
         yield
     except OSError as error:

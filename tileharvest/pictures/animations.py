@@ -1,8 +1,9 @@
-"""Animated pictures written frame by frame, in memory for a few: WebP, GIF and APNG.
+"""Files of animated pictures, written frame by frame: WebP, GIF and APNG.
 
-Each frame is packed by Pillow as a picture of its own, of the part that differs from the one before, and its
-data are put into the container of the form. Packing depends on two frames alone, so that several can be
-packed at once. The forms are those of Google's WebP container, GIF89a, and PNG (W3C, third edition).
+Pillow packs of each frame the part that differs from the frame before, as a picture of its own. The data of
+that picture are then put into the animation's container. Packing depends on two frames alone, so several
+frames are packed at once, and memory holds a few. The containers are those of Google's WebP container
+specification, GIF89a, and PNG (W3C, third edition).
 """
 
 from __future__ import annotations
@@ -10,36 +11,37 @@ from __future__ import annotations
 import io
 import struct
 import zlib
-from collections import deque
 from typing import TYPE_CHECKING, Final, Protocol
 
 from PIL import Image, ImageChops
 
 from tileharvest.pictures.frames import ANY, Patch
+from tileharvest.pictures.threads import each_in_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from concurrent.futures import Executor, Future
+    from concurrent.futures import Executor
     from typing import BinaryIO
 
+    from tileharvest.pictures.frames import Box
     from tileharvest.tiles.layers import Size
 
 _CELL: Final = 16
-"""Pixels along an edge of what is replaced as one: the blocks of WebP."""
+"""Pixels along the edge of a cell. A cell is replaced as a whole, as WebP codes blocks of this size."""
 _UNDER_WAY: Final = 4
-"""Frames that are packed ahead of the one that is written: 1080p takes 6 MB for each, and as much to pack."""
+"""Frames that are packed at once. A whole one of 1080p takes 8 MB, and as much again while it is packed."""
 
 
 class AnimationFile(Protocol):
     """A file that is written frame by frame."""
 
     def packed(self, patch: Patch) -> bytes:
-        """Returns what `add` takes of a patch of RGBA, in which what is as before is transparent. May be
-        called by several threads."""
+        """Returns a patch as `add` takes it. The patch is of RGBA, and transparent where nothing differs from
+        the frame before. May be called by several threads."""
         ...
 
-    def add(self, patch: tuple[int, int, int, int], packed: bytes, milliseconds: int) -> None:
-        """Adds a patch, whose left, top, width and height are given, for so long."""
+    def add(self, place: Box, packed: bytes, milliseconds: int) -> None:
+        """Adds a frame. `place` is the left, top, width and height of its patch."""
 
     def end(self) -> None: ...
 
@@ -47,11 +49,23 @@ class AnimationFile(Protocol):
 def write_frames(
     file: AnimationFile, size: Size, frames: Iterable[tuple[Sequence[Patch], int]], pool: Executor
 ) -> None:
-    """Writes frames, each with the milliseconds for which it is shown: what is new in it, in RGB. Raises
-    OSError, and what the frames raise."""
+    """Writes frames, and then the file's end.
 
-    # Of a frame that waits only what it has anew is in memory.
-    waiting: deque[tuple[Future[bytes], tuple[int, int, int, int], int]] = deque()
+    A frame consists of the parts that differ from the frame before, in RGB, and of the milliseconds for which
+    it is shown. Raises OSError, and what the frames raise.
+    """
+
+    def packed(frame: tuple[Patch, int]) -> tuple[Box, bytes, int]:
+        patch, milliseconds = frame
+        return (patch.left, patch.top, *patch.image.size), file.packed(patch), milliseconds
+
+    for place, body, milliseconds in each_in_order(pool, packed, _whole_patches(size, frames), _UNDER_WAY):
+        file.add(place, body, milliseconds)
+    file.end()
+
+
+def _whole_patches(size: Size, frames: Iterable[tuple[Sequence[Patch], int]]) -> Iterator[tuple[Patch, int]]:
+    """Yields for each frame a single patch, in which all pixels that stay as they are are transparent."""
     canvas: Image.Image | None = None
     for patches, milliseconds in frames:
         before: Image.Image | None = None
@@ -62,19 +76,11 @@ def write_frames(
             before = canvas.crop(box)
         for patch in patches:
             canvas.paste(patch.image, (patch.left, patch.top))
-        new = _patch(before, Patch(*box[:2], canvas.crop(box)))
-        place = new.left, new.top, *new.image.size
-        waiting.append((pool.submit(file.packed, new), place, milliseconds))
-        if len(waiting) > _UNDER_WAY:
-            packed, place, shown = waiting.popleft()
-            file.add(place, packed.result(), shown)
-    for packed, place, shown in waiting:
-        file.add(place, packed.result(), shown)
-    file.end()
+        yield _patch(before, Patch(*box[:2], canvas.crop(box))), milliseconds
 
 
-def _box(size: Size, patches: Sequence[Patch]) -> tuple[int, int, int, int]:
-    """Returns the box of whole cells in which all of them lie; a single cell where there is none."""
+def _box(size: Size, patches: Sequence[Patch]) -> Box:
+    """Returns the box of whole cells around all patches. Without a patch it is the first cell."""
     boxes = [(one.left, one.top, one.left + one.image.width, one.top + one.image.height) for one in patches]
     lefts, tops, rights, bottoms = zip(*boxes or [(0, 0, 1, 1)], strict=True)
     right, bottom = (-(-max(edges) // _CELL) * _CELL for edges in (rights, bottoms))
@@ -87,7 +93,8 @@ def _box(size: Size, patches: Sequence[Patch]) -> tuple[int, int, int, int]:
 
 
 def _patch(before: Image.Image | None, after: Patch) -> Patch:
-    """Returns what differs of a patch. What was there before is as large."""
+    """Returns the part of a patch that differs from `before`, an image of the same size; the whole patch if
+    there was nothing before."""
     image = after.image
     if before is None:
         return after._replace(image=image.convert("RGBA"))
@@ -96,7 +103,7 @@ def _patch(before: Image.Image | None, after: Patch) -> Patch:
     # The mean of a cell in which a single pixel differs is 255 / 256, which is rounded to 1.
     cells = strongest.reduce(_CELL).point(ANY)
     found = cells.getbbox()
-    # Where nothing differs a single cell is written, as a frame must have pixels.
+    # If nothing differs a single cell is written: a frame must have pixels.
     left, top, right, bottom = (edge * _CELL for edge in found or (0, 0, 1, 1))
     box = left, top, min(right, image.width), min(bottom, image.height)
     mask = cells.resize((cells.width * _CELL, cells.height * _CELL), Image.Resampling.NEAREST).crop(box)
@@ -122,13 +129,13 @@ class WebpFile:
         body = io.BytesIO()
         patch.image.save(body, "WEBP", quality=self._quality, method=2)
         picture = body.getvalue()
-        # What follows the header is the frame's data, but for the chunk that says how large it is.
+        # These chunks are the frame's data. The others tell of a picture that stands alone.
         return b"".join(chunk for name, chunk in _chunks_of_webp(picture) if name in _WEBP_DATA)
 
-    def add(self, patch: tuple[int, int, int, int], packed: bytes, milliseconds: int) -> None:
-        left, top, width, height = patch
+    def add(self, place: Box, packed: bytes, milliseconds: int) -> None:
+        left, top, width, height = place
         edges = b"".join(map(_three, (left // 2, top // 2, width - 1, height - 1, milliseconds)))
-        # Laid over the frame before, which stays.
+        # The flags of 0 lay it over the frame before, which stays.
         self._chunk(b"ANMF", edges + b"\0" + packed)
 
     def end(self) -> None:
@@ -149,7 +156,7 @@ def _three(number: int) -> bytes:
 
 
 def _chunks_of_webp(picture: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yields each chunk's name, and the chunk as a whole."""
+    """Yields the name of each chunk, and all of its bytes, the header's included."""
     start = 12
     while start < len(picture):
         length = int.from_bytes(picture[start + 4 : start + 8], "little")
@@ -180,9 +187,9 @@ class ApngFile:
             start += 12 + length
         return data
 
-    def add(self, patch: tuple[int, int, int, int], packed: bytes, milliseconds: int) -> None:
-        left, top, width, height = patch
-        # It stays, and is laid over the one before; the first one replaces what there was.
+    def add(self, place: Box, packed: bytes, milliseconds: int) -> None:
+        left, top, width, height = place
+        # The frame stays, and is laid over the frame before. The first frame replaces whatever there was.
         over = int(self._frames > 0)
         control = struct.pack(">IIIIHHBB", width, height, left, top, milliseconds, 1000, 0, over)
         self._chunk(b"fcTL", self._next() + control)
@@ -194,7 +201,7 @@ class ApngFile:
 
     def end(self) -> None:
         self._chunk(b"IEND", b"")
-        # How many frames there are is known now, and stands near the beginning.
+        # The number of frames stands near the beginning, and is known only now.
         self._file.seek(self._control)
         self._chunk(b"acTL", struct.pack(">II", self._frames, 0))
         self._file.seek(0, io.SEEK_END)
@@ -213,7 +220,7 @@ class GifFile:
 
     def __init__(self, file: BinaryIO, size: Size) -> None:
         self._file = file
-        # Without colours for all frames.
+        # The file has no colours that are common to all frames.
         file.write(b"GIF89a" + struct.pack("<HHBBB", *size, 0x70, 0, 0))
         file.write(b"\x21\xff\x0bNETSCAPE2.0\x03\x01\0\0\0")
 
@@ -226,21 +233,21 @@ class GifFile:
         body = io.BytesIO()
         flat.save(body, "GIF", optimize=False, interlace=False)
         picture = body.getvalue()
-        # Header, screen and 256 colours, and what Pillow puts before the image.
+        # This skips header, screen, 256 colours, and the extensions that Pillow puts before the image.
         start = 13 + 3 * 256
         while picture[start : start + 1] == b"\x21":
             start += 2
             while picture[start]:
                 start += 1 + picture[start]
             start += 1
-        # The colours of the file become those of the frame; its descriptor has ten bytes.
+        # The colours of the file become those of the frame, and stand behind its descriptor of ten bytes.
         return picture[13 : 13 + 3 * 256] + picture[start + 10 : -1]
 
-    def add(self, patch: tuple[int, int, int, int], packed: bytes, milliseconds: int) -> None:
-        # It stays; one colour is transparent. Hundredths of a second.
+    def add(self, place: Box, packed: bytes, milliseconds: int) -> None:
+        # The frame stays, and one colour is transparent. The time is in hundredths of a second.
         control = struct.pack("<BHB", 0x05, min(65_535, round(milliseconds / 10)), _TRANSPARENT)
         self._file.write(b"\x21\xf9\x04" + control + b"\0")
-        self._file.write(b"\x2c" + struct.pack("<HHHHB", *patch, 0x87) + packed)
+        self._file.write(b"\x2c" + struct.pack("<HHHHB", *place, 0x87) + packed)
 
     def end(self) -> None:
         self._file.write(b"\x3b")

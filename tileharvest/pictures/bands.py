@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     """The tiles of a row that show something, each with the function that draws it."""
 
 _BAND: Final = 40 << 20
-"""The most bytes of a band of RGBA, unless a single line has more. 384 lines of 24,576 pixels have 38 million.
-A wider picture has several bands in each row of tiles, and its tiles are drawn once for each of them."""
+"""The most bytes of a band of RGBA, unless a single line has more. 384 lines of 24,576 pixels have 38
+million. In a wider picture a row of tiles has several bands, and its tiles are drawn once for each band."""
 
 
 class PixelBox(NamedTuple):
@@ -75,7 +75,7 @@ def bands(
     the pool draws what it returns. The picture is transparent where no tile shows anything. Each band is let
     go of before the next one is made: a caller that does the same holds one of them in memory.
     """
-    width, height = size
+    height = size[1]
     most_lines = max(1, most_bytes // (4 * box.width))
     top = box.top
     while top < box.bottom:

@@ -1,4 +1,4 @@
-"""Pictures of a difference: what has changed between two days in its colours, all else faded."""
+"""Pictures of tiles with their changes between two days: changed places in their colours, all else faded."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ if TYPE_CHECKING:
     from tileharvest.tiles.grid import Tile
 
 _FADED: Final = 0.25
-"""How much of its colours and of its light an unchanged place keeps."""
+"""The share of its colours that an unchanged place keeps. It keeps twice that share of its contrast."""
 _PAPER: Final = 128
-"""The grey to which it fades."""
+"""The grey to which unchanged places fade."""
 _SMALLEST_OUTLINED: Final = 3
-"""Pixels along an edge. Smaller tiles would be nothing but their outlines."""
+"""The least pixels along the edge of a tile that gets an outline. A smaller tile would be nothing but
+outline."""
 
 
 class Change(Enum):
-    """What became of a tile."""
+    """A tile's change between two days."""
 
     CHANGED = "changed"
     NEW = "new"
@@ -30,14 +31,15 @@ class Change(Enum):
 
     @classmethod
     def between(cls, before: str | None, now: str | None) -> Change:
-        """Returns what became of a tile with these images, of which one at least is there."""
+        """Returns the change of a tile with these images. At least one of them is not None."""
         if before is None:
             return cls.NEW
         return cls.GONE if now is None else cls.CHANGED
 
 
 _COLOURS: Final = {Change.NEW: (0, 200, 60, 255), Change.GONE: (230, 30, 30, 255)}
-"""Of the outlines. What has changed has none: it is what has colours."""
+"""The colours of the outlines. Changed tiles have no outline: they are the only ones with their own
+colours."""
 
 
 def difference_of(
@@ -51,8 +53,8 @@ def difference_of(
 ) -> Pillow.Image:
     """Returns the picture of a tile, in RGBA.
 
-    `before` and `now` are what it showed on both days. `cells` are the tiles of a deeper zoom, or of its own,
-    that lie in it and are others than before. `changes` has what became of them, and of those beside them. A
+    `before` and `now` are the tile's images on both days. `cells` are the tiles within it that have changed,
+    of a deeper zoom or of its own. `changes` has the changes of these cells, and of cells beside them. A
     place that is gone shows what was there before.
     """
     whole = Pillow.new("RGBA", size) if now is None else faded(now)
@@ -73,14 +75,14 @@ def difference_of(
             (0, -1): (left, top, right - 1, top + width - 1),
             (0, 1): (left, bottom - width, right - 1, bottom - 1),
         }.items():
-            # One outline around those that lie together.
+            # Cells that lie together have one outline around all of them.
             if changes.get(cell.at(cell.zoom, cell.column + columns, cell.row + rows)) is not change:
                 draw.rectangle(box, colour)
     return whole
 
 
 def faded(image: Pillow.Image) -> Pillow.Image:
-    """Returns an image of RGBA with little of its colours, and as opaque as it was."""
+    """Returns an image of RGBA with faded colours. Its opacity stays."""
     red, green, blue, opacity = ImageEnhance.Color(image).enhance(_FADED).split()
     pale = [channel.point(_PALER) for channel in (red, green, blue)]
     return Pillow.merge("RGBA", (*pale, opacity))
@@ -90,7 +92,7 @@ _PALER: Final = [round(_PAPER + (value - _PAPER) * 2 * _FADED) for value in rang
 
 
 def _edges(tile: Tile, cell: Tile, factor: int, size: tuple[int, int]) -> tuple[int, int, int, int]:
-    """Returns left, top, right and bottom of the pixels of a deeper tile in this one."""
+    """Returns left, top, right and bottom of a deeper tile, in pixels of the tile in which it lies."""
     across = factor ** (cell.zoom - tile.zoom)
     column, row = cell.column - tile.column * across, cell.row - tile.row * across
     (width, height), left, top = size, column * size[0] // across, row * size[1] // across

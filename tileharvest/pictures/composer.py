@@ -1,9 +1,10 @@
-"""Composed pictures: tiles of levels that the history lacks, made of those of a deeper one that it has.
+"""Composed pictures: tiles of levels that the history lacks, made of the tiles of a deeper level.
 
-A tile is made of its four children, scaled down by two, and these of theirs, down to the first level of
-which there are images. Every picture on the way is kept, so that the next one, a step to the side or one
-level deeper, is made of few. A picture of 384 x 384 pixels takes about 25 ms, which includes reading and
-unpacking the images below it. One of six levels, with 4,096 images, takes half a minute the first time.
+A tile is made of its four children, scaled down by two. They are made of their own children, and so on down
+to the first level that has images. Every picture on the way is kept, so that the next picture, a step to the
+side or one level deeper, needs few new ones. A picture of 384 x 384 pixels takes about 25 ms, including the
+reading and unpacking of the images below it. A picture six levels above its 4,096 images takes half a minute
+the first time.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import io
 import logging
 import threading
 from bisect import bisect_right
+from collections import OrderedDict
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -21,11 +24,11 @@ from PIL import Image as Pillow
 from tileharvest.history.areas import MOST_COLUMNS
 from tileharvest.history.changes import last_changes
 from tileharvest.history.recorded_versions import shown
-from tileharvest.pictures.cache import Picture, PictureMemory
 from tileharvest.pictures.pixels import UNREADABLE, decoded, stored
 from tileharvest.tiles.grid import TileRange
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import date, datetime
 
     from tileharvest.history.database import History
@@ -43,16 +46,17 @@ _COMPRESSION: Final = 1
 """Of zlib: 9 ms for a picture of 384 x 384 pixels, and 17 % more bytes than with 6, which takes 32."""
 _MOST_WARNED: Final = 10_000
 _FORM: Final = "composed 1"
-"""Another number for each other way of composing: the cache outlives the program."""
+"""The way of composing, a part of each name in the cache on disk. Change the number with the way: the cache
+outlives the program."""
 
 
 class ComposerStoppedError(Exception):
-    """`stop` was called: the picture is not composed to its end."""
+    """The composer was stopped before the picture was finished."""
 
 
 @dataclass(frozen=True, slots=True)
 class PastLayer:
-    """A layer as it was on a day, for pictures of levels that it lacks."""
+    """A layer as it was on a day."""
 
     history: History
     layer: int
@@ -61,42 +65,105 @@ class PastLayer:
     """The zoom whose images the pictures are made of."""
     tile_size: Size
     days: tuple[date, ...]
-    """Days with a harvest, in order. Whatever last changed before the last of them is settled: no harvest
-    changes it again."""
+    """The days with a harvest, in order. A change before the last of them is settled: no later harvest
+    changes it."""
     ended: tuple[datetime | None, ...]
-    """For each of them when it was settled, as `MapOutline` tells it: an import of a day changes it."""
+    """For each of these days the moment at which its harvest ended, as `MapOutline` has it. The import of a
+    day changes the moment."""
 
     @property
     def settled(self) -> date:
         return self.days[-1]
 
     def settled_at(self, day: date) -> str:
-        """Names the state of what was to be seen by that day, one of `days`."""
+        """Returns a text that changes whenever the history up to a day of `days` changes."""
         return str(self.ended[bisect_right(self.days, day) - 1])
 
 
 @dataclass(frozen=True, slots=True)
 class Composition:
-    """A picture that is to be made."""
+    """A picture that can be composed."""
 
     tile: Tile
     key: str
-    """The same for the same picture: its ETag, and its name in memory and in the cache on disk."""
+    """Equal for equal pictures. It is the picture's ETag, and its name in memory and in the cache on disk."""
     parts: Parts | None
-    """None where the key follows from the day alone: then the parts are still to be asked for."""
+    """What the picture is made of. None if the history has not been asked for it yet, because the key of a
+    settled picture follows from the day alone."""
 
 
 Parts: TypeAlias = "tuple[Composition | str | None, ...]"
-"""What a picture is made of, in the order of the tile's children: a picture, an image's name, or nothing."""
+"""For each of the tile's children, in order, a picture, an image's name, or None if nothing is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A composed picture."""
+
+    body: bytes
+    """A PNG file."""
+    whole: bool
+    """False if an image that belongs in it could not be read."""
+
+
+class PictureMemory:
+    """The composed pictures that were used last, by their keys. May be used by several threads."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._room = most_bytes
+        self._pictures: OrderedDict[str, Picture] = OrderedDict()
+        self._making: dict[str, Future[Picture]] = {}
+        self._lock = threading.Lock()
+
+    def get(self, key: str, make: Callable[[], Picture]) -> Picture:
+        """Returns the picture of that key, and makes it if it is not in memory.
+
+        While one thread makes a picture, others that ask for it wait. `make` may ask for other pictures, but
+        never in a circle. What it raises is raised to all who wait. A picture that is not whole is not kept,
+        because its images may be restored.
+        """
+        with self._lock:
+            kept = self._pictures.get(key)
+            if kept is not None:
+                self._pictures.move_to_end(key)
+                return kept
+            making = self._making.get(key)
+            mine = Future[Picture]()
+            if making is None:
+                self._making[key] = mine
+        return self._made(key, make, mine) if making is None else making.result()
+
+    def _made(self, key: str, make: Callable[[], Picture], promised: Future[Picture]) -> Picture:
+        try:
+            picture = make()
+        except BaseException as error:
+            with self._lock:
+                del self._making[key]
+            promised.set_exception(error)
+            raise
+        with self._lock:
+            del self._making[key]
+            if picture.whole:
+                self._keep(key, picture)
+        promised.set_result(picture)
+        return picture
+
+    def _keep(self, key: str, picture: Picture) -> None:
+        self._pictures[key] = picture
+        self._room -= len(picture.body)
+        # The newest picture stays, whatever its size: its maker may need it at once.
+        while self._room < 0 and len(self._pictures) > 1:
+            _, oldest = self._pictures.popitem(last=False)
+            self._room += len(oldest.body)
 
 
 class Composer:
-    """May be used by several threads; each picture is made by one of them."""
+    """Makes composed pictures. May be used by several threads; each picture is made by one of them."""
 
     def __init__(
         self, store: TileStore, cache: DiskCache | None = None, most_remembered: int = MOST_REMEMBERED
     ) -> None:
-        """What was composed is looked for in memory, and then in the cache on disk if there is one."""
+        """`cache` keeps composed pictures on disk. `most_remembered` is the bytes of pictures in memory."""
         self._store = store
         self._cache = cache
         self._memory = PictureMemory(most_remembered)
@@ -104,23 +171,24 @@ class Composer:
         self._warned: set[str] = set()
 
     def composition(self, past: PastLayer, tile: Tile) -> Composition | None:
-        """Returns how the tile's picture is composed; None where nothing was there. Raises HistoryError.
+        """Returns how the tile's picture is composed, or None if nothing was there. Raises HistoryError.
 
-        Costs one question to the history where the tile changed last on a settled day, and else one per
-        picture below it that did not.
+        Asks the history once if the tile's last change is settled. Otherwise it asks once more for each
+        picture below the tile whose last change is not settled.
         """
         changed = last_changes(past.history, past.layer, past.source, TileRange.of(tile), past.day)
         return self._composition(past, tile, changed[tile]) if tile in changed else None
 
     def picture(self, past: PastLayer, composition: Composition) -> Picture:
-        """Returns the picture. Raises HistoryError, and ComposerStoppedError after `stop`."""
+        """Returns the picture, from memory or from disk if it is there. Raises HistoryError, and
+        ComposerStoppedError after `stop`."""
         return self._memory.get(composition.key, lambda: self._remembered(past, composition))
 
     def parts(self, past: PastLayer, area: TileRange) -> dict[Tile, Composition | str]:
-        """Returns what each tile of the area shows: an image's name, or a picture that is to be made.
+        """Returns what each tile of the area shows: an image's name, or a picture that can be composed.
 
-        Tiles that were not there are absent. The area is of the layer's source zoom or a coarser one. One
-        question to the history, and more where `composition` has more. Raises HistoryError.
+        Tiles that were not there are absent. The area is of the layer's source zoom or of a coarser one. Asks
+        the history as often as `composition` does. Raises HistoryError.
         """
         if area.zoom == past.source:
             return {
@@ -135,7 +203,7 @@ class Composer:
     def image(self, past: PastLayer, part: Composition | str) -> tuple[Pillow.Image | None, bool]:
         """Returns the pixels of a part in RGBA, in the size of the layer's tiles, and whether it is whole.
 
-        There are none, and it is not whole, where an image cannot be read. Raises what `picture` does.
+        Returns None and False for an image that cannot be read. Raises what `picture` raises.
         """
         if isinstance(part, Composition):
             picture = self.picture(past, part)
@@ -144,12 +212,12 @@ class Composer:
         return image, image is not None
 
     def stop(self) -> None:
-        """Ends what is being composed, an image later, and begins nothing more."""
+        """Ends what is being composed after the next image, and begins nothing more."""
         self._stopping.set()
 
     def _composition(self, past: PastLayer, tile: Tile, last: date) -> Composition:
         settled = last < past.settled
-        # What may change again today is named by what it is made of.
+        # A picture that may change again today is named by its parts.
         parts = None if settled else self._parts(past, tile)
         content = (str(last), past.settled_at(last)) if parts is None else [_name(part) for part in parts]
         named = repr((past.layer, past.source, past.tile_size, str(tile), content))

@@ -1,4 +1,4 @@
-"""The picture of a difference: a place before and after, side by side, with what differs framed."""
+"""Pictures of a place before and after, side by side, with frames around the parts that differ."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from PIL import Image, ImageChops, ImageDraw, ImageFilter, ImageFont
 
 from tileharvest.history.recorded_versions import shown
-from tileharvest.pictures.pixels import UNREADABLE, stored
+from tileharvest.pictures.pixels import BACKGROUND, UNREADABLE, stored
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,23 +22,22 @@ if TYPE_CHECKING:
     from tileharvest.tiles.layers import Size
 
 LARGEST_FILE: Final = 1_000_000
-"""Bytes that all services take."""
+"""The most bytes of a picture. All services that take messages accept so many."""
 PANEL: Final = 588
-"""Width of each half in pixels: both are less than 1200 wide, and 2, 3 or 4 scaled tiles fit exactly."""
+"""The width of each half in pixels. Both together are less than 1200 wide, and 2, 3 or 4 scaled tiles fit
+exactly."""
 
 GAP: Final = 8
 HEADING: Final = 32
 _TEXT: Final = 18
-BACKGROUND: Final = "#1a1a1a"
-"""The colour that Overviewer shows where there is no tile."""
 _PAPER: Final = "#ffffff"
 _INK: Final = "#202020"
 _FRAME: Final = "#ff00c8"
 """No block of the game has this colour."""
 CELL: Final = 3
-"""Width in pixels of a cell, which is compared as one, and of the frame."""
+"""The width in pixels of a cell, whose pixels are compared as one, and of the line of a frame."""
 _NOTICEABLE: Final = 12
-"""By how much of 255 a cell must differ. Lossy images that show the same differ by a few."""
+"""The least difference of two cells that counts, of 255. Lossy images of the same thing differ by a few."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +58,10 @@ def change_picture(
 ) -> bytes | None:
     """Returns a PNG of the first place with a visible difference between the day before `day` and `day`.
 
-    Returns None where no place has one: most maps have many places with blank tiles only. A place is a
-    layer's id, an area of it, and the size of its tiles. `before` is the day of the harvest before, for the
-    heading; None when there was none. An image that cannot be read is left blank. Takes a quarter of a second
-    per place. Raises HistoryError.
+    Returns None if no place has one: most maps have many places with blank tiles only. A place is a layer's
+    id, an area of the layer, and the size of its tiles. `before` is the day of the harvest before, which the
+    heading names, or None if there was none. An image that cannot be read is left blank. Takes a quarter of a
+    second for each place. Raises HistoryError.
     """
     eve = day - timedelta(days=1)
     for layer, area, size in places:
@@ -77,15 +76,16 @@ def change_picture(
 
 
 def differing_cells(before: Image.Image, after: Image.Image) -> Image.Image:
-    """Returns a mask, a pixel for each cell, of what differs noticeably between images of one size."""
+    """Returns a mask with a pixel for each cell, which is 255 if the two images differ noticeably there. Both
+    images have one size."""
     red, green, blue = ImageChops.difference(before, after).split()
     strongest = ImageChops.lighter(ImageChops.lighter(red, green), blue)
     return strongest.reduce(CELL).point([255 if value >= _NOTICEABLE else 0 for value in range(256)])
 
 
 def frame_around(differing: Image.Image) -> Image.Image:
-    """Returns a mask of frames a few pixels away from what differs. It consists of whole cells."""
-    # One frame around what lies close together, not one around each leaf.
+    """Returns a mask, in pixels, of frames around the cells that differ, a few pixels away from them."""
+    # Cells that lie close together share a frame, so that not each leaf of a tree has its own.
     around = differing.filter(ImageFilter.MaxFilter(7))
     frame = ImageChops.subtract(around.filter(ImageFilter.MaxFilter(3)), around)
     return frame.resize((frame.width * CELL, frame.height * CELL), Image.Resampling.NEAREST)
@@ -105,11 +105,12 @@ def side_by_side(before: Half, after: Half, frame: Image.Image) -> Image.Image:
 
 
 def as_small_png(image: Image.Image, most: int = LARGEST_FILE) -> bytes:
-    """Returns a PNG of less than `most` bytes, with fewer colours and then fewer pixels if it must be."""
+    """Returns a PNG of less than `most` bytes. If the image needs more, it gets fewer colours, and then fewer
+    pixels."""
     body = _as_png(image)
     while len(body) >= most:
-        # The octree keeps rare colours. By Pillow's default a red roof in a green land fades, and other ways
-        # can take minutes.
+        # The octree keeps rare colours. Pillow's default method lets a red roof in a green land fade, and
+        # other methods can take minutes.
         body = _as_png(image.quantize(256, Image.Quantize.FASTOCTREE))
         image = image.reduce(2)
     return body

@@ -1,4 +1,4 @@
-"""Frames: what a film shows of a layer, drawn tile by tile, with what has changed in a soft outline."""
+"""Frames of a film: views of a layer, drawn tile by tile, with soft outlines around changes."""
 
 from __future__ import annotations
 
@@ -21,39 +21,40 @@ if TYPE_CHECKING:
     from tileharvest.tiles.layers import Size
 
     Shown = Mapping[Tile, Composition | str]
-    """What each tile shows that was there."""
+    """The tiles that were there, each with the part that it shows."""
     Box = tuple[int, int, int, int]
     """Left, top, right and bottom, in pixels of a picture."""
 
 MOST_KEPT: Final = 32 << 20
-"""Bytes of tiles that are kept as they are drawn: 75 of 384 x 384 pixels. A camera that moves needs those
-that it has shown a moment ago, and one that stays none of them."""
+"""Bytes of drawn tiles that are kept in memory: 75 tiles of 384 x 384 pixels. A moving camera shows the tiles
+of a moment ago again. A camera that stays needs none of them."""
 
 ANY: Final = [0] + [255] * 255
-"""What `point` makes of a band of which whatever is not 0 counts."""
+"""A table for Pillow's `point` that turns each value but 0 into 255."""
 EDGE: Final = 6
-"""Pixels along the edges of a region in which nothing differs. Its own edges are multiples of this, too, so
-that they lie between the cells of an outline, and between the colours of a video, of which two by two pixels
-have one."""
+"""The width in pixels of the margin of a region, in which nothing differs. The edges of regions are multiples
+of it, so that they lie between the cells of an outline, and between the squares of 2 x 2 pixels that have one
+colour in a video."""
 _NEAR: Final = 4
-"""Cells of an outline's distance from what differs, which is the radius of a box blur."""
+"""The distance in cells from a change to its outline, as the radius of a box blur."""
 _SOFT: Final = 2
-"""Cells of the deviation of the Gaussian blur that makes an outline soft."""
+"""The deviation in cells of the Gaussian blur that makes an outline soft."""
 REACH: Final = CELL * (_NEAR + 3 * _SOFT + 2)
-"""Pixels to which an outline reaches beyond what differs. Pillow's Gaussian blur is three box blurs, each of
-which reaches no further than the deviation. A cell more may differ in part only, and one is mixed with its
-neighbours when the outline is enlarged."""
+"""The farthest distance in pixels from a change to a pixel of its outline. Pillow's Gaussian blur consists of
+three box blurs, each of which reaches as far as the deviation. One cell is added because a cell may differ in
+part only, and another because cells are mixed with their neighbours when an outline is enlarged."""
 _MOST_REGIONS: Final = 64
-"""Parts that are looked at one by one. More of them become one: to unite them takes its time, too."""
+"""The most boxes that are united one by one. More boxes become a single one, because uniting them takes
+time."""
 _AT_ONCE: Final = 64
-"""Tiles that are unpacked before they are drawn."""
+"""Tiles that are unpacked together before they are drawn."""
 _GLOW: Final = (255, 225, 70)
-"""Of the outline: on grass, water, sand and snow it is seen."""
+"""The colour of an outline, which is visible on grass, water, sand and snow."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What is to be seen of a layer on a day, without any lettering."""
+    """A view of a layer on a day, without lettering."""
 
     corner: tuple[int, int]
     """Left and top, in pixels of the film, counted from the grid's origin."""
@@ -61,11 +62,11 @@ class Scene:
     image: Image.Image
     """RGB, in the film's size. Do not draw on it."""
     changed: tuple[Box, ...]
-    """The regions in which it may differ from the scene before, or have an outline."""
+    """The regions in which the scene may differ from the scene before, or have an outline."""
 
 
 class Patch(NamedTuple):
-    """A part of a picture, which takes the place of what is there."""
+    """A part of a picture, which replaces what is there."""
 
     left: int
     top: int
@@ -73,26 +74,26 @@ class Patch(NamedTuple):
 
 
 class Outline(NamedTuple):
-    """A soft line around what has changed."""
+    """A soft line around changes."""
 
     mask: Image.Image
-    """A third as wide and high as the picture."""
+    """The line's opacity, in an image a third as wide and high as the picture."""
     boxes: tuple[Box, ...]
-    """The regions in which it lies."""
+    """The regions in which the line lies."""
     strength: float = 1
-    """From 0 to 1."""
+    """The strength of the line, from 0 to 1."""
 
 
 @dataclass(frozen=True)
 class Lens:
-    """How large a film shows the tiles of a zoom, and how much of them."""
+    """The scale at which a film shows the tiles of a zoom, and the film's size."""
 
     zoom: int
     tile_size: Size
     scale: float
-    """Pixels of the film for one of the tiles."""
+    """Pixels of the film for one pixel of a tile."""
     size: Size
-    """Of the film."""
+    """The film's width and height in pixels."""
 
     @cached_property
     def _step(self) -> tuple[float, float]:
@@ -110,7 +111,7 @@ class Lens:
         return left, top, right, bottom
 
     def tiles(self, corner: tuple[int, int]) -> TileRange:
-        """Returns the tiles of which something is to be seen from this corner on."""
+        """Returns the tiles that a frame with this upper left corner shows, in part or whole."""
         (across, down), (left, top), (width, height) = self._step, corner, self.size
         first = floor((left + 0.5) / across), floor((top + 0.5) / down)
         last = floor((left + width - 0.5) / across), floor((top + height - 0.5) / down)
@@ -118,7 +119,7 @@ class Lens:
 
 
 class Frames:
-    """Draws what a film shows. Tiles are unpacked by a pool; else use it in one thread."""
+    """Draws the scenes of a film. The pool unpacks tiles; everything else happens in the caller's thread."""
 
     def __init__(
         self,
@@ -128,7 +129,7 @@ class Frames:
         pool: Executor,
         most_kept: int = MOST_KEPT,
     ) -> None:
-        """`ground` is the colour where nothing is."""
+        """`ground` is the colour where nothing is, and `most_kept` the bytes of drawn tiles that are kept."""
         self._composer = composer
         self._lens = lens
         self._ground = ground
@@ -136,19 +137,21 @@ class Frames:
         self._kept: OrderedDict[tuple[Tile, Composition | str], Image.Image] = OrderedDict()
         self._room = most_kept
         self.damaged: set[Tile] = set()
-        """Tiles that were drawn without an image which cannot be read."""
+        """The tiles that were drawn without an image that cannot be read."""
 
     def shown(self, past: PastLayer | None, corner: tuple[int, int]) -> Shown:
-        """Returns what is to be seen from a corner on. None: of a day on which there was nothing yet.
+        """Returns the parts that the tiles of a frame with this corner show. `past` is None for a day on
+        which nothing was there yet.
 
-        Costs what `Composer.parts` does. Raises HistoryError.
+        Costs as much as `Composer.parts`. Raises HistoryError.
         """
         return {} if past is None else self._composer.parts(past, self._lens.tiles(corner))
 
     def scene(
         self, past: PastLayer | None, shown: Shown, corner: tuple[int, int], before: Scene | None = None
     ) -> Scene:
-        """Draws a scene. Of one before, seen from the same corner, only the tiles that differ are drawn."""
+        """Returns the scene from a corner. If the scene before has the same corner, only tiles that differ
+        are drawn."""
         size = self._lens.size
         is_new = before is None or before.corner != corner
         if before is None or is_new:
@@ -163,7 +166,7 @@ class Frames:
             if tile in tiles and before.shown.get(tile) != shown.get(tile)
         ]
         there = [] if past is None else [(tile, shown[tile]) for tile in differing if tile in shown]
-        # In groups that fit into the memory: from afar there may be thousands.
+        # Groups of tiles fit into memory. A view from far away may have thousands of tiles.
         for start in range(0, len(there), _AT_ONCE):
             group = there[start : start + _AT_ONCE]
             drawn = self._pool.map(partial(self._tile, past), group)
@@ -186,7 +189,8 @@ class Frames:
         return left - corner[0], top - corner[1], right - corner[0], bottom - corner[1]
 
     def _tile(self, past: PastLayer | None, key: tuple[Tile, Composition | str]) -> Image.Image | None:
-        """Returns a tile on the ground, in the size in which it is shown; None where there is none."""
+        """Returns a tile on the ground, in the size in which it is shown, or None if there is nothing to
+        show."""
         kept = self._kept.get(key)
         if kept is not None or past is None:
             return kept
@@ -199,7 +203,7 @@ class Frames:
         if image is None or 0 in size:
             return None
         if size != image.size:
-            # Enlarged blocks keep their edges; what is made smaller is averaged.
+            # Enlarged blocks keep their edges. The pixels of smaller tiles are averages.
             way = Image.Resampling.BOX if size[0] < image.width else Image.Resampling.NEAREST
             image = image.resize(size, way)
         flat = Image.new("RGB", size, self._ground)
@@ -217,8 +221,8 @@ class Frames:
 
 
 def regions(boxes: Iterable[Box], size: Size, margin: int = EDGE) -> tuple[Box, ...]:
-    """Returns boxes around all of these with a margin, none of which overlaps another, in a picture of this
-    size."""
+    """Returns boxes around all of these boxes with a margin. None of them overlaps another, or leaves a
+    picture of this size."""
     width, height = size
     grown = [
         (
@@ -250,11 +254,9 @@ def _overlap(one: Box, other: Box) -> bool:
 
 
 def outline_between(before: Scene, after: Scene) -> Outline | None:
-    """Returns a soft line around what differs noticeably in the second of two scenes; None where nothing
-    does.
+    """Returns a soft line around the parts of two scenes that differ noticeably, or None if nothing does.
 
-    A line goes around what lies close together.
-    """
+    Parts that lie close together share a line."""
     width, height = after.image.size
     mask = Image.new("L", (-(-width // CELL), -(-height // CELL)))
     boxes = []
@@ -269,7 +271,7 @@ def outline_between(before: Scene, after: Scene) -> Outline | None:
 
 
 def lit(image: Image.Image, box: Box, outline: Outline) -> Image.Image:
-    """Returns an image, which is of this box of a picture, with an outline on it."""
+    """Draws the outline on an image, which shows this box of a picture, and returns the image."""
     left, top, right, bottom = box
     part = outline.mask.crop((left // CELL, top // CELL, -(-right // CELL), -(-bottom // CELL)))
     if part.getbbox() is None:
@@ -281,4 +283,4 @@ def lit(image: Image.Image, box: Box, outline: Outline) -> Image.Image:
 
 
 _HALF: Final = [round(230 * (1 - abs(value - 127.5) / 127.5)) for value in range(256)]
-"""Strongest where the blurred edge has half of its light."""
+"""A table for Pillow's `point`. The line is strongest where the blurred edge has half of its light."""

@@ -17,13 +17,14 @@ if TYPE_CHECKING:
 _PLATE: Final = (0, 0, 0, 150)
 _INK: Final = (255, 255, 255, 255)
 _LINES: Final = 32
-"""So many lines of text would fit into the shorter edge."""
+"""The number of lines of text that fit into the picture's shorter edge."""
 _SMALLEST: Final = 10
-"""Pixels of a line that can be read."""
+"""The least height in pixels of a line that can be read."""
 _METRES: Final = 111_319.49
-"""Of a degree of longitude at the equator, by the sphere of web maps: 6,378,137 m."""
+"""The length of a degree of longitude at the equator, on the sphere of web maps with its radius of 6,378,137
+m."""
 _WIDEST: Final = 0.22
-"""The share of the picture's width that the bar has at most."""
+"""The largest share of the picture's width that the bar may take."""
 _FONTS: Final = (
     "NotoSansCJK-Regular.ttc",
     "NotoSansSC-Regular.otf",
@@ -32,19 +33,19 @@ _FONTS: Final = (
     "PingFang.ttc",
     "DejaVuSans.ttf",
 )
-"""Of systems, with the signs that Pillow's own font lacks; asked in this order."""
+"""Fonts of operating systems with signs that Pillow's own font lacks, in the order in which they are
+tried."""
 
 
 class Legend:
-    """Writes on pictures of one size."""
+    """Writes title, day and scale bar on pictures of one size."""
 
     def __init__(
         self, size: Size, title: str = "", bar: tuple[int, str] | None = None, font: str | None = None
     ) -> None:
-        """`bar` is what `scale_bar` returns, and `font` the file of a font.
+        """`bar` is the answer of `scale_bar`, and `font` the file of a font.
 
-        Raises ConfigurationError for a font that cannot be read, and for a title with signs that it lacks.
-        """
+        Raises ConfigurationError if the font cannot be read, or lacks signs of the title."""
         self._size = size
         line = max(_SMALLEST, min(size) // _LINES)
         self._font = _font(title, font, line)
@@ -54,8 +55,8 @@ class Legend:
         self._stamp: tuple[str, Image.Image] | None = None
 
     def write(self, image: Image.Image, stamp: str, corner: tuple[int, int] = (0, 0)) -> None:
-        """Writes on an image of RGB: the title above, the stamp and the bar below. The image may be a part of
-        the picture, whose `corner` is this one."""
+        """Writes on an image of RGB: the title at the top, the stamp and the bar at the bottom. The image may
+        be a part of the picture, with its upper left corner at `corner`."""
         (width, height), margin = self._size, self._margin
         plates = [(self._stamped(stamp), self.stamp_box(stamp)[:2])]
         if self._title is not None:
@@ -65,7 +66,7 @@ class Legend:
             plates.append((self._bar, place))
         for plate, (x, y) in plates:
             left, top = x - corner[0], y - corner[1]
-            # Of a part that is fading most plates lie elsewhere.
+            # Most plates lie outside of a part.
             if -plate.width < left < image.width and -plate.height < top < image.height:
                 image.paste(plate, (left, top), plate)
 
@@ -82,7 +83,7 @@ class Legend:
     def _plate(self, text: str) -> Image.Image:
         pad = self._margin // 2
         left, _, right, _ = self._font.getbbox(text)
-        # As high for each text, whatever its letters are.
+        # The font's own height makes all plates equally high, whatever their letters are.
         ascent, descent = self._font.getmetrics()
         width = min(self._size[0] - 2 * self._margin, round(right - left) + 2 * pad)
         plate = Image.new("RGBA", (max(1, width), ascent + descent + 2 * pad), _PLATE)
@@ -109,10 +110,11 @@ def scale_bar(
     *,
     on_earth: bool,
 ) -> tuple[int, str] | None:
-    """Returns a bar's length in pixels and what it says; None where nothing is known of the world.
+    """Returns the length of a scale bar in pixels and its text, or None if the projection is not known.
 
-    `pixel` is the grid units of a pixel at a `point` of the grid, for which the bar holds, and `width` is the
-    picture's. Seen from the side a bar measures along the picture's horizontal.
+    `pixel` is the width of a pixel in grid units, `point` the place of the grid for which the bar is right,
+    and `width` the picture's width in pixels. On an isometric map the bar measures along the picture's
+    horizontal.
     """
     if projection is None:
         return None
@@ -136,7 +138,7 @@ def scale_bar(
 
 
 def _round(most: float) -> int | None:
-    """Returns the largest of 1, 2, 5, 10, 20 ... that is not above; None below 1."""
+    """Returns the largest of 1, 2, 5, 10, 20 ... that is not above `most`, or None if `most` is below 1."""
     if most < 1:
         return None
     ten: int = 10 ** int(log10(most) + 1e-9)
@@ -167,7 +169,8 @@ def _font(text: str, file: str | None, line: int) -> ImageFont.FreeTypeFont:
 
 
 def _has_all(font: ImageFont.FreeTypeFont, text: str) -> bool:
-    """Says whether a font has each sign: what it lacks looks like a sign that no font has."""
+    """Returns whether a font has every sign of a text. A sign that it lacks looks like a sign that no font
+    has."""
 
     def drawn(sign: str) -> bytes:
         image = Image.new("L", (2 * _SMALLEST, 2 * _SMALLEST))

@@ -1,8 +1,8 @@
-"""The story of some pixels: on which days exactly they changed, whatever else the tiles show.
+"""The story of some pixels: the days on which they changed, whatever else their tiles show.
 
-A tile has a new version whenever one byte of it differs. Here the versions of all tiles on a rectangle are
-cut to it and compared: where the images are lossless, pixel by pixel, else in cells that are large enough for
-the noise of JPEG and WebP to even out.
+A tile has a new version if any of its bytes differs. Here the versions of all tiles on a rectangle are cut to
+the rectangle and compared. Lossless images are compared pixel by pixel, others in cells that are large enough
+for the noise of JPEG and WebP to even out.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from PIL import Image, ImageChops
 
 from tileharvest.history.recorded_versions import story
-from tileharvest.pictures.pixels import UNREADABLE, limited, stored_part
-from tileharvest.pictures.scenes import background
+from tileharvest.pictures.pixels import UNREADABLE, background, limited, stored_part
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -33,28 +32,31 @@ if TYPE_CHECKING:
     from tileharvest.tiles.ground import Ground
 
 CELL: Final = 8
-"""Pixels along a cell's edge, at least: JPEG is coarse in blocks of 8 x 8."""
+"""The least pixels along a cell's edge. JPEG codes blocks of 8 x 8 pixels."""
 THRESHOLD: Final = 8
-"""By how much of 255 the average colour of a cell must differ, where an image is lossy.
+"""The least difference, of 255, between the average colours of two cells that counts as a change if an image
+is lossy.
 
-Measured on 80 real tiles, as JPEG of quality 75 to 95 and as WebP of 75 and 90, each against each other and
-the PNG: of 2,907,000 cells of JPEG none differs by more, and of 4,360,000 of WebP two at most do. Of 397
-real changes, on cuts of 200 x 150 pixels as JPEG, all 390 are told in which 16 pixels or more differ visibly,
-and 2 of the 7 with fewer.
+This was measured on 80 real tiles, packed as JPEG of quality 75 to 95 and as WebP of 75 and 90, each compared
+with each other and with the PNG: none of 2,907,000 cells of JPEG differs by more, and at most two of
+4,360,000 cells of WebP do. Of 397 real changes, on cuts of 200 x 150 pixels as JPEG, all 390 with 16 or more
+visibly different pixels are found, and 2 of the 7 with fewer.
 """
 MOST_TILES: Final = 16
 MOST_PIXELS: Final = 1 << 20
 
 _THREADS: Final = 2
 _AHEAD: Final = 16
-"""Days whose images are unpacked before they are compared, so that the threads have work."""
+"""The number of days whose images are unpacked in advance, so that the threads have work."""
 _KEPT: Final = 64
-"""Parts of images that are kept for the days on which they are seen again; 3 MB each at most."""
+"""The number of unpacked parts that are kept, because an image may come back on a later day. Each has 3 MB at
+most."""
 _LOSSLESS: Final = ".png"
 _OPAQUE: Final = (255, 255)
 
 Days: TypeAlias = "list[tuple[date, dict[Tile, str | None]]]"
-"""Days, oldest first, each with the images of the tiles that have a version of it; None: it was gone."""
+"""Days, oldest first. Each has the tiles with a version of that day, and the names of their images. A tile
+that was gone has None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,18 +65,19 @@ class Chapter:
 
     day: date
     share: float
-    """How much of the rectangle changed: above 0, and 1 in the first chapter."""
+    """The share of the rectangle that changed: above 0, and 1 in the first chapter."""
     is_empty: bool
-    """Whether nothing is there any more."""
+    """Whether the rectangle shows nothing any more."""
     is_damaged: bool
     """Whether an image could not be read. Its part of the rectangle is left empty."""
     cells: Image.Image | None
-    """The average colours of its cells. None where no image of the whole story is lossy."""
+    """The average colours of the cells, or None if no image of the whole story is lossy."""
     digest: bytes | None
-    """Equal where all pixels are. None where an image is lossy: equal pictures need not have equal pixels."""
+    """A digest of all pixels, or None if an image is lossy, because then equal pictures need not have equal
+    pixels."""
 
     def shows(self, other: Chapter) -> bool:
-        """Says whether the two look the same."""
+        """Returns whether the two chapters look the same."""
         if self.digest is not None and other.digest is not None:
             return self.digest == other.digest
         assert self.cells is not None
@@ -84,10 +87,10 @@ class Chapter:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What one image shows of the rectangle."""
+    """The part of the rectangle that one image shows."""
 
     pixels: Image.Image
-    """RGB, in front of the map's background, which alone is there where nothing can be seen."""
+    """The pixels in RGB, on the map's background."""
     digest: bytes
     """The SHA1 of the pixels."""
     is_empty: bool
@@ -96,12 +99,13 @@ class _Part:
 
 
 class PixelStory:
-    """A question about the pixels of a rectangle. Used by one thread; others unpack images for it."""
+    """Finds the story of a rectangle's pixels. Used by one thread, for which others unpack images."""
 
     def __init__(self, store: TileStore, layer: LayerOutline, zoom: int, ground: Ground) -> None:
-        """`zoom` is one that the layer has. Raises ValueError where the ground is too large or too small."""
+        """`zoom` is a zoom of which the layer has images. Raises ValueError if the ground is too large or too
+        small."""
         described = layer.latest
-        # Tiles of days with another size are brought to this one.
+        # Tiles of days with another size are scaled to this one.
         self._tile_size = size = limited(described.tile_size)
         self._behind = background(described.background)
         self._store = store
@@ -118,7 +122,7 @@ class PixelStory:
             )
 
     def days(self, history: History) -> Days:
-        """Returns the days on which a tile below the rectangle has a version. Raises HistoryError."""
+        """Returns the days on which a tile of the rectangle has a version. Raises HistoryError."""
         days: dict[date, dict[Tile, str | None]] = {}
         for tile in self._area:
             for version in story(history, self._layer.id, tile):
@@ -127,14 +131,14 @@ class PixelStory:
         return sorted(days.items())
 
     def chapters(self, days: Days) -> Iterator[Chapter]:
-        """Yields the days on which the pixels changed, as they are found, oldest first.
+        """Yields the days on which the pixels changed, oldest first, as soon as each is found.
 
-        The first is that on which something appeared. Each is compared with the one before, so what changes
-        little by little is told, too.
+        The first chapter is the day on which something appeared. Each day is compared with the last chapter,
+        so pixels that change little by little are found, too.
         """
         shown = {tile: self._part(tile, None) for tile in self._area}
         told, is_begun, was_lossy = dict(shown), False, False
-        # Cells cost more than all else, and are compared only with what is lossy.
+        # Cells cost more than everything else, and are needed only if an image is lossy.
         needs_cells = any(_is_lossy(name) for _, names in days for name in names.values())
         for day, parts in self._unpacked(days):
             shown.update(parts)
@@ -160,7 +164,7 @@ class PixelStory:
         return whole
 
     def _share_of(self, told: Mapping[Tile, _Part], parts: Mapping[Tile, _Part]) -> float:
-        """Returns how much of the rectangle differs where these parts have taken the place of others."""
+        """Returns the share of the rectangle that differs after these parts have replaced others."""
         pixels = sum(
             share_of_change(told[tile].pixels, part.pixels, is_lossy=False)
             * (part.pixels.width * part.pixels.height)
@@ -170,7 +174,7 @@ class PixelStory:
         return pixels / (self._extent[0] * self._extent[1])
 
     def _unpacked(self, days: Days) -> Iterator[tuple[date, dict[Tile, _Part]]]:
-        """Yields the days with the parts of their images, which threads unpack some days ahead."""
+        """Yields the days with the parts of their images. Threads unpack them some days in advance."""
         kept: OrderedDict[tuple[Tile, str | None], Future[_Part]] = OrderedDict()
         coming: deque[tuple[date, dict[Tile, Future[_Part]]]] = deque()
         threads = ThreadPoolExecutor(_THREADS, "unpacking")
@@ -214,7 +218,8 @@ class PixelStory:
         return _Part(pixels, digest, is_empty, _is_lossy(name), is_damaged)
 
     def _place(self, tile: Tile) -> tuple[Box, Box]:
-        """Returns where on the rectangle the tile's part lies, and which part of the tile it is."""
+        """Returns the box of the rectangle in which the tile's part lies, and the box of the tile that the
+        part shows."""
         width, height = self._tile_size
         x, y = self._area.columns.index(tile.x) * width, self._area.rows[::-1].index(tile.y) * height
         left, top, right, bottom = self._box
@@ -227,7 +232,7 @@ def _is_lossy(name: str | None) -> bool:
 
 
 def share_of_change(before: Image.Image, after: Image.Image, *, is_lossy: bool) -> float:
-    """Returns how much of two RGB images of one size differs, 0 to 1: of the pixels, or of the cells where an
+    """Returns the share, 0 to 1, of two RGB images of one size that differs. It counts pixels, or cells if an
     image is lossy."""
     difference = ImageChops.difference(before, after)
     place = difference.getbbox()
@@ -235,14 +240,14 @@ def share_of_change(before: Image.Image, after: Image.Image, *, is_lossy: bool) 
         return 0
     if is_lossy:
         return _share(_cells_that_differ(cells_of(before), cells_of(after)))
-    # Most changes are small beside the rectangle.
+    # Most changes are small, so cutting to them saves time.
     red, green, blue = difference.crop(place).split()
     differing = ImageChops.lighter(ImageChops.lighter(red, green), blue)
     return _count(differing) / (before.width * before.height)
 
 
 def cells_of(image: Image.Image) -> Image.Image:
-    """Returns the average colours of an image's cells, of which none is smaller than `CELL`."""
+    """Returns the average colours of an image's cells. No cell is smaller than `CELL`."""
     size = max(1, image.width // CELL), max(1, image.height // CELL)
     return image.resize(size, Image.Resampling.BOX)
 

@@ -1,4 +1,4 @@
-"""The pixels of tiles: a store's images unpacked, for whoever makes pictures of them."""
+"""The pixels of tiles: images of the store, unpacked, and the colour behind them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from PIL import Image as Pillow
+from PIL import ImageColor
 
 from tileharvest.errors import StoreError
 from tileharvest.tiles.images import opened
@@ -20,12 +21,15 @@ Box: TypeAlias = tuple[int, int, int, int]
 """Left, top, right and bottom, in pixels."""
 
 LARGEST: Final = 4096
-"""The most pixels along the edge of a tile in a picture. Renderers make tiles of 384."""
+"""The most pixels along the edge of a tile in a picture. Most renderers make tiles of 256 or 384."""
 
 _PNG: Final = b"\x89PNG\r\n\x1a\n"
 _MODE: Final = "RGBA"
 _COMPRESSION: Final = 1
-"""Of zlib: more bytes than with 6, in a quarter of the time."""
+"""The level of zlib. It gives more bytes than level 6, in a quarter of the time."""
+
+BACKGROUND: Final = (26, 26, 26)
+"""The colour that Overviewer shows where there is no tile, `#1a1a1a`."""
 
 UNREADABLE: Final = (
     StoreError,
@@ -36,62 +40,77 @@ UNREADABLE: Final = (
     Pillow.DecompressionBombError,
     Warning,
 )
-"""What is raised for an image that is missing, and by Pillow for bytes that are no whole image."""
+"""The errors for an image that is missing or damaged, and those of Pillow for bytes that are no whole
+image."""
 
 
 def stored(store: TileStore, name: str, size: Size) -> Pillow.Image:
-    """Returns the image `<sha1>.<extension>` as `decoded` does. Raises one of `UNREADABLE`."""
+    """Returns the picture of the image `<sha1>.<extension>`, as `decoded` does. Raises one of
+    `UNREADABLE`."""
     return decoded(store.named(name), size)
 
 
 def decoded(body: bytes, size: Size) -> Pillow.Image:
-    """Returns the picture of an image in RGBA, of this width and height.
+    """Returns the picture of an image in RGBA, scaled to this width and height.
 
-    Raises one of `UNREADABLE` for what is no tile.
+    Raises one of `UNREADABLE` for bytes that are no tile.
     """
     whole = _picture(body)
     return whole if whole.size == size else whole.resize(size, Pillow.Resampling.BOX)
 
 
 def stored_part(store: TileStore, name: str, size: Size, box: Box) -> Pillow.Image:
-    """Returns what `stored` does, cut to a box. Of a PNG that has this size no rows below the box are
-    unpacked, which takes most of the time. Raises one of `UNREADABLE`."""
+    """Returns what `stored` returns, cut to a box. Raises one of `UNREADABLE`.
+
+    Unpacking takes most of the time, so the rows of a PNG below the box are not unpacked if the PNG has this
+    size.
+    """
     body = store.named(name)
     if _png_size(body) == size and not _holds_more(*size):
-        # An animation, for one, is no longer right in itself.
+        # A PNG cut short may contradict itself, as an animation does. Then the whole image is unpacked.
         with suppress(*UNREADABLE), opened(_down_to(body, box[3])) as image:
             part = image.crop(box)
-            # To convert to the same copies all pixels once more.
+            # Pillow copies all pixels even if the mode is the same.
             return part if part.mode == _MODE else part.convert(_MODE)
     return decoded(body, size).crop(box)
 
 
 def _png_size(body: bytes) -> Size | None:
-    """Returns the width and the height that a PNG tells in its first chunk; None for another image."""
+    """Returns the width and the height in a PNG's first chunk, or None for an image of another form."""
     if not body.startswith(_PNG):
         return None
     return int.from_bytes(body[16:20], "big"), int.from_bytes(body[20:24], "big")
 
 
 def _down_to(body: bytes, rows: int) -> bytes:
-    """Returns a PNG that says that it has only so many rows. Its rows follow each other, unless it is
-    interlaced: then it stays as it is."""
+    """Returns a PNG whose first chunk says that it has only so many rows. An interlaced PNG is returned as it
+    is, because its rows do not follow each other."""
     first = body[12:20] + rows.to_bytes(4, "big") + body[24:29]
     is_interlaced = first[-1] != 0
     return body if is_interlaced else body[:12] + first + zlib.crc32(first).to_bytes(4, "big") + body[33:]
 
 
 def limited(size: Size) -> Size:
-    """Returns the size of a layer's tiles, or what of it pictures are made in."""
+    """Returns the size in which a layer's tiles are drawn: their own, with edges of `LARGEST` at most."""
     width, height = size
     return min(width, LARGEST), min(height, LARGEST)
 
 
-def picture_of(body: bytes) -> bytes:
-    """Returns what a person is to see of an image: the bytes as they are, or a PNG of a part of it.
+def background(css: str | None) -> tuple[int, int, int]:
+    """Returns the colour behind a layer's tiles: the colour that the site describes in CSS, or `BACKGROUND`
+    if it describes none that Pillow knows."""
+    try:
+        red, green, blue, *_ = ImageColor.getrgb(css or "")
+    except ValueError:
+        return BACKGROUND
+    return red, green, blue
 
-    Raises one of `UNREADABLE` where an image that holds more than a picture is no tile. No other image is
-    unpacked, so it costs nearly nothing.
+
+def picture_of(body: bytes) -> bytes:
+    """Returns the part of an image that a person is to see: the bytes as they are, or a PNG of a part.
+
+    Only an image that holds more than a picture is unpacked, so the call costs nearly nothing for any other.
+    Raises one of `UNREADABLE` if the image that is unpacked is no tile.
     """
     size = _png_size(body)
     if size is None or not _holds_more(*size):
@@ -106,7 +125,7 @@ def _picture(body: bytes) -> Pillow.Image:
         whole = image.convert(_MODE)
     if not _holds_more(*whole.size):
         return whole
-    # The last column and the last row are the first ones of the neighbours.
+    # The last column and the last row repeat the first ones of the neighbours.
     side = whole.width - 1
     return whole.crop((0, 0, side, side))
 

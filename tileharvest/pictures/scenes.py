@@ -1,17 +1,17 @@
-"""Scenes: what was to be seen on a rectangle of a layer on a day, and on two days side by side."""
+"""Scenes: pictures of a rectangle of a layer on a day, and on two days side by side."""
 
 from __future__ import annotations
 
 import io
 from typing import TYPE_CHECKING, Final
 
-from PIL import Image, ImageColor
+from PIL import Image
 
 from tileharvest.errors import StoreError
 from tileharvest.history.recorded_versions import shown
 from tileharvest.pictures.composer import PastLayer
-from tileharvest.pictures.difference import BACKGROUND, CELL, differing_cells
-from tileharvest.pictures.pixels import limited, stored
+from tileharvest.pictures.difference import CELL, differing_cells
+from tileharvest.pictures.pixels import background, limited, stored
 
 if TYPE_CHECKING:
     from datetime import date
@@ -25,27 +25,28 @@ if TYPE_CHECKING:
     from tileharvest.tiles.layers import Size
 
 HALF: Final = 336
-"""Width of each of two pictures side by side, in pixels: twice what the page's panel shows of it."""
+"""The width in pixels of each of two pictures side by side: twice the pixels that the page's panel has for
+it."""
 MOST_ACROSS: Final = 4
-"""Tiles along an edge of which a picture is made: more than `HALF` pixels show of it."""
+"""The most tiles along an edge of a picture. They have more pixels than the picture shows."""
 MOST_COMPOSED: Final = 1024
-"""Images that may be read for a picture of a level that the history lacks; 10 ms each."""
+"""The most images that are read for a picture of a level that the history lacks. Each takes 10 ms."""
 MOST_DRAWN: Final = 64
-"""Tiles of which a picture is drawn where they do not nest by two: 48 MB where they have 500 x 500 pixels."""
+"""The most tiles of a picture if tiles do not nest by two. They take 48 MB if they have 500 x 500 pixels."""
 GAP: Final = 8
 
 _MARGIN: Final = 24
-"""Pixels around what differs, so that one sees where it is."""
+"""Pixels of the margin around a difference, which show where it lies."""
 _SMALLEST: Final = 120
-"""Pixels along an edge: a smaller part would be enlarged more than threefold."""
+"""The least pixels along an edge of a part. A smaller part would be enlarged more than threefold."""
 _QUALITY: Final = 88
 
 
 class Scenes:
     """Pictures of a layer. May be used by several threads.
 
-    Its methods raise HistoryError, one of `UNREADABLE` where an image cannot be read, and
-    ComposerStoppedError while the viewer is being stopped.
+    The methods raise HistoryError, one of `UNREADABLE` if an image cannot be read, and ComposerStoppedError
+    while the viewer is being stopped.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class Scenes:
         outline: MapOutline,
         layer: LayerOutline,
     ) -> None:
-        """`layer` is one of the outline's."""
+        """`layer` is a layer of the outline."""
         self._store = store
         self._composer = composer
         self._history = history
@@ -66,8 +67,8 @@ class Scenes:
     def zoom(self, ground: Ground, day: date) -> int | None:
         """Returns the deepest zoom at which the ground is at most `MOST_ACROSS` tiles wide and high.
 
-        Where tiles do not nest by two it is one that the layer has, though it may be wider there. Returns
-        None where there is nothing by that day, or too much to compose.
+        If tiles do not nest by two, only zooms with images count, and the ground may be more tiles wide.
+        Returns None if nothing is there by that day, or if too many images would be read.
         """
         kept, factor = self._layer.kept_zooms(day), self._layer.factor
         if not kept:
@@ -83,10 +84,9 @@ class Scenes:
         return zoom if len(below.columns) * len(below.rows) <= most else None
 
     def mosaic(self, ground: Ground, zoom: int, day: date) -> Image.Image:
-        """Returns the ground as it was by the end of the day, in RGB, in the pixels of that zoom.
+        """Returns the ground as it was at the end of the day, in RGB, in the pixels of that zoom.
 
-        What is not there has the map's own background.
-        """
+        A place without tiles shows the map's own background."""
         factor, described = self._layer.factor, self._layer.described(day)
         area, size = ground.tiles(zoom, factor), limited(described.tile_size)
         width, height = size
@@ -99,9 +99,10 @@ class Scenes:
         return canvas.crop(ground.pixels(zoom, size, factor))
 
     def before_and_after(self, ground: Ground, zoom: int, before: date, after: date) -> bytes | None:
-        """Returns a JPEG of the ground on two days, side by side, cropped to what differs noticeably.
+        """Returns a JPEG of the ground on two days, side by side, cropped to the part that differs
+        noticeably.
 
-        Returns None where nothing does: tiles at a map's edge may be blank.
+        Returns None if nothing differs: tiles at a map's edge may be blank.
         """
         old, new = self.mosaic(ground, zoom, before), self.mosaic(ground, zoom, after)
         if old.size != new.size:
@@ -114,13 +115,13 @@ class Scenes:
         height = max(1, round(HALF * new.height / new.width))
         both = Image.new("RGB", (2 * HALF + GAP, height), "#ffffff")
         for left, image in ((0, old), (HALF + GAP, new)):
-            # Enlarged blocks keep their edges; what is made smaller is averaged.
+            # Enlarged blocks keep their edges. The pixels of a smaller picture are averages.
             way = Image.Resampling.NEAREST if image.width < HALF else Image.Resampling.BOX
             both.paste(image.resize((HALF, height), way), (left, 0))
         return as_jpeg(both)
 
     def _images(self, ground: Ground, zoom: int, day: date, size: Size) -> list[tuple[Tile, Image.Image]]:
-        """Returns what there is of each tile."""
+        """Returns the image of each tile that was there."""
         source = self._layer.source_zoom(zoom, day)
         area = ground.tiles(zoom, self._layer.factor)
         if source is None:
@@ -139,27 +140,17 @@ class Scenes:
         return found
 
 
-def background(css: str | None) -> str:
-    """Returns the colour behind a layer's tiles, as Pillow reads it."""
-    try:
-        ImageColor.getrgb(css or BACKGROUND)
-    except ValueError:
-        return BACKGROUND
-    return css or BACKGROUND
-
-
 def as_jpeg(image: Image.Image) -> bytes:
     body = io.BytesIO()
-    # Without subsampling: the red torch on a grey wall would lose its colour.
+    # With subsampling a red torch on a grey wall would lose its colour.
     image.save(body, "JPEG", quality=_QUALITY, subsampling=0)
     return body.getvalue()
 
 
 def around(box: tuple[int, int, int, int], size: tuple[int, int]) -> tuple[int, int, int, int]:
-    """Returns what is shown of an image of that size around a box: some pixels more on each side.
+    """Returns the part of an image of that size to show around a box: some pixels more on each side.
 
-    It is no smaller than a person can see, and at most twice as wide as high, or as high as wide, where there
-    is room.
+    The part is large enough to be seen. If there is room, its longer edge is at most twice its shorter one.
     """
     width, height = box[2] - box[0] + 2 * _MARGIN, box[3] - box[1] + 2 * _MARGIN
     wide, high = max(width, height // 2, _SMALLEST), max(height, width // 2, _SMALLEST)

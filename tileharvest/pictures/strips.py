@@ -1,8 +1,9 @@
-"""Files of pictures that are larger than the memory: PNG, TIFF and JPEG, written strip by strip.
+"""Files of pictures that may be larger than the memory: PNG, TIFF and JPEG, written strip by strip.
 
-A strip is some whole lines of the picture. What takes time, `packed`, depends on its strip alone, so that
-several can be packed at once; `add` and `end` write, in order. The forms are those of PNG (W3C, third
-edition), TIFF 6.0 with its supplement for Deflate, BigTIFF (libtiff's `BigTIFFDesign`) and JPEG (ITU-T T.81).
+A strip consists of some whole lines of the picture. Packing takes most of the time, and depends on one strip
+alone, so several strips are packed at once. `add` and `end` write in order. The forms are those of PNG (W3C,
+third edition), TIFF 6.0 with its supplement for Deflate, BigTIFF (libtiff's `BigTIFFDesign`) and JPEG (ITU-T
+T.81).
 """
 
 from __future__ import annotations
@@ -10,36 +11,38 @@ from __future__ import annotations
 import io
 import struct
 import zlib
-from collections import deque
 from typing import TYPE_CHECKING, Final, Protocol
 
 from PIL import Image as Pillow
 from PIL import ImageChops
 
+from tileharvest.pictures.threads import each_in_order
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from concurrent.futures import Executor, Future
+    from concurrent.futures import Executor
     from typing import BinaryIO
 
     Packed = tuple[bytes, int, int]
-    """The bytes of a strip as they are written, the Adler-32 of what was compressed, and its length."""
+    """The compressed bytes of a strip, and the Adler-32 and the length of the bytes before compression."""
 
 _LEVEL: Final = 1
-"""Of zlib: 1 takes half the time of 6, for a tenth more bytes."""
+"""The level of zlib. Level 1 takes half the time of level 6, for a tenth more bytes."""
 _ADLER: Final = 65_521
 _UNDER_WAY: Final = 16 << 20
-"""Bytes of strips in RGBA that are packed ahead of the one that is written."""
+"""Bytes of strips in RGBA that are packed at once."""
 _CLASSIC: Final = (1 << 32) - (1 << 24)
-"""Bytes after which a TIFF is a BigTIFF: offsets of a TIFF have 32 bits. The directory needs room, too."""
+"""The most bytes of a TIFF before its directory. A larger one is a BigTIFF, because a TIFF's offsets have 32
+bits."""
 
 
 class StripFile(Protocol):
-    """A file that is written in strips. Each but the last has as many lines as `lines` says."""
+    """A file that is written in strips. Each strip but the last has `lines` lines."""
 
     lines: int
 
     def packed(self, strip: Pillow.Image) -> Packed:
-        """Returns what `add` takes. May be called by several threads."""
+        """Returns a strip as `add` takes it. May be called by several threads."""
         ...
 
     def add(self, packed: Packed) -> None: ...
@@ -47,15 +50,11 @@ class StripFile(Protocol):
     def end(self) -> None: ...
 
 
-def write_strips(file: StripFile, strips: Iterable[Pillow.Image], pool: Executor) -> None:
-    """Writes the strips in their order. Raises OSError, and what the strips raise."""
-    waiting: deque[Future[Packed]] = deque()
-    for strip in strips:
-        waiting.append(pool.submit(file.packed, strip))
-        while len(waiting) > max(1, _UNDER_WAY // (4 * strip.width * file.lines)):
-            file.add(waiting.popleft().result())
-    while waiting:
-        file.add(waiting.popleft().result())
+def write_strips(file: StripFile, width: int, strips: Iterable[Pillow.Image], pool: Executor) -> None:
+    """Writes strips of this width in their order. Raises OSError, and what the strips raise."""
+    most = max(1, _UNDER_WAY // (4 * width * file.lines))
+    for packed in each_in_order(pool, file.packed, strips, most):
+        file.add(packed)
     file.end()
 
 
@@ -69,26 +68,26 @@ class PngFile:
         file.write(b"\x89PNG\r\n\x1a\n")
         colour = 6 if mode == "RGBA" else 2
         self._chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, colour, 0, 0, 0))
-        # How zlib's format begins: a window of 32 kB, and the fastest of its levels.
+        # zlib's format begins with a window of 32 kB and the fastest level.
         self._chunk(b"IDAT", b"\x78\x01")
 
     def packed(self, strip: Pillow.Image) -> Packed:
         pixels = _differences(strip).tobytes()
         stride = strip.width * len(strip.getbands())
-        # Filter 1, `Sub`, stands before each line.
+        # Each line begins with the number of its filter, which is 1, `Sub`.
         lines = b"".join(
             part
             for start in range(0, len(pixels), stride)
             for part in (b"\1", pixels[start : start + stride])
         )
-        # A flushed stream of Deflate ends with a whole byte, and the next one may be put behind it.
+        # A flushed stream of Deflate ends with a whole byte, so the next stream may follow it.
         deflate = zlib.compressobj(_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
         body = deflate.compress(lines) + deflate.flush(zlib.Z_SYNC_FLUSH)
         return body, zlib.adler32(lines), len(lines)
 
     def add(self, packed: Packed) -> None:
         body, adler, length = packed
-        # The sum of two parts from the sums of each, as zlib's adler32_combine does it.
+        # The sum of both parts follows from the sums of each, as in zlib's adler32_combine.
         low, high = self._adler
         self._adler = (
             (low + (adler & 0xFFFF) - 1) % _ADLER,
@@ -98,7 +97,7 @@ class PngFile:
 
     def end(self) -> None:
         low, high = self._adler
-        # An empty last block of Deflate, and the sum over all.
+        # An empty last block of Deflate and the sum over all lines end the stream.
         self._chunk(b"IDAT", b"\x03\x00" + struct.pack(">HH", high, low))
         self._chunk(b"IEND", b"")
 
@@ -119,9 +118,9 @@ class TiffFile:
         self._channels = len(mode)
         self._most_classic = most_classic
         self._strips: list[tuple[int, int]] = []
-        """Where each begins, and how long it is."""
+        """The offset and the length of each strip in the file."""
         self.lines = _lines(width)
-        # Room for the longer of the two headers, which are written at the end.
+        # This is room for the longer of the two headers. The header is written at the end.
         file.write(bytes(16))
 
     def packed(self, strip: Pillow.Image) -> Packed:
@@ -149,7 +148,7 @@ class TiffFile:
             (317, 3, (2,)),  # each pixel as its difference to the one before
         ]
         if channels == 4:
-            fields.append((338, 3, (2,)))  # opacity, by which the colours were not multiplied
+            fields.append((338, 3, (2,)))  # opacity, not multiplied into the colours
         self._write_directory(fields, is_big=is_big)
 
     def _write_directory(self, fields: list[tuple[int, int, tuple[int, ...]]], *, is_big: bool) -> None:
@@ -175,18 +174,19 @@ class TiffFile:
 
 
 _LETTERS: Final = {3: "H", 4: "I", 16: "Q"}
-"""By TIFF's numbers for types, those of `struct`: SHORT, LONG and LONG8."""
+"""The letters of `struct` for TIFF's numbers of types: SHORT, LONG and LONG8."""
 
 
 class JpegFile:
     """A baseline JPEG.
 
-    Each strip is packed as a JPEG of its own. All have the same tables, and a restart marker, which begins
-    the coding anew, lies between any two rows of blocks: so the rows of one strip may follow another's.
+    Each strip is packed as a JPEG of its own. All have the same tables. A restart marker, after which the
+    coding begins anew, stands between any two rows of blocks, so the rows of one strip can follow those of
+    another.
     """
 
     lines = 128
-    """Eight rows of blocks of 16 lines: the markers are numbered from 0 to 7."""
+    """Eight rows of blocks of 16 lines, because restart markers are numbered from 0 to 7."""
 
     def __init__(self, file: BinaryIO, height: int, quality: int) -> None:
         self._file = file
@@ -204,11 +204,11 @@ class JpegFile:
         size, scan = _frame_and_scan(body)
         if not self._is_begun:
             self._is_begun = True
-            # The height of the whole, which comes first, in place of the strip's.
+            # The height of the whole picture replaces that of the first strip.
             self._file.write(body[:size] + struct.pack(">H", self._height) + body[size + 2 : scan])
         else:
             self._file.write(b"\xff\xd7")
-        # Without the marker of the end.
+        # The last two bytes are the marker of the end.
         self._file.write(memoryview(body)[scan:-2])
 
     def end(self) -> None:
@@ -216,8 +216,9 @@ class JpegFile:
 
 
 def _frame_and_scan(jpeg: bytes) -> tuple[int, int]:
-    """Returns where the height stands in a baseline JPEG's frame header, and where its coded pixels begin."""
-    # Each segment has a marker of two bytes, its length, which counts itself, and its content.
+    """Returns the offset of the height in a baseline JPEG's frame header, and the offset of its coded
+    pixels."""
+    # A segment consists of a marker of two bytes, its length, which includes itself, and its content.
     height, at = 0, 2
     while jpeg[at + 1] != 0xDA:
         if jpeg[at + 1] == 0xC0:
@@ -227,13 +228,13 @@ def _frame_and_scan(jpeg: bytes) -> tuple[int, int]:
 
 
 def _lines(width: int) -> int:
-    """Returns how many lines a strip has: 4 MB of RGBA, and at least one."""
+    """Returns the lines of a strip of 4 MB in RGBA: from 1 to 64."""
     return max(1, min(64, (4 << 20) // (4 * width)))
 
 
 def _differences(strip: Pillow.Image) -> Pillow.Image:
-    """Returns each pixel as its difference to the one on its left, modulo 256: so areas of one colour are
-    zeros. PNG's filter `Sub` and TIFF's predictor 2 are the same."""
+    """Returns an image of the differences between each pixel and the pixel on its left, modulo 256. Areas of
+    one colour become zeros. This is PNG's filter `Sub`, and TIFF's predictor 2."""
     shifted = Pillow.new(strip.mode, strip.size)
     shifted.paste(strip, (1, 0))
     return ImageChops.subtract_modulo(strip, shifted)

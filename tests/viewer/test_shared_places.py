@@ -18,7 +18,7 @@ from tileharvest.errors import HIDDEN, ConfigurationError
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.projection import Projection
 from tileharvest.tiles.pyramid import Pyramid
-from tileharvest.viewer.frames import parse_ancestors
+from tileharvest.viewer.server import parse_ancestors
 from tileharvest.viewer.shared_places import SharedPlace
 
 if TYPE_CHECKING:

@@ -1,42 +1,41 @@
-"""The data API: what each address answers, as a value of plain types.
+"""The data API: a function for each address, which returns the answer as a value of plain types.
 
-Each answering function takes the maps that are served, the names in the address, and the query. Several
-threads may call it at once. It raises RefusedError for a wrong request and for what is not there, and
-HistoryError for a history that cannot be read. `docs/api.md` is the contract.
+Each function takes the maps that are served, the names in the address, and the query. Several threads may
+call it at once. It raises RefusedError for a wrong request or an unknown name, and HistoryError if the
+history cannot be read. `docs/api.md` is the contract.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from datetime import date
+from typing import TYPE_CHECKING, Any, Final
 
-from tileharvest.history.changes import (
-    changed_blocks,
-    deepest_changes,
-    heat,
-    last_changes,
-)
+import msgspec
+
+from tileharvest.errors import ConfigurationError
+from tileharvest.history.area_changes import changed_in, rectangle_of_area, screen_zoom
+from tileharvest.history.changes import changed_blocks, deepest_changes, heat, last_changes
 from tileharvest.history.recorded_versions import shown, story
 from tileharvest.history.schema import BLOCK_LEVELS, FINISHED, NOT_WALKED
 from tileharvest.monitoring.figures import RUNNING, Activity, Figures, State
 from tileharvest.viewer.events import list_events
 from tileharvest.viewer.parameters import AREA, Parameters, parse_tile
+from tileharvest.viewer.replies import quoted, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tileharvest.history.summaries import HarvestSummary
+    from tileharvest.maps.named_areas import NamedArea
     from tileharvest.tiles.grid import Tile
     from tileharvest.tiles.versions import Version
+    from tileharvest.viewer.parameters import Query
     from tileharvest.viewer.served_maps import ServedMaps
 
-
-Query: TypeAlias = "Sequence[tuple[str, str]]"
-"""Names and values in the order in which the client wrote them."""
-
 MOST_TILES: Final = 1024
-"""How many tiles an area may have; a 4K screen shows 150 of 384 pixels."""
+"""The most tiles of an area. A 4K screen shows 150 tiles of 384 pixels."""
 MOST_HEATED_TILES: Final = 256
-"""How many tiles a heat map may have; each has up to 64 cells."""
+"""The most tiles of a heat map. Each has up to 64 cells."""
 MOST_PLACES: Final = 1000
 _PLACES: Final = 20
 
@@ -52,7 +51,7 @@ def outline(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
     Parameters(query, ())
     found = served.outline(names[0])
     return {
-        **_described(served, names[0]),
+        **_map_as_plain(served, names[0]),
         "renderer": found.renderer,
         "days": [day.isoformat() for day in found.days],
         "unfinished": [day.isoformat() for day in found.unfinished],
@@ -61,7 +60,7 @@ def outline(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
 
 
 def view(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
-    """Answers what was to be seen in an area on a day."""
+    """Answers which images an area showed on a day, and which of its tiles can be composed."""
     parameters = Parameters(query, ("layer", "day", *AREA))
     day, area = parameters.day("day"), parameters.area(MOST_TILES)
     history, _, layer = served.layer(names[0], parameters.text("layer"))
@@ -70,15 +69,15 @@ def view(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
     composed: dict[str, str] = {}
     if source == area.zoom:
         found = shown(history, layer.id, area, day)
-        tiles = {_place(tile): image for tile, image in found.items()}
+        tiles = {_tile_key(tile): image for tile, image in found.items()}
     elif source is not None:
         changed = last_changes(history, layer.id, source, area, day)
-        composed = {_place(tile): last.isoformat() for tile, last in changed.items()}
+        composed = {_tile_key(tile): last.isoformat() for tile, last in changed.items()}
     return {"day": day.isoformat(), "zoom": area.zoom, "tiles": tiles, "composed": composed}
 
 
 def count_changes(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
-    """Answers on which days how much of an area changed."""
+    """Answers how many tiles of an area changed on each day with a change."""
     parameters = Parameters(query, ("layer", *AREA))
     area = parameters.area(MOST_TILES)
     history, _, layer = served.layer(names[0], parameters.text("layer"))
@@ -116,7 +115,7 @@ def most_changed(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
 
 
 def tile_story(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
-    """Answers with all versions of a tile; none for a tile that never was."""
+    """Answers with all versions of a tile. A tile that never was has none."""
     parameters = Parameters(query, ("layer",))
     tile = parse_tile(names[1])
     history, _, layer = served.layer(names[0], parameters.text("layer"))
@@ -124,7 +123,8 @@ def tile_story(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
 
 
 def list_harvests(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
-    """Answers with a map's harvests, newest first. For an unfinished one it reads all tiles of the map."""
+    """Answers with a map's harvests, newest first. If a harvest is unfinished, all tiles of the map are
+    read."""
     Parameters(query, ())
     summaries, workers = served.harvests(names[0])
     return {
@@ -134,10 +134,38 @@ def list_harvests(served: ServedMaps, names: Sequence[str], query: Query) -> Any
     }
 
 
-def heated_in(kept: list[int], zoom: int, factor: int = 2) -> int:
-    """Returns the zoom of a heat map's cells for someone who looks at this one. `kept` must not be empty.
+def list_areas(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
+    """Answers with the named areas of a map, in the owner's order."""
+    Parameters(query, ())
+    return {"areas": [_area_as_plain(served, names[0], area) for area in served.areas(names[0])]}
 
-    A tile has 8 x 8 cells, or `factor` x `factor` where that is not 2.
+
+def area_story(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
+    """Answers how many tiles of a named area changed on each day with a change."""
+    Parameters(query, ())
+    map_name, name = names
+    areas = served.areas(map_name)
+    area = next((one for one in areas if one.name == name), None)
+    if area is None:
+        there = ", ".join(quoted(one.name) for one in areas) or "none: `scrapy areas` adds one"
+        raise unknown(f"map '{map_name}' has no area {quoted(name)}; it has: {there}")
+    history, outline, layer = served.layer(map_name, area.layer)
+    try:
+        rectangle = rectangle_of_area(area, layer, outline.renderer)
+        found = changed_in(history, layer, rectangle, date.min)
+    except ConfigurationError as error:
+        raise unknown(f"of area {quoted(area.name)} no story can be told: {error}") from None
+    return {
+        **_area_as_plain(served, map_name, area),
+        "days": {day.isoformat(): len(tiles) for day, tiles in found.items()},
+    }
+
+
+def heated_in(kept: list[int], zoom: int, factor: int = 2) -> int:
+    """Returns the zoom of a heat map's cells for a view of this zoom. `kept`, the zooms with images, must not
+    be empty.
+
+    A tile of the view has 8 x 8 cells, or `factor` x `factor` if the factor is not 2.
     """
     levels = BLOCK_LEVELS if factor == 2 else 1
     return min((each for each in kept if each >= zoom + levels), default=max(kept))
@@ -150,7 +178,8 @@ OF_LAYERS: Final = {
 }
 """The questions about a layer of a map, by the last part of their address."""
 LONG: Final = {"places": most_changed, "events": list_events}
-"""Those that may take seconds: they wait in a queue of their own, and their answers are kept on disk."""
+"""The questions that may take seconds. They wait in a queue of their own, and their answers are kept on
+disk."""
 
 
 _FIGURES: Final = (
@@ -161,11 +190,11 @@ _FIGURES: Final = (
     "seconds_left",
     "stopped",
 )
-"""The figures of the commands that the answer about harvests takes; it has the others elsewhere."""
+"""The figures of a running harvest, as the commands show them, that stand in the answer about harvests."""
 
 
 def _running(summaries: Sequence[HarvestSummary], workers: int) -> dict[str, Any] | None:
-    """Returns how far the last harvest is, as the commands tell it; None where it has ended."""
+    """Returns how far the last harvest is, as the commands tell it, or None if it has ended."""
     if not summaries or summaries[-1].ended is not None:
         return None
     finished = [one for one in summaries if one.reason == FINISHED and one.walk not in NOT_WALKED]
@@ -173,7 +202,7 @@ def _running(summaries: Sequence[HarvestSummary], workers: int) -> dict[str, Any
     figures = Figures.of(summaries[-1], state, workers).as_plain()
     return {
         "done": sum(summaries[-1].counts.values()),
-        # Older than `tiles_expected`, and kept for who asks for it.
+        # This key is older than `tiles_expected`, and stays for programs that read it.
         "expected": sum(finished[-1].counts.values()) if finished else None,
         "active": workers > 0,
         **{name: figures[name] for name in _FIGURES},
@@ -183,7 +212,7 @@ def _running(summaries: Sequence[HarvestSummary], workers: int) -> dict[str, Any
 def _summary(served: ServedMaps, name: str) -> dict[str, Any]:
     found = served.brief(name)
     return {
-        **_described(served, name),
+        **_map_as_plain(served, name),
         "layers": list(found.layers),
         "days": found.days,
         "first_day": None if found.first_day is None else found.first_day.isoformat(),
@@ -192,7 +221,7 @@ def _summary(served: ServedMaps, name: str) -> dict[str, Any]:
     }
 
 
-def _described(served: ServedMaps, name: str) -> dict[str, Any]:
+def _map_as_plain(served: ServedMaps, name: str) -> dict[str, Any]:
     description = served.described(name)
     return {
         "name": name,
@@ -211,5 +240,27 @@ def _version(version: Version) -> dict[str, Any]:
     }
 
 
-def _place(tile: Tile) -> str:
+def _tile_key(tile: Tile) -> str:
     return f"{tile.x}_{tile.y}"
+
+
+def _area_as_plain(served: ServedMaps, map_name: str, area: NamedArea) -> dict[str, Any]:
+    return {**msgspec.to_builtins(area), "place": _middle_of(served, map_name, area)}
+
+
+def _middle_of(served: ServedMaps, map_name: str, area: NamedArea) -> dict[str, float] | None:
+    """Returns x, z and zoom at which a screen shows the area, as the page's addresses have them.
+
+    Returns None if the history has no such layer, or the map no such corners.
+    """
+    outline = served.outline(map_name)
+    layer = next((one for one in outline.layers if one.name == area.layer), None)
+    if layer is None or not layer.zooms:
+        return None
+    try:
+        rectangle = rectangle_of_area(area, layer, outline.renderer)
+    except ConfigurationError:
+        return None
+    x, z = rectangle.middle
+    # The page counts from the middle of a unit.
+    return {"x": x - 0.5, "z": z - 0.5, "zoom": screen_zoom(layer, rectangle)}

@@ -19,11 +19,9 @@ from tileharvest.pictures.pixels import picture_of
 from tileharvest.store.port import MissingImageError
 from tileharvest.tiles.versions import is_image_name
 from tileharvest.viewer import api
-from tileharvest.viewer.areas import area_story, list_areas
 from tileharvest.viewer.composed_pictures import composed_picture
 from tileharvest.viewer.feeds import FEEDS, feed
 from tileharvest.viewer.films import film
-from tileharvest.viewer.frames import framed
 from tileharvest.viewer.ground_replies import ground_picture, picture_days, pixel_story
 from tileharvest.viewer.page_files import INDEX
 from tileharvest.viewer.parameters import Parameters
@@ -36,6 +34,7 @@ from tileharvest.viewer.replies import (
     RefusedError,
     compressible,
     error,
+    framed,
     is_named,
     json,
     knows,
@@ -56,9 +55,10 @@ if TYPE_CHECKING:
     from tileharvest.store.cache import DiskCache
     from tileharvest.store.port import TileStore
     from tileharvest.viewer.page_files import PageFile
+    from tileharvest.viewer.parameters import Query
     from tileharvest.viewer.served_maps import ServedMaps
 
-    Question = Callable[[ServedMaps, Sequence[str], api.Query], Any]
+    Question = Callable[[ServedMaps, Sequence[str], Query], Any]
 
 _Result = TypeVar("_Result")
 
@@ -67,22 +67,26 @@ _log = logging.getLogger(__name__)
 METHODS: Final = ("GET", "HEAD")
 
 _QUESTION_THREADS: Final = 2
-"""Two, so that a slow question, such as heat over a large area, leaves one for the quick ones."""
+"""There are two, so that one is left for quick questions while the other answers a slow one, such as heat
+over a large area."""
 _IMAGE_THREADS: Final = 4
-"""On one core they read, check and answer 4,000 to 8,000 images of 60 kB a second from memory. To read them
-in the event loop gives a fifth more, but one slow disk would then hold up every reply. Disks like several."""
+"""On one core these threads read, check and send 4,000 to 8,000 images of 60 kB a second from memory. Reading
+in the event loop would be a fifth faster, but one slow disk would then hold up every reply. Disks answer
+several threads faster than one."""
 _COMPOSING_THREADS: Final = 2
 _COMPOSING_WAITING: Final = 128
 """A browser asks for six pictures at a time, so twenty people may look at composed levels at once. With two
-cores the last of so many pictures comes after two seconds, or a minute where all are of many levels."""
+cores the last of so many pictures comes after two seconds, or after a minute if all are of many levels."""
 _LONG_THREADS: Final = 1
 _LONG_WAITING: Final = 16
-"""Of questions that take up to seconds over a million versions, so the last one waits for half a minute."""
+"""Each of these questions takes up to seconds over a million versions, so the last one waits for half a
+minute."""
 _FILM_THREADS: Final = 1
 _FILMS_WAITING: Final = 4
-"""Each takes up to a minute."""
+"""Each film takes up to a minute."""
 _FORM: Final = "answer 1"
-"""Another number for each other form of an answer: the cache outlives the program."""
+"""The form of the answers, a part of each name in the cache. Change the number with the form: the cache
+outlives the program."""
 
 _KINDS: Final = {"png": "image/png", "jpg": "image/jpeg", "webp": "image/webp"}
 _PICTURE: Final = {"Content-Type": "image/jpeg", "Cache-Control": AFTER_ASKING}
@@ -91,12 +95,12 @@ FAILED: Final = "the viewer failed; its log says why"
 
 
 class Application:
-    """Answers every request, whatever it is and whatever fails. Used from one event loop.
+    """Answers every request, whatever it asks and whatever fails. Used from one event loop.
 
-    Nothing that may wait for a disk runs in the event loop. Quick questions to the history, long ones,
-    reading images and composing pictures have threads of their own, so that none of them has to wait for
-    another kind. Of what takes long only so many may wait; for the rest the server's connections are the
-    bound.
+    Nothing that may wait for a disk runs in the event loop. Quick questions, long questions, the reading of
+    images, the composing of pictures and films have threads of their own, so that no kind of work waits for
+    another. Work that takes long has a queue with a bound. All other work is bounded by the server's
+    connections.
     """
 
     def __init__(
@@ -125,7 +129,7 @@ class Application:
         self._filming = WorkQueue("films", _FILM_THREADS, _FILMS_WAITING)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Raises nothing but CancelledError."""
+        """Returns the answer to a request. Raises nothing but CancelledError."""
         try:
             return await self._answer(request)
         except RefusedError as refused:
@@ -138,7 +142,7 @@ class Application:
             return error(HTTPStatus.INTERNAL_SERVER_ERROR, FAILED)
 
     def close(self) -> None:
-        """Lets nothing more begin. What is under way in threads comes to its end."""
+        """Lets no more work begin. Work that is under way in threads comes to its end."""
         self._composer.stop()
         for threads in (self._questions, self._images):
             threads.shutdown(wait=False, cancel_futures=True)
@@ -198,7 +202,7 @@ class Application:
         sha1, _, extension = name.partition(".")
         tag = f'"{sha1}"'
         headers = {"Content-Type": _KINDS[extension], "Cache-Control": FOR_EVER, "ETag": tag}
-        # The name tells the content: for a client that has it no disk is asked.
+        # The name tells the content, so nothing is read for a client that has the image.
         if is_named(request, tag):
             return not_modified(headers)
         try:
@@ -213,7 +217,7 @@ class Application:
         return not_modified(headers) if knows(request, tag) else reply(body, headers)
 
     def _picture(self, parts: Sequence[str], request: web.BaseRequest) -> web.Response:
-        # A picture may take long, and a client that has scrolled on meanwhile has hung up.
+        # A picture may wait for long, and a client that has scrolled on meanwhile has hung up.
         if request.transport is None:
             return reply(b"", {})
         return composed_picture(self._served, self._composer, parts, request)
@@ -223,7 +227,7 @@ class Application:
         return json(msgspec.json.encode(question(self._served, names, _query(request))), request)
 
     def _long_asked(self, name: str, question: str, request: web.BaseRequest) -> web.Response:
-        # Nobody waits any more for what a client that has hung up asked for.
+        # A client that has hung up does not wait for the answer.
         if request.transport is None:
             return reply(b"", {})
         query = _query(request)
@@ -247,7 +251,7 @@ class Application:
             lambda: ground_picture(self._served, self._store, self._composer, name, of_days, query),
         )
         if not body:
-            # For a browser, a picture that is not there would be an error to be told of.
+            # A browser would report status 404 as an error, and it is none.
             return reply(b"", {"Cache-Control": AFTER_ASKING}, HTTPStatus.NO_CONTENT)
         return tagged(body, tag_of(body), _PICTURE, request, None)
 
@@ -290,7 +294,7 @@ class Application:
         )
         response = tagged(body, tag_of(body), _PICTURE, request, None)
         if self._ancestors:
-            # Who may frame the page may show its picture, too.
+            # Sites that may show the page in a frame may show its picture, too.
             response.headers["Cross-Origin-Resource-Policy"] = "cross-origin"
         return response
 
@@ -311,22 +315,22 @@ class Application:
         return json(msgspec.json.encode(told), request)
 
     def _address(self, map_name: str, request: web.BaseRequest) -> str:
-        """Returns where the viewer is for others, with a slash at its end. Behind another server only the
-        map's owner knows."""
+        """Returns the viewer's address for other people, with a slash at its end. Behind another server only
+        the map's owner knows it, and may have written it into maps.toml."""
         described = self._served.described(map_name)
         viewer = (described.viewer if described else "") or f"{request.url.origin()}/"
-        # As people copy it: what stands behind `#` is a place on the page.
+        # People copy the address of a place on the page, which stands behind `#`.
         return f"{viewer.split('#', 1)[0].rstrip('/')}/"
 
     def _feed(self, name: str, form: str, request: web.BaseRequest) -> web.Response:
-        # A reader needs whole addresses.
+        # A feed reader needs whole addresses, so the answer depends on the viewer's address.
         viewer, query = self._address(name, request), _query(request)
         asked = (form, viewer, *map(list, sorted(query)))
         body = self.remembered(name, asked, lambda: feed(self._served, name, form, viewer, query))
         return compressible(body, {"Content-Type": FEEDS[form], "Cache-Control": AFTER_ASKING}, request)
 
     async def _pixels(self, name: str, request: web.BaseRequest) -> web.StreamResponse:
-        """Sends each line as it is found."""
+        """Answers with the story of some pixels, and sends each line as soon as it is found."""
         loop, query = asyncio.get_running_loop(), _query(request)
         lines: asyncio.Queue[bytes | None] = asyncio.Queue()
 
@@ -344,7 +348,7 @@ class Application:
             return b"".join(told)
 
         def told(done: asyncio.Future[bytes]) -> None:
-            # When the reader has left nobody asks how it ended.
+            # If the reader has left, nobody else asks for the exception.
             if not done.cancelled():
                 done.exception()
             lines.put_nowait(None)
@@ -356,7 +360,7 @@ class Application:
         if line is None or request.method == "HEAD":
             return reply(await telling, headers)
         response = web.StreamResponse(headers={**HEADERS, **headers})
-        # A reader that leaves in between is no failure.
+        # A reader who leaves in between is no failure.
         with suppress(ConnectionResetError):
             await response.prepare(request)
             while line is not None:
@@ -369,10 +373,10 @@ class Application:
         return response
 
     def remembered(self, map_name: str, asked: Sequence[Any], make: Callable[[], bytes]) -> bytes:
-        """Returns an answer about a map from the cache on disk, or makes it.
+        """Returns an answer about a map from the cache on disk, or makes the answer.
 
-        `asked` tells the question from all others, in plain types. What is answered while a harvest is
-        unfinished is not kept. Raises RefusedError for a map that is not served, and what `make` raises. Call
+        `asked` tells the question from all others, in plain types. Answers are not kept while a harvest of
+        the map is unfinished. Raises RefusedError for a map that is not served, and what `make` raises. Call
         it in a thread.
         """
         state = self._served.outline(map_name).ended
@@ -395,9 +399,9 @@ def _question(parts: Sequence[str]) -> tuple[Question, Sequence[str]]:
         case [name, "harvests"]:
             return api.list_harvests, (name,)
         case [name, "areas"]:
-            return list_areas, (name,)
+            return api.list_areas, (name,)
         case [name, "areas", area]:
-            return area_story, (name, area)
+            return api.area_story, (name, area)
         case [name, "tiles", tile]:
             return api.tile_story, (name, tile)
         case [name, question] if question in api.OF_LAYERS:

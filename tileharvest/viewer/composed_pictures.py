@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 def composed_picture(
     served: ServedMaps, composer: Composer, names: Sequence[str], request: web.BaseRequest
 ) -> web.Response:
-    """Replies with the picture of a tile on a day, both in the address; the layer is a parameter.
+    """Replies with the picture of a tile on a day. Both are in the address, and the layer is a parameter.
 
-    Who keeps the reply asks again each time: an import may bring a past that was not known. Raises
-    RefusedError where there was nothing by that day, where the tile has an image of its own, and while the
-    viewer is being stopped. May be called by several threads.
+    A cache must ask again each time, because an import may bring a past that was not known. Raises
+    RefusedError if nothing was there by that day, if the tile has an image of its own, and while the viewer
+    is being stopped. May be called by several threads.
     """
     map_name, tile_name, picture_name = names
     layer_name = Parameters(request.query.items(), ("layer",)).text("layer")

@@ -1,4 +1,4 @@
-"""Events as the viewer tells them: of a period, and of the last months for feeds."""
+"""The viewer's events: those of a period, and those of the last months for feeds."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ if TYPE_CHECKING:
     from tileharvest.history.events import Certainty
     from tileharvest.history.outlines import LayerOutline, MapOutline
     from tileharvest.tiles.events import Event
-    from tileharvest.viewer.api import Query
+    from tileharvest.viewer.parameters import Query
     from tileharvest.viewer.served_maps import ServedMaps
 
 MOST_DAYS: Final = 366
 MOST_EVENTS: Final = 1000
 _EVENTS: Final = 100
 MONTHS: Final = 3
-"""How many months with a harvest a feed tells of."""
+"""The months with a harvest that a feed covers."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToldEvent:
-    """An event with what is needed to show it."""
+    """An event, with its layer and the moments that are needed to show it."""
 
     event: Event
     layer: LayerOutline
     before: date
-    """The last day with a harvest before it: that of the picture before."""
+    """The last day with a harvest before the event, which the picture before shows."""
     updated: datetime
-    """When the last harvest that has added to it ended."""
+    """The moment at which the last harvest ended that has added to the event."""
 
     @property
     def ground(self) -> Ground:
@@ -48,7 +48,7 @@ class ToldEvent:
 
 
 def list_events(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
-    """Answers with the events of a period, those with most tiles first."""
+    """Answers with the events of a period. Events with most tiles come first."""
     parameters = Parameters(query, ("layer", "from", "to"), (*RECTANGLE, "limit"))
     first, last = parameters.day("from"), parameters.day("to")
     if last < first:
@@ -71,11 +71,11 @@ def list_events(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
 def recent_events(
     served: ServedMaps, map_name: str, parameters: Parameters
 ) -> tuple[MapOutline, list[ToldEvent]]:
-    """Returns the events of the map's last months with a harvest, the newest first, for a feed.
+    """Returns the events of the map's last months with a harvest for a feed, newest first.
 
-    Each month is looked at by itself, so that an event is the same in each answer, and days to which harvests
-    still add are left out. Without a `layer` each world is told of by its first layer: others show the same
-    ground by night. Raises RefusedError.
+    Each month is clustered by itself, so that an event is the same in each answer. Days to which harvests
+    still add are left out. If no `layer` is asked for, the first layer of each world counts, as the others
+    show the same ground, for example by night. Raises RefusedError.
     """
     outline = served.outline(map_name)
     layers = outline.layers

@@ -1,6 +1,6 @@
 """Feeds: events as Atom (RFC 4287) and as a calendar (RFC 5545).
 
-An event keeps its identity while it grows, so that a reader updates it and shows it once.
+An event keeps its identity while it grows, so that a feed reader updates the entry and shows it once.
 """
 
 from __future__ import annotations
@@ -28,21 +28,23 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from tileharvest.tiles.projection import Projection
-    from tileharvest.viewer.api import Query
     from tileharvest.viewer.events import ToldEvent
+    from tileharvest.viewer.parameters import Query
     from tileharvest.viewer.served_maps import ServedMaps
 
 MOST_ENTRIES: Final = 200
-"""The newest events that a feed has; a reader that comes every few days misses none."""
+"""The most events of a feed. The newest ones are kept, so a feed reader that comes every few days misses
+none."""
 
 _ATOM: Final = "http://www.w3.org/2005/Atom"
 _NAMES: Final = uuid.UUID("6f1a3f0e-52a1-5c0b-9d3e-0f6c2b1e7a44")
-"""The namespace of events' identities. Another one would make every event a new one to every reader."""
+"""The namespace of the events' identities. With another namespace every event would be new to every feed
+reader."""
 _LINE: Final = 75
-"""Octets of a line of a calendar (RFC 5545, section 3.1)."""
+"""The most octets of a line of a calendar (RFC 5545, section 3.1)."""
 _NO_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _BEGAN: Final = "1970-01-01T00:00:00Z"
-"""When a feed without events was updated."""
+"""The time of update of a feed without events."""
 
 FEEDS: Final = {"events.atom": "application/atom+xml", "events.ics": "text/calendar; charset=utf-8"}
 """The media types of the feeds, by the last part of their address."""
@@ -85,7 +87,7 @@ _WORDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """What all entries of a feed have in common."""
+    """The values that all entries of a feed share."""
 
     map: str
     renderer: str | None
@@ -94,9 +96,9 @@ class Feed:
     address: str
     """The feed's own address."""
     layer: str | None
-    """The only layer that it is about; None: all of them."""
+    """The only layer of the feed, or None if it covers all layers."""
     area: str | None
-    """The corners of the area that it is about, as the request wrote them; None: all of the map."""
+    """The corners of the feed's area as the request wrote them, or None if it covers the whole map."""
     language: str
     """One of `LANGUAGES`."""
 
@@ -115,7 +117,7 @@ class Feed:
         return self._say(kind, n=f"{event.tiles:,}", place=self._place(told), days=days)
 
     def link(self, told: ToldEvent) -> str:
-        """Returns the address at which the page compares the days before and after, at the event's place."""
+        """Returns the page's address that compares the days before and after the event at its place."""
         x, z, _ = self._middle(told)
         event = told.event
         return permalink(
@@ -131,7 +133,7 @@ class Feed:
         return f"{self.viewer}api/v1/maps/{quote(self.map, safe='')}/before/{days}?{query}"
 
     def html(self, told: ToldEvent) -> str:
-        """Returns what a reader shows of an event."""
+        """Returns the HTML that a feed reader shows for an event."""
         pictures = self._say("pictures", before=told.before, after=told.event.last)
         link, picture = escape(self.link(told)), escape(self.picture(told))
         layer = escape(self._say("layer", layer=told.layer.name))
@@ -141,8 +143,8 @@ class Feed:
         )
 
     def identity(self, told: ToldEvent) -> uuid.UUID:
-        """Returns the same for an event whatever later harvests add to it, in each viewer of the map. In
-        another language it is another entry: a reader that has both shows both."""
+        """Returns an event's identity, which stays the same in each viewer of the map, whatever later
+        harvests add to the event. Each language has its own, so a reader of two feeds shows both entries."""
         event = told.event
         named = [self.map, told.layer.name, event.first.isoformat(), str(event.seed)]
         named += [self.language] if self.language != LANGUAGES[0] else []
@@ -159,7 +161,8 @@ class Feed:
         return self._say("blocks", x=round(x), z=round(z))
 
     def _middle(self, told: ToldEvent) -> tuple[float, float, tuple[float, float] | None]:
-        """Returns x and z of the middle as the page's addresses have them, and latitude and longitude."""
+        """Returns x and z of the event's middle as the page's addresses have them, and its latitude and
+        longitude, or None if the map is not of the earth."""
         described = told.layer.described(told.event.last)
         projection: Projection = described.projection or ON_GRID
         east, south = projection.place_at(*told.ground.middle)
@@ -186,7 +189,7 @@ def feed(served: ServedMaps, map_name: str, form: str, viewer: str, query: Query
 
 
 def atom(feed: Feed, events: Sequence[ToldEvent]) -> bytes:
-    """Returns the feed as Atom, its newest events first."""
+    """Returns the feed as Atom, with the newest events first."""
     told = events[:MOST_ENTRIES]
     root = ET.Element("feed", {"xmlns": _ATOM, "xml:lang": feed.language})
     named = repr((feed.map, feed.layer, feed.area, feed.language))
@@ -212,7 +215,7 @@ def atom(feed: Feed, events: Sequence[ToldEvent]) -> bytes:
 
 
 def calendar(feed: Feed, events: Sequence[ToldEvent]) -> bytes:
-    """Returns the feed as a calendar, in which an event lasts from its first day to its last."""
+    """Returns the feed as a calendar. An event lasts from its first day to its last."""
     lines = ["BEGIN:VCALENDAR", "VERSION:2.0", "PRODID:-//TileHarvest//What is new//EN"]
     lines += ["CALSCALE:GREGORIAN", "METHOD:PUBLISH", f"X-WR-CALNAME:{_text(feed.title)}"]
     for one in events[:MOST_ENTRIES]:
@@ -223,7 +226,7 @@ def calendar(feed: Feed, events: Sequence[ToldEvent]) -> bytes:
             f"DTSTAMP:{stamp}",
             f"LAST-MODIFIED:{stamp}",
             f"DTSTART;VALUE=DATE:{one.event.first:%Y%m%d}",
-            # The day after the last one, as RFC 5545 wants it.
+            # RFC 5545 wants the day after the last one.
             f"DTEND;VALUE=DATE:{one.event.last + timedelta(days=1):%Y%m%d}",
             f"SUMMARY:{_text(feed.sentence(one))}",
             f"DESCRIPTION:{_text(feed.link(one))}",
@@ -254,7 +257,7 @@ def _text(text: str) -> str:
 
 
 def _folded(line: str) -> Iterator[str]:
-    """Yields the parts of a line, none longer than `_LINE` octets, and none ending within a character."""
+    """Yields the parts of a line. A part has `_LINE` octets at most, and does not end within a character."""
     part = ""
     for sign in line:
         if len(f"{part}{sign}".encode()) > _LINE:

@@ -1,4 +1,4 @@
-"""Films that the viewer makes, for browsers that cannot make their own."""
+"""The films that the server makes for browsers that cannot make their own."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from tileharvest.export.picture_file import Watch
     from tileharvest.store.port import TileStore
     from tileharvest.tiles.grid import TileRange
-    from tileharvest.viewer.api import Query
+    from tileharvest.viewer.parameters import Query
     from tileharvest.viewer.served_maps import ServedMaps
 
 MOST_FRAMES: Final = 366
-"""A year of days; a film of them takes about a minute."""
+"""The most frames of a film: a year of days, which takes about a minute."""
 MOST_BYTES: Final = 128 << 20
-"""Of a film, about: it is held in memory, and so is its reply."""
+"""The most bytes that a film is expected to have. The film and its reply are held in memory."""
 _WIDTH: Final = 960
-"""Pixels."""
+"""Pixels of a film along its horizontal edge."""
 _HEIGHT: Final = (64, 960)
-"""Pixels, at least and at most."""
+"""The least and the most pixels of a film along its vertical edge."""
 
 
 def film(
@@ -42,8 +42,8 @@ def film(
 ) -> bytes:
     """Returns an animated WebP of a rectangle through time. Raises RefusedError.
 
-    With the ground that the frame shows around it the rectangle may have so many tiles of the deepest zoom.
-    The watch is told of each frame.
+    `most_tiles` is the most tiles of the deepest zoom that a frame may show, around the rectangle too. The
+    watch is told of each frame.
     """
     parameters = Parameters(query, ("layer",), (*RECTANGLE, "from", "to"))
     history, outline, layer = served.layer(map_name, parameters.text("layer"))
@@ -62,7 +62,7 @@ def film(
     if ground is None:
         raise wrong("a rectangle is missing: give 'ground' or 'area'")
     deepest = max(layer.zooms)
-    # Before anything is asked: whoever zooms out far is told so at once.
+    # This comes before any question to the history, so a person who is zoomed out far is told at once.
     _expect_few(ground.tiles(deepest, layer.factor), most_tiles)
     height = round(_WIDTH * (ground.north - ground.south) / (ground.east - ground.west))
     size = _WIDTH, min(max(_HEIGHT[0], height - height % 2), _HEIGHT[1])
@@ -71,7 +71,7 @@ def film(
         made = film_of(excerpt, Path("film.webp"), FilmStyle(size))
     except ConfigurationError as error:
         raise wrong(str(error)) from None
-    # The ground around the rectangle is seen, too: of a narrow one that is most of the frame.
+    # The frame also shows ground around the rectangle. Around a narrow rectangle that is most of the frame.
     _expect_few(made.lens.tiles(made.moments[0].corner).at_zoom(deepest, layer.factor), most_tiles)
     if len(made.moments) > MOST_FRAMES:
         raise wrong(

@@ -1,4 +1,5 @@
-"""Answers about a rectangle of the picture: how it was on a day, before and after, and its pixels' story."""
+"""Answers about a rectangle of the picture: how it was on a day, how it changed, and the story of its
+pixels."""
 
 from __future__ import annotations
 
@@ -26,12 +27,12 @@ if TYPE_CHECKING:
     from tileharvest.pictures.pixel_story import Chapter
     from tileharvest.store.port import TileStore
     from tileharvest.tiles.ground import Ground
-    from tileharvest.viewer.api import Query
+    from tileharvest.viewer.parameters import Query
     from tileharvest.viewer.served_maps import ServedMaps
 
 
 def picture_days(names: Sequence[str]) -> tuple[date, ...]:
-    """Returns the days of an address, of which the last one ends in `.jpg`. Raises RefusedError."""
+    """Returns the days of an address, the last part of which ends with `.jpg`. Raises RefusedError."""
     texts = [*names[:-1], names[-1].removesuffix(".jpg")]
     days = tuple(day for day in map(parse_day, texts) if day is not None)
     if len(days) < len(texts) or not names[-1].endswith(".jpg"):
@@ -47,11 +48,11 @@ def ground_picture(
     days: Sequence[date],
     query: Query,
 ) -> bytes:
-    """Returns a JPEG of a rectangle: on the day that is given, exactly it; on two days, both side by side and
-    cropped to what differs.
+    """Returns a JPEG of a rectangle. For one day it shows exactly the rectangle. For two days it shows both
+    side by side, cropped to the part that differs.
 
-    Returns no bytes where there is nothing to show: nothing was there by then, no difference can be seen, or
-    it is too large. Raises RefusedError.
+    Returns no bytes if nothing was there by then, if no difference can be seen, or if the rectangle is too
+    large. Raises RefusedError.
     """
     history, outline, layer, ground = _asked(served, map_name, query, days[-1])
     scenes = Scenes(store, composer, history, outline, layer)
@@ -74,8 +75,9 @@ def ground_picture(
 def pixel_story(
     served: ServedMaps, store: TileStore, map_name: str, query: Query
 ) -> Callable[[], Iterator[bytes]]:
-    """Returns what tells the story of a rectangle's pixels: a line of JSON for each day on which they
-    changed, as it is found, and a last one in sum. Raises RefusedError where there is none."""
+    """Returns a function that tells the story of a rectangle's pixels. It yields a line of JSON for each day
+    on which they changed, as soon as the day is found, and a last line that sums up. Raises RefusedError if
+    there can be no story."""
     history, outline, layer, ground = _asked(served, map_name, query, None)
     if not layer.zooms:
         raise unknown("nothing was ever recorded in this layer")

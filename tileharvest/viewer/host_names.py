@@ -1,8 +1,9 @@
-"""The names under which a viewer may be asked. Pure.
+"""The host names that a request to the viewer may have. Pure.
 
-A browser lets a page of another site read what its own name answers. Whoever owns that name can let it mean
-127.0.0.1 a moment later, and so read through the visitor's browser what only this computer may see. That is
-DNS rebinding. The header Host tells the name that the browser believes in, so other names are refused.
+A browser lets a page read answers from the page's own host name. The owner of that name can let it mean
+127.0.0.1 a moment later, and so read through a visitor's browser what only the visitor's computer may see.
+That is DNS rebinding. The header Host has the name that the browser believes in, so the viewer refuses other
+names than its own.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 _AUTHORITY: Final = re.compile(
     r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<name>[^\s:/@\[\]]+))(?::(?P<port>\d{0,5}))?", re.ASCII
 )
-"""RFC 9110, section 7.2: a name or an address, and a port, which may be any: proxies and tunnels have their
-own."""
+"""RFC 9110, section 7.2: a name or an address, and a port. Any port will do, because proxies and tunnels have
+ports of their own."""
 _NAME: Final = re.compile(r"(?!-)[a-z0-9_-]+(\.[a-z0-9_-]+)*", re.ASCII)
 _LAST_PORT: Final = 65_535
 _LOOPBACK: Final = "localhost"
@@ -29,19 +30,19 @@ _LOOPBACK: Final = "localhost"
 
 @dataclass(frozen=True, slots=True)
 class HostNames:
-    """Which hosts a request may name."""
+    """The hosts that a request may name."""
 
     names: frozenset[str]
-    """Names and addresses in small letters, beside those of the loopback."""
+    """Names and addresses in small letters. Those of the loopback are always allowed, and are not in it."""
     takes_addresses: bool
-    """Whether any IP address will do: no name server can give a number another meaning."""
+    """Whether any IP address is allowed. No name server can give a number another meaning."""
 
     @classmethod
     def of(cls, host: str, more: Iterable[str] = ()) -> Self:
-        """Returns those of a viewer that listens on `host`.
+        """Returns the names of a viewer that listens on `host`.
 
-        `more` are names of `--allow-host`. Raises ConfigurationError for what is no name, such as an address
-        of a page.
+        `more` are the names of `--allow-host`. Raises ConfigurationError for a text that is no name, such as
+        the address of a page.
         """
         names = {host.lower()}
         for name in more:
@@ -54,7 +55,7 @@ class HostNames:
         return cls(frozenset(names), takes_addresses=not is_loopback(host))
 
     def admit(self, authority: str) -> bool:
-        """Says whether a request may name this host, as the header Host writes it: `127.0.0.1:8000`."""
+        """Returns whether a request may name this host, written as in the header Host: `127.0.0.1:8000`."""
         host = _host_of(authority)
         if host is None:
             return False
@@ -64,7 +65,7 @@ class HostNames:
 
 
 def is_loopback(host: str) -> bool:
-    """Says whether a name or an address always means the computer itself (RFC 6761, section 6.3)."""
+    """Returns whether a name or an address always means the computer itself (RFC 6761, section 6.3)."""
     address = _address(host)
     if address is not None:
         return address.is_loopback

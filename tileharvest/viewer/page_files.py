@@ -1,4 +1,4 @@
-"""The page's files, read once when the server starts, so that no request reaches the disk for them."""
+"""The files of the viewer's page, which are read once, when the server starts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from aiohttp import web
 
 FOLDER: Final = resources.files("tileharvest.viewer").joinpath("page")
-"""Read as a resource, because on scrapyd it lies in a zipped egg."""
+"""The page's folder. It is read as a resource, because on scrapyd it lies in a zipped egg."""
 INDEX: Final = "index.html"
 
 _TEXTS: Final = {
@@ -49,7 +49,7 @@ class PageFile:
     """Its media type."""
     tag: str
     zipped: bytes | None
-    """The compressed body; None where compression does not make it smaller."""
+    """The compressed body, or None if compression does not make it smaller."""
 
     def answer(self, request: web.BaseRequest) -> web.Response:
         headers = {"Content-Type": self.kind, "Cache-Control": AFTER_ASKING}
@@ -57,10 +57,10 @@ class PageFile:
 
 
 def page_files(folder: Traversable = FOLDER) -> dict[str, PageFile]:
-    """Returns the files of the folder and of those below it, by their path, such as `leaflet/leaflet.css`.
-    Modules are without their comments.
+    """Returns the files of the folder and of the folders in it by their path, such as `leaflet/leaflet.css`.
+    Modules have no comments.
 
-    Hidden files and those of other kinds than a page has are left out. A missing folder has no files. Raises
+    Hidden files, and files of kinds that no page has, are left out. A missing folder has no files. Raises
     OSError for a file that cannot be read.
     """
     return dict(sorted(_below(folder, ""))) if folder.is_dir() else {}

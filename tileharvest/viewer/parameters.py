@@ -1,23 +1,26 @@
-"""The parameters of a request, checked. Pure.
+"""The checked parameters of a request. Pure.
 
-Whatever passes is small enough for the database's numbers, and for arithmetic that costs nothing. A zoom of
--30, the coarsest that a coordinate below 2^31 can have, covers 400 million blocks.
+A number that passes is small enough for the database, and for arithmetic that costs nothing. A tile of zoom
+-30, the coarsest zoom with coordinates below 2^31, covers 400 million blocks.
 """
 
 from __future__ import annotations
 
 import re
 from datetime import date
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.viewer.replies import quoted, unknown, wrong
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
+
+Query: TypeAlias = "Sequence[tuple[str, str]]"
+"""The names and values of a request's parameters, in the order in which the client wrote them."""
 
 AREA: Final = ("zoom", "x_from", "x_to", "y_from", "y_to")
-"""The parameters of a rectangle of tiles: the centres of its outermost ones, edges included."""
+"""The parameters of a rectangle of tiles: its zoom, and the centres of the outermost tiles in it."""
 
 _COARSEST: Final = -31
 _FARTHEST: Final = 2**31 - 1
@@ -27,7 +30,7 @@ _TILE: Final = re.compile(r"(0|-[1-9]\d?)_(-?[1-9]\d{0,9})_(-?[1-9]\d{0,9})", re
 
 
 class Parameters:
-    """A request's query, in which each parameter is known, has a value, and stands once."""
+    """The parameters of a request, in which each name is known, has a value, and stands once."""
 
     def __init__(
         self, query: Iterable[tuple[str, str]], required: Iterable[str], optional: Iterable[str] = ()
@@ -69,14 +72,16 @@ class Parameters:
         return found
 
     def period(self) -> tuple[date, date]:
-        """Returns `after`, which is not part of the period, and `until`, which is."""
+        """Returns the days `after` and `until`. The period begins on the day after the first, and ends with
+        the second."""
         after, until = self.day("after"), self.day("until")
         if until < after:
             raise wrong(f"until={until} is before after={after}")
         return after, until
 
     def area(self, most: int) -> TileRange:
-        """Returns the rectangle of `AREA`, of at most so many tiles."""
+        """Returns the rectangle of the parameters `AREA`. Raises RefusedError if it has more tiles than
+        `most`."""
         zoom = self.number("zoom", _COARSEST, 0)
         edges = {name: self.number(name, -_FARTHEST, _FARTHEST) for name in AREA[1:]}
         try:
@@ -91,7 +96,7 @@ class Parameters:
 
 
 def parse_day(text: str) -> date | None:
-    """Returns a day written as `2021-02-13`; None for anything else, ISO's other forms included."""
+    """Returns a day written as `2021-02-13`, or None for any other text, such as ISO's other forms."""
     if _DAY.fullmatch(text) is None:
         return None
     try:
@@ -101,7 +106,7 @@ def parse_day(text: str) -> date | None:
 
 
 def parse_tile(name: str) -> Tile:
-    """Returns the tile of a name such as `-3_-440_216`. Raises RefusedError where no tile can have it."""
+    """Returns the tile of a name such as `-3_-440_216`. Raises RefusedError if no tile can have that name."""
     match = _TILE.fullmatch(name)
     if match is None:
         raise unknown(f"{quoted(name)} is no tile name: write zoom_x_y, such as 0_1_1 or -3_-440_216")

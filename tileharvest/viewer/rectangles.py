@@ -1,4 +1,4 @@
-"""Rectangles as requests give them: of the picture, or of the world. Pure."""
+"""The rectangles of requests, which are of the picture or of the world. Pure."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from tileharvest.viewer.parameters import Parameters
 
 RECTANGLE: Final = ("ground", "area")
-"""The parameters of a rectangle, of which one at most is given."""
+"""The two parameters for a rectangle. A request has one of them at most."""
 
 _NUMBERS: Final = re.compile(r"-?\d{1,10}(\.\d{1,9})?", re.ASCII)
 
 
 def ground_in(parameters: Parameters, layer: Layer, renderer: str | None) -> Ground | None:
-    """Returns the rectangle of a request, or None where it has none. Raises RefusedError.
+    """Returns the rectangle of a request, or None if it has none. Raises RefusedError.
 
-    `ground=west,south,east,north` is in grid units. `area=X,Z,X,Z` are two corners in the world, in blocks,
-    or latitude and longitude on a map of the earth; where nothing is known of the world, grid units with Z
-    downwards.
+    `ground=west,south,east,north` is in grid units. `area=X,Z,X,Z` has two corners of the world in blocks, or
+    latitude and longitude on a map of the earth. If the map's projection is not known, `area` is in grid
+    units, with Z downwards.
     """
     if all(name in parameters for name in RECTANGLE):
         raise wrong("a rectangle is given as 'ground' or as 'area', and not as both")
@@ -52,8 +52,8 @@ def _in_world(parameters: Parameters, layer: Layer, renderer: str | None) -> Gro
 
 
 def bounds_in_world(ground: Ground, layer: Layer, renderer: str | None) -> dict[str, object]:
-    """Returns where a rectangle of the picture lies, in `blocks` or in `degrees`; both are null where nothing
-    is known of the world."""
+    """Returns where a rectangle of the picture lies, in `blocks` or in `degrees`. Both are None if the
+    layer's projection is not known."""
     blocks = on_earth = None
     if layer.projection is not None:
         west, north, east, south = ground.places(layer.projection)
@@ -61,7 +61,7 @@ def bounds_in_world(ground: Ground, layer: Layer, renderer: str | None) -> dict[
             corners = (latitude_of(south), west, latitude_of(north), east)
             on_earth = [round(value, 6) for value in corners]
         else:
-            # A rectangle that ends where a block begins does not have that block.
+            # A rectangle that ends where a block begins does not include that block.
             blocks = [floor(west), floor(north), ceil(east) - 1, ceil(south) - 1]
     return {"blocks": blocks, "degrees": on_earth}
 

@@ -1,4 +1,4 @@
-"""What replies have in common: headers, ETags, compression, refusals."""
+"""Replies: their headers, ETags and compression, and refusals."""
 
 from __future__ import annotations
 
@@ -14,24 +14,27 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MOST_ECHOED: Final = 80
-"""How many characters of a client's own text a message repeats."""
+"""The most characters of a client's own text that a message repeats."""
 
 JSON: Final = "application/json"
 
 FOR_EVER: Final = "public, max-age=31536000, immutable"
-"""For an address that names its content. A year is the longest time that caches are used to (RFC 9111)."""
+"""Cache-Control for an address that names its content. A year is the longest time that caches are used to
+(RFC 9111)."""
 AFTER_ASKING: Final = "no-cache"
-"""A cache may keep it, and asks each time: the answer is 304 where nothing has changed."""
+"""Cache-Control for a reply that a cache may keep, and must ask for each time. The answer is 304 if nothing
+has changed."""
 NEVER: Final = "no-store"
 _SOON_STALE: Final = "private, max-age=5"
-"""For what a harvest may change at any moment."""
+"""Cache-Control for a reply that a harvest may change at any moment."""
 
 _COMPRESSED_FROM: Final = 2048
-"""Bytes from which on a body is compressed. What fits into one or two packets anyway gains nothing."""
+"""The least bytes of a body that is compressed. A body that fits into one or two packets gains nothing."""
 
 
+_POLICY: Final = "Content-Security-Policy"
 HEADERS: Final = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self';"
+    _POLICY: "default-src 'none'; script-src 'self'; style-src 'self';"
     " img-src 'self' data: blob:; connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'none';"
     " frame-ancestors 'none'",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -41,8 +44,8 @@ HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-"""The headers of every reply: the page loads nothing from elsewhere, nobody frames it, and nothing sent is
-taken for a script."""
+"""The headers of every reply. With them the page loads nothing from elsewhere, no site shows it in a frame,
+and no browser takes another file for a script."""
 
 
 def reply(body: bytes, headers: Mapping[str, str], status: int = HTTPStatus.OK) -> web.Response:
@@ -51,26 +54,27 @@ def reply(body: bytes, headers: Mapping[str, str], status: int = HTTPStatus.OK) 
 
 
 def not_modified(headers: Mapping[str, str]) -> web.Response:
-    """Replies to a client that has the body already."""
+    """Replies with status 304 to a client that has the body already."""
     return reply(b"", headers, HTTPStatus.NOT_MODIFIED)
 
 
 def knows(request: web.BaseRequest, tag: str) -> bool:
-    """Tells whether If-None-Match names this ETag, compared weakly (RFC 9110, section 13.1.2).
+    """Returns whether If-None-Match names this ETag, compared weakly (RFC 9110, section 13.1.2).
 
-    `*` counts as its name, so ask only for what is known to exist. aiohttp takes the ETag `"*"` for that.
+    `*` names every ETag, so call this only for a resource that exists. aiohttp's own parser would take the
+    ETag `"*"` for `*`.
     """
     return _said(request, "If-None-Match").strip() == "*" or is_named(request, tag)
 
 
 def is_named(request: web.BaseRequest, tag: str) -> bool:
-    """Tells what `knows` does, but `*` does not count."""
+    """Returns whether If-None-Match names this ETag itself. `*` does not count."""
     return tag in (part.strip().removeprefix("W/") for part in _said(request, "If-None-Match").split(","))
 
 
 def takes_gzip(request: web.BaseRequest) -> bool:
-    """Tells whether Accept-Encoding accepts gzip by its name. aiohttp looks for the letters only, and so
-    sends it to those who refuse it, too."""
+    """Returns whether Accept-Encoding accepts gzip by its name. aiohttp looks for the letters only, and so
+    would send gzip also to clients that refuse it."""
     for part in _said(request, "Accept-Encoding").split(","):
         name, _, weight = part.partition(";")
         if name.strip().lower() == "gzip":
@@ -82,8 +86,21 @@ def _said(request: web.BaseRequest, name: str) -> str:
     return ",".join(request.headers.getall(name, ()))
 
 
+def framed(response: web.Response, ancestors: tuple[str, ...]) -> web.Response:
+    """Lets the pages of these sites, and the viewer's own, show an answer in a frame. Without sites the
+    answer stays as it is."""
+    if ancestors:
+        sites = " ".join(("'self'", *ancestors))
+        response.headers[_POLICY] = HEADERS[_POLICY].replace(
+            "frame-ancestors 'none'", f"frame-ancestors {sites}"
+        )
+        # This header cannot name several sites, and browsers disagree about what both headers together mean.
+        del response.headers["X-Frame-Options"]
+    return response
+
+
 class RefusedError(Exception):
-    """A request that gets a status and one line instead of what it asked for."""
+    """A request that is refused, with the status and the one line of the reply."""
 
     def __init__(self, status: HTTPStatus, message: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
@@ -92,17 +109,18 @@ class RefusedError(Exception):
 
 
 def wrong(message: str) -> RefusedError:
-    """Refuses a request that is wrong, whatever the history holds."""
+    """Returns the refusal of a request that is wrong, whatever the history holds."""
     return RefusedError(HTTPStatus.BAD_REQUEST, message)
 
 
 def unknown(message: str) -> RefusedError:
-    """Refuses a request that is right but names something that is not there."""
+    """Returns the refusal of a request that is right but names something that is not there."""
     return RefusedError(HTTPStatus.NOT_FOUND, message)
 
 
 def quoted(text: str) -> str:
-    """Returns a client's own text for a message: not too long, and without what UTF-8 cannot say."""
+    """Returns a client's own text for a message, cut to `MOST_ECHOED` characters, and without what UTF-8
+    cannot encode."""
     shown = text if len(text) <= MOST_ECHOED else f"{text[:MOST_ECHOED]}..."
     return f"'{shown.encode(errors='replace').decode()}'"
 
@@ -114,19 +132,20 @@ def error(status: int, message: str, headers: Mapping[str, str] | None = None) -
 
 
 def json(body: bytes, request: web.BaseRequest) -> web.Response:
-    """Replies with JSON. Its ETag is made of the body, so an equal reply is sent once."""
+    """Replies with JSON. The ETag is made of the body, so a client gets an equal reply once."""
     return compressible(body, {"Content-Type": JSON, "Cache-Control": _SOON_STALE}, request)
 
 
 def compressible(body: bytes, headers: Mapping[str, str], request: web.BaseRequest) -> web.Response:
-    """Replies with a text, as `json` does."""
+    """Replies with a text, which is compressed if it is long and the client takes gzip. The ETag is made of
+    the body."""
     zips = len(body) >= _COMPRESSED_FROM and takes_gzip(request)
     zipped = gzip.compress(body, compresslevel=1, mtime=0) if zips else None
     return tagged(body, tag_of(body), headers, request, zipped)
 
 
 def tag_of(body: bytes) -> str:
-    """Returns an ETag that is the same for the same bytes."""
+    """Returns the ETag of these bytes."""
     return f'"{hashlib.sha1(body, usedforsecurity=False).hexdigest()}"'
 
 

@@ -1,4 +1,4 @@
-"""The maps that a viewer serves: those of `maps.toml` and those of the history, as they are now."""
+"""The maps that a viewer serves: the maps of `maps.toml` and those of the history."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 OUTLINE_AGE: Final = 1.0
-"""Seconds for which a map's outline is used again: it takes milliseconds, and one screen asks for it dozens
-of times. It changes when a harvest begins. Replies that a client may keep for ever need no newer one, because
-days are only added."""
+"""Seconds for which a map's outline is used again. Reading it takes milliseconds, and one screen needs it
+dozens of times. It changes when a harvest begins. Replies that a client may keep for ever need no newer
+outline, because days are only added."""
 
 HARVESTS_AGE: Final = 3.0
-"""Seconds for which a map's harvests, and the number of its workers, are used again: to count what an
+"""Seconds for which a map's harvests, and the number of its workers, are used again. Counting what an
 unfinished harvest has done reads all tiles of the map."""
 
 _Value = TypeVar("_Value")
@@ -41,12 +41,12 @@ _Value = TypeVar("_Value")
 class TimedCache(Generic[_Value]):
     """Values that are used again for some seconds. May be used by several threads.
 
-    Of threads that ask for one key at once one makes the value, and the others wait for it. No key is ever
-    forgotten, so there must be few.
+    If several threads ask for one key at once, one of them makes the value, and the others wait. No key is
+    ever forgotten, so there must be few keys.
     """
 
     def __init__(self, age: float, clock: Callable[[], float]) -> None:
-        """`clock` gives seconds and never goes back."""
+        """`age` is how many seconds a value is used again. `clock` returns seconds and never goes back."""
         self._age = age
         self._clock = clock
         self._made: dict[Hashable, tuple[float, _Value]] = {}
@@ -64,10 +64,9 @@ class TimedCache(Generic[_Value]):
 
 
 class ServedMaps:
-    """The maps and their outlines. May be used by several threads.
+    """The maps that a viewer serves, with their histories. May be used by several threads.
 
-    Its methods raise HistoryError, or RefusedError for an unknown name.
-    """
+    The methods raise HistoryError if the history cannot be read, and RefusedError for an unknown name."""
 
     def __init__(
         self,
@@ -78,13 +77,14 @@ class ServedMaps:
         clock: Callable[[], float] = time.monotonic,
         areas_file: Path | None = None,
     ) -> None:
-        """`only` names the maps to serve; without names all are served. Without a file there are no areas.
+        """`only` names the maps to serve. If it is empty all maps are served. Without `areas_file` there are
+        no named areas.
 
-        `open_history` returns None while no harvest has begun a history. `workers` returns how many harvest
-        the map of that name now; a bool counts as 0 or 1.
+        `open_history` returns None until a harvest has begun a history. `workers` returns how many workers
+        harvest the map of that name now. A bool counts as 0 or 1.
 
-        Raises ConfigurationError as `load_maps` does, and for a map that neither `maps.toml` nor the history
-        has. A missing file describes no maps.
+        A missing `maps_file` describes no maps. Raises ConfigurationError as `load_maps` does, and for a name
+        in `only` that neither `maps.toml` nor the history has.
         """
         self._maps_file = maps_file
         self._stamp = stamp_of(maps_file)
@@ -111,7 +111,7 @@ class ServedMaps:
 
     @property
     def history(self) -> History | None:
-        """The history, or None while there is none. Raises HistoryError while it cannot be read."""
+        """The history, or None if there is none yet. Raises HistoryError if it cannot be read."""
         with self._opening:
             if self._opened is None:
                 self._opened = self._open_history()
@@ -124,19 +124,19 @@ class ServedMaps:
                 self._opened.close()
 
     def names(self) -> list[str]:
-        """Returns the described maps in the order of `maps.toml`, then those that only the history has."""
+        """Returns the names of the maps: first those of `maps.toml` in its order, then those that only the
+        history has."""
         every = dict.fromkeys([*self._maps(), *self._harvested()])
         return [name for name in every if not self._only or name in self._only]
 
     def described(self, name: str) -> MapDescription | None:
-        """Returns the map as `maps.toml` has it; None for a map that is in it no longer, or not served."""
+        """Returns the map's entry in `maps.toml`, or None if it has none any more, or is not served."""
         return self._maps().get(name) if self._serves(name) else None
 
     def outline(self, name: str) -> MapOutline:
-        """Returns what the history holds of the map, which has no days if it was never harvested.
+        """Returns the outline of a map in the history. A map that was never harvested has one without days.
 
-        Raises RefusedError, naming the maps that there are.
-        """
+        Raises RefusedError for an unknown map, and names the maps that there are."""
         if not self._serves(name):
             there = ", ".join(map(quoted, self.names())) or "none yet: `scrapy add NAME URL` adds one"
             raise unknown(f"there is no map {quoted(name)}; there are: {there}")
@@ -146,14 +146,15 @@ class ServedMaps:
         return self._outlines.get(name, lambda: map_outline(history, name))
 
     def harvests(self, name: str) -> tuple[list[HarvestSummary], int]:
-        """Returns the map's harvests, oldest first, and how many workers harvest it now."""
+        """Returns the map's harvests, oldest first, and the number of workers that harvest it now."""
         days, history = self.outline(name).days, self.history
         if history is None or not days:
             return [], 0
         return self._harvests.get(name, lambda: (harvest_summaries(history, name), int(self._workers(name))))
 
     def layer(self, map_name: str, name: str) -> tuple[History, MapOutline, LayerOutline]:
-        """Returns the history, the map's outline and the layer's. Raises RefusedError, naming the layers."""
+        """Returns the history, the map's outline and the layer's outline. Raises RefusedError for an unknown
+        layer, and names the layers that there are."""
         outline = self.outline(map_name)
         found = next((layer for layer in outline.layers if layer.name == name), None)
         history = self.history
@@ -167,12 +168,12 @@ class ServedMaps:
         return history, outline, found
 
     def brief(self, name: str) -> BriefOutline:
-        """Returns what a list says of a map that is served. Costs next to nothing for each of many."""
+        """Returns a map's brief outline, for a list of maps. Costs next to nothing for each map."""
         return self._harvested().get(name) or BriefOutline((), 0, None, None)
 
     def areas(self, name: str) -> Sequence[NamedArea]:
-        """Returns the map's named areas, in the file's order. While the file is wrong these are the areas
-        that it had before. Raises RefusedError as `outline` does."""
+        """Returns the map's named areas, in the file's order. If the file has become wrong, its last right
+        content counts. Raises RefusedError as `outline` does."""
         if not self._serves(name):
             self.outline(name)
         file = self._areas_file
@@ -193,8 +194,8 @@ class ServedMaps:
         return {} if history is None else self._briefs.get(None, lambda: brief_outlines(history))
 
     def _maps(self) -> Mapping[str, MapDescription]:
-        """Returns the maps of `maps.toml`, in its order. It is read again when it has changed. While it is
-        wrong these are the maps that it described before."""
+        """Returns the maps of `maps.toml`, in its order. The file is read again when it has changed. If it
+        has become wrong, its last right content counts."""
         stamp = stamp_of(self._maps_file)
         if stamp != self._stamp:
             self._stamp = stamp
@@ -205,5 +206,5 @@ class ServedMaps:
         return self._described
 
     def _read_maps(self) -> Mapping[str, MapDescription]:
-        # Not by the stamp: a file that is there and cannot be read is to be one clear line.
+        # The stamp would not do: a file that is there and cannot be read must give one clear line.
         return load_maps(self._maps_file) if self._maps_file.exists() else {}

@@ -1,4 +1,4 @@
-"""The viewer's server: it is put together, listens, and runs until it is stopped."""
+"""The viewer's server: its options, its connections, and its run until it is stopped."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import errno
 import logging
 import os
+import re
 import signal
 import socket
 from contextlib import asynccontextmanager, closing, contextmanager, suppress
@@ -19,7 +20,6 @@ from aiohttp import web
 from tileharvest.errors import ConfigurationError, TileHarvestError
 from tileharvest.pictures.composer import Composer
 from tileharvest.viewer.application import FAILED, Application
-from tileharvest.viewer.frames import parse_ancestors
 from tileharvest.viewer.host_names import HostNames
 from tileharvest.viewer.page_files import page_files
 from tileharvest.viewer.replies import error, quoted
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         Awaitable,
         Callable,
         Collection,
+        Iterable,
         Iterator,
         Mapping,
         Sequence,
@@ -45,29 +46,44 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 PATIENCE: Final = 0.3
-"""Seconds that requests under way have to end when the server is stopped."""
+"""Seconds for which requests under way may go on when the server is stopped."""
 
 KEPT_ALIVE: Final = 30.0
 """Seconds for which an idle connection is held. An open page asks every 15."""
 MOST_CONNECTIONS: Final = 512
-"""Connections that are held at once: half of the files that most systems let a process open."""
+"""The most connections at once: half of the files that most systems let a process open."""
 HEADER_SECONDS: Final = 10.0
-"""Seconds within which a request's headers must have come."""
+"""Seconds within which all headers of a request must arrive."""
 UNREAD_SECONDS: Final = 30.0
-"""Seconds after which a connection ends whose reader takes nothing of what is sent."""
+"""Seconds after which a connection is closed if its reader takes none of the bytes that are sent."""
 LINGERING: Final = 1.0
-"""Seconds for which the rest of a refused request is read, so that its sender gets the reply."""
+"""Seconds for which the rest of a refused request is still read, so that its sender gets the reply."""
 
 _HIGHEST_PORT: Final = 65_535
+_ORIGIN: Final = re.compile(
+    r"https?://(\*\.)?[a-z0-9_-]+(\.[a-z0-9_-]+)*(:\d{1,5})?", re.ASCII | re.IGNORECASE
+)
+"""A host-source of CSP (level 3, section 2.3.1) with its scheme and without a path."""
 
 
 def parse_port(text: str) -> int:
-    """Returns a port; 0 is any free one. Raises ConfigurationError."""
+    """Returns the port of `--port`; 0 means any free one. Raises ConfigurationError for any other text."""
     if text.isascii() and text.isdigit() and len(text) <= 5 and int(text) <= _HIGHEST_PORT:
         return int(text)
     raise ConfigurationError(
         f"--port {text} cannot be: write a number from 0 (any free port) to {_HIGHEST_PORT}"
     )
+
+
+def parse_ancestors(texts: Iterable[str]) -> tuple[str, ...]:
+    """Returns the sites of `--frame-ancestors`. Raises ConfigurationError for a text that is no site."""
+    ancestors = tuple(texts)
+    for text in ancestors:
+        if _ORIGIN.fullmatch(text) is None:
+            raise ConfigurationError(
+                f"--frame-ancestors {text} cannot be: write a site such as https://forum.example.net"
+            )
+    return ancestors
 
 
 def serve(
@@ -77,10 +93,9 @@ def serve(
     announce: Callable[[Sequence[str]], None],
     allowed: Collection[str] = (),
 ) -> None:
-    """Serves until SIGINT or SIGTERM, and announces its addresses once it accepts connections.
+    """Serves until SIGINT or SIGTERM. Announces the server's addresses when it accepts connections.
 
-    Raises as `listening` does. Call it in the main thread, where signals arrive.
-    """
+    Raises what `listening` raises. Call it in the main thread, where signals arrive."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_serve_until_stopped(application, host, port, announce, allowed))
 
@@ -97,14 +112,15 @@ def viewer(
     ancestors: Collection[str] = (),
     most_filmed: int = 0,
 ) -> Iterator[Application]:
-    """Puts an application together that only reads, and closes it when the block ends.
+    """Opens an application that only reads, and closes it when the block ends.
 
-    What takes long to make is kept in `cache`. `ancestors` are the sites of `--frame-ancestors`,
-    and `most_filmed` the tiles of `--films`.
+    `open_history` returns None if there is no history yet. `workers` returns how many workers harvest a map
+    now. `cache` keeps answers and pictures that take long to make. `only` names the maps to serve; if it is
+    empty all maps are served. `ancestors` are the sites of `--frame-ancestors`, and `most_filmed` is the
+    number of tiles of `--films`.
 
-    `open_history` returns None while there is no history. `workers` returns how many harvest a map now.
-    `only` names the maps to serve; without names all are served. Raises ConfigurationError for wrong names or
-    a wrong file, and HistoryError for a history that cannot be read.
+    Raises ConfigurationError for wrong names or a wrong file, and HistoryError for a history that cannot be
+    read.
     """
     with closing(ServedMaps(maps_file, open_history, workers, only, areas_file=areas_file)) as served:
         sites = parse_ancestors(ancestors)
@@ -127,12 +143,11 @@ async def listening(
     header_seconds: float = HEADER_SECONDS,
     unread_seconds: float = UNREAD_SECONDS,
 ) -> AsyncIterator[list[str]]:
-    """Listens while the block lasts. Yields the addresses by which it can be asked, each with a slash at its
-    end.
+    """Listens while the block lasts. Yields the server's addresses, each with a slash at its end.
 
-    `allowed` are names by which it may be asked besides, such as that of a proxy. Raises TileHarvestError
-    where it cannot listen, and ConfigurationError for a host that is not this computer's, or for what is no
-    name.
+    `allowed` are further host names that requests may have, such as that of a proxy. Raises TileHarvestError
+    if it cannot listen, and ConfigurationError for a host that is not this computer's, or for a text that is
+    no name.
     """
     names = HostNames.of(host, allowed)
     server = _Server(_guarded(application, names), most_connections, header_seconds, unread_seconds)
@@ -148,10 +163,11 @@ async def listening(
 def _guarded(
     application: Application, names: HostNames
 ) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:
-    """Returns the handler that answers only requests to one of these names."""
+    """Returns a handler that answers only requests to one of these names."""
 
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
-        # An address in full takes the place of the header, and aiohttp's `host` tells which of them counts.
+        # A request may have a whole address, which counts instead of the header. aiohttp's `host` has the one
+        # that counts.
         for named in {request.host, *request.headers.getall("Host", [""])}:
             if not names.admit(named):
                 return error(
@@ -165,7 +181,7 @@ def _guarded(
 
 
 def _addresses(host: str, bound: Sequence[Sequence[Any]]) -> list[str]:
-    """Returns the pages' addresses of a server that is bound to these sockets' addresses."""
+    """Returns the addresses of a server whose sockets are bound to these addresses."""
     port, hosts = bound[0][1], [host]
     where = ip_address(bound[0][0])
     if where.is_unspecified:
@@ -175,9 +191,10 @@ def _addresses(host: str, bound: Sequence[Sequence[Any]]) -> list[str]:
 
 
 def _outward(loopback: str, elsewhere: str) -> list[str]:
-    """Returns the address that this computer has for others on the way to one elsewhere; none without a way.
+    """Returns the address of this computer in the network through which it reaches the address `elsewhere`,
+    or nothing if there is no such network.
 
-    The one elsewhere belongs to nobody (RFC 5737, RFC 3849), and nothing is sent there.
+    The address `elsewhere` belongs to nobody (RFC 5737, RFC 3849), and nothing is sent there.
     """
     family = socket.AF_INET6 if ":" in loopback else socket.AF_INET
     with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as way:
@@ -208,7 +225,8 @@ async def _serve_until_stopped(
 async def _listen(runner: web.ServerRunner, host: str, port: int) -> None:
     elsewhere = ConfigurationError(f"--host {host} is no address of this computer")
     if not host:
-        # To asyncio this means every address that there is, which nobody should open by an empty word.
+        # To asyncio an empty host means every address of this computer. Nobody should open them all by
+        # leaving a word out.
         raise elsewhere
     try:
         await web.TCPSite(runner, host, port).start()
@@ -227,7 +245,7 @@ async def _listen(runner: web.ServerRunner, host: str, port: int) -> None:
 
 
 def _at_once(status: HTTPStatus, message: str, headers: Mapping[str, str] | None = None) -> bytes:
-    """Returns a whole answer to a connection of which no request is known."""
+    """Returns the bytes of an answer for a connection that has sent no whole request."""
     refused = error(status, message, headers)
     body = refused.body
     assert isinstance(body, bytes)
@@ -246,12 +264,13 @@ _TOO_SLOW: Final = _at_once(HTTPStatus.REQUEST_TIMEOUT, "the request's headers d
 
 
 class _Connection(web.RequestHandler):
-    """A client's connection. What is no HTTP gets a reply of the same form as all others."""
+    """A client's connection. Bytes that are no HTTP get a reply of the same form as any other error."""
 
     __slots__ = ("_begun", "_is_ended", "_is_refused", "_patience", "_server", "_unread", "_until")
 
     def __init__(self, server: _Server, patience: float, unread: float) -> None:
-        """`patience` is how many seconds headers may take, `unread` how many a reader may take nothing."""
+        """`patience` is the seconds that headers may take, and `unread` the seconds for which the reader may
+        take nothing."""
         super().__init__(
             server,
             loop=asyncio.get_running_loop(),
@@ -263,9 +282,9 @@ class _Connection(web.RequestHandler):
         self._patience = patience
         self._unread = unread
         self._until: asyncio.TimerHandle | None = None
-        """Ends the connection unless a request is complete by then."""
+        """The timer that ends the connection if no request is complete by then."""
         self._begun = False
-        """Whether a part of a request has come."""
+        """Whether a part of a request has arrived."""
         self._is_refused = False
         self._is_ended = False
 
@@ -273,7 +292,8 @@ class _Connection(web.RequestHandler):
         super().connection_made(transport)
         own: socket.socket | None = transport.get_extra_info("socket")
         if own is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
-            # The system ends it: also when all that is left to send lies there, and the request is long over.
+            # The system closes such a connection, even if the request is over and only the system still has
+            # bytes to send.
             own.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(self._unread * 1000))
         self._is_refused = not self._server.admit()
         if self._is_refused:
@@ -291,7 +311,7 @@ class _Connection(web.RequestHandler):
             return
         known = self._request_count
         super().data_received(data)
-        # Without data aiohttp only looks for more requests in what it has kept of many.
+        # aiohttp calls this without data to look for further requests in the bytes that it has kept.
         self._begun = self._request_count == known and (self._begun or bool(data))
         if not self._begun:
             self._stop_clock()
@@ -319,12 +339,12 @@ class _Connection(web.RequestHandler):
             self._until = None
 
     def _end_slow(self) -> None:
-        # A browser opens connections in store; to one that has asked nothing, nothing is said.
+        # A browser opens spare connections. A connection that has asked nothing gets no answer.
         self._end(_TOO_SLOW if self._begun else b"")
 
     def _end(self, answer: bytes) -> None:
-        """Says this and nothing more. What still comes is read for a while: else its sender would never see
-        the answer, because TCP resets a connection that is closed over unread bytes."""
+        """Sends an answer, and ends the connection. Bytes that still arrive are read for a while: TCP resets
+        a connection that is closed with unread bytes, and then the client would never see the answer."""
         self._stop_clock()
         self._is_ended = True
         self.close()
@@ -335,7 +355,7 @@ class _Connection(web.RequestHandler):
 
 
 class _Server(web.Server):
-    """An HTTP server with such connections, and with so many at most."""
+    """An HTTP server with a bounded number of connections."""
 
     def __init__(
         self,
@@ -350,14 +370,14 @@ class _Server(web.Server):
         self._unread_seconds = unread_seconds
 
     def admit(self) -> bool:
-        """Gives one of the places to a new connection, if there is one."""
+        """Returns whether there is a place for a new connection, and takes that place."""
         if self._places <= 0:
             return False
         self._places -= 1
         return True
 
     def leave(self, *, is_refused: bool) -> None:
-        """Takes back the place of a connection that is closed."""
+        """Gives back the place of a closed connection. A refused connection had none."""
         self._places += not is_refused
 
     def __call__(self) -> web.RequestHandler:

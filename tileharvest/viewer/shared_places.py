@@ -1,8 +1,8 @@
-"""Links that unfold: addresses of a place on a day, or on two, with a title and a picture for other sites.
+"""Shared places: addresses of a place on one day or two, with a title and a picture for other sites.
 
-What stands behind `#` in the page's own address is never sent to a server, so a chat or a forum that is given
-one can show nothing of it. `s/MAP/DAY/X,Z,ZOOM` says the same to a server (https://ogp.me, https://oembed.com),
-and leads a browser to the page.
+A browser never sends the part of an address behind `#` to a server, so a chat or a forum can show nothing of
+the page's own addresses. `s/MAP/DAY/X,Z,ZOOM` tells a server the same place (https://ogp.me,
+https://oembed.com), and leads a browser to the page.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ if TYPE_CHECKING:
     from tileharvest.history.outlines import LayerOutline, MapOutline
     from tileharvest.pictures.composer import Composer
     from tileharvest.store.port import TileStore
-    from tileharvest.viewer.api import Query
+    from tileharvest.viewer.parameters import Query
     from tileharvest.viewer.served_maps import ServedMaps
 
 WIDTH: Final = 1200
 HEIGHT: Final = 630
-"""Pixels of a picture: what most sites show without cutting it."""
+"""Pixels of a picture. Most sites show this size without cutting it."""
 FRAME_WIDTH: Final = 800
 FRAME_HEIGHT: Final = 450
-"""Pixels of a frame in another site's page, unless it wants it smaller."""
+"""Pixels of a frame in another site's page, if the site does not ask for a smaller one."""
 
 _NUMBER: Final = r"-?\d{1,9}(?:\.\d{1,6})?"
 _PLACE: Final = re.compile(rf"({_NUMBER}),({_NUMBER}),(-?\d{{1,2}}(?:\.\d{{1,2}})?)", re.ASCII)
 _COARSEST: Final = -30
 _MOST_ENLARGED: Final = 2
-"""The zooms that the page's addresses have (`permalink.js`)."""
+"""The deepest zoom in the page's addresses, and `_COARSEST` the coarsest (`permalink.js`)."""
 _FARTHEST: Final = 180
-"""Degrees or so: a row of plain tiles that lies beyond both poles."""
+"""A distance from the equator, in degrees of longitude, that lies beyond both poles of a map of the earth."""
 _WORDS: Final = {
     "en": {
         "one": "{map} on {day}",
@@ -74,7 +74,7 @@ _WORDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class SharedPlace:
-    """What such an address names. It is there: map, layer, and days of the map's history."""
+    """A place that an address names. Its map, its layer and its days are in the history."""
 
     outline: MapOutline
     layer: LayerOutline
@@ -82,7 +82,7 @@ class SharedPlace:
     """One day, or an earlier and a later one."""
     x: float
     z: float
-    """As the page's addresses have them: whole numbers are the middles of blocks."""
+    """The place as in the page's addresses: whole numbers are the middles of blocks."""
     zoom: float
     language: str = "en"
     is_embedded: bool = False
@@ -102,14 +102,15 @@ class SharedPlace:
         return self._words("place", place=place, layer=self.layer.name)
 
     def page(self, viewer: str, *, is_embedded: bool) -> str:
-        """Returns the address of the viewer's page that shows it; `viewer` is where that is."""
+        """Returns the address at which the viewer's page shows the place. `viewer` is the viewer's
+        address."""
         start = f"{viewer}?embed=1" if is_embedded else viewer
         before = self.days[0] if len(self.days) > 1 else None
         layer, name = self.layer.name, self.outline.name
         return permalink(start, name, layer, self.days[-1], self.x, self.z, self.zoom, before)
 
     def address(self, viewer: str, ending: str = "") -> str:
-        """Returns its own address."""
+        """Returns the address of the place itself."""
         days = "..".join(map(str, self.days))
         place = ",".join(map(written, (self.x, self.z, self.zoom)))
         query = {"layer": self.layer.name}
@@ -118,7 +119,7 @@ class SharedPlace:
         return f"{viewer}s/{quote(self.outline.name, safe='')}/{days}/{place}{ending}?{urlencode(query)}"
 
     def html(self, viewer: str) -> str:
-        """Returns the page for other sites, which leads a browser to the viewer."""
+        """Returns the HTML that other sites read. It leads a browser to the viewer's page."""
         page = escape(self.page("../../../", is_embedded=self.is_embedded))
         meta = {
             "og:type": "website",
@@ -151,8 +152,8 @@ class SharedPlace:
         return "\n".join(lines) + "\n"
 
     def oembed(self, viewer: str, most_wide: int, most_high: int, *, is_framed: bool) -> dict[str, Any]:
-        """Returns what oEmbed tells of it: a frame where other sites may frame the viewer, or else its
-        picture, or where that is too large a link."""
+        """Returns the place in the form of oEmbed: a frame if other sites may show the viewer in one, else
+        the picture, or only a link if the picture is too large."""
         told: dict[str, Any] = {"version": "1.0", "title": self.title}
         told |= {"provider_name": "TileHarvest", "provider_url": viewer}
         is_small = most_wide >= WIDTH and most_high >= HEIGHT
@@ -178,7 +179,7 @@ class SharedPlace:
 
 
 def shared_place(served: ServedMaps, names: Sequence[str], query: Query) -> SharedPlace:
-    """Returns what an address names. Raises RefusedError, saying what is not there."""
+    """Returns the place that an address names. Raises RefusedError, which says what is not there."""
     map_name, days_text, place_text = names
     parameters = Parameters(query, (), ("layer", "language", "embed"))
     outline = served.outline(map_name)
@@ -198,10 +199,9 @@ def shared_place(served: ServedMaps, names: Sequence[str], query: Query) -> Shar
 
 
 def shared_name(address: str) -> str:
-    """Returns the map that a shared place's whole address seems to name; empty where it names none.
+    """Returns the name of the map in the whole address of a shared place, or an empty text if it names none.
 
-    Raises RefusedError for what is no address.
-    """
+    Raises RefusedError for a text that is no address."""
     try:
         names = urlsplit(address).path.split("/")
     except ValueError:
@@ -210,7 +210,8 @@ def shared_name(address: str) -> str:
 
 
 def names_in(address: str, viewer: str) -> tuple[Sequence[str], Query]:
-    """Returns the parts and the query of a shared place's whole address. Raises RefusedError for another."""
+    """Returns the names and the query in the whole address of a shared place. Raises RefusedError for any
+    other address."""
     parts = urlsplit(address)
     own = urlsplit(viewer)
     below = parts.path.removeprefix(own.path) if parts.path.startswith(own.path) else ""
@@ -223,9 +224,10 @@ def names_in(address: str, viewer: str) -> tuple[Sequence[str], Query]:
 
 
 def place_picture(served: ServedMaps, store: TileStore, composer: Composer, place: SharedPlace) -> bytes:
-    """Returns a JPEG of 1200 x 630 pixels: the place on its day, or before and after with the days above.
+    """Returns a JPEG of 1200 x 630 pixels. It shows the place on its day, or on both days with the days above
+    them.
 
-    Raises RefusedError where there is nothing to show.
+    Raises RefusedError if there is nothing to show.
     """
     history = served.layer(place.outline.name, place.layer.name)[0]
     scenes = Scenes(store, composer, history, place.outline, place.layer)
@@ -261,12 +263,12 @@ def _days(outline: MapOutline, text: str) -> tuple[date, ...]:
 
 
 def _ground(place: SharedPlace, width: int, height: int) -> Ground:
-    """Returns what so many pixels of a screen show around the place."""
+    """Returns the ground around the place that a screen of so many pixels shows."""
     described, factor = place.layer.described(place.days[-1]), place.layer.factor
     x, y = (described.projection or ON_GRID).point_of(place.x + 0.5, place.z + 0.5)
     # At zoom 0 a tile is two grid units wide and high.
     reach, rise = (
-        # Farther than any map; Python's `len` cannot tell of all tiles beyond.
+        # No map reaches farther, and Python's `len` could not count the tiles.
         min(seen * factor**-place.zoom / edge, 2.0**32)
         for seen, edge in zip((width, height), described.tile_size, strict=True)
     )

@@ -20,10 +20,10 @@ RETRY_AFTER: Final = 5
 
 
 class WorkQueue:
-    """Calls run in threads, in the order in which they came. When too many wait, a new one is refused.
+    """Runs calls in threads, in the order in which they came, and refuses a new call if too many wait.
 
-    Without a bound the last of many visitors would wait for minutes for what they have long stopped looking
-    at. May be used from one event loop.
+    Without a bound the last of many visitors would wait for minutes for pictures that nobody looks at any
+    more. May be used from one event loop.
     """
 
     def __init__(self, name: str, threads: int, most_waiting: int) -> None:
@@ -35,7 +35,7 @@ class WorkQueue:
     async def run(self, call: Callable[[], _Result]) -> _Result:
         """Returns what the call returns, and raises what it raises.
 
-        Raises RefusedError, with status 503 and Retry-After, while as many calls wait as may wait.
+        Raises RefusedError, with status 503 and Retry-After, if too many calls wait.
         """
         with self._lock:
             if self._count >= self._most:
@@ -46,12 +46,12 @@ class WorkQueue:
                 )
             self._count += 1
         future = self._threads.submit(call)
-        # Not when this coroutine ends: a call goes on in its thread when its client has gone.
+        # The place is free when the thread ends, not this coroutine: a call goes on when its client has gone.
         future.add_done_callback(self._done)
         return await asyncio.wrap_future(future)
 
     def close(self) -> None:
-        """Lets no waiting call begin. What is under way comes to its end."""
+        """Lets no waiting call begin. Calls under way come to their end."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _done(self, _: Future[_Result]) -> None:

@@ -140,12 +140,12 @@ def test_two_corners_can_be_written_instead(open_coast: Screen) -> None:
     x, z = (round(float(value)) for value in (screen.look()["x"], screen.look()["z"]))
     screen.page.get_by_role("button", name="When did this change?").click()
     panel(screen).get_by_label("One corner").fill("here")
-    panel(screen).get_by_role("button", name="Tell").click()
+    panel(screen).get_by_role("button", name="Find out").click()
     expect(panel(screen).locator(".story")).to_have_count(0)
     panel(screen).get_by_label("One corner").fill(f"{x - 4} {z - 4}")
     panel(screen).get_by_label("The other corner").fill(f"{x + 3}, {z + 3}")
     with screen.page.expect_request("**/pixels?*") as asked:
-        panel(screen).get_by_role("button", name="Tell").click()
+        panel(screen).get_by_role("button", name="Find out").click()
     west, south, east, north = map(float, parse_qs(urlsplit(asked.value.url).query)["ground"][0].split(","))
     assert west < HERE.x < east
     assert south < HERE.y < north
@@ -159,5 +159,5 @@ def test_a_rectangle_that_is_too_large_is_refused_with_words(open_coast: Screen)
     screen.page.get_by_role("button", name="When did this change?").click()
     panel(screen).get_by_label("One corner").fill("0 0")
     panel(screen).get_by_label("The other corner").fill("2000 2000")
-    panel(screen).get_by_role("button", name="Tell").click()
+    panel(screen).get_by_role("button", name="Find out").click()
     expect(panel(screen)).to_contain_text("This rectangle is too large")

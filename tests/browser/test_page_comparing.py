@@ -242,7 +242,7 @@ def test_stepping_back_never_ends_at_a_day_beside_itself(screen: Screen) -> None
 def test_two_days_with_no_harvest_between_them_are_said_to_show_the_same(screen: Screen) -> None:
     screen.open(MIDDLE, map="antworld", day="2021-03-01", mode="swipe", **{"with": OLD})
     expect(screen.part("notice")).to_have_text(
-        "No harvest lies between the two days: both show that of Feb 16, 2021."
+        "There is no harvest between the two days: both show the harvest of Feb 16, 2021."
     )
     screen.choose_day(NEW)
     expect(screen.part("notice")).to_be_hidden()

@@ -92,7 +92,7 @@ def outlined(change: Callable[[dict[str, Any]], object]) -> Callable[[Route], No
 def test_a_day_whose_harvest_has_not_ended_is_told_from_the_others(screen: Screen) -> None:
     screen.page.route(OUTLINE, outlined(lambda outline: outline.update(unfinished=[LAST])))
     screen.open(MIDDLE, map="antworld", day=LAST)
-    expect(screen.part("notice")).to_contain_text("The harvest of May 12, 2021 has not come to its end")
+    expect(screen.part("notice")).to_contain_text("The harvest of May 12, 2021 is not finished")
     screen.choose_day(SECOND)
     expect(screen.part("notice")).to_be_hidden()
 

@@ -126,7 +126,7 @@ def test_the_button_chooses_the_colours_and_the_browser_remembers_them(
         button.click()
         said.append(button.get_attribute("aria-label"))
         assert (lightness(screen) < 60) is dark
-    assert said == ["Colours: light", "Colours: dark", "Colours: as the system"]
+    assert said == ["Colours: light", "Colours: dark", "Colours: like the system"]
     button.click()
     button.click()
     screen.page.reload()

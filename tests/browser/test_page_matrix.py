@@ -218,7 +218,7 @@ def test_what_a_link_does_not_find_is_said_with_what_there_is(screen: CellScreen
     screen.expect_day(FIRST)
     for said in ("moon", "“upside-down”", "“never”", "“always”", "“century”", "x=here"):
         expect(notice).to_contain_text(said)
-    expect(notice).to_contain_text(screen.say("is no way to look", "不是查看方式"))
+    expect(notice).to_contain_text(screen.say("in the link is no mode", "不是查看方式"))
     expect(notice).to_contain_text(screen.say("is no period", "不是时段"))
     box = notice.bounding_box()
     assert box is not None
@@ -320,7 +320,7 @@ def test_unfinished_and_new_days_and_the_last_visit_are_said(
         screen.open(MIDDLE, map="antworld")
         notice = screen.part("notice")
         third, last = screen.day_in_words(THIRD), screen.day_in_words(LAST)
-        unfinished = screen.say(f"The harvest of {third} has not come to its end", f"{third} 的采集尚未完成")
+        unfinished = screen.say(f"The harvest of {third} is not finished", f"{third} 的采集尚未完成")
         expect(notice).to_contain_text(unfinished)
         screen.page.unroute(OUTLINE)
         screen.page.context.new_cdp_session(screen.page).send("Network.clearBrowserCache")
@@ -506,7 +506,7 @@ def test_an_area_has_a_page_that_fits(screen: CellScreen, named: Viewer) -> None
     chapters = page.locator(".chapters li")
     expect(chapters).to_have_count(2)
     assert [each.get_attribute("data-day") for each in chapters.all()] == [str(TURNED), str(BEGUN)]
-    expect(chapters.first).to_contain_text(screen.say("Tiles that changed: 1", "有变化的图块：1"))
+    expect(chapters.first).to_contain_text(screen.say("Changed tiles: 1", "有变化的图块：1"))
     expect(chapters.last).to_contain_text(screen.say("first version", "最初版本"))
     assert page.evaluate("document.documentElement.scrollWidth") == screen.cell.width
     for picture in page.locator(".chapters img").all():
@@ -547,7 +547,7 @@ def test_places_are_understood_as_the_page_writes_them(screen: CellScreen) -> No
     for typed, x, z in (("r.0.1.mca", 256, 768), ("spawn", 232, 167)):
         field.fill(typed)
         field.press("Enter")
-        refused = f"X {x}, Z {z} lies outside of what the map shows.", f"X {x}，Z {z} 不在地图显示的范围内。"
+        refused = f"X {x}, Z {z} lies outside the map.", f"X {x}，Z {z} 不在地图显示的范围内。"
         expect(field).to_have_js_property("validationMessage", screen.say(*refused))
     assert screen.look() == {**screen.look(), "x": "528", "z": "816"}
 

@@ -170,7 +170,7 @@ def test_small_changes_that_are_not_kept_are_told(files: FileScreen) -> None:
     )
     files.part("events-switch").click()
     panel = files.page.locator("#panel .events-panel")
-    expect(panel).to_contain_text("None of the largest changes was here in this time.")
+    expect(panel).to_contain_text("None of the largest changes of this period lies here.")
     expect(panel).to_contain_text(re.compile(r"of these months [36]00 smaller ones are left out"))
 
 

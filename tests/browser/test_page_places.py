@@ -109,7 +109,7 @@ def test_what_is_not_on_the_map_is_refused_and_the_map_stays_where_it_is(screen:
     for typed, place in (("X 528000, Z 816", "X 528000, Z 816"), ("spawn", "X 232, Z 167")):
         field.fill(typed)
         field.press("Enter")
-        expect(field).to_have_js_property("validationMessage", f"{place} lies outside of what the map shows.")
+        expect(field).to_have_js_property("validationMessage", f"{place} lies outside the map.")
     assert screen.look() == look
 
 

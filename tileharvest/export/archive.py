@@ -1,4 +1,4 @@
-"""An archive: all tiles of an excerpt on a day in one file, as PMTiles, MBTiles or a zip."""
+"""Archives: all tiles of an excerpt on a day in one file, as PMTiles, MBTiles or a zip."""
 
 from __future__ import annotations
 
@@ -47,23 +47,24 @@ if TYPE_CHECKING:
     from tileharvest.store.port import TileStore
 
 FORMS: Final = (".pmtiles", ".mbtiles", ".zip")
-"""The endings of archives."""
+"""The endings of archives' names."""
 ONE_KIND: Final = (".pmtiles", ".mbtiles")
-"""Those whose tiles must all be of one kind."""
+"""The endings of archives whose tiles must all be of one kind."""
 
 _MOST_ZIPPED: Final = 200_000
-"""Tiles of a zip, whose list of contents is written last and kept in the memory until then."""
+"""The most tiles of a zip, whose list of contents is held in memory until the end."""
 _MOST_REMEMBERED: Final = 1_000_000
-"""Images of which an archive of PMTiles remembers where they lie, so that each is in it once: 100 MB."""
+"""The most images of PMTiles whose offsets are remembered, so that each image is written once. They take 100
+MB."""
 _DEEPEST: Final = 30
-"""The deepest zoom of most readers."""
+"""The deepest zoom that most readers know."""
 _BLOCK: Final = 6
-"""Levels: blocks of 64 x 64 tiles are asked for at once."""
+"""The levels of a block of 64 x 64 tiles, for which the history is asked at once."""
 _ROOT: Final = 16_384
-"""Bytes at the beginning of PMTiles in which header and root directory must lie."""
+"""The first bytes of PMTiles, in which header and root directory must lie."""
 _HEADER: Final = 127
 _QUALITY: Final = 90
-"""Of JPEG."""
+"""The quality of JPEG."""
 _AT_ONCE: Final = 4
 """Threads that read and pack images."""
 _PMTILES: Final = {"png": TileType.PNG, "jpg": TileType.JPEG, "webp": TileType.WEBP}
@@ -71,20 +72,22 @@ _PMTILES: Final = {"png": TileType.PNG, "jpg": TileType.JPEG, "webp": TileType.W
 
 @dataclass(frozen=True, slots=True)
 class Numbering:
-    """How our tiles are numbered in an archive: from the upper left of a square of 2^zoom x 2^zoom tiles."""
+    """The numbers of our tiles in an archive, which are counted from the upper left of a square of 2^zoom x
+    2^zoom tiles."""
 
     deepest: int
-    """The archive's number of our zoom 0."""
+    """The archive's zoom for our zoom 0."""
     left: int = 0
     """The column of zoom 0 at which the square begins."""
     top: int = 0
-    """Its row."""
+    """The row of zoom 0 at which the square begins."""
 
     @classmethod
     def of(cls, excerpt: Excerpt, zooms: Sequence[int]) -> Numbering:
-        """Returns the usual numbers of a map of the earth, and else a square around the middle of the grid.
+        """Returns the usual numbers for a map of the earth, and a square around the grid's middle for any
+        other map.
 
-        Raises ConfigurationError for a map that is too large for any.
+        Raises ConfigurationError for a map that is too large.
         """
         described = excerpt.described
         if is_on_earth(described, excerpt.map.renderer):
@@ -106,31 +109,32 @@ class Numbering:
         return cls(deepest, -half, -half)
 
     def place(self, tile: Tile) -> Place:
-        """Returns where a tile is in the archive."""
+        """Returns a tile's place in the archive."""
         column, row = tile.column - (self.left >> -tile.zoom), tile.row - (self.top >> -tile.zoom)
         return self.deepest + tile.zoom, column, row
 
 
 Place: TypeAlias = tuple[int, int, int]
-"""Zoom, column and row, which is counted down."""
+"""Zoom, column and row in an archive. Rows are counted downwards."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArchivePlan:
-    """An archive that is to be made, and how large it will be."""
+    """The plan of an archive: its zooms, its kind of images, and its size."""
 
     excerpt: Excerpt
     zooms: Sequence[int]
-    """Ours, coarsest first."""
+    """The zooms in our numbers, coarsest first."""
     kind: str | None
-    """The extension of all its tiles; None: each has its own."""
+    """The extension of all tiles, or None if each keeps its own."""
     tiles: int
-    """Those that have images of their own."""
+    """The number of tiles with images of their own."""
     expected_bytes: int
 
     @classmethod
     def of(cls, excerpt: Excerpt, path: Path, zooms: str | None) -> ArchivePlan:
-        """Returns what is to be made. Raises ConfigurationError where it cannot be, and for an empty area."""
+        """Returns the plan. Raises ConfigurationError if there can be no such archive, and for an empty
+        area."""
         if path.suffix.lower() not in FORMS:
             raise ConfigurationError(
                 f"{path.name} is no name of an archive: end it with {', '.join(FORMS)}; nothing was made"
@@ -162,12 +166,12 @@ class ArchivePlan:
                 f" was"
                 " made: choose .zip"
             )
-        # What is transparent cannot become JPEG.
+        # Transparent images cannot become JPEG.
         most = [kind for kind, _ in counts.most_common() if kind != "jpg" or len(counts) == 1]
         return cls(excerpt, chosen, most[0], counts.total(), size)
 
     def in_words(self) -> str:
-        """Returns what it will be."""
+        """Returns a line about the archive that will be made."""
         return (
             f"{self.excerpt.in_words()}, zooms {self.zooms[0]} to {self.zooms[-1]}: {self.tiles:,} tiles,"
             f" about {bytes_in_words(self.expected_bytes)} at most"
@@ -176,38 +180,40 @@ class ArchivePlan:
 
 @dataclass(slots=True)
 class Archived:
-    """What an archive has."""
+    """The counts of an archive that was made."""
 
     tiles: int = 0
     composed: int = 0
-    """Those of them that were composed of deeper ones, as the history has none of their own."""
+    """The number of tiles that were composed of deeper ones, because the history has no images of them."""
     packed_anew: int = 0
-    """Those whose images were of another kind than all the others."""
+    """The number of tiles whose images were of another kind than the archive's."""
     missing: int = 0
-    """Tiles that are left out, or not whole, because images cannot be read."""
+    """The number of tiles that are left out, or not whole, because images cannot be read."""
     bytes: int = 0
     zooms: list[int] = field(default_factory=list)
-    """The archive's first and last."""
+    """The archive's first and last zoom, in its own numbers."""
     kind: str | None = None
 
     def as_plain(self) -> dict[str, Any]:
-        """Returns what programs are told."""
+        """Returns the counts as a value of plain types, for `--json`."""
         return asdict(self)
 
 
 class ArchiveFile(Protocol):
-    """A file that tiles are put into."""
+    """A file into which tiles are put."""
 
     def put(self, place: Place, name: str, body: bytes) -> None:
-        """Puts a tile. The same name means the same bytes. Zooms come coarsest first, and the tiles of each
-        in the order of PMTiles."""
+        """Puts a tile into the file. Equal names mean equal bytes. Zooms come coarsest first, and the tiles
+        of a zoom come in the order of PMTiles."""
 
     def end(self, about: Mapping[str, Any]) -> None:
-        """Writes what is left. `about` tells `name`, `bounds` in degrees, `minzoom`, `maxzoom` and more."""
+        """Writes the rest of the file. `about` has `name`, `bounds` in degrees, `minzoom`, `maxzoom` and
+        more."""
 
 
 def write_archive(plan: ArchivePlan, path: Path, store: TileStore, watch: Watch) -> Archived:
-    """Writes the archive. Raises TileHarvestError; then there is none, or the one from before."""
+    """Writes the archive. Raises TileHarvestError. After an error there is no file, or the file from
+    before."""
     excerpt = plan.excerpt
     numbering = Numbering.of(excerpt, plan.zooms)
     done = Archived(kind=plan.kind)
@@ -252,9 +258,11 @@ def write_archive(plan: ArchivePlan, path: Path, store: TileStore, watch: Watch)
 
 
 def _zooms(excerpt: Excerpt, text: str | None) -> list[int]:
-    """Returns the zooms of an archive, coarsest first: down to where the whole map is few tiles."""
+    """Returns the zooms of an archive, coarsest first. They begin where the whole map consists of few
+    tiles."""
     if excerpt.layer.factor != 2:
-        # Each zoom of an archive has twice as many tiles across as the one before.
+        # Each zoom of an archive must have twice as many tiles in a row as the zoom before, so one zoom is
+        # all.
         return zooms_between(excerpt.zooms()[:1] if text is None else excerpt.zooms()[::-1], text)[-1:]
     zooms: list[int] = []
     coarsest = excerpt.layer.kept_zooms(excerpt.last)[0]
@@ -267,7 +275,7 @@ def _zooms(excerpt: Excerpt, text: str | None) -> list[int]:
 
 
 def _area(excerpt: Excerpt, zoom: int) -> TileRange | None:
-    """Returns the tiles of a zoom that belong to the excerpt; None where none was there."""
+    """Returns the tiles of a zoom that belong to the excerpt, or None if none was there."""
     factor = excerpt.layer.factor
     there = excerpt.reach(zoom)
     if there is None:
@@ -279,8 +287,7 @@ def _area(excerpt: Excerpt, zoom: int) -> TileRange | None:
 def _tiles(
     excerpt: Excerpt, past: PastLayer, zoom: int, numbering: Numbering, composer: Composer
 ) -> Iterator[tuple[Tile, Composition | str]]:
-    """Yields the tiles of a zoom in the order of PMTiles, which is that of a curve through ever smaller
-    squares."""
+    """Yields the tiles of a zoom in the order of PMTiles, which follows a Hilbert curve."""
     area = _area(excerpt, zoom)
     if area is None:
         return
@@ -288,7 +295,7 @@ def _tiles(
     side = min(_BLOCK, level)
     blocks: set[tuple[int, int]] = set()
     for x, y in block_places(past.history, past.layer, past.source):
-        # By the names of columns and rows alone, however tiles nest.
+        # The history's blocks follow columns and rows alone, however tiles nest.
         tile = Tile(past.source - BLOCK_LEVELS, x, y)
         covering = TileRange.of(tile).at_zoom(past.source).at_zoom(zoom, excerpt.layer.factor)
         (_, left, top), (_, right, bottom) = map(numbering.place, _corners(covering))
@@ -306,14 +313,14 @@ def _tiles(
 
 
 def _number(level: int, column: int, row: int) -> int:
-    """Returns a block's place on the curve; beyond the square, where nothing is, any."""
+    """Returns a block's number on the curve, or -1 outside of the square, where nothing is."""
     return (
         zxy_to_tileid(level, column, row) if min(column, row) >= 0 and max(column, row) < 1 << level else -1
     )
 
 
 def _corners(area: TileRange) -> tuple[Tile, Tile]:
-    """Returns its upper left tile and its lower right one."""
+    """Returns the upper left and the lower right tile of an area."""
     return Tile(area.zoom, area.x_from, area.y_to), Tile(area.zoom, area.x_to, area.y_from)
 
 
@@ -324,8 +331,8 @@ def _body(
     store: TileStore,
     asked: tuple[Tile, Composition | str],
 ) -> tuple[Tile, str, bytes | None, bool]:
-    """Returns a tile's bytes under a name, and whether all of it can be read. Names that begin with `anew`
-    are those of images that were packed anew."""
+    """Returns the tile, a name for its bytes, the bytes, and whether all of its images can be read. A name
+    that begins with `anew` is that of an image that was packed again."""
     tile, part = asked
     if isinstance(part, str):
         kind = part.rpartition(".")[2]
@@ -344,7 +351,7 @@ def _body(
 
 
 def _packed(plan: ArchivePlan, body: bytes) -> bytes:
-    """Returns the image in the archive's kind; what was without loss stays so, where that can be."""
+    """Returns an image in the archive's kind, without loss unless that kind is JPEG."""
     assert plan.kind is not None
     with Pillow.open(io.BytesIO(body)) as image:
         whole = image.convert("RGBA")
@@ -360,7 +367,7 @@ def _packed(plan: ArchivePlan, body: bytes) -> bytes:
 
 
 def _reach(places: list[Place], place: Place) -> None:
-    """Remembers the upper left and the lower right of the last zoom."""
+    """Extends `places`, the upper left and the lower right place of the deepest zoom so far, by a place."""
     zoom, column, row = place
     if not places or places[0][0] != zoom:
         places[:] = [place, place]
@@ -390,14 +397,14 @@ def _about(plan: ArchivePlan, done: Archived, places: Sequence[Place]) -> dict[s
 
 
 def _degrees(zoom: int, column: int, row: int) -> tuple[float, float]:
-    """Returns longitude and latitude of a tile's upper left corner, on the square world of the web's maps."""
+    """Returns longitude and latitude of a tile's upper left corner in the projection of web maps."""
     side = 1 << zoom
     return 360 * column / side - 180, degrees(atan(sinh(pi * (1 - 2 * row / side))))
 
 
 @contextmanager
 def _opened(path: Path, file: BinaryIO, plan: ArchivePlan) -> Iterator[ArchiveFile]:
-    """Opens the form of archive that the name tells."""
+    """Opens an archive of the form that the path's ending tells."""
     suffix = path.suffix.lower()
     if suffix == ".pmtiles":
         yield PmtilesFile(file, plan.kind or "png")
@@ -406,7 +413,7 @@ def _opened(path: Path, file: BinaryIO, plan: ArchivePlan) -> Iterator[ArchiveFi
             with closing(sqlite3.connect(file.name, isolation_level=None)) as opened:
                 yield MbtilesFile(opened)
         except sqlite3.OperationalError as error:
-            # SQLite says it in words of its own.
+            # SQLite reports a full disk with an error of its own.
             raise OSError(errno.ENOSPC, str(error)) from error
     else:
         with zipfile.ZipFile(file, "w") as opened_zip:
@@ -414,8 +421,8 @@ def _opened(path: Path, file: BinaryIO, plan: ArchivePlan) -> Iterator[ArchiveFi
 
 
 class PmtilesFile:
-    """PMTiles v3: header and root directory in the first 16,384 bytes, the tiles, the rest of the
-    directory."""
+    """A file of PMTiles v3: header and root directory in the first 16,384 bytes, then the tiles, then the
+    rest of the directory."""
 
     def __init__(self, file: BinaryIO, kind: str) -> None:
         self._file = file
@@ -486,7 +493,8 @@ class PmtilesFile:
         self._file.write(root)
 
     def _directories(self) -> tuple[bytes, bytes]:
-        """Returns the root directory and its leaves, if it needs any."""
+        """Returns the root directory, and its leaf directories, which are empty if everything fits into the
+        root."""
         count = len(self._numbers)
         whole = self._directory(0, count) if count <= 16_384 else b""
         if whole and len(whole) <= _ROOT - _HEADER:
@@ -511,11 +519,11 @@ class PmtilesFile:
 
 
 class MbtilesFile:
-    """MBTiles 1.3, an SQLite database; rows of tiles are counted from below."""
+    """A file of MBTiles 1.3, which is an SQLite database. Its rows of tiles are counted upwards."""
 
     def __init__(self, opened: sqlite3.Connection) -> None:
         self._opened = opened
-        # The file has its name when it is whole, and is thrown away before.
+        # A file that does not become whole is thrown away, so SQLite need not protect it.
         opened.execute("PRAGMA journal_mode = OFF")
         opened.execute("PRAGMA synchronous = OFF")
         opened.execute("PRAGMA application_id = 0x4d504258")
@@ -562,7 +570,7 @@ class ZipOfTiles:
 
     def put(self, place: Place, name: str, body: bytes) -> None:
         kind = "png" if name.startswith("anew ") else name.rpartition(".")[2]
-        # What BlueMap keeps below its pictures is cut off, which leaves a PNG.
+        # An image of BlueMap, whose lower half is cut off, becomes a PNG.
         self._kinds[kind] += 1
         self._write(f"{'/'.join(map(str, place))}.{kind}", body)
 

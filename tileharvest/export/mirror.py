@@ -1,4 +1,4 @@
-"""A published folder, brought to a bucket on S3."""
+"""The mirror of a published folder in a bucket on S3."""
 
 from __future__ import annotations
 
@@ -31,33 +31,33 @@ _KINDS: Final = {
 }
 _AT_ONCE: Final = 8
 _RETRIES: Final = 5
-"""How often a request is made again. All of them may be: a file is put whole, and under a name for its
-content."""
+"""The number of times that a failed request is repeated. Every request may be repeated, because a file is put
+as a whole, under a name for its content."""
 _FOR_EVER: Final = "max-age=31536000, immutable"
 _AFTER_ASKING: Final = "no-cache"
 
 
 @dataclass(slots=True)
 class Mirrored:
-    """What was brought to the bucket."""
+    """The counts of a mirror that was brought up to date."""
 
     files: int = 0
     sent: int = 0
     bytes: int = 0
-    """Sent."""
+    """The bytes that were sent."""
     removed: int = 0
 
     def as_plain(self) -> dict[str, Any]:
-        """Returns what programs are told."""
+        """Returns the counts as a value of plain types, for `--json`."""
         return asdict(self)
 
 
 def mirror(folder: Path, bucket: str, prefix: str, watch: Watch) -> Mirrored:
-    """Makes the bucket hold what we have published in the folder: new files first, then the index; then what
-    of ours is there no longer is removed. Files of others in the folder stay there.
+    """Brings the published files of a folder to the bucket: first the new files, then the index. Then files
+    of ours that the folder no longer has are removed from the bucket. Files of others stay.
 
-    Names and sizes of what is there are read first. Raises TileHarvestError, which says whether the bucket
-    has the new index, or works as before. Raises ConfigurationError where other files lie there.
+    Reads the names and sizes in the bucket first. Raises ConfigurationError if other files lie there. Raises
+    TileHarvestError, which says whether the bucket has the new index or works as before.
     """
     bringing = _Bringing(folder, bucket, prefix, watch)
     try:
@@ -84,7 +84,7 @@ def mirror(folder: Path, bucket: str, prefix: str, watch: Watch) -> Mirrored:
 
 
 class _Bringing:
-    """A folder on its way to a bucket."""
+    """The transfer of a folder to a bucket."""
 
     def __init__(self, folder: Path, bucket: str, prefix: str, watch: Watch) -> None:
         self.place = f"s3://{bucket}/{prefix}".rstrip("/")
@@ -96,7 +96,7 @@ class _Bringing:
         self._objects = connected(bucket, REQUEST, retries=_RETRIES)
 
     def all(self, mark: bytes) -> None:
-        """Brings all. `mark` is the folder's own."""
+        """Brings all files. `mark` is the content of the folder's mark."""
         done = self.done
         there = self._there()
         theirs = map_in(self._mark(there)) if there else map_in(mark)
@@ -125,7 +125,7 @@ class _Bringing:
                 done.removed += 1
 
     def _there(self) -> dict[str, int]:
-        """Returns what the bucket has, with the sizes."""
+        """Returns the sizes of the bucket's files by their paths."""
         parts = obstore.list(self._objects, self._above or None, chunk_size=1000)
         return {one["path"].removeprefix(self._above): one["size"] for part in parts for one in part}
 
@@ -141,13 +141,14 @@ class _Bringing:
 
 
 def is_new(path: str, folder: Path, there: dict[str, int]) -> bool:
-    """Returns whether a file has to be sent. What is named by its content is the same if it is as large."""
+    """Returns whether a file has to be sent. A file that is named by its content is the same if its size
+    is."""
     return not is_ours(path) or there.get(path) != (folder / path).stat().st_size
 
 
 def _files(folder: Path) -> list[str]:
-    """Returns what is published in the folder, without the index, which is sent last, and the mark, which is
-    sent first. Nothing else leaves the house, such as a `.git` with a password in it."""
+    """Returns the paths of the published files, without the mark, which is sent first, and the index, which
+    is sent last. Other files in the folder are never sent: a `.git` may hold a password."""
     every = (path for name in FOLDERS for path in (folder / name).rglob("*"))
     names = (path.relative_to(folder).as_posix() for path in every if path.is_file())
     ours = [name for name in names if is_ours(name) and not name.endswith(".unfinished")]

@@ -1,4 +1,4 @@
-"""A published map: a folder of files with the time machine in it, which needs no server."""
+"""The folder of a published map, which holds the time machine as files and needs no server."""
 
 from __future__ import annotations
 
@@ -42,39 +42,40 @@ if TYPE_CHECKING:
     from tileharvest.store.port import TileStore
 
 MARK: Final = "tileharvest.json"
-"""The file that tells a folder of ours from others. It is written first, and says which map lies there."""
+"""The file that marks a folder of ours. It is written first, and names the map of the folder."""
 INDEX: Final = "index.html"
 NO_JEKYLL: Final = ".nojekyll"
-"""Tells GitHub Pages to send the files as they are."""
+"""The file that tells GitHub Pages to send the other files as they are."""
 _NOT_PUBLISHED: Final = (
     "was not published, and what was there before works as it did",
     "free space, and publish again, which goes on from here",
     "name a folder that can be written, or publish again, which goes on from here",
 )
-"""What was kept, and what to do."""
+"""The end of an error's line: what was kept, and what to do."""
 _AT_ONCE: Final = 4
 """Threads that read and write images."""
 _MOST_REMEMBERED: Final = 200_000
-"""Images that are not looked for again: 20 MB."""
+"""The most images that are remembered, so that their files are looked for once. They take 20 MB."""
 _WAITING: Final = 64
-"""Images that wait for a thread, so that their names alone are in the memory."""
+"""The most images that wait for a thread."""
 _OURS: Final = re.compile(
     r"images/[0-9a-f]{2}/[0-9a-f]{40}\.(?:png|jpg|webp)|lists/[0-9a-f]{2}/[0-9a-f]{16}\.js|page/[0-9a-f]{16}/.*"
     r"|(?:images|lists)/[0-9a-f]{2}/\.[0-9a-f]{16,40}\.[a-z]+\.unfinished"
 )
-"""Names that only this program gives, and only here: the store has others. Nothing else is removed."""
+"""The paths that only this program gives to files, and only in published folders. No other file is
+removed."""
 FOLDERS: Final = ("images", "lists", "page")
 _PAGE: Final = re.compile(r"[0-9a-f]{16}")
 _PART: Final = re.compile(r"[0-9a-f]{2}|[0-9a-f]{16}")
-"""The folders in ours."""
+"""The names of folders in `FOLDERS` that are ours."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What of a map is published."""
+    """The part of a map that is published."""
 
     layers: Sequence[tuple[Excerpt, Sequence[int]]]
-    """Each with its zooms; at least one."""
+    """The layers, each with its zooms. There is at least one."""
     described: Mapping[str, Any]
     """The map's `name`, `url` and `note`."""
 
@@ -83,7 +84,7 @@ class Scope:
         return self.layers[0][0]
 
     def in_words(self) -> str:
-        """Returns what it will be."""
+        """Returns a line about the folder that will be made."""
         versions, size = map(sum, zip(*(_weight(*layer) for layer in self.layers), strict=True))
         names = ", ".join(excerpt.layer.name for excerpt, _ in self.layers)
         excerpt = self.first
@@ -95,28 +96,28 @@ class Scope:
 
 @dataclass(slots=True)
 class Published:
-    """What was published."""
+    """The counts of a folder that was published."""
 
     images: int = 0
-    """That are named."""
+    """The number of images that the lists name."""
     new_images: int = 0
     new_lists: int = 0
     lists: int = 0
     bytes: int = 0
-    """Written now."""
+    """The bytes that were written this time."""
     removed: int = 0
-    """Files of ours that are named no longer."""
+    """The number of removed files of ours that nothing names any more."""
     missing: int = 0
-    """Images that cannot be read: their tiles have no picture."""
+    """The number of images that cannot be read. Their tiles have no picture."""
     layers: list[str] = field(default_factory=list)
 
     def as_plain(self) -> dict[str, Any]:
-        """Returns what programs are told."""
+        """Returns the counts as a value of plain types, for `--json`."""
         return asdict(self)
 
 
 def _weight(excerpt: Excerpt, zooms: Sequence[int]) -> tuple[int, int]:
-    """Returns how many versions there are, and the bytes of their images."""
+    """Returns the number of versions, and the bytes of their images."""
     factor = excerpt.layer.factor
     areas = [
         EVERYWHERE.at_zoom(zoom, factor) if excerpt.ground is None else excerpt.ground.tiles(zoom, factor)
@@ -126,7 +127,7 @@ def _weight(excerpt: Excerpt, zooms: Sequence[int]) -> tuple[int, int]:
 
 
 class _Names:
-    """Many names in little memory: 8 bytes of each sha1."""
+    """A set of many names in little memory, which keeps 8 bytes of each sha1."""
 
     def __init__(self) -> None:
         self._parts = [array("Q") for _ in range(256)]
@@ -179,7 +180,7 @@ class _Publication:
                 name = self._write_data(scope, watch, pool)
                 for path, body in files.items():
                     self._write_new(path, body)
-                # What the index names is on the disk before the index is.
+                # All files that the index names must be on the disk before the index is.
                 for _ in pool.map(self._sync, self._unsynced):
                     pass
             self._write(NO_JEKYLL, b"")
@@ -199,7 +200,8 @@ class _Publication:
 
     @contextmanager
     def _taken(self, map_name: str) -> Iterator[None]:
-        """Makes the folder ours, and holds it. Raises ConfigurationError for one that holds anything else."""
+        """Makes the folder ours, and holds it until the block ends. Raises ConfigurationError for a folder
+        with other files."""
         folder, mark = self._folder, self._folder / MARK
         if folder.exists() and not folder.is_dir():
             raise ConfigurationError(f"{folder} is no folder; nothing was written")
@@ -220,13 +222,13 @@ class _Publication:
                 )
             self._expect_no_links()
             if not told:
-                # New, or stopped before anything else was written.
+                # The folder is new, or an earlier run was stopped before it wrote anything else.
                 file.write(msgspec.json.encode({"map": map_name, "form": FORM}))
                 file.flush()
             yield
 
     def _expect_no_links(self) -> None:
-        """Raises ConfigurationError where a folder of ours is a link: what lies behind it is not ours to
+        """Raises ConfigurationError if a folder of ours is a link. Files behind a link are not ours to
         remove."""
         for kind in (self._folder / name for name in FOLDERS):
             inner = kind.iterdir() if kind.is_dir() and not kind.is_symlink() else ()
@@ -310,7 +312,8 @@ class _Publication:
         self._published.new_images += 1
 
     def _is_there(self, path: str, size: int | None = None) -> bool:
-        """Returns whether a file of so many bytes is there, or of any: a power cut can leave an empty one."""
+        """Returns whether a file of so many bytes is there. Without a size any file counts but an empty one,
+        which a power cut can leave."""
         try:
             there = os.stat(f"{self._folder}/{path}").st_size  # noqa: PTH116 - a Path takes four times as long
         except FileNotFoundError:
@@ -350,7 +353,7 @@ class _Publication:
         self._published.bytes += len(body)
 
     def _sweep(self, page: str) -> None:
-        """Removes what is named by nothing, where its name says that it is ours."""
+        """Removes the files of ours that nothing names. `page` is the name of the folder of the page."""
         for kind, names in (("images", self._images), ("lists", self._lists)):
             for path in (self._folder / kind).glob("??/*"):
                 if _OURS.fullmatch(path.relative_to(self._folder).as_posix()):
@@ -366,9 +369,10 @@ class _Publication:
 
 @contextmanager
 def held(folder: Path) -> Iterator[BinaryIO]:
-    """Opens the mark of a folder, which nobody else can publish or mirror until the block ends.
+    """Opens the mark of a folder, and locks it: nobody else can publish or mirror the folder until the block
+    ends.
 
-    Raises TileHarvestError where somebody else does, and OSError.
+    Raises TileHarvestError if somebody else has locked it, and OSError.
     """
     with (folder / MARK).open("a+b") as mark:
         try:
@@ -383,13 +387,12 @@ def held(folder: Path) -> Iterator[BinaryIO]:
 
 
 def is_ours(path: str) -> bool:
-    """Returns whether this is the path of a file of which the name tells the content, as only this program
-    gives."""
+    """Returns whether this is the path of a file of ours, whose name tells its content."""
     return _OURS.fullmatch(path) is not None
 
 
 def map_in(mark: bytes) -> str | None:
-    """Returns the name of the map whose folder has this mark; None where it is no mark."""
+    """Returns the name of the map in the content of a mark, or None if the content is no mark."""
     try:
         told = msgspec.json.decode(mark)
     except msgspec.DecodeError:

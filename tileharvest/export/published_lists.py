@@ -1,12 +1,11 @@
-"""Lists of a published map: which images its tiles had on which days, in files that a page can read.
+"""Lists of a published map: the images of its tiles and their days, in files that a page can read.
 
-All names in them are of our grid. Each list is a script that hands a value over, because a page that was
-opened by a double click may load scripts, and nothing else. It is named by its own content, so that a list
-which is there is never written anew, and a page that was there before finds its own lists until its index is
-replaced.
+Tiles have the names of our grid. Each list is a script that hands a value over, because a page that was
+opened by a double click may load scripts and nothing else. A list is named by its content. So a list that is
+there already is never written again, and a page finds its own lists until its index is replaced.
 
-A block has 64 x 64 tiles, and a leaf of it 8 x 8, or 4 x 4 where much has changed. `docs/export.md` tells the
-form, and `published/api.js` reads it.
+A block has 64 x 64 tiles. A leaf of a block has 8 x 8 tiles, or 4 x 4 if much has changed. `docs/export.md`
+tells the form, and `published/api.js` reads it.
 """
 
 from __future__ import annotations
@@ -37,51 +36,52 @@ if TYPE_CHECKING:
     from tileharvest.tiles.events import Event
 
 FORM: Final = 3
-"""Another number for each other form of the lists."""
+"""The number of the lists' form, which changes with the form."""
 
 _LEAVES: Final = 3
-"""2^3 = 8 leaves lie along a block's edge."""
+"""The levels from a block to its leaves: 2^3 = 8 leaves lie along a block's edge."""
 _SIDE: Final = 1 << BLOCK_LEVELS
 """Tiles along a leaf's edge."""
 _QUARTER: Final = _SIDE // 2
-"""Tiles along the edge of a leaf that weighs much as a whole: who looks at some of it loads little else."""
+"""Tiles along the edge of a quarter. A heavy leaf is divided into quarters, so that a view of a part loads
+little else."""
 _ERA: Final = 96
-"""Versions after which the images of a leaf go on in another list: 2.7 kB."""
+"""Versions of an era. After so many the images of a leaf go on in another list. They take 2.7 kB."""
 _SHORT: Final = 1_200
-"""Signs up to which a leaf holds the images of its last era itself."""
+"""The most characters of the last era of a leaf that the leaf holds itself."""
 _INLINE: Final = 6_000
-"""Bytes up to which a block holds its leaves itself, and a leaf all of its tiles. Four leaves and their eras,
-in a view, weigh 45 kB at most then."""
+"""The most bytes of leaves that a block holds itself, and of tiles that a leaf holds undivided. So four
+leaves of a view and their eras weigh 45 kB at most."""
 _NAMED: Final = 16
-"""Signs of a list's name."""
+"""The characters of a list's name."""
 _MOST_EVENTS: Final = 200
-"""Of a month, the largest ones: 25 kB."""
+"""The most events of a month. The largest are kept. They take 25 kB."""
 _DIGITS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 _LETTERS: Final = {"png": "p", "jpg": "j", "webp": "w"}
 _GONE: Final = "-"
 
 ListWriter: TypeAlias = "Callable[[object], str]"
-"""Keeps a list, and returns its name."""
+"""A function that writes a list, and returns its name."""
 Story: TypeAlias = "Sequence[tuple[int, str]]"
-"""Of a tile: the numbers of the days on which it changed, in order, and its images from then on."""
+"""A tile's versions in order: the number of the day on which it changed, and its image from then on."""
 Stories: TypeAlias = "Mapping[int, Story]"
 
 
 @dataclass(slots=True)
 class PublishedLayer:
-    """What the index says of a layer."""
+    """The lists of a layer, as the index names them."""
 
     excerpt: Excerpt
     zooms: dict[int, dict[str, str]] = field(default_factory=dict)
-    """By zoom the names of the lists of its blocks, by column and row."""
+    """For each zoom the names of the lists of its blocks, by column and row."""
     reach: list[int] = field(default_factory=list)
-    """Zoom, first and last column, and first and last row of what is there on the last day."""
+    """The reach of the tiles of the last day: zoom, first and last column, and first and last row."""
     months: dict[str, str] = field(default_factory=dict)
     """The names of the lists of events, by month."""
     first_asked: list[str] = field(default_factory=list)
 
     def as_plain(self) -> dict[str, Any]:
-        """Returns what the page's index says of it."""
+        """Returns the layer's part of the index, as a value of plain types."""
         zooms = {str(zoom): blocks for zoom, blocks in self.zooms.items()}
         return {"zooms": zooms, "reach": self.reach, "months": self.months, "firstAsked": self.first_asked}
 
@@ -94,8 +94,8 @@ def list_named(value: object) -> tuple[str, bytes]:
 
 
 def published_zooms(excerpt: Excerpt) -> list[int]:
-    """Returns the zooms that a published page can show: from the deepest with images up to the first that has
-    none, as nobody composes any for it. Coarsest first."""
+    """Returns the zooms that a published page can show, coarsest first: those from the deepest zoom with
+    images up to the first zoom without, because no server composes pictures."""
     kept = excerpt.layer.kept_zooms(excerpt.last)
     zooms = [kept[-1]]
     while zooms[0] - 1 in kept:
@@ -109,8 +109,8 @@ class PublishedLists:
     def __init__(
         self, days: Sequence[date], write: ListWriter, names_image: Callable[[str, str], None]
     ) -> None:
-        """`days` are all days with a harvest up to the last one published, in order. `names_image` is told
-        the sha1 and the extension of each version's image."""
+        """`days` are all days with a harvest up to the last published day, in order. `write` writes a list.
+        `names_image` is called with the sha1 and the extension of each version's image."""
         self._numbers = {day: number for number, day in enumerate(days)}
         self._days = days
         self._write = write
@@ -171,7 +171,7 @@ class PublishedLists:
         first = self._numbers[excerpt.first]
         for (x, y), its in groupby(rows, key=lambda row: (row[0], row[1])):
             versions = [(self._numbers[day], name, extension) for _, _, day, name, extension in its]
-            # How it was on the first day, whenever it has become so, and what came then.
+            # The story begins with the version that was there on the first day, whatever day it is of.
             begin = max((place for place, one in enumerate(versions) if one[0] <= first), default=0)
             story = [(day, self._code(name, extension)) for day, name, extension in versions[begin:]]
             if all(code == _GONE for _, code in story):
@@ -191,7 +191,8 @@ class PublishedLists:
     # ------------------------------------------------------------------------------------- events
 
     def _events(self, made: PublishedLayer, zooms: Sequence[int]) -> None:
-        """Writes the events, each month by itself, so that an event is the same however it is asked for."""
+        """Writes the events. Each month is clustered by itself, so an event is the same in whatever period it
+        is shown."""
         excerpt = made.excerpt
         sure = certainty(excerpt.history, excerpt.layer.id)
         made.first_asked = sorted(
@@ -205,7 +206,7 @@ class PublishedLists:
             shown.insert(0, excerpt.first)
         for month, days in groupby(shown, key=lambda day: day.isoformat()[:7]):
             of_month = list(days)
-            # A month never has too many changes.
+            # A month never has too many changes to be clustered.
             found = events(excerpt.history, excerpt.layer, of_month[0], of_month[-1], sure.first_asked)
             told = [self._event(event, excerpt) for event in found if self._is_within(event, excerpt)]
             if told:
@@ -232,10 +233,11 @@ class PublishedLists:
 
 
 def leaf_of(stories: Stories, write: ListWriter) -> dict[str, Any] | list[Any]:
-    """Returns a leaf of 8 x 8 tiles, or the names of the lists of its quarters where it weighs much: 0 for
-    one in which nothing ever was.
+    """Returns a leaf of 8 x 8 tiles. A heavy leaf consists of the names of the lists of its quarters, with 0
+    for a quarter in which nothing ever was.
 
-    `stories` are by a tile's number in the leaf, row by row from the upper left; at least one.
+    `stories` has the story of each tile by its number in the leaf, row by row from the upper left. There is
+    at least one.
     """
     days, tiles = _days_of(stories, _SIDE)
     images = sum(map(len, stories.values()))
@@ -255,8 +257,8 @@ def _quarter(stories: Stories, write: ListWriter) -> dict[str, Any]:
 
 
 def _days_of(stories: Stories, side: int) -> tuple[str, list[str]]:
-    """Returns the days on which anything changed, and for each tile its own among these: of years few days
-    belong to a leaf."""
+    """Returns the days on which the leaf changed, and for each tile its own days among these. A leaf changes
+    on few days of a year."""
     days = sorted({day for story in stories.values() for day, _ in story})
     numbers = {day: number for number, day in enumerate(days)}
     tiles = [
@@ -269,9 +271,9 @@ def _days_of(stories: Stories, side: int) -> tuple[str, list[str]]:
 def _eras(stories: Stories, write: ListWriter) -> list[str]:
     """Returns the days on which eras begin, the names of their lists, and the images of the last era.
 
-    The images are what was there before, in the order of the tiles, and then what came, in the order of
-    days and tiles. Eras but the last are lists of their own, which no later harvest changes; so is the
-    last one where it is long, and then its images are empty here.
+    An era has the images that were there before it, in the order of the tiles, and then its new images, in
+    the order of days and tiles. Each era but the last is a list of its own, which no later harvest changes. A
+    long last era is also a list of its own, and then its images are empty here.
     """
     came = sorted((day, tile, code) for tile, story in stories.items() for day, code in story)
     now: dict[int, str] = {}
@@ -291,12 +293,12 @@ def _eras(stories: Stories, write: ListWriter) -> list[str]:
 
 
 class _Reach:
-    """How far the tiles of a zoom reach, in columns and rows."""
+    """The reach of the tiles of a zoom, in columns and rows."""
 
     def __init__(self, zoom: int) -> None:
         self._zoom = zoom
         self.bounds: list[int] = []
-        """Zoom, first and last column, first and last row; empty where nothing is there."""
+        """Zoom, first and last column, first and last row. Empty if nothing is there."""
 
     def add(self, column: int, row: int) -> None:
         _, left, right, top, bottom = self.bounds or (0, column, column, row, row)
@@ -304,7 +306,7 @@ class _Reach:
 
 
 def _bits(days: Sequence[int]) -> str:
-    """Returns the days in so few signs as can be: the first one, and from it on a bit for each day."""
+    """Returns the days as a short text: the first day, and a bit for each day from it on."""
     bits = sum(1 << day - days[0] for day in days)
     digits = []
     while bits:
@@ -314,10 +316,10 @@ def _bits(days: Sequence[int]) -> str:
 
 
 def leaf_count(excerpt: Excerpt, zooms: Sequence[int]) -> int:
-    """Returns how many leaves the lists of a layer have at most. Raises HistoryError."""
+    """Returns the most leaves that the lists of a layer can have. Raises HistoryError."""
     return sum(len(block_places(excerpt.history, excerpt.layer.id, zoom)) for zoom in zooms)
 
 
 def days_in_plain(days: Sequence[date]) -> str:
-    """Returns the days as the index has them: the first one, and from it on a bit for each day."""
+    """Returns the days in the form of the index: the first day, and a bit for each day from it on."""
     return f"{days[0].isoformat()} {_bits([(day - days[0]).days for day in days]).partition('.')[2]}"

@@ -1,9 +1,8 @@
 """The viewer's page for a folder without a server: its modules as one script, and its other files.
 
-A page that was opened by a double click may load no modules, which is a browser's rule for files. So the
-modules are put into one script, each as a function that is called when another one imports it. The modules
-are those that `scrapy serve` sends, but for the few of `published/` that take the place of what needs a
-server.
+Browsers load no modules for a page that was opened by a double click. So all modules are put into one script,
+each as a function that is called when another module imports it. They are the modules that `scrapy serve`
+sends, but a few that need a server are replaced by those of `published/`.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ if TYPE_CHECKING:
 
 _FOLDER: Final = ("viewer", "page")
 _OWN: Final = "published/"
-"""The folder of the modules that take the place of others of the same name."""
+"""The folder of modules that replace others of the same name."""
 _LEAFLET: Final = "leaflet/leaflet.js"
-"""It is no module, and is loaded before the script."""
+"""Leaflet, which is no module, and is loaded before the script."""
 _SCRIPT: Final = "page.js"
 _INDEX: Final = "index.html"
 
@@ -30,7 +29,7 @@ _IMPORT: Final = re.compile(r'^import (?:([^"]+?) from )?"([^"]+)";', re.MULTILI
 _EXPORT: Final = re.compile(r"^export (?=(?:async )?(?:function\*?|class|const|let) (\w+))", re.MULTILINE)
 _EXPORT_LIST: Final = re.compile(r"^export \{([\w, ]+)\};", re.MULTILINE)
 _COMMENT: Final = re.compile(r"/\*\* .*?\*/ ?|/\*\*\n.*?\*/|^[ \t]*// [^\n]*", re.MULTILINE | re.DOTALL)
-"""A comment of JSDoc, or one that has a line of its own."""
+"""A comment of JSDoc, or a comment on a line of its own."""
 _DEFAULT: Final = re.compile(r"^export default ", re.MULTILINE)
 _IMPORT_LATER: Final = re.compile(r"(?<![\w.{@])import\((?=[\"`])")
 _PRELOADED: Final = re.compile(r'^ *<link rel="(?:module)?preload".*\n', re.MULTILINE)
@@ -39,8 +38,8 @@ _MAIN: Final = '<script type="module" src="page/main.js"></script>'
 
 
 def published_files() -> dict[str, bytes]:
-    """Returns the page's files by path, of which the first folder is named by what is in them; without the
-    index.
+    """Returns the page's files by path, without the index. They lie in a folder that is named by their
+    content.
 
     Raises OSError for a file that cannot be read.
     """
@@ -54,7 +53,7 @@ def published_files() -> dict[str, bytes]:
 
 
 def index_page(files: Mapping[str, bytes], data: str) -> bytes:
-    """Returns the index, which names the page's `files` and the list that has the map's `data`."""
+    """Returns the index, which names the page's `files` and the list of the map's data, `data`."""
     folder = next(iter(files)).rpartition("/")[0] if len(files) == 1 else posixpath.commonpath(files)
     text = resources.files("tileharvest").joinpath(*_FOLDER, _INDEX).read_text("utf-8")
     text = _PRELOADED.sub("", text).replace("<html ", "<html data-published ", 1)
@@ -66,7 +65,7 @@ def index_page(files: Mapping[str, bytes], data: str) -> bytes:
             f' src="lists/{data[:2]}/{data}.js"',
         )
     )
-    # Deferred: it needs the whole page.
+    # The script needs the whole page, so it is deferred.
     scripts += f'<script defer src="page/{_SCRIPT}" data-index="{data}"></script>'
     text = text.replace(_STYLE, f'{_STYLE}\n  <link rel="stylesheet" href="page/{_OWN}published.css">', 1)
     text = text.replace(_MAIN, scripts, 1)
@@ -74,10 +73,9 @@ def index_page(files: Mapping[str, bytes], data: str) -> bytes:
 
 
 def bundle(modules: Mapping[str, str]) -> str:
-    """Returns one script of the modules, by path, which begins with `main.js`.
+    """Returns a script with all modules, which are given by path. It begins by running `main.js`.
 
-    Raises ValueError for a module that is written in a way that it cannot read.
-    """
+    Raises ValueError for a module whose imports or exports have a form that this function does not know."""
     parts = [_BEGINNING]
     parts += [
         f'modules["{name}"] = {_function(name, text, modules)};\n' for name, text in sorted(modules.items())
@@ -86,10 +84,10 @@ def bundle(modules: Mapping[str, str]) -> str:
 
 
 def without_comments(module: str) -> str:
-    """Returns a module of the page without comments, which are a sixth of the page. What is left
-    stays in its line, so that a browser's messages name the line of the file.
+    """Returns a module of the page without its comments, which are a sixth of the page. The code stays in its
+    lines, so a browser's messages name the lines of the file.
 
-    No text in a module may look like a comment of JSDoc, or begin a line like another one.
+    No text in a module may look like a comment of JSDoc, and no line of a text may begin with `//`.
     """
     return _COMMENT.sub(lambda found: "\n" * found[0].count("\n"), module)
 
@@ -125,8 +123,8 @@ def _imported(found: re.Match[str], name: str, modules: Mapping[str, str]) -> st
 
 
 def _instead(path: str, importer: str, modules: Mapping[str, str]) -> str:
-    """Returns the module that takes the place of another one, if any. Modules of `published/` see the
-    others."""
+    """Returns the module of `published/` that replaces another one, or that other one itself if none does.
+    The modules of `published/` see those that they replace."""
     own = f"{_OWN}{path}"
     return own if own in modules and not importer.startswith(_OWN) else path
 

@@ -1,4 +1,4 @@
-"""A restored tree: the files of a map's site as they were on a day, made again of history and store."""
+"""The restored tree of a map's site: its files as they were on a day, from history and store."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 import os
 import shutil
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, time, timedelta
@@ -24,6 +23,7 @@ from tileharvest.history.areas import MOST_COLUMNS
 from tileharvest.history.recorded_versions import present_versions, reach
 from tileharvest.history.site_files import MISSING, first_day_of_files, site_files_of
 from tileharvest.pictures.composer import Composer, PastLayer
+from tileharvest.pictures.threads import open_threads
 from tileharvest.renderers.registry import RENDERERS, probe
 from tileharvest.renderers.site import INDEX, Fetched, Site, path_of
 from tileharvest.tiles.pyramid import EVERYWHERE
@@ -45,32 +45,34 @@ if TYPE_CHECKING:
 
 _FORMATS: Final = {"png": "PNG", "jpg": "JPEG", "webp": "WEBP"}
 _AT_ONCE: Final = 4
-"""Threads that read and write files."""
+"""The number of threads that read and write files."""
 
 
 @dataclass(slots=True)
 class Restored:
-    """What was restored, and what was not."""
+    """The counts of a restored tree, and what it lacks."""
 
     tiles: int = 0
     bytes: int = 0
     files: list[str] = field(default_factory=list)
-    """The small files that say what the map has, by path."""
+    """The paths of the restored configuration files."""
     composed: Counter[int] = field(default_factory=Counter)
-    """By zoom, the tiles that were composed of deeper ones, because the history has none of their own."""
+    """The number of tiles of each zoom that were composed of deeper ones, because the history has no images
+    of them."""
     lacking: list[str] = field(default_factory=list)
-    """What a person should know of what is not as it was."""
+    """Sentences that tell a person what the tree lacks, or has in another form."""
     missing: int = 0
-    """Tiles whose images cannot be read. They were left out."""
+    """The number of tiles whose images cannot be read. They were left out."""
     elsewhere: int = 0
-    """Tiles and files whose addresses do not lie below the map's page. They were left out."""
+    """The number of tiles and files whose addresses do not lie below the map's page. They were left out."""
     undated: int = 0
-    """Files of which the site did not tell the time."""
+    """The number of files without a time, because the site told none."""
     later: int = 0
-    """Files that were written anew since, with the same bytes: they have that later time."""
+    """The number of files whose time is later than the day. The site has written them again since, with the
+    same bytes."""
 
     def as_plain(self) -> dict[str, Any]:
-        """Returns what programs are told."""
+        """Returns the counts as a value of plain types, for `--json`."""
         return {
             "tiles": self.tiles,
             "bytes": self.bytes,
@@ -86,7 +88,7 @@ class Restored:
 
 @dataclass(frozen=True, slots=True)
 class PastSite:
-    """A map's site on a day, as its files of that day tell it."""
+    """A map's site on a day, as its configuration files of that day describe it."""
 
     history: History
     description: MapDescription
@@ -95,16 +97,16 @@ class PastSite:
     site: Site
     files: Mapping[str, SiteFile]
     files_day: date | None
-    """The later day of which the files are, where there are none of the day itself."""
+    """The later day from which the files are, or None if they are of the day itself."""
     unconfigured: str | None = None
-    """Why the tiles are put where the renderer writes them by itself; None where the site says where they
-    lie."""
+    """The reason why the tiles get the renderer's usual places, or None if the site's files tell their
+    places."""
     _known: dict[tuple[int, int], Reach | None] = field(default_factory=dict, repr=False, compare=False)
-    """The reaches that were asked for, by layer and zoom: each costs seconds of a large map."""
+    """The reaches that the history was asked for, by layer and zoom. For a large map each costs seconds."""
 
     @classmethod
     def on(cls, history: History, description: MapDescription, outline: MapOutline, day: date) -> PastSite:
-        """Returns the site on that day. Raises TileHarvestError where nothing tells where its tiles lie."""
+        """Returns the site on that day. Raises TileHarvestError if nothing tells the places of its tiles."""
         if outline.renderer is not None:
             description = msgspec.structs.replace(description, renderer=outline.renderer)
 
@@ -116,7 +118,7 @@ class PastSite:
 
         why, files_day, unconfigured = "", None, _unconfigured(description, outline, day)
         tried: date | None = day
-        # Of a day before the history kept them all, some files may be lacking.
+        # The history may lack some files of early days, so later days are tried in turn.
         while tried is not None:
             files = _files(history, description.name, tried)
             for page in (description.url, *_pages_above(files)):
@@ -130,7 +132,7 @@ class PastSite:
                     misfit = past.misfit()
                     if misfit is None:
                         return past
-                    # One of the day itself contradicts the history: then either may be wrong.
+                    # If files of the day itself contradict the history, either may be wrong.
                     if unconfigured is None or files_day is None:
                         why = "nobody knows where its tiles lay; nothing was made"
                         raise TileHarvestError(f"{misfit}: {why}")
@@ -146,7 +148,7 @@ class PastSite:
         )
 
     def layers(self) -> Iterator[tuple[LayerOutline, Layer]]:
-        """Yields the layers that the history has, each with what the site says of it."""
+        """Yields the layers that the history has, each with the site's description of it."""
         known = {layer.name: layer for layer in self.map.layers if layer.kept_zooms(self.day)}
         for layer in self.site.layers:
             if (outline := known.get(layer.name)) is None:
@@ -154,7 +156,7 @@ class PastSite:
             yield outline, layer
 
     def misfit(self) -> str | None:
-        """Returns why the site's files cannot be of this day; None where they can."""
+        """Returns why the site's files cannot be of this day, or None if they can."""
         for outline, layer in self.layers():
             then = outline.described(self.day)
             if (then.depth, then.image_extension) != (layer.depth, layer.image_extension):
@@ -166,7 +168,7 @@ class PastSite:
         return None
 
     def reach(self, outline: LayerOutline, zoom: int) -> Reach | None:
-        """Returns how far a zoom of a layer reaches that has images; None where it had none on the day.
+        """Returns how far the images of a zoom of a layer reach, or None if it had none on the day.
 
         Raises HistoryError.
         """
@@ -177,7 +179,7 @@ class PastSite:
         return self._known[key]
 
     def weight(self) -> tuple[int, int]:
-        """Returns how many tiles there are to restore, and their bytes. Raises HistoryError."""
+        """Returns the number of tiles to restore, and their bytes. Raises HistoryError."""
         tiles = size = 0
         for outline, _ in self.layers():
             for zoom in outline.kept_zooms(self.day):
@@ -187,8 +189,8 @@ class PastSite:
 
 
 def _unconfigured(description: MapDescription, outline: MapOutline, day: date) -> Site | None:
-    """Returns the site of a map whose configuration was never kept, as far as its renderer always puts tiles
-    at the same places; None where it does not."""
+    """Returns the site of a map whose configuration was never kept, or None if its renderer does not always
+    put tiles at the same places."""
     renderer = RENDERERS.get(outline.renderer or "")
     if renderer is None:
         return None
@@ -204,8 +206,8 @@ def _files(history: History, map_name: str, day: date) -> dict[str, SiteFile]:
 
 
 def _pages_above(files: Mapping[str, SiteFile]) -> Iterator[str]:
-    """Yields where the map's page may have been on that day, if it was elsewhere than now: each folder above
-    one of the files."""
+    """Yields the addresses at which the map's page may have been on that day: each folder above one of the
+    files."""
     tried: set[str] = set()
     for url in files:
         folder = url.partition("?")[0]
@@ -217,9 +219,10 @@ def _pages_above(files: Mapping[str, SiteFile]) -> Iterator[str]:
 
 
 def restore(past: PastSite, store: TileStore, folder: Path, watch: Watch) -> Restored:
-    """Makes the folder, which must not be there or be empty, hold the site's files of the day.
+    """Writes the site's files of the day into the folder, which must not exist or must be empty.
 
-    Each has the bytes and the time that the site sent. Raises TileHarvestError; then there is no folder.
+    Each file gets the bytes and the time that the site sent. Raises TileHarvestError. After an error there is
+    no folder.
     """
     work = _Restoring(past, store, Restored())
     with _whole_folder(folder) as beside:
@@ -236,7 +239,7 @@ class _Restoring:
         self.restored = restored
         zone = past.description.zone_info
         self._expected = 0
-        """Tiles; those that are composed are counted when they are known."""
+        """The number of tiles to write. Composed tiles are added when they are known."""
         self._end = datetime.combine(past.day + timedelta(days=1), time(), zone)
 
     def restore(self, folder: Path, watch: Watch) -> None:
@@ -267,21 +270,15 @@ class _Restoring:
         there = past.reach(outline, zoom)
         if there is None:
             return
-        with ThreadPoolExecutor(_AT_ONCE, "restore") as pool:
-            try:
-                for part in there.area.slices(MOST_COLUMNS):
-                    found = present_versions(past.history, outline.id, part, past.day)
-                    for is_restored in pool.map(
-                        lambda item: self._restore_tile(folder, layer, *item), found.items()
-                    ):
-                        self._count(is_restored)
-                        watch.passed()
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
+        with open_threads(_AT_ONCE, "restore") as pool:
+            for part in there.area.slices(MOST_COLUMNS):
+                found = present_versions(past.history, outline.id, part, past.day)
+                for written in pool.map(lambda item: self._restore_tile(folder, layer, *item), found.items()):
+                    self._count(written)
+                    watch.passed()
 
     def _restore_tile(self, folder: Path, layer: Layer, tile: Tile, version: Version) -> _Written | None:
-        """Returns what was written; None where the image cannot be read."""
+        """Writes a tile. Returns what was written, or None if the image cannot be read."""
         assert version.image is not None
         target = _path(folder, layer.addresses.url_of(tile), self._past.description.page)
         if target is None:
@@ -320,7 +317,7 @@ class _Restoring:
         return target
 
     def _compose(self, folder: Path, outline: LayerOutline, layer: Layer, watch: Watch) -> None:
-        """Composes the zooms that the map does not keep of deeper ones, as far as their tiles nest by two."""
+        """Composes the zooms that the map does not keep, of deeper ones, if their tiles nest by two."""
         past = self._past
         kept = outline.kept_zooms(past.day)
         then = outline.described(past.day)
@@ -341,7 +338,7 @@ class _Restoring:
             watch.expects(self._expected)
             for tile, part in parts.items():
                 watch.passed()
-                # What cannot be read was counted where its own tile was left out.
+                # An image that cannot be read was counted when its own tile was left out.
                 image, _ = composer.image(layer_then, part)
                 target = self._target(folder, layer.addresses.url_of(tile))
                 if image is None or target is None:
@@ -378,28 +375,28 @@ class _Restoring:
 
 
 class _Written(msgspec.Struct, frozen=True):
-    """What became of a tile."""
+    """The result of writing a tile."""
 
     bytes: int | None
-    """None: its address does not lie below the map's page."""
+    """The bytes of the tile, or None if its address does not lie below the map's page."""
     time: datetime | None
 
 
 def _path(folder: Path, url: str, page: str) -> Path | None:
-    """Returns where a file of the site is to lie; None for one that does not lie below the map's page."""
+    """Returns the place of a file of the site, or None if its address does not lie below the map's page."""
     path = path_of(url, page)
     if path is None:
         return None
     path = f"{path}{INDEX}" if path.endswith("/") or not path else path
     parts = PurePosixPath(path).parts
-    # What a site says of itself leads nowhere else on this computer.
+    # No address of a site may lead to another place on this computer.
     if ".." in parts or path.startswith("/") or "\0" in path or "\\" in path:
         return None
     return folder.joinpath(*parts)
 
 
 def _write(target: Path, body: bytes, last_modified: str | None) -> datetime | None:
-    """Writes a file. Returns its time, or None where the site did not tell one."""
+    """Writes a file. Returns the file's time, or None if the site did not tell one."""
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_bytes(body)
     try:
@@ -413,8 +410,8 @@ def _write(target: Path, body: bytes, last_modified: str | None) -> datetime | N
 
 @contextmanager
 def _whole_folder(folder: Path) -> Iterator[Path]:
-    """Makes a folder beside, which takes the place of this one when the block ends. Where the block raises,
-    it is removed. Raises TileHarvestError for a folder that has anything in it."""
+    """Makes a folder beside this one, which it replaces when the block ends. If the block raises, the new
+    folder is removed. Raises TileHarvestError if this folder is not empty."""
     folder = folder.resolve()
     with writing_to(folder):
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -425,7 +422,7 @@ def _whole_folder(folder: Path) -> Iterator[Path]:
         beside.mkdir()
         try:
             yield beside
-            # An empty folder is replaced on Linux; elsewhere it must go first.
+            # Linux replaces an empty folder. On other systems it must be removed first.
             if folder.exists():
                 folder.rmdir()
             beside.rename(folder)

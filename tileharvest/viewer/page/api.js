@@ -1,6 +1,6 @@
 /**
- * The data API, version 1: everything that the page asks the server, and nothing else does. A published page, which has
- * no server, has `published/api.js` in its place.
+ * The data API, version 1. Everything that the page asks the server, it asks by this module. A published page has no
+ * server, and has `published/api.js` in its place.
  */
 
 /**
@@ -24,7 +24,8 @@
  * @typedef {{day: string, started: string, ended: string | null, reason: string | null,
  *   depth: Record<string, number>, counts: Record<string, number>, requests: number, received_bytes: number,
  *   stored_bytes: number, spared_bytes: number, seconds_worked: number, stopped: string | null,
- *   walk: "full" | "pruned" | "repaired" | "pushed" | "imported" | "changes" | null, walk_reason: string | null}} Harvest
+ *   walk: "full" | "pruned" | "repaired" | "pushed" | "imported" | "changes" | null, walk_reason: string | null}}
+ * Harvest
  * @typedef {{done: number, expected: number | null, active: boolean, tiles_done: number,
  *   tiles_expected: number | null, failures: number, requests_per_second: number | null,
  *   seconds_left: number | null, stopped: string | null}} Running
@@ -42,10 +43,10 @@
 
 const BASE = "api/v1";
 
-/** Blocks of 2^3 = 8 tiles along an edge are asked for at once: four hold a screen, wherever they meet on it. */
+/** The page asks for blocks of 2^3 = 8 by 8 tiles. Four of them cover a screen, wherever they meet on it. */
 export const BLOCK_LEVELS = 3;
 
-/** An answer that is none: the server's own words, or the browser's if there is no answer. */
+/** A failed question, with the words of the server, or those of the browser if there was no answer. */
 export class ApiError extends Error {
   /** @param {string} message @param {number} status 0 if nothing answered */
   constructor(message, status) {
@@ -70,8 +71,8 @@ export function outline(map) {
 }
 
 /**
- * What the tiles of an area were on a day, as addresses of their images by `x_y`. Null: the tile was gone.
- * A tile that is not in it was not there yet.
+ * The addresses of the images of an area's tiles on a day, by `x_y`. A tile that was gone has null. A tile that was
+ * not there yet is absent.
  * @param {string} map @param {string} layer @param {string} day @param {Area} area
  * @returns {Promise<Map<string, string | null>>}
  */
@@ -90,18 +91,19 @@ export async function view(map, layer, day, area) {
 
 /**
  * @param {string} map @param {string} layer
- * @returns {Promise<Tile[] | null>} tiles around all that is there on the last day; null: that has to be looked for
+ * @returns {Promise<Tile[] | null>} tiles around everything that is there on the last day, or null if the page must
+ *   find that out itself
  */
 export async function reach(map, layer) {
   return null;
 }
 
-/** @returns {boolean} whether a day can be looked ahead to, at no more cost than that of its pictures */
+/** @returns {boolean} whether pictures of other days may be loaded in advance, at no cost but their own */
 export function isAtHand() {
   return true;
 }
 
-/** @param {string} image sha1 and extension @returns {string} of its picture, without what BlueMap keeps below it */
+/** @param {string} image sha1 and extension @returns {string} of its picture, without the lower half of BlueMap's images */
 export function imageAddress(image) {
   return `pictures/${image}`;
 }
@@ -124,7 +126,7 @@ export async function changes(map, layer, area, signal) {
 }
 
 /**
- * On how many days after one and until another each cell of the area changed.
+ * The number of days on which each cell of the area changed, after one day and until another.
  * @param {string} map @param {string} layer @param {Area} area @param {string} after @param {string} until
  * @returns {Promise<{zoom: number, cells: [number, number, number][]}>} the cells' zoom; x, y and days
  */
@@ -194,10 +196,10 @@ export function beforeAddress(map, layer, { before, last, ground: [west, south, 
 }
 
 /**
- * The address of a place that shows other sites a picture of it, and leads to it.
+ * The shared address of a place, which shows other sites a picture of it, and leads to it.
  * @param {string} map @param {string} layer @param {string[]} days one, or an earlier and a later one
  * @param {{x: number, z: number, zoom: number}} place @param {string} language
- * @returns {string | null} null: there is no server that has one
+ * @returns {string | null} null if there is no server
  */
 export function sharedAddress(map, layer, days, { x, z, zoom }, language) {
   const query = new URLSearchParams(language === "en" ? { layer } : { layer, language });
@@ -211,7 +213,7 @@ export function groundAddress(map, layer, day, ground) {
 }
 
 /**
- * A film by the server.
+ * Have the server make a film.
  * @param {string} map @param {string} layer @param {Ground} ground @param {string} from
  * @param {AbortSignal} signal
  * @returns {Promise<Blob>} a WebP
@@ -234,7 +236,7 @@ export function groundFeedAddress(map, layer, form, language, ground) {
 }
 
 /**
- * The story of a rectangle's pixels, told as it is found.
+ * Ask for the story of a rectangle's pixels. The listener gets each line as soon as it is found.
  * @param {string} map @param {string} layer @param {Ground} ground
  * @param {(line: PixelChapter | PixelSum | {error: string}) => void} listener
  * @param {AbortSignal} signal

@@ -1,4 +1,6 @@
-/** One layer of a map on the screen: its pictures of one day or two, its heat, and where in it the screen is. */
+/**
+ * A layer of a map on the screen, with its pictures of one day or two, its heat, and the place of the screen in it.
+ */
 import * as api from "./api.js";
 import { coordinatesOf } from "./coordinates.js";
 import { dayInWords } from "./days.js";
@@ -15,7 +17,7 @@ const LEVELS_AROUND = 3; // A tile so many levels up is about as large as a scre
 const OUTSIDE = 4; // Levels beyond the coarsest from which tiles are looked for where no edge is known.
 const COARSEST_SEARCHED = -25; // Beyond it the server would refuse the names of 32 x 32 tiles.
 const MOST_AHEAD = 300; // Pictures, a hundred kilobytes of memory each while they are packed.
-/** Milliseconds for which a day is waited for when another one is chosen: then it is given up for that one. */
+/** Milliseconds for which a day may still load after another one is chosen. Then it is given up. */
 const SLOW = 150;
 
 /**
@@ -28,7 +30,7 @@ export class LayerView {
   /**
    * @param {Outline} outline @param {api.Layer} layer
    * @param {object} actions
-   * @param {(place: Place | null) => void} actions.moved null: by the page, not by a person
+   * @param {(place: Place | null) => void} actions.moved null if the page has moved the map, not a person
    * @param {(place: {x: number, y: number} | null) => void} actions.pointed in grid units
    * @param {(tile: api.Tile) => void} actions.chosen
    * @param {() => void} actions.filling pictures begin to be loaded, or all are, or some cannot be
@@ -66,7 +68,7 @@ export class LayerView {
     return this.second === null ? [this.screen] : [this.screen, this.second];
   }
 
-  /** Whether anything that is to be seen is still on its way. */
+  /** Whether any picture in view is still being loaded. */
   get isFilling() {
     return this.screens.some(({ busy }) => busy > 0);
   }
@@ -76,7 +78,7 @@ export class LayerView {
     return this.screens.reduce((sum, screen) => sum + screen.failed, 0);
   }
 
-  /** Try once more to load what failed. */
+  /** Try once more to load the pictures that failed. */
   retry() {
     for (const screen of this.screens) screen.retry();
   }
@@ -91,7 +93,7 @@ export class LayerView {
     return this.outline.description(this.layer.name, this.day);
   }
 
-  /** How its places are told. */
+  /** The way in which this layer's places are written. */
   get coordinates() {
     return coordinatesOf(this.renderer, this.description);
   }
@@ -102,7 +104,7 @@ export class LayerView {
     return coarsest === outline.coarsest(this.layer.name) && deepest === outline.deepest(this.layer.name);
   }
 
-  /** @returns {api.Area} what is in view, or the middle of it where that is more than can be counted */
+  /** @returns {api.Area} the area in view, or its middle if the whole has too many tiles to be counted */
   get countable() {
     const area = this.screen.area;
     const width = 2 ** (1 - area.zoom);
@@ -121,7 +123,7 @@ export class LayerView {
     return this.screen.container.clientWidth > 0;
   }
 
-  /** @returns {Promise<void>} resolves when all that is in view is on the screen */
+  /** @returns {Promise<void>} resolves when all pictures in view are on the screen */
   async idle() {
     await this.showing;
     await Promise.all(this.screens.map((screen) => screen.idle()));
@@ -132,7 +134,7 @@ export class LayerView {
     return this.#placeAt(this.screen.position);
   }
 
-  /** @param {Look} look nobody has chosen a place yet where x or z is null: then all that is there is shown */
+  /** @param {Look} look if x or z is null nobody has chosen a place, and the whole layer is shown */
   moveTo({ x, z, zoom }) {
     if (x === null || z === null) {
       this.#fit();
@@ -144,10 +146,10 @@ export class LayerView {
   }
 
   /**
-   * Load what there is to be seen, and when all of it is there, show it in one go: never one day's picture under
-   * another's date. Of days that are chosen one after the other each is shown that comes fast, and the last.
+   * Load all pictures in view, and then show them at once, so that no picture ever stands under the date of another
+   * day. If several days are chosen one after the other, those that load fast are shown, and the last one.
    * @param {string} day @param {Pick<Look, "mode" | "other">} look
-   * @param {() => void} shown called in the moment in which it is shown
+   * @param {() => void} shown called in the moment in which the day is shown
    */
   showDays(day, look, shown) {
     const before = this.showing;
@@ -190,7 +192,7 @@ export class LayerView {
     this.day = day;
     for (const put of puts) put?.();
     this.#showSecond(mode === "side", now);
-    // As the map's own page would show behind its tiles.
+    // This is the colour that the map's own page shows behind its tiles.
     part("map-page").style.setProperty("--behind", this.description.background ?? "");
     const words = (/** @type {string} */ of) => text("mapLabel", { day: dayInWords(of, "long") });
     screen.container.setAttribute("aria-label", words(mode === "side" && other !== null ? other : day));
@@ -200,8 +202,8 @@ export class LayerView {
   }
 
   /**
-   * Load what will be seen on other days, so that a step to them shows it at once. Not what the server puts together,
-   * for which it works long.
+   * Load the pictures of other days, so that a step to them shows them at once. Composed pictures are left out,
+   * because they cost the server much.
    * @param {string[]} days the likeliest first
    */
   async lookAhead(days) {
@@ -251,7 +253,7 @@ export class LayerView {
   }
 
   /**
-   * Where the middle of a tile is: in words, and as addresses have it.
+   * Return the middle of a tile, in words, and in the form of addresses.
    * @param {api.Tile} tile @returns {{words: string, place: Place}}
    */
   locate(tile) {
@@ -262,7 +264,7 @@ export class LayerView {
   }
 
   /**
-   * @param {string} typed a place as people write it, or the name of one
+   * @param {string} typed a place as people write it, or the name of a place
    * @returns {{x: number, z: number} | null} null: it is none
    */
   placeOf(typed) {
@@ -277,8 +279,8 @@ export class LayerView {
 
   /**
    * @param {{x: number, y: number}} point in grid units @param {number} zoom
-   * @returns {Promise<boolean>} whether there is a picture of what is about there, on the day on the screen or on the
-   *   newest: a place beside the last tiles is near enough to be looked for
+   * @returns {Promise<boolean>} whether there is a picture at the point or beside it, on the day on the screen or on
+   *   the newest day
    */
   async shows({ x, y }, zoom) {
     const { coarsest, deepest, factor } = this.screen;
@@ -297,7 +299,7 @@ export class LayerView {
   }
 
   /**
-   * Where a point of the grid is: in words, and as addresses have it.
+   * Return a point of the grid, in words, and in the form of addresses.
    * @param {import("./projection.js").GridPoint} point
    */
   spot(point) {
@@ -334,7 +336,7 @@ export class LayerView {
     return { x: rounded(x), z: rounded(z), zoom: position.zoom };
   }
 
-  /** @param {string} id of the container, of which Leaflet wants one that no other map was in */
+  /** @param {string} id of the container. Leaflet needs one that no other map was in */
   #open(id) {
     const old = part(id);
     const container = old.cloneNode(false);
@@ -377,7 +379,7 @@ export class LayerView {
     return told ?? (this.screen.isSquare ? this.#inSquare() : this.#searched());
   }
 
-  /** @returns {Promise<api.Tile[]>} those of the square that are there, in all 32 x 32 */
+  /** @returns {Promise<api.Tile[]>} the tiles of the square of 32 x 32 that are there */
   #inSquare() {
     const { coarsest, deepest } = this.screen;
     const zoom = Math.min(deepest, coarsest + FITTED_LEVEL - 1);
@@ -386,13 +388,14 @@ export class LayerView {
   }
 
   /**
-   * Where nobody says how far a layer reaches: what is there around the origin, seen from far out, and then
-   * more and more closely.
+   * Find how far a layer reaches if the server does not say it: look around the origin, first from far out, and then
+   * ever closer.
    * @returns {Promise<api.Tile[]>}
    */
   async #searched() {
     const { coarsest, deepest, factor } = this.screen;
-    // Only pictures of two by two tiles are composed, so another layer has no zoom beyond its coarsest.
+    // Only pictures of two by two tiles are composed, so a layer that nests otherwise has no zoom beyond its
+    // coarsest.
     const start = factor === 2 ? Math.min(coarsest, Math.max(COARSEST_SEARCHED, coarsest - OUTSIDE)) : coarsest;
     const half = MOST_COUNTED / 2;
     let area = areaOf(start, { column: -half, row: -half }, { column: half - 1, row: half - 1 });

@@ -1,4 +1,4 @@
-/** Starts the page: which page, which map, which language and colours; the rest is the time machine's. */
+/** Starts the page, and chooses which page, map, language and colours are shown. The time machine does the rest. */
 import * as api from "./api.js";
 import { announce, element, fill, part, phrase, settled } from "./dom.js";
 import { checkedLook } from "./link-faults.js";
@@ -11,28 +11,28 @@ import { LANGUAGES, chooseLanguage, language, printable, remember, remembered, t
 import { TimeMachine } from "./time-machine.js";
 
 const LOOK_AGAIN = 15_000; // Milliseconds between looks for new harvests, while the page is seen.
-/** Milliseconds for which the page waits for its first data before it is seen, so that nothing in it moves then. */
+/** Milliseconds for which the page stays hidden until its first data come, so that nothing in it moves later. */
 const PATIENCE = 1000;
 const THEMES = ["auto", "light", "dark"];
 const REMEMBERED_THEME = "tileharvest.theme";
 
-// In a frame of another site's page: the map and the time alone.
+// In a frame of another site's page only the map and the time are shown.
 if (new URLSearchParams(location.search).has("embed")) document.documentElement.dataset.embed = "";
 
 const state = new State();
 const machine = new TimeMachine(state);
-/** @type {import("./link-notice.js").LinkNotice | undefined} once an address named what is not there */
+/** @type {import("./link-notice.js").LinkNotice | undefined} undefined until an address names something that is not there */
 let notice;
 /** @type {api.MapSummary[]} */
 let maps = [];
-/** How many addresses are on their way to the screen: meanwhile no other is written in their place. */
+/** The number of addresses that are being shown. Meanwhile no other address is written. */
 let routing = 0;
-/** The address that was shown or written last; another one is about to be shown. */
+/** The address that was shown or written last. If the browser has another one, that one is about to be shown. */
 let address = "";
-/** Whether a person has chosen the day on the screen, to which Back must lead when another one is chosen. */
+/** Whether a person has chosen the day on the screen. Then Back leads to it after another day is chosen. */
 let dayWasChosen = false;
 
-/** Show what an address says, of the maps that there are now. @param {string} hash */
+/** Show the page that an address names, with the present list of maps. @param {string} hash */
 async function route(hash) {
   maps = await api.maps();
   // Meanwhile another address may have been asked for.
@@ -60,11 +60,11 @@ async function route(hash) {
   else await showMap(hash);
 }
 
-/** Show the map page, or what to do where there is nothing to show. @param {string} hash */
+/** Show the map page, or advice if there is nothing to show. @param {string} hash */
 async function showMap(hash) {
   const read = readHash(hash);
   const mayBeLink = hash.length > 1 && Object.keys(read).length === 0 && Object.keys(unreadIn(hash)).length === 0;
-  // A link of the map's own page says nothing of maps and days: those on the screen stay.
+  // A link of the map's own page names no map and no day, so those on the screen stay.
   const { map: shownMap, day, other, mode, heat, news } = state.look;
   const harvested = maps.filter((map) => map.days > 0);
   const wantedMap = mayBeLink ? shownMap : read.map;
@@ -102,7 +102,7 @@ async function showMap(hash) {
   state.set(look);
   offerLayers(outline);
   notice?.show(faults, look);
-  // A map that is open already has followed the state.
+  // A map that was open before has followed the state already.
   if (open === null) machine.open(outline);
   else machine.showTitle();
 }
@@ -131,7 +131,7 @@ function offerLayers(outline) {
   part("layer-field").hidden = outline.layers.length < 2;
 }
 
-/** @param {api.MapSummary | undefined} map that has no harvest yet; undefined: there is no map at all */
+/** @param {api.MapSummary | undefined} map a map without a harvest, or undefined if there is no map at all */
 function showEmpty(map) {
   const command = map === undefined ? "scrapy add NAME URL" : `scrapy harvest ${map.name}`;
   showInstead([
@@ -185,14 +185,14 @@ async function go() {
   }
 }
 
-/** Look again: for the first harvest, for new days, for the progress of a running harvest. */
+/** Look again for the first harvest, for new days, and for the progress of a running harvest. */
 async function lookAgain() {
   if (document.hidden) return;
   try {
     if (document.body.dataset.page === "map" && !part("map-page").hidden) await machine.renew();
     else await go();
   } catch (error) {
-    // What is on the screen stays; the next look may succeed.
+    // The screen stays as it is. The next look may succeed.
     announce(text("failed", { message: String(error) }));
   }
 }
@@ -263,7 +263,7 @@ function listen() {
     else if (document.body.dataset.page === "map" && location.hash === address) writeAddress();
   });
   state.onChange((changed) => {
-    // While it plays, days come by themselves.
+    // Days that come by playing were not chosen by a person.
     if (changed.has("day") && routing === 0 && !machine.time.isPlaying) dayWasChosen = true;
     keepAddress();
   });
@@ -275,7 +275,7 @@ function listen() {
     state.set({ layer: event.target.value });
   });
   part("skip").addEventListener("click", (/** @type {MouseEvent} */ event) => {
-    // The address stays that of the place.
+    // The address must stay that of the place.
     event.preventDefault();
     part("time").focus();
   });

@@ -1,8 +1,8 @@
 /**
  * The map on the screen: the only module that knows Leaflet.
  *
- * Leaflet's coordinates are grid units here (lat = y, up; lng = x), and its zoom is ours: 0 is the deepest
- * level, -1 the next coarser, 1 that one enlarged. From zoom to zoom everything grows by the layer's factor.
+ * Leaflet's coordinates are grid units here (lat = y, up; lng = x), and its zoom is ours: 0 is the deepest level, -1
+ * the next coarser one, and 1 the deepest level enlarged. From zoom to zoom everything grows by the layer's factor.
  */
 import "./leaflet/leaflet.js";
 import { areaOf, groundOf, tileAtCell, widthOf } from "./grid.js";
@@ -27,7 +27,7 @@ const L = /** @type {any} */ (globalThis).L;
 const MOST_ENLARGED = 4;
 const DOUBLE_CLICK = 250; // Milliseconds in which a second click makes a double click.
 const FRINGE = 0.001; // Of a tile: what of it must be on the screen so that it counts as seen.
-/** Pixels of the screen for one of the page from which on tiles of the next deeper zoom are shown. */
+/** The least pixels of the screen for a pixel of the page with which tiles of the next deeper zoom are shown. */
 const FINE_SCREEN = 1.5;
 const DIGITS = 2; // Behind the point of a zoom that nobody has zoomed to.
 const MARGIN = 8; // Pixels around what is fitted into the screen.
@@ -47,12 +47,15 @@ export class MapView {
     this.coarsest = coarsest;
     this.deepest = deepest;
     this.isSquare = isSquare;
-    /** How many levels deeper the pictures are than the zoom; where tiles nest by more than two they are many more. */
+    /**
+     * How many levels deeper the pictures are than the zoom. If tiles nest by more than two, a level is many more
+     * pictures.
+     */
     this.finer = factor === 2 && window.devicePixelRatio >= FINE_SCREEN ? 1 : 0;
     // Whole zooms of five times the size would be too far apart.
     const step = factor === 2 ? 1 : 0.5;
-    // A square is seen whole. Of another layer the coarsest tiles can be many: until they are an eighth as large,
-    // or a fifth where the next zoom is that.
+    // A square can be seen whole. Other layers may have many coarsest tiles, which can be made smaller to an eighth,
+    // or to a fifth if tiles nest by five.
     this.farthest = coarsest - (factor === 2 && !isSquare ? 3 : 1);
     const calm = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
     this.map = L.map(container, {
@@ -69,7 +72,7 @@ export class MapView {
       zoomControl: false,
       center: [0, 0],
       zoom: coarsest - 1,
-      // A wheel's notch is one level, as each level is another set of pictures.
+      // A wheel's notch is one level, because each level has its own pictures.
       wheelPxPerZoomLevel: 120,
       fadeAnimation: !calm,
       zoomAnimation: !calm,
@@ -84,7 +87,7 @@ export class MapView {
       this.map.createPane(name, place < 2 ? days : undefined).style.zIndex = String(200 + 50 * place);
     }
     this.map.getPane("heat").classList.add("heat-pane");
-    /** @type {() => void} called when squares begin to be filled, and when all are; and when some have failed */
+    /** @type {() => void} called when the filling of squares begins, when all are filled, and when some have failed */
     this.onFilling = () => {};
     this.busy = 0;
     /** @type {(() => void)[]} */
@@ -95,7 +98,7 @@ export class MapView {
     this.round = null;
     this.map.on("move zoom viewreset zoomend resize", () => this.#clip());
     this.map.on("zoomend", () => container.classList.toggle("enlarged", this.map.getZoom() > deepest - this.finer));
-    /** While the map gets another size, which moves its middle by part of a pixel. */
+    /** Whether the map is getting another size, which moves its middle by part of a pixel. */
     this.resizing = false;
     this.watcher = new ResizeObserver(() => {
       this.resizing = true;
@@ -107,10 +110,10 @@ export class MapView {
   }
 
   /**
-   * Load what the panes are to show, while they go on to show what they do. Where nothing was shown so far the
-   * squares are filled as they come. A picture that is shown already is not loaded again.
+   * Load the pictures that the panes are to show. Meanwhile the panes keep their present pictures. In a pane without
+   * pictures the squares are filled one by one. A picture that is on the screen is not loaded again.
    * @param {Scene} scene
-   * @param {AbortSignal} signal nobody waits for it any more, and no more of it is loaded
+   * @param {AbortSignal} signal ends the loading when nobody waits for it any more
    * @returns {Promise<() => void>} shows all of it in one go
    */
   async load(scene, signal) {
@@ -126,7 +129,7 @@ export class MapView {
     };
   }
 
-  /** @param {Drawing | null} drawing laid over all else; its squares are filled as they come */
+  /** @param {Drawing | null} drawing drawn above everything else; its squares are filled one by one */
   set heat(drawing) {
     this.#layer("heat", null, drawingLayer);
     this.#layer("heat", drawing, drawingLayer);
@@ -138,12 +141,12 @@ export class MapView {
       .flatMap(([, layer]) => [...layer.squares.values()]);
   }
 
-  /** How many squares lack what they should show. */
+  /** The number of squares that lack their pictures. */
   get failed() {
     return Object.values(this.layers).reduce((sum, layer) => sum + layer.failed.size, 0);
   }
 
-  /** Try once more to fill what failed. */
+  /** Try once more to fill the squares that failed. */
   retry() {
     for (const layer of Object.values(this.layers)) layer.retry();
   }
@@ -154,15 +157,15 @@ export class MapView {
     this.#clip();
   }
 
-  /** @param {{x: number, y: number, radius: number} | null} lens in pixels, in which alone `other` is seen */
+  /** @param {{x: number, y: number, radius: number} | null} lens in pixels, inside of which only `other` is seen */
   set lens(lens) {
     this.round = lens;
     this.#clip();
   }
 
   /**
-   * @param {number | null} share of `other`, 0 to 1, in each pixel's colour and opacity, of which `pictures` has the
-   *   rest; null: both are seen as they are
+   * @param {number | null} share of `other`, 0 to 1, in each pixel's colour and opacity; `pictures` has the rest.
+   *   null: both are seen as they are
    */
   set blend(share) {
     this.container.classList.toggle("blended", share !== null);
@@ -181,7 +184,7 @@ export class MapView {
     this.#between(() => this.map.setView([y, x], zoom, { animate: false }));
   }
 
-  /** Show these tiles as large as they fit. @param {Tile[]} tiles none: the whole map */
+  /** Show these tiles as large as they fit into the screen. @param {Tile[]} tiles none: the whole map */
   fit(tiles) {
     const bounds = L.latLngBounds(tiles.length > 0 ? [] : this.#middle);
     for (const tile of tiles) {
@@ -192,7 +195,7 @@ export class MapView {
     this.#between(() => this.map.fitBounds(bounds, options));
   }
 
-  /** Do what may lead to a zoom between those that people zoom to. @param {() => void} act */
+  /** Do something that may lead to a zoom between the whole ones. @param {() => void} act */
   #between(act) {
     const { zoomSnap } = this.map.options;
     this.map.options.zoomSnap = 10 ** -DIGITS;
@@ -206,7 +209,7 @@ export class MapView {
     return [[-edge, -edge], [edge, edge]];
   }
 
-  /** The zoom of the tiles that are shown: that of the screen, where tiles of it exist. */
+  /** The zoom of the tiles that are shown, which is the screen's zoom if there are tiles of it. */
   get tileZoom() {
     return Math.min(this.deepest, Math.max(this.coarsest, Math.round(this.map.getZoom()))) + 0;
   }
@@ -228,8 +231,8 @@ export class MapView {
   }
 
   /**
-   * @param {(position: Position | null) => void} listener called when the map has moved or zoomed; null: it has
-   *   only got another size, and what it showed in its middle stays there
+   * @param {(position: Position | null) => void} listener called when the map has moved or zoomed, and with null if
+   *   it has only got another size and its middle stays
    */
   onMove(listener) {
     this.map.on("moveend", () => listener(this.resizing ? null : this.position));
@@ -259,7 +262,7 @@ export class MapView {
     });
   }
 
-  /** Move with another map, and it with this one. @param {MapView} other */
+  /** Couple this map with another, so that each moves with the other. @param {MapView} other */
   accompany(other) {
     let moving = false;
     const follow = (/** @type {MapView} */ from, /** @type {MapView} */ to) => () => {
@@ -303,9 +306,9 @@ export class MapView {
   }
 
   /**
-   * Let a person draw a rectangle, with the mouse or a finger. Until then the map cannot be pulled.
-   * @param {AbortSignal} signal nobody is to draw any more
-   * @returns {Promise<import("./api.js").Ground | null>} null: it was given up
+   * Let a person draw a rectangle with the mouse or a finger. Until it is drawn the map cannot be dragged.
+   * @param {AbortSignal} signal ends the drawing
+   * @returns {Promise<import("./api.js").Ground | null>} null if the person gave up
    */
   askGround(signal) {
     const { container, map } = this;
@@ -346,10 +349,10 @@ export class MapView {
       });
       listen("pointerup", (event) => {
         if (start === null || !event.isPrimary) return;
-        // The click that follows is none on a tile.
+        // The click that follows is not meant for a tile.
         const swallow = (/** @type {Event} */ click) => click.stopPropagation();
         container.addEventListener("click", swallow, { capture: true, once: true });
-        // After a finger there is none.
+        // No click follows a finger.
         setTimeout(() => container.removeEventListener("click", swallow, { capture: true }), DOUBLE_CLICK);
         end(between(start, pointOf(event)));
       });
@@ -451,12 +454,13 @@ function between(one, other) {
   };
 }
 
-/** What a pane shows that is there only so that its squares can be loaded. @type {Pictures & Drawing} */
+/** The source of a pane that exists only to load its squares. @type {Pictures & Drawing} */
 const nothing = async () => undefined;
 
 /**
- * A layer whose squares are filled from a source that can be replaced. A kind of layer says what a square is, how
- * it is filled (`made` returns the function that fills it, once all is loaded) and how it is emptied.
+ * A layer whose squares are filled from a source that can be replaced. Each kind of layer defines what a square is,
+ * how it is filled, and how it is emptied. `made` returns the function that fills a square after everything is
+ * loaded.
  */
 const squareLayer = L.GridLayer.extend({
   initialize(/** @type {any} */ source, /** @type {(change: number) => void} */ count, /** @type {any} */ options) {
@@ -465,7 +469,7 @@ const squareLayer = L.GridLayer.extend({
     this.count = count;
     /** @type {Map<HTMLElement, Tile>} */
     this.squares = new Map();
-    /** @type {Set<HTMLElement>} squares that lack what they should show */
+    /** @type {Set<HTMLElement>} squares that lack their pictures */
     this.failed = new Set();
     this.on("tileunload", (/** @type {any} */ event) => {
       this.squares.delete(event.tile);
@@ -496,7 +500,7 @@ const squareLayer = L.GridLayer.extend({
         if (put) {
           put();
         } else {
-          // It came while other panes were still being loaded.
+          // This square came while other panes were still being loaded.
           this.empty(square);
           this.filled(square);
         }
@@ -512,7 +516,7 @@ const squareLayer = L.GridLayer.extend({
     const source = this.source;
     this.count(1);
     const put = await this.loaded(square, source);
-    // What was asked of an older source, or for a square that has left the screen, comes too late.
+    // The answer of an older source, or for a square that has left the screen, comes too late.
     if (this.source === source && this.squares.has(square)) put();
     this.count(-1);
   },
@@ -544,7 +548,7 @@ const pictureLayer = squareLayer.extend({
     /** @type {AbortSignal | undefined} */ signal,
   ) {
     const address = (await source(tile)) ?? "";
-    /** @type {Element | null} what is shown already needs no loading */
+    /** @type {Element | null} pictures that are on the screen need no loading */
     let picture = square.dataset.address === address ? square.firstElementChild : null;
     if (address !== "" && picture === null && !signal?.aborted) picture = await loadedPicture(address, signal);
     return () => {

@@ -7,7 +7,7 @@ import { including, labelsOf, moved, nearer } from "./time-axis.js";
 const SPEEDS = [0.5, 1, 2, 4]; // Changes per second.
 const LOWEST_TICK = 0.18; // Of the full height, so that a single changed tile is seen too.
 const SVG = "http://www.w3.org/2000/svg";
-/** In which arrow keys and the space bar have a meaning of their own. */
+/** The elements in which arrow keys and the space bar have their own meaning. */
 const FIELDS = "input:not([type=checkbox]), select, textarea, [role=slider], #calendar";
 const PRESSED_BY_SPACE = "button, a, summary, input[type=checkbox]";
 const THICK = 3; // Pixels of a tick.
@@ -32,16 +32,16 @@ export class TimeBar {
     this.days = [];
     /** @type {Map<string, number>} */
     this.changes = new Map();
-    /** What is known of the changes in view: they are being counted, are counted, or could not be. */
+    /** Whether the changes in view are being counted, are counted, or could not be counted. */
     this.counting = "changeCounting";
-    /** @type {string | undefined} before this day there is nothing to see at the zoom that is in view */
+    /** @type {string | undefined} the first day on which the zoom in view has pictures */
     this.begun = undefined;
-    /** Two days are shown, of which the first day can only be the other one. */
+    /** Whether two days are shown. Then the history's first day can only be the earlier one. */
     this.comparing = false;
     this.playing = 0;
-    /** The day that was chosen, which the slider cannot tell while it shows another time. */
+    /** The day that was chosen. The slider cannot show it if it lies outside of the span. */
     this.chosenDay = dayOf(0);
-    /** The days along the slider; fewer than all of the history after somebody has looked nearer. */
+    /** The days along the slider. They are a part of the history if somebody has zoomed in time. */
     this.span = { from: 0, to: 0 };
     /** The day whose picture the pointer has asked for. */
     this.hinted = "";
@@ -50,14 +50,14 @@ export class TimeBar {
 
   /** @param {string[]} days of harvests, oldest first, at least one */
   set harvested(days) {
-    // Of another map all is shown, and of a map that was shown as a whole its new days, too.
+    // Another map is shown with all of its days. If all days were shown before, new days are shown, too.
     const isWhole = days[0] !== this.days[0] || JSON.stringify(this.span) === JSON.stringify(this.whole);
     this.days = days;
     this.slider.disabled = days.length < 2;
     this.#show(isWhole ? this.whole : this.span);
   }
 
-  /** All days of the history, which has some. */
+  /** All days of the history. There is at least one. */
   get whole() {
     return { from: dayNumber(this.days[0]), to: dayNumber(this.days[this.days.length - 1]) };
   }
@@ -67,7 +67,7 @@ export class TimeBar {
     this.span = span;
     this.slider.min = String(span.from);
     this.slider.max = String(span.to);
-    // Of a day outside of the span it stands at the nearest end; what is told stays that of the day.
+    // For a day outside of the span the slider stands at the nearest end. The words are still those of the day.
     this.slider.value = String(dayNumber(this.chosenDay));
     const isOne = this.days.length < 2;
     part("first-day").textContent = isOne ? "" : dayInWords(dayOf(span.from));
@@ -88,25 +88,25 @@ export class TimeBar {
     this.#describe();
   }
 
-  /** Another layer is opened, of whose changes nothing is known yet. */
+  /** Forget the changes, because another layer is opened. */
   forget() {
     this.changes = new Map();
     this.counting = "changeCounting";
   }
 
-  /** The changes in view could not be counted. */
+  /** Show that the changes in view could not be counted. */
   lose() {
     this.counting = "changeUnknown";
     this.#describe();
   }
 
-  /** @param {string} day that was chosen, which may not be on the screen yet */
+  /** @param {string} day the chosen day, which may not be on the screen yet */
   set day(day) {
     const number = dayNumber(day);
     const isOther = day !== this.chosenDay;
     this.chosenDay = day;
     const span = isOther && this.days.length > 0 ? including(this.span, number, this.whole) : this.span;
-    // To draw hundreds of ticks again would hold up the pictures.
+    // Drawing hundreds of ticks again would delay the pictures.
     if (span !== this.span) this.#show(span);
     this.slider.value = String(number);
     this.#describe();
@@ -158,7 +158,7 @@ export class TimeBar {
   }
 
   /**
-   * The day of the next change in view that shows something else than the day that was chosen.
+   * The day of the next change in view whose pictures differ from those of the chosen day.
    * @param {string} from another day @param {-1 | 1} direction
    * @returns {string | undefined} undefined: there is none
    */
@@ -180,7 +180,7 @@ export class TimeBar {
     this.#showPlaying(false);
   }
 
-  /** Fill in again what is words, in another language. */
+  /** Write all words again, in another language. */
   speak() {
     const speed = part("speed");
     const chosen = speed.value || "1";
@@ -206,14 +206,14 @@ export class TimeBar {
   }
 
   /**
-   * How much changed in view that day, compared with the day on which most did.
-   * @param {string} day @returns {number} 0 to 1; the first harvest, which found everything new, is 1
+   * How much changed in view that day, compared with the day with most changes.
+   * @param {string} day @returns {number} 0 to 1; the first harvest, to which everything was new, is 1
    */
   weight(day) {
     const count = this.changes.get(day) ?? 0;
     if (count === 0 || day === this.days[0]) return count === 0 ? 0 : 1;
     const most = Math.max(...[...this.changes].filter(([other]) => other !== this.days[0]).map(([, n]) => n));
-    // The root keeps days with few changes in sight beside one with very many.
+    // The root makes days with few changes visible beside a day with very many.
     return Math.sqrt(count / most);
   }
 
@@ -222,7 +222,7 @@ export class TimeBar {
       this.stop();
       this.choose(dayOf(Number(this.slider.value)));
     });
-    // Before the map hears of it, which would move.
+    // The map, which would move, must not get this key.
     document.addEventListener("keydown", (event) => this.#key(event), { capture: true });
     part("previous").addEventListener("click", () => this.step(-1));
     part("next").addEventListener("click", () => this.step(1));
@@ -252,7 +252,7 @@ export class TimeBar {
       this.choose(day);
     });
     ticks.addEventListener("pointermove", (/** @type {PointerEvent} */ event) => {
-      // A finger hides what it points at.
+      // A finger hides the tick below it.
       if (event.pointerType !== "touch") this.#hint(this.#tickAt(event.clientX));
     });
     ticks.addEventListener("pointerleave", () => this.#hint(null));
@@ -287,7 +287,7 @@ export class TimeBar {
     return this.days.filter((day) => dayNumber(day) >= this.span.from && dayNumber(day) <= this.span.to);
   }
 
-  /** Tell of a tick what its day shows. @param {string | null} day null: of none any more */
+  /** Show a picture and words for the day of a tick. @param {string | null} day null: hide them */
   async #hint(day) {
     if (this.hinted === (day ?? "")) return;
     this.hinted = day ?? "";

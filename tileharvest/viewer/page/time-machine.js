@@ -1,4 +1,4 @@
-/** The map page: what the state says is shown, and what a person does becomes state. */
+/** The map page. It shows what the state says, and turns what a person does into state. */
 import { Answers } from "./answers.js";
 import * as api from "./api.js";
 import { CompareTools } from "./compare.js";
@@ -22,16 +22,16 @@ export class TimeMachine {
   /** @param {import("./state.js").State} state */
   constructor(state) {
     this.state = state;
-    /** @type {LayerView | null} what is on the screen; null: no map is open */
+    /** @type {LayerView | null} the layer on the screen, or null if no map is open */
     this.view = null;
-    /** While a person moves the map, which then need not follow the state. */
+    /** Whether the state follows a person who moves the map. Then the map need not follow the state. */
     this.followed = false;
     this.time = new TimeBar({
       choose: (day) => this.#chooseDay(day),
       shown: async () => this.view?.idle(),
       picture: async (day) => this.view?.pictureInMiddle(day) ?? null,
     });
-    /** @type {import("./calendar.js").Calendar | undefined} once somebody has opened it */
+    /** @type {import("./calendar.js").Calendar | undefined} undefined until somebody opens it */
     this.calendar = undefined;
     part("calendar-switch").addEventListener("click", () => this.#switchCalendar());
     this.tools = new CompareTools({
@@ -50,12 +50,14 @@ export class TimeMachine {
     this.place = new PlaceBox(() => this.#link());
     this.count = settled(PATIENCE, () => this.#countChanges());
     this.lookAhead = settled(PATIENCE, () => this.#lookAhead());
-    /** The newest day, while it is offered to those who look at the one that was the newest before. */
+    /**
+     * The newest day, if it is offered to a person who looks at the day that was the newest before. Otherwise empty.
+     */
     this.newDay = "";
     this.signal = 0;
     part("heat-switch").addEventListener("click", () => this.#switchHeat());
     part("save-switch").addEventListener("click", () => this.#offerToSave());
-    // There a browser lets no page read the pictures that it shows.
+    // A browser lets no page from a file read the pictures that it shows.
     part("save-switch").hidden = location.protocol === "file:";
     state.onChange((changed) => this.#follow(changed));
   }
@@ -99,7 +101,7 @@ export class TimeMachine {
     }
     if (outline.lastDay > lastDay) {
       this.newDay = outline.lastDay;
-      // Nobody is moved to another day than the one that they look at.
+      // The day that a person looks at must stay.
       this.state.set({ day: this.state.look.day ?? lastDay });
     }
     this.#showDays();
@@ -107,7 +109,7 @@ export class TimeMachine {
     this.count();
   }
 
-  /** Fill in again what is words. */
+  /** Write all words again, in another language. */
   speak() {
     const { view } = this;
     if (view === null) return;
@@ -215,7 +217,7 @@ export class TimeMachine {
       this.state.set(mode === "one" ? { mode } : { mode, other: this.#compared(this.#day(view), mode) });
       return;
     }
-    // The first day has none before it: it is the one that the next is compared with.
+    // The first day has no day before it, so the next day is compared with it.
     const { days } = view.outline;
     const day = days.length > 1 && this.#day(view) < days[1] ? this.time.next(1) ?? days[1] : this.#day(view);
     this.state.set({ mode, day: day === this.#day(view) ? this.state.look.day : day,
@@ -225,9 +227,8 @@ export class TimeMachine {
   /**
    * The day that a day is compared with.
    * @param {string} day @param {import("./state.js").Mode} mode
-   * @returns {string} the one that it was compared with, if its harvest is an earlier one, or through a lens another
-   *   one; or else the day of the last change in view before; or else the first day of all, or through a lens the
-   *   next one
+   * @returns {string} the day that it was compared with, if its harvest is earlier, or for a lens if it is another;
+   *   else the day of the last change in view before; else the first day of all, or for a lens the next day
    */
   #compared(day, mode) {
     const { outline, time } = /** @type {{outline: Outline, time: TimeBar}} */ (this);
@@ -295,7 +296,7 @@ export class TimeMachine {
       view.outline, view.layer.name, heat, (range) => this.state.set({ heat: range }),
       (tile) => {
         const { words, place } = view.locate(tile);
-        // What lies below the colours, before and after.
+        // The link leads to the ground below the colours, before and after.
         const pair = { heat: null, mode: /** @type {const} */ ("swipe"), other: heat.after, day: heat.until };
         return { words, href: writeHash({ ...this.state.look, ...place, ...pair }) };
       },
@@ -306,7 +307,7 @@ export class TimeMachine {
   async #tellStory(tile) {
     const { view } = this;
     if (view === null) return;
-    // The Enter key asks for it also while a rectangle is to be drawn.
+    // The Enter key may ask for a story while a person is to draw a rectangle.
     this.answers.closed();
     view.mark(tile);
     const { outline, layer, description } = view;
@@ -340,8 +341,8 @@ export class TimeMachine {
   }
 
   /**
-   * @returns {string} an address that shows the same next year: it names the day, and the place. One that shows a
-   *   picture where it is pasted, if there is such a one of what is on the screen
+   * @returns {string} an address that names day and place, so that it shows the same next year. If the server has a
+   *   shared address for this view, it is that one, which shows other sites a picture
    */
   #link() {
     const { view } = this;
@@ -365,7 +366,7 @@ export class TimeMachine {
     if (this.view === view) await view.lookAhead(this.time.neighbours(AHEAD, turned));
   }
 
-  /** What must be known of the pictures on the screen. */
+  /** Say what a person must know about the pictures on the screen. */
   #notice() {
     const { view } = this;
     if (view === null) return;
@@ -396,7 +397,7 @@ export class TimeMachine {
     part("notice").hidden = lines.length === 0;
   }
 
-  /** Say that pictures are being loaded, once that takes long, and which failed. */
+  /** Say that pictures are being loaded if that takes long, and how many have failed. */
   #signalFilling() {
     const { view } = this;
     if (view === null) return;

@@ -25,9 +25,9 @@ export class Answers {
     this.panel = panel;
     this.view = view;
     this.inView = false;
-    /** @type {string | null} the newest day of the map that this person had seen before */
+    /** @type {string | null} the newest day of the map that this person saw at an earlier visit */
     this.before = null;
-    /** Ends what is being drawn or told. */
+    /** Ends the drawing of a rectangle, or the story that is being told. */
     this.asking = new AbortController();
     part("events-switch").addEventListener("click", () => {
       this.state.set({ news: this.before === null ? "month" : "visit" });
@@ -48,19 +48,19 @@ export class Answers {
     if (changed.has("news") || inView || (news === "day" && changed.has("day"))) this.#showEvents();
   }
 
-  /** Fill in again what is words. */
+  /** Write all words again, in another language. */
   speak() {
     this.#showEvents();
   }
 
-  /** The panel has been closed, or will tell something else: what it was about is marked no longer. */
+  /** The panel has been closed, or will show something else: remove its marks from the map. */
   closed() {
     this.asking.abort();
     this.view()?.mark(null);
     this.state.set({ news: null });
   }
 
-  /** Tell what is new where the state says so, and only there. */
+  /** Open or close the panel of what is new, as the state says. */
   async #showEvents() {
     if (this.state.look.news === null) {
       this.panel.close("events");
@@ -73,7 +73,7 @@ export class Answers {
     this.asking.abort();
     view.mark(null);
     const { inView, before } = this;
-    // Who has never seen the map has no last visit.
+    // A person who has never seen the map has no last visit.
     const span = look.news === "visit" && before === null ? "month" : look.news;
     const day = view.outline.within(look.day ?? view.outline.lastDay);
     this.panel.open("events", text("eventsTitle"), eventsPanel(view, { span, inView, day, before }, (change) => {
@@ -138,7 +138,7 @@ export class Answers {
  * @returns {Ground} the smallest rectangle of the picture with that of the world between two corners
  */
 function groundBetween(corners, { coordinates, description }) {
-  // The block of each corner, or its tile, belongs to it, whichever is named first.
+  // The rectangle includes the block, or the tile, of each corner, whichever corner is named first.
   const half = { 1: 0.5, 3: 1 }[coordinates.digits] ?? 0;
   const edges = (/** @type {number[]} */ values) => [Math.min(...values) - half, Math.max(...values) + half];
   const southern = edges(corners.map(({ z }) => z));
@@ -172,10 +172,10 @@ function isTooLarge({ west, south, east, north }, view) {
 }
 
 /**
- * Note that a person sees a map's newest day, and tell which was the newest day that they had seen before. It
- * stays the same until there is a newer one.
+ * Remember that a person sees a map's newest day, and return the newest day that they saw before. That day stays the
+ * same until there is a newer day.
  * @param {string} map @param {string} lastDay
- * @returns {string | null} null: they had seen none
+ * @returns {string | null} null if they saw none
  */
 function seenBefore(map, lastDay) {
   const { before, seen } = visit(map);

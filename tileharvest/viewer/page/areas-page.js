@@ -8,7 +8,7 @@ import { text } from "./text.js";
 
 const MOST_SHOWN = 60; // Days of a story, each with a picture of two days.
 
-/** @param {api.MapSummary[]} maps @param {string} [missing] what a link named and nobody knows */
+/** @param {api.MapSummary[]} maps @param {string} [missing] an area that a link names and that does not exist */
 export async function drawAreas(maps, missing) {
   const sections = await Promise.all(maps.filter(({ areas }) => areas > 0).map(async ({ name }) => {
     const items = (await api.areas(name)).map((area) => element("li", {},

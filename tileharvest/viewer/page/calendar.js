@@ -20,7 +20,7 @@ export class Calendar {
     });
   }
 
-  /** Open it, or close it where it is open. */
+  /** Open the calendar, or close it if it is open. */
   toggle() {
     if (this.box.hidden) this.open();
     else this.close();
@@ -39,7 +39,7 @@ export class Calendar {
     this.button.setAttribute("aria-expanded", "false");
   }
 
-  /** Draw again, if it is open: what is in view has changed, or the day. */
+  /** Draw the calendar again if it is open, because the view or the day has changed. */
   renew() {
     if (!this.box.hidden) this.#draw();
   }
@@ -77,7 +77,7 @@ export class Calendar {
       }, "×"));
   }
 
-  /** The year at a glance: a square per day, a column per week. Who cannot see it has the months below. */
+  /** The year at a glance: a square per day, a column per week. Screen readers read the months below instead. */
   #strip() {
     const first = Date.UTC(this.year, 0, 1) / 86_400_000;
     const length = Date.UTC(this.year + 1, 0, 1) / 86_400_000 - first;
@@ -140,7 +140,7 @@ export class Calendar {
   /** @param {KeyboardEvent} event */
   #key(event) {
     if (event.key === "Escape") {
-      // One press closes one thing: the panel, which listens too, stays.
+      // One press of Escape closes one thing. The panel also listens for it, and must stay.
       event.stopPropagation();
       this.#leave();
     }

@@ -1,4 +1,4 @@
-/** Comparing two days: the ways to do it, and the border of the swipe. */
+/** The tools for comparing two days: the choice of the mode, the border of the swipe, the lens, and the blend. */
 import { dayInWords } from "./days.js";
 import { element, part } from "./dom.js";
 import { text } from "./text.js";
@@ -35,7 +35,7 @@ export class CompareTools {
     this.#listenToBorder();
   }
 
-  /** Of the other day in an onion skin. */
+  /** The other day's share in an onion skin, 0 to 1. */
   get opacity() {
     return Number(part("onion").value) / 100;
   }
@@ -48,7 +48,7 @@ export class CompareTools {
   }
 
   /**
-   * What was chosen, which may not be on the screen yet.
+   * Show the chosen mode and day, which may not be on the screen yet.
    * @param {import("./state.js").Mode} mode @param {string | null} other
    * @param {{firstDay: string, lastDay: string, days: string[]}} outline
    */
@@ -62,14 +62,14 @@ export class CompareTools {
     }
     part("lens-switch").hidden = mode !== "one" && mode !== "lens";
     part("other-field").hidden = mode === "one";
-    // Beside the lens' own button, which says enough for those who see it.
+    // The lens' own button says enough for people who see it.
     part("other-field").firstElementChild.classList.toggle("unseen", mode === "lens");
     part("onion-field").hidden = mode !== "onion";
     Object.assign(part("other"), { min: outline.firstDay, max: outline.lastDay, value: other ?? "" });
   }
 
   /**
-   * What is on the screen now.
+   * Show the tools for the mode and the days that are on the screen now.
    * @param {import("./state.js").Mode} mode @param {string} day @param {string | null} other
    */
   show(mode, day, other) {
@@ -100,7 +100,7 @@ export class CompareTools {
     if (focused) box.querySelector("input:checked").focus();
   }
 
-  /** @param {string | null} day that is seen through it; null: there is no lens */
+  /** @param {string | null} day that the lens shows; null: there is no lens */
   #showLens(day) {
     part("lens").hidden = day === null;
     if (day === null) return;
@@ -123,7 +123,7 @@ export class CompareTools {
     const { x, y, radius } = this.lens;
     const lens = part("lens");
     Object.assign(lens.style, { left: `${x}px`, top: `${y}px`, width: `${2 * radius}px`, height: `${2 * radius}px` });
-    // Near the lower edge the day is told above.
+    // Near the lower edge the day stands above the lens.
     lens.classList.toggle("low", y > part("stage").clientHeight - radius);
   }
 

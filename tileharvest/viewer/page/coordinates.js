@@ -1,6 +1,6 @@
 /**
- * How the places of a layer are told to people, and typed by them: as blocks, as degrees of the earth, or as tiles
- * where nothing is known of the world.
+ * The form in which people read and type the places of a layer: blocks, degrees of the earth, or tiles if the
+ * projection is not known.
  *
  * @typedef {import("./projection.js").GridPoint} GridPoint
  * @typedef {import("./projection.js").Place} Place
@@ -89,7 +89,7 @@ function tiles(layout) {
     named: (point) => gridToWorld(point, layout),
     region: () => null,
     typed: (words) => {
-      // The page writes a word before them.
+      // The page itself writes a word before the numbers.
       const [column, row] = pairIn(words.trim().replace(/^\p{L}+\s+/u, "")) ?? [];
       if (column === undefined || row === undefined) return null;
       return gridToWorld({ x: 2 * column + 1, y: -2 * row - 1 }, layout);

@@ -1,5 +1,5 @@
 /**
- * Where a person wants to go, as it was typed. Pure.
+ * The place to which a person wants to go, read from the typed text. Pure.
  *
  * @typedef {{x: number, y: number | null, z: number}} Destination the middle of a block; null: at the usual height
  */
@@ -8,10 +8,10 @@ import { REGION } from "./projection.js";
 const NUMBER = String.raw`(-?\d{1,9}(?:\.\d+)?)`;
 const APART = String.raw`[\s,;/、，]+`;
 const NUMBERS = new RegExp(String.raw`^${NUMBER}°?${APART}(?:${NUMBER}${APART})?${NUMBER}°?$`);
-/** As the page itself writes a place, and as players do. */
+/** A place as the page writes it, or as players do. */
 const LETTERED = new RegExp(
   String.raw`^x\s*[:=]?\s*${NUMBER}${APART}(?:y\s*[:=]?\s*${NUMBER}${APART})?z\s*[:=]?\s*${NUMBER}$`, "i");
-/** The game's command, also as F3 + C copies it: with what stands before it, and the directions behind it. */
+/** The game's command, also as F3 + C copies it, with words before it and directions behind it. */
 const COMMAND = new RegExp(
   String.raw`^/?(?:.*\srun\s+)?(?:minecraft:)?(?:tp|teleport)\s+(?:[^\s\d-]\S*\s+)?${NUMBER}\s+${NUMBER}\s+${NUMBER}(?:\s|$)`,
   "i");

@@ -14,7 +14,7 @@ import { pixelsOf } from "./pixels.js";
 export const CELL = 8;
 
 /**
- * By how much, in 255ths, a cell's average colour or opacity must differ.
+ * The least difference, of 255, of a cell's average colour or opacity that counts as a change.
  *
  * Measured on 81 real tiles, of which a third of the cells has a texture. The same picture as png and as
  * jpeg of quality 75 to 95, with 4:4:4 and 4:2:0, each against each: of 2,202,624 cells with a texture none
@@ -34,7 +34,7 @@ const LINE = [255, 0, 200]; // Pink, far from the colours of grass, water, sand,
 
 /**
  * A cell has changed when its average colour, each pixel as it is on black, or its average opacity differs by
- * more than the threshold. Of a picture that is missing, all that the other one shows has changed.
+ * more than the threshold. If a picture is missing, everything that the other one shows has changed.
  * @param {Pixels | null} before
  * @param {Pixels | null} after of the same size
  * @returns {Difference} without cells if both are missing
@@ -139,7 +139,7 @@ function sumsOfDifferences(before, after, columns, cells) {
   for (let y = 0, pixel = 0; y < height; y += 1) {
     const row = Math.floor(y / CELL) * columns;
     for (let x = 0; x < width; x += 1, pixel += 1) {
-      // Most pixels of most pairs are the same, which one comparison tells.
+      // Most pixels of most pairs are equal, and one comparison finds that.
       if (oldWords[pixel] === newWords[pixel]) continue;
       addDifference(before.data, after.data, 4 * pixel, sums, 4 * (row + (x >> 3)));
     }
@@ -197,15 +197,15 @@ function drawAsItIs(from, at, to) {
 
 /** @param {Uint8ClampedArray} from @param {number} at @param {Uint8ClampedArray} to */
 function drawGone(from, at, to) {
-  // Never quite dark, so that night is pink as well.
+  // The colour is never quite dark, so that night is pink as well.
   const light = 0.3 + (0.7 * lightness(from, at)) / 255;
   for (let colour = 0; colour < 3; colour += 1) to[at + colour] = LINE[colour] * light;
   to[at + 3] = from[at + 3] * GONE;
 }
 
 /**
- * A line of one pixel, inside the cells that changed, along those that did not. There is none at the
- * picture's edges: the neighbour there is another picture's.
+ * Draw a line of one pixel inside the changed cells, along unchanged cells. There is no line at the picture's edges,
+ * where the neighbour belongs to another picture.
  * @param {Difference} found @param {Pixels} output
  */
 function drawLines({ changed, columns, rows }, output) {

@@ -25,7 +25,7 @@ export function phrase(words) {
   return element("span", {}, ...parts.map((part, place) => (place % 2 === 1 ? element("code", {}, part) : part)));
 }
 
-/** @param {string} id @returns {any} the element of index.html; it is an error of ours if there is none */
+/** @param {string} id @returns {any} the element of index.html. A missing one is a bug */
 export function part(id) {
   const found = document.getElementById(id);
   if (found === null) throw new Error(`the page has no #${id}`);
@@ -33,8 +33,8 @@ export function part(id) {
 }
 
 /**
- * Show this in a part. The page looks again every few seconds: where the same is shown already, a link that has
- * the focus keeps it.
+ * Show this content in a part, unless it shows the same already. The page looks again every few seconds, and a link
+ * must not lose the focus each time.
  * @param {string} id
  * @param {Node[]} content
  */
@@ -45,7 +45,7 @@ export function fill(id, content) {
 }
 
 /**
- * The last of many calls, when none has come for a while.
+ * Return a function that runs the last of many calls when no other has come for a while.
  * @template {unknown[]} A
  * @param {number} milliseconds
  * @param {(...values: A) => void} action
@@ -58,7 +58,7 @@ export function settled(milliseconds, action) {
   };
 }
 
-/** Say something to those who do not see it. @param {string} words */
+/** Say something to screen readers. @param {string} words */
 export function announce(words) {
   part("announcement").textContent = words;
 }

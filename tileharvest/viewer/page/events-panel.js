@@ -1,4 +1,4 @@
-/** What is new: the events of a period, each before and after. */
+/** The panel of what is new: the events of a period, each with pictures before and after. */
 import * as api from "./api.js";
 import { dayInWords } from "./days.js";
 import { element } from "./dom.js";
@@ -33,10 +33,10 @@ function daysLater(day, count) {
 /**
  * @param {import("./layer-view.js").LayerView} view
  * @param {object} look
- * @param {Span} look.span @param {boolean} look.inView whether only what is on the screen is told
+ * @param {Span} look.span @param {boolean} look.inView whether only events on the screen are shown
  * @param {string} look.day on the screen @param {string | null} look.before the newest day seen before
  * @param {(change: {span?: Span, inView?: boolean}) => void} choose
- * @param {(event: api.Event) => string} addressOf what compares the days before and after
+ * @param {(event: api.Event) => string} addressOf returns the address that compares the days before and after
  * @returns {HTMLElement}
  */
 export function eventsPanel(view, { span, inView, day, before }, choose, addressOf) {

@@ -1,4 +1,4 @@
-/** The page of harvests: what each found, what it cost, and how far a running one is. */
+/** The page of harvests: the outcomes and the cost of each, and the progress of a running one. */
 import * as api from "./api.js";
 import { dayInWords } from "./days.js";
 import { element, part, phrase, settled } from "./dom.js";
@@ -6,7 +6,7 @@ import { writeHash } from "./permalink.js";
 import { NOTHING } from "./state.js";
 import { bytesInWords, durationInWords, language, number, text } from "./text.js";
 
-/** In the order of the bar: what changed first. The words are those of the history. */
+/** The outcomes in the order of the bar, changes first. The words are those of the history. */
 const OUTCOMES = {
   add: "outcomeAdd", upd: "outcomeUpd", rep: "outcomeRep", gone: "outcomeGone", fail: "outcomeFail",
   nMod: "outcomeNMod", ign: "outcomeIgn", skip: "outcomeSkip", 404: "outcome404",
@@ -25,7 +25,7 @@ const MOST_SHOWN = 100; // Harvests of a map; a daily one's last three months.
 
 const MOST_MAPS = 20; // Each costs a question. Who has more finds the others by their names.
 
-/** What is searched for; it stays when the page is drawn again. */
+/** The text of the search. It stays when the page is drawn again. */
 let wanted = "";
 
 /** @param {api.MapSummary[]} maps */
@@ -42,7 +42,7 @@ export async function drawHarvests(maps) {
   const more = hidden > 0 ? text("harvestsMore", { n: hidden }) : found.length === 0 && words ? text("harvestsNoSuch") : "";
   const page = part("harvests-page");
   const search = maps.length > MOST_MAPS ? searchField(maps) : null;
-  // The field that is replaced may be written in at this moment, and a link may have the focus.
+  // A person may be writing in the field that is replaced, or a link may have the focus.
   const before = page.contains(document.activeElement) ? document.activeElement : null;
   const href = before?.getAttribute("href");
   const at = before instanceof HTMLInputElement ? before.selectionStart : null;
@@ -74,7 +74,7 @@ function searchField(maps) {
 
 function legend() {
   return element("ul", { class: "outcome-legend" }, ...ORDER.map((outcome) =>
-    // The history's own word for it is what the commands and the API say.
+    // Commands and API use the history's own word for the outcome.
     element("li", { title: outcome }, element("span", { class: `outcome outcome-${outcome}`, "aria-hidden": "true" }),
       ` ${text(OUTCOMES[/** @type {keyof typeof OUTCOMES} */ (outcome)])}`)));
 }
@@ -102,7 +102,7 @@ function section(map, answer) {
 function progress(map, { running, harvests: [harvest] }) {
   if (running === null) return null;
   const { tiles_done: done, active, stopped } = running;
-  // How many tiles a pruned one will skip is known at its end only.
+  // The number of tiles that a pruned walk skips is known only at its end.
   const expected = harvest.walk === "pruned" ? null : running.tiles_expected;
   if (!active) {
     const command = element("code", {}, `scrapy harvest ${map}`);
@@ -142,7 +142,7 @@ function table(map, harvests) {
 
 /** @param {string} map @param {api.Harvest} harvest @param {number} most tiles that a harvest had */
 function row(map, harvest, most) {
-  // Why it was stopped is told above the table, which would become too wide.
+  // The reason for the stop stands above the table, which would become too wide.
   const end = harvest.reason === null ? text("endUnfinished")
     : harvest.reason in ENDS ? text(ENDS[/** @type {keyof typeof ENDS} */ (harvest.reason)]) : harvest.reason;
   const began = new Intl.DateTimeFormat(language(), { dateStyle: "short", timeStyle: "short" });
@@ -163,7 +163,7 @@ function row(map, harvest, most) {
     cell(bytesInWords(harvest.stored_bytes)));
 }
 
-/** And on which walk; older releases did not note it. @param {api.Harvest} harvest */
+/** The end, and the walk of the harvest. Older releases did not record the walk. @param {api.Harvest} harvest */
 function requests({ requests: made, walk }) {
   const title = walk === null ? {} : { title: text(WALKS[walk]) };
   return element("td", { class: "figure", ...title }, number(made));
@@ -175,7 +175,10 @@ function took({ seconds_worked: worked, started, ended }) {
   return ended === null ? "" : durationInWords((Date.parse(ended) - Date.parse(started)) / 1000);
 }
 
-/** What was not fetched thanks to ETags; older releases did not note it. @param {api.Harvest} harvest */
+/**
+ * The bytes that were not fetched thanks to ETags. Older releases did not record them.
+ * @param {api.Harvest} harvest
+ */
 function spared({ seconds_worked: worked, spared_bytes: bytes, received_bytes: received }) {
   if (worked === 0) return element("td", { class: "figure" });
   const whole = bytes + received;

@@ -7,7 +7,10 @@ import { text } from "./text.js";
 
 const MOST_BLOCKS = 100;
 
-/** From few days to many; the last holds for all above. Legible over grass, sea, snow and lava alike. */
+/**
+ * The shades from few days to many. The last one stands for all higher numbers. All are visible over grass, sea, snow
+ * and lava.
+ */
 const SHADES = ["#ffe45c", "#ffb02e", "#ff6f2e", "#dd2934", "#a3127a"];
 const LIGHT_SHADES = 3; // The first ones, on which dark figures are legible.
 
@@ -33,14 +36,14 @@ export class Heat {
   }
 
   /**
-   * @param {number} most days on which a cell can have changed: where the last shade begins
+   * @param {number} most days on which a cell can have changed, where the last shade begins
    * @returns {import("./map-view.js").Drawing}
    */
   drawing(most) {
     return async (tile, canvas) => {
       const { zoom, cells } = await this.#block(tile);
       const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
-      // Cells of one tile of the screen along its edge; less than one where tiles are enlarged.
+      // The cells along the edge of a tile of the screen. There is less than one if tiles are enlarged.
       const share = this.factor ** (zoom - tile.zoom);
       const width = canvas.width / Math.max(1, share);
       const height = canvas.height / Math.max(1, share);

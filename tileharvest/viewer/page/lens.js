@@ -1,6 +1,6 @@
 /**
- * The time lens under pointer and finger. It follows the mouse, whose wheel turns its time. Where there is none a
- * finger on it pulls it, and two fingers on it turn its time; beside it they move the map as ever.
+ * The time lens. It follows the mouse, whose wheel turns its time. Without a mouse, a finger drags it, and two
+ * fingers on it turn its time. Beside the lens, fingers move the map.
  */
 import { part } from "./dom.js";
 
@@ -15,7 +15,7 @@ const LINE = 40; // Pixels of a line, in which some browsers count.
 export function listenToLens(move, turn) {
   const stage = part("stage");
   const lens = part("lens");
-  /** @type {Map<number, PointerEvent>} fingers on the lens, as they were last */
+  /** @type {Map<number, PointerEvent>} the last places of the fingers on the lens */
   const fingers = new Map();
   let isTurning = false;
   let turned = 0;
@@ -33,12 +33,12 @@ export function listenToLens(move, turn) {
   };
 
   stage.addEventListener("pointermove", (/** @type {PointerEvent} */ event) => {
-    // The mouse reaches through the lens to the map, as it must be able to pull it.
+    // The mouse acts through the lens on the map, which it must be able to drag.
     lens.classList.toggle("passed", event.pointerType === "mouse");
     if (event.pointerType === "mouse" && isOn(event)) moveTo(event);
   }, { capture: true });
   stage.addEventListener("wheel", (/** @type {WheelEvent} */ event) => {
-    // With Ctrl, which is what a touchpad's two fingers send, the map is enlarged.
+    // With Ctrl, which two fingers on a touchpad send, the map is enlarged.
     if (!isOn(event) || event.ctrlKey) return;
     event.preventDefault();
     event.stopPropagation();
@@ -62,7 +62,7 @@ export function listenToLens(move, turn) {
   for (const name of ["pointerup", "pointercancel"]) {
     lens.addEventListener(name, (/** @type {PointerEvent} */ event) => {
       fingers.delete(event.pointerId);
-      // The finger that is lifted last does not pull the lens to itself.
+      // The finger that is lifted last must not drag the lens to itself.
       if (fingers.size === 0) isTurning = false;
     });
   }

@@ -12,7 +12,7 @@ import { MODES } from "./permalink.js";
 
 /**
  * @param {Partial<Look>} read what an address says
- * @param {Record<string, string>} unread what it says that cannot be, by its names in the address
+ * @param {Record<string, string>} unread the values that cannot be read, by their names in the address
  * @param {Outline} outline of its map
  * @returns {{look: Partial<Look>, faults: Fault[]}} what can be shown, and what was not found
  */
@@ -46,7 +46,7 @@ export function checkedLook(read, unread, outline) {
       add("linkOneDay", {}, []);
     } else {
       look.other = other;
-      // Where the other day could not be read, that was said above.
+      // If the other day could not be read, that was said above.
       if (!("with" in unread)) add("linkNoOther", { shown: other }, []);
     }
   }

@@ -1,4 +1,4 @@
-/** Says what an address named that is not there, and offers what there is. */
+/** The notice about an address that names something that is not there. It offers what there is. */
 import { MODES } from "./compare.js";
 import { dayInWords } from "./days.js";
 import { element, part } from "./dom.js";
@@ -25,7 +25,7 @@ export class LinkNotice {
     this.speak();
   }
 
-  /** Fill in what is words, also in another language. */
+  /** Write the words, also after a change of the language. */
   speak() {
     part("link-notice").hidden = this.faults.length === 0;
     part("link-notice-words").replaceChildren(...this.faults.map(({ key, values, offers }) => element("p", {},

@@ -1,4 +1,4 @@
-/** The choice of a map: a list, or, of many maps, a field that finds one by a part of its name. */
+/** The choice of a map: a list, or a field that finds a map by a part of its name if there are many. */
 import { element, part } from "./dom.js";
 import { text } from "./text.js";
 
@@ -21,7 +21,7 @@ export function offerMaps(all, chosen) {
   }
   [names, shown] = [all, chosen];
   search.placeholder = chosen;
-  // Who writes in it is not disturbed.
+  // A person who writes in the field must not be disturbed.
   if (document.activeElement !== search) search.value = chosen;
 }
 
@@ -39,7 +39,7 @@ export function listenForChoice(choose) {
     choose(name);
   };
   part("map-choice").addEventListener("change", (/** @type {any} */ event) => choose(event.target.value));
-  // Else the browser would offer only what is like the present name.
+  // Otherwise the browser would offer only maps with names like the present one.
   search.addEventListener("focus", () => { search.value = ""; });
   search.addEventListener("blur", () => {
     search.setCustomValidity("");
@@ -47,7 +47,7 @@ export function listenForChoice(choose) {
   });
   search.addEventListener("input", (/** @type {InputEvent} */ event) => {
     search.setCustomValidity("");
-    // What was taken from the offer, and not typed: that may be the beginning of a longer name.
+    // Only a choice from the list counts. Typed text may be the beginning of a longer name.
     const isTyped = (event.inputType ?? "insertReplacementText") !== "insertReplacementText";
     if (!isTyped && names.includes(search.value)) take(search.value);
   });

@@ -1,4 +1,4 @@
-/** A map as its history has it: its days, its layers, and what the site said about them on each day. */
+/** A map in the history: its days, its layers, and the site's descriptions of them on each day. */
 import * as api from "./api.js";
 import { rendererOf } from "./renderers/registry.js";
 
@@ -17,16 +17,16 @@ export class Outline {
 
   /** @param {MapOutline} answer @param {import("./renderers/registry.js").Renderer} links */
   constructor(answer, links) {
-    /** What is known of the links of the map's own page, and of how it tells a place */
+    /** The links of the map's own page, and the way in which it writes places */
     this.links = links;
     this.name = answer.name;
     this.url = answer.url;
     /** ISO dates of harvests, oldest first */
     this.days = answer.days;
-    /** Those of `days` on which no harvest has come to its end, yet or at all */
+    /** Those of `days` whose harvest is not finished */
     this.unfinished = answer.unfinished;
     this.layers = answer.layers;
-    /** Whether pictures of zooms without tiles of their own are put together of deeper ones */
+    /** Whether pictures of zooms without tiles of their own are composed of deeper ones */
     this.isComposed = answer.composed ?? true;
   }
 
@@ -44,7 +44,7 @@ export class Outline {
   }
 
   /**
-   * What held for a layer on a day: what the last harvest until then said, or else the first one.
+   * The description of a layer on a day: that of the last harvest until then, or else that of the first one.
    * @param {string} layer @param {string} day
    * @returns {Description}
    */
@@ -54,8 +54,8 @@ export class Outline {
   }
 
   /**
-   * The coarsest zoom that can be shown: that of the most levels that the layer ever had. Only pictures of two by
-   * two tiles are composed, so where tiles nest otherwise, or none are, it is the coarsest of which there are tiles.
+   * The coarsest zoom that can be shown: the one above all levels that the layer ever had. Only pictures of two by
+   * two tiles are composed. If tiles nest otherwise, or nothing is composed, it is the coarsest zoom with tiles.
    * @param {string} layer
    */
   coarsest(layer) {
@@ -72,7 +72,7 @@ export class Outline {
 
   /**
    * @param {string} layer @param {number} zoom
-   * @returns {string | undefined} the first day on which the layer had something to show at this zoom; undefined: none
+   * @returns {string | undefined} the first day on which the layer showed something at this zoom; undefined: no day
    */
   begun(layer, zoom) {
     const shows = (/** @type {number} */ kept) => (this.#composes(layer) ? kept >= zoom : kept === zoom);
@@ -81,8 +81,8 @@ export class Outline {
   }
 
   /**
-   * The coarsest zoom that shows something on each day on which the layer has tiles: of those into which a map has
-   * grown there are none of the days before, and a page without a server composes none.
+   * The coarsest zoom that shows something on each day on which the layer has tiles. Zooms into which a map has grown
+   * have no tiles of the days before, and a page without a server composes none.
    * @param {string} layer
    */
   coarsestAtFirst(layer) {
@@ -93,7 +93,7 @@ export class Outline {
   }
 
   /**
-   * The deepest zoom of which there are tiles. Those of some renderers are never drawn down to 0.
+   * The deepest zoom with tiles. Some renderers never draw down to 0.
    * @param {string} layer
    */
   deepest(layer) {

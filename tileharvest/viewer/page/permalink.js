@@ -1,5 +1,5 @@
 /**
- * Addresses: what the page shows as the part of its address after `#`.
+ * Addresses: the state of the page in the part of its address after `#`.
  *
  * @typedef {import("./state.js").Look} Look
  * @typedef {import("./state.js").Mode} Mode
@@ -14,7 +14,10 @@ const COARSEST = -30; // As deep as a map can be.
 const MOST_ENLARGED = 2;
 const DAY = /^\d{4}-\d{2}-\d{2}$/;
 const COORDINATE = /^-?\d{1,9}(\.\d+)?$/;
-/** Between two zooms where a map was fitted into the screen, or where tiles nest by more than two. */
+/**
+ * A zoom in addresses. It lies between two whole zooms if a map was fitted into the screen, or if tiles nest by more
+ * than two.
+ */
 const ZOOM = /^-?\d{1,2}(\.\d{1,2})?$/;
 const FINEST = 1e6; // Parts of a block, or of a degree, which is a tenth of a metre.
 /** @type {import("./state.js").Span[]} */
@@ -38,7 +41,7 @@ export function writeHash({ map, layer, day, x, z, zoom, mode, other, heat, news
 }
 
 /**
- * What an address says. Whatever it says that cannot be is left out, as are keys that mean nothing to us.
+ * Read an address. Values that cannot be, and unknown keys, are left out.
  * @param {string} hash or a whole address
  * @returns {Partial<Look>}
  */
@@ -63,7 +66,7 @@ export function readHash(hash) {
 }
 
 /**
- * What an address says that `readHash` leaves out, because it cannot be.
+ * Return the values of an address that `readHash` leaves out, because they cannot be.
  * @param {string} hash or a whole address
  * @returns {Record<string, string>} by their names in the address
  */

@@ -1,11 +1,11 @@
-/** When did this change? The story of exactly the pixels of a rectangle, as a strip of small pictures. */
+/** The panel "When did this change?": the story of the pixels of a rectangle, as a strip of small pictures. */
 import * as api from "./api.js";
 import { dayInWords } from "./days.js";
 import { element } from "./dom.js";
 import { number, text } from "./text.js";
 
 /**
- * What the panel shows before there is a rectangle.
+ * Return the panel's content before there is a rectangle.
  * @param {import("./layer-view.js").LayerView} view
  * @param {(corners: import("./projection.js").Place[]) => void} tell of the rectangle between two corners
  * @returns {HTMLElement}
@@ -43,7 +43,7 @@ export function pixelsQuestion(view, tell) {
  * @param {(day: string) => void} actions.show
  * @param {(before: string, day: string) => void} actions.compare
  * @param {() => void} actions.again another rectangle
- * @param {AbortSignal} signal no more is told
+ * @param {AbortSignal} signal ends the story
  * @returns {HTMLElement}
  */
 export function pixelsPanel(view, ground, actions, signal) {

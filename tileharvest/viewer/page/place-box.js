@@ -1,4 +1,7 @@
-/** Where am I: coordinates, region file, the live map at the same place, the link to what is shown; and where to. */
+/**
+ * The box of the place on the screen: coordinates, region file, the live map there, the link to copy, and the field
+ * for another place.
+ */
 import { announce, element, part } from "./dom.js";
 import { text } from "./text.js";
 
@@ -20,7 +23,7 @@ export class PlaceBox {
   async #share(link) {
     const button = part("share");
     if (!(await isCopied(link))) {
-      // It is selected, so that one press of the copying keys takes it.
+      // The link is selected, so that a person can copy it with the keys.
       part("share-by-hand").hidden = false;
       part("share-link").value = link;
       part("share-link").select();
@@ -52,7 +55,8 @@ export class PlaceBox {
 }
 
 /**
- * A page that came over plain http from another computer has no clipboard; most browsers still copy what is selected.
+ * Copy words without the clipboard, which a page over plain http from another computer does not have. Most browsers
+ * still copy a selection.
  * @param {string} words @returns {Promise<boolean>}
  */
 async function isCopied(words) {

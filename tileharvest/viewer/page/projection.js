@@ -1,5 +1,5 @@
 /**
- * Places in the world and points of the grid, converted as the layer's renderer says.
+ * The conversion of places in the world and points of the grid, by the layer's projection.
  *
  * All renderers of blocks draw with parallel rays, so a layer's projection is an affine map: what each grid
  * coordinate gains for a block eastwards, upwards and southwards, and what it is at 0. A block covers the
@@ -41,7 +41,7 @@ export function gridToWorld(point, layout, height) {
 }
 
 /**
- * A place has a height; what is drawn at the same spot at the usual height is the place on our screen.
+ * Return the place at the usual height that is drawn at the same spot as a place at another height.
  * @param {{x: number, y?: number | null, z: number}} place @param {Layout} layout @returns {Place}
  */
 export function atUsualHeight({ x, y, z }, layout) {

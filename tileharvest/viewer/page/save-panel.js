@@ -1,4 +1,6 @@
-/** Save what is in view: a picture of the day on the screen, of two days beside each other, and a film. */
+/**
+ * The panel that saves what is in view: a picture of the day on the screen, of two days beside each other, or a film.
+ */
 import * as api from "./api.js";
 import { dayInWords } from "./days.js";
 import { element } from "./dom.js";
@@ -22,14 +24,17 @@ const BITS = 6; // Of a pixel and second: as much as a map of the game needs to 
 const KEY = 5000; // Milliseconds between two pictures that need none before them.
 const WAITING = 4; // Pictures that the encoder holds at most.
 const SERVED = 366; // Days that a film of the server's has at most.
-/** What a browser may write, with its name in the file: VP9 at level 4.1, as large as a desk, and VP8. */
+/**
+ * The codecs that a browser may write, with their names in the file: VP9 at level 4.1, which is enough for a
+ * desktop's screen, and VP8.
+ */
 const CODECS = /** @type {const} */ ([["vp09.00.41.08", "V_VP9"], ["vp8", "V_VP8"]]);
 
 /**
  * @param {LayerView} view
- * @param {() => {day: string, other: string | null, days: string[], why: string}} look what is on the screen, the day
- *   that it is compared with, the days of a film, in order, and why they are none
- * @param {AbortSignal} signal nothing more is to be made
+ * @param {() => {day: string, other: string | null, days: string[], why: string}} look the day on the screen, the day
+ *   that it is compared with, the days of a film in order, and the reason if there are none
+ * @param {AbortSignal} signal ends the making of a film
  * @returns {HTMLElement}
  */
 export function savePanel(view, look, signal) {
@@ -56,7 +61,7 @@ export function savePanel(view, look, signal) {
   ];
   /** @param {() => Promise<string>} make returns what is told when it is saved */
   async function run(make) {
-    // They keep the focus, which a button that is disabled loses.
+    // The buttons are not disabled, because a disabled button loses the focus.
     if (told.ariaBusy === "true") return;
     told.ariaBusy = "true";
     told.textContent = text("saving");
@@ -99,7 +104,7 @@ async function savePicture(view, day, other) {
  */
 async function saveFilm(view, days, signal, tell) {
   const part = partInView(view);
-  // Encoders want even edges.
+  // Encoders need edges with an even number of pixels.
   const size = { width: part.width & ~1, height: part.height & ~1 };
   const config = await configOf(size);
   if (config === null) {
@@ -160,7 +165,7 @@ async function saveFilm(view, days, signal, tell) {
       letter(sheet, view, part, day);
       const isLast = number === days.length - 1;
       await add(isLast ? END : SHOWN - (before === null ? 0 : FADE * STEP));
-      // Where the film ends: what comes last is shown for as long as the file says only with one more.
+      // This picture ends the film: players show the one before for its whole time only if another follows.
       if (isLast) await add(STEP);
       before = scene;
       tell(number + 1);
@@ -195,7 +200,7 @@ function partInView({ screen, coordinates }) {
 }
 
 /**
- * What was in view on a day. A picture that cannot be loaded makes it fail: a place is never left out in silence.
+ * Draw what was in view on a day. Fails if a picture cannot be loaded, so that no place is missing in silence.
  * @param {LayerView} view @param {Part} part @param {string} day @returns {Promise<HTMLCanvasElement>}
  */
 async function drawn(view, { width, height, ground, tiles }, day) {
@@ -214,7 +219,7 @@ async function drawn(view, { width, height, ground, tiles }, day) {
     if (!address) return;
     const picture = await loadedPicture(address);
     const edges = groundOf(tile, description.factor);
-    // Whole pixels, so that there is no seam between neighbours.
+    // Tiles are drawn at whole pixels, so that there is no seam between neighbours.
     const left = Math.round((edges.west - ground.west) * across);
     const top = Math.round((ground.north - edges.north) * down);
     const right = Math.round((edges.east - ground.west) * across);
@@ -246,7 +251,7 @@ function letter(canvas, { outline }, { place }, day) {
   };
   const used = plate(dayInWords(day, "long"), false);
   const words = `${outline.name} · ${place}`;
-  // On a narrow picture the day alone.
+  // On a narrow picture there is room for the day only.
   if (used + brush.measureText(words).width + 3 * line < canvas.width) plate(words, true);
 }
 

@@ -32,13 +32,13 @@ export async function storyPanel(outline, layer, tile, tileSize, actions) {
 }
 
 /**
- * The versions of a tile, and before them the days on which something changed on its ground: a tile can be younger
- * than what is drawn on it, as where a map has grown by a level. Of a zoom that the layer lacks there are only such days.
+ * Return the versions of a tile, and before them the earlier days on which something changed on its ground. A tile
+ * can be younger than its ground if the map has grown by a level. A zoom without tiles has only such days.
  * @param {Outline} outline @param {import("./api.js").Layer} layer @param {api.Tile} tile
  * @returns {Promise<Chapter[]>} oldest first
  */
 async function told(outline, layer, tile) {
-  /** The first day with own tiles of the zoom; before it they are put together from deeper ones. */
+  /** The first day with tiles of the zoom. Before it they are composed of deeper ones. */
   const since = layer.zooms[tile.zoom];
   const versions = since === undefined ? [] : await ownVersions(outline.name, layer.name, tile);
   const first = versions[0]?.day;

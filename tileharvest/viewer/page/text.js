@@ -1,7 +1,7 @@
 /** The texts of the page in the reader's language, and how numbers, sizes and times are written in it. */
 import en from "./texts/en.js";
 
-/** Their own names by their codes. */
+/** The languages' own names by their codes. */
 export const LANGUAGES = { en: "English", zh: "中文" };
 const REMEMBERED = "tileharvest.language";
 
@@ -27,7 +27,7 @@ export async function chooseLanguage(code) {
   await speak(code);
 }
 
-/** Only the texts that are read are loaded. @param {string} code of `LANGUAGES` */
+/** Load the texts of a language, if they are not loaded yet. @param {string} code of `LANGUAGES` */
 async function speak(code) {
   if (code !== "en") texts = (await import(`./texts/${code}.js`)).default;
   else texts = en;
@@ -48,14 +48,15 @@ export function text(key, values = {}) {
   });
 }
 
-/** @param {string} words that a site may have written @returns {string} what cannot be seen in them, as `\u202e` */
+/** @param {string} words that a site has written @returns {string} the words, with invisible characters written as `\u202e` */
 export function printable(words) {
   const escaped = (/** @type {string} */ sign) => `\\u{${sign.codePointAt(0)?.toString(16)}}`;
   return words.replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu, escaped);
 }
 
 /**
- * Fill in what names a text below `root`: `data-label` is read by screen readers and shown by the pointer.
+ * Write the texts into all elements below `root` that name one. `data-label` becomes a label for screen readers and a
+ * tooltip.
  * @param {ParentNode} root
  */
 export function translate(root) {
@@ -119,6 +120,6 @@ export function remember(name, value) {
   try {
     localStorage.setItem(name, value);
   } catch {
-    // It holds until the page is closed.
+    // The choice holds until the page is closed.
   }
 }

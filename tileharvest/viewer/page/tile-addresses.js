@@ -1,4 +1,4 @@
-/** Where the pictures of a layer's tiles are, for any day: asked for in blocks of neighbours and kept. */
+/** The addresses of the pictures of a layer's tiles on any day. They are asked for in blocks of tiles, and kept. */
 import * as api from "./api.js";
 import { chunkOf } from "./grid.js";
 
@@ -26,7 +26,7 @@ export class TileAddresses {
     return (await this.#block(tile, day)).get(`${tile.x}_${tile.y}`);
   }
 
-  /** Ask again about a day, because its harvest goes on. @param {string} day */
+  /** Forget the addresses of a day, because its harvest goes on. @param {string} day */
   forget(day) {
     for (const key of this.blocks.keys()) if (key.startsWith(day)) this.blocks.delete(key);
   }

@@ -1,5 +1,5 @@
 /**
- * The part of the time that the slider shows, and what is written along it. Pure.
+ * The part of the history that the slider shows, and the labels along it. Pure.
  *
  * Days are counted from 1970-01-01, as `days.js` does.
  *
@@ -59,7 +59,7 @@ export function labelsOf({ from, to }, width) {
   const step = MONTHS.find((months) => length / DAYS_OF_MONTH / months <= most) ?? MONTHS[MONTHS.length - 1];
   const [year, month] = dayOf(from).split("-").map(Number);
   const labels = [];
-  // Counted from year 0, so that with a step of 12 and more the labels stand at years.
+  // Months are counted from year 0, so that with a step of 12 or more the labels stand at years.
   for (let months = Math.floor((year * 12 + month - 1) / step) * step; ; months += step) {
     const first = `${String(Math.floor(months / 12)).padStart(4, "0")}-${String((months % 12) + 1).padStart(2, "0")}-01`;
     const day = dayNumber(first);

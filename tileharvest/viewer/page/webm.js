@@ -41,7 +41,7 @@ function clusters(chunks) {
   return found.map(({ begin, blocks }) => master(0x1f43b675, [number(0xe7, begin), ...blocks]));
 }
 
-/** @typedef {Uint8Array<ArrayBuffer> | Part[]} Part what is written one after the other */
+/** @typedef {Uint8Array<ArrayBuffer> | Part[]} Part bytes, or parts that are written one after the other */
 
 /** @param {number} id @param {Part[]} content @returns {Part[]} */
 function master(id, content) {
@@ -54,7 +54,7 @@ function lengthOf(part) {
   return part.reduce((sum, one) => sum + lengthOf(one), 0);
 }
 
-/** @param {number} length @returns {Uint8Array<ArrayBuffer>} in eight bytes, of which the first says so */
+/** @param {number} length @returns {Uint8Array<ArrayBuffer>} the length in eight bytes, the first of which tells their number */
 function sizeOf(length) {
   const bytes = new Uint8Array(8);
   new DataView(bytes.buffer).setBigUint64(0, BigInt(length));

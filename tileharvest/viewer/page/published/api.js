@@ -1,10 +1,11 @@
 /**
- * What `api.js` tells, of the lists of a published map. They are as `export/published_lists.py` writes them.
+ * The answers of `api.js` from the lists of a published map, which `export/published_lists.py` writes.
  *
  * @typedef {import("../api.js").Tile} Tile
  * @typedef {import("../api.js").Area} Area
  * @typedef {{side: number, tiles: number[][], eras: {first: number, list: string | null}[], last: string}} Leaf of
- *   each of 8 x 8 tiles, or of 4 x 4 where they change often, the numbers of the days on which it changed; of each era the
+ *   each of 8 x 8 tiles, or of 4 x 4 where they change often, the numbers of the days on which it changed; of each
+ * era the
  *   first day, and the list of its images; or null for the last one, whose images may be here
  */
 import { ApiError, tileSizeOf } from "../api.js";
@@ -25,7 +26,7 @@ const NAMED = 16; // Signs of a list's name.
 const MOST_TOLD = 50; // Events.
 
 const index = await globalThis.listNamed(document.querySelector("script[data-index]")?.dataset.index);
-/** The numbers in the lists count these days; the page shows the last ones of them. @type {string[]} */
+/** The days that the numbers in the lists count. The page shows the last ones of them. @type {string[]} */
 const every = daysIn(index.every);
 /** @type {string[]} */
 const shown = daysIn(index.days);
@@ -84,7 +85,7 @@ export async function view(map, layer, day, area) {
 
 /**
  * @param {string} layer @param {string} day @param {Tile[]} tiles
- * @returns {boolean} whether all lists are loaded that tell what the tiles were on that day
+ * @returns {boolean} whether all lists are loaded that tell the tiles' images on that day
  */
 export function isAtHand(layer, day, tiles) {
   const number = numberOf(day);
@@ -102,7 +103,7 @@ export function imageAddress(image) {
 }
 
 /**
- * On how many tiles there are other images than before, each day; of the zoom that is looked at.
+ * The number of tiles of the area's zoom that changed, for each day with a change.
  * @param {string} map @param {string} layer @param {Area} area
  * @returns {Promise<Map<string, number>>}
  */
@@ -149,7 +150,7 @@ export async function events(map, layer, { from, to }, ground) {
     return event.first <= to && event.last >= from && (ground === null
       || (west < ground.east && east > ground.west && south < ground.north && north > ground.south));
   });
-  // Of a month there are only the largest. Nobody knows where and when exactly the others were.
+  // The lists have only the largest events of a month. Place and day of the others are not known.
   const left = lists.reduce((sum, list) => sum + list.count - list.events.length, 0);
   found.sort((one, other) => other.tiles - one.tiles || (one.first < other.first ? -1 : 1));
   return {
@@ -163,7 +164,7 @@ export function beforeAddress() {
   return null;
 }
 
-// What a server is asked for. The page offers none of it where there is no server.
+// These functions need a server. A page without a server never calls them.
 export const composedAddress = () => "";
 export const groundAddress = () => "";
 export const sharedAddress = () => null;

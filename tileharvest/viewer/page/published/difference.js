@@ -1,7 +1,7 @@
 /**
- * What `difference.js` does, also where a browser lets no page see the pixels of its pictures: in a folder that was
- * opened by a double click. There the pictures are laid over each other, which the browser does without showing them
- * to the page.
+ * The work of `difference.js` for a page that may not see the pixels of its pictures, which is a page that was opened
+ * by a double click. It lays the pictures over each other, and the browser mixes them without showing the pixels to
+ * the page.
  */
 import * as pixels from "../difference.js";
 
@@ -22,7 +22,7 @@ export function differenceDrawing(before, after) {
 
 /**
  * @param {string | null} before @param {string | null} after @param {import("../api.js").Size} size
- * @returns {Promise<number>} fails where no pixels can be seen: then the page does not tell how much has changed
+ * @returns {Promise<number>} fails if the page may not see pixels, and then it does not say how much has changed
  */
 export async function changedShare(before, after, size) {
   if (IS_BLIND) throw new Error("no pixels");
@@ -30,7 +30,8 @@ export async function changedShare(before, after, size) {
 }
 
 /**
- * The same cells of 8 x 8 pixels, changed where one of the colours, on black, or the opacity of a cell differs by more
+ * The same cells of 8 x 8 pixels, changed where one of the colours, on black, or the opacity of a cell differs by
+ * more
  * than the threshold: colour by colour, where the other module takes the mean of the three.
  * @param {import("../map-view.js").Pictures} before @param {import("../map-view.js").Pictures} after
  * @returns {import("../map-view.js").Drawing}
@@ -48,7 +49,7 @@ function laidOver(before, after) {
     const size = { width, height, across: cells[0] * CELL, down: cells[1] * CELL };
     const shown = /** @type {HTMLImageElement} */ (second ?? first);
     const whole = sheet(width, height);
-    // What stays is grey and faint, what has changed is as it is now, and what is gone as it was, in pink.
+    // Unchanged places are grey and faint, changed ones as they are now, and gone ones as they were, in pink.
     const faint = drawn(shown, width, height);
     fill(faint, "saturation", "#808080");
     lay(faint, "destination-in", drawn(shown, width, height));
@@ -138,7 +139,7 @@ function inCells(picture, width, height, isOpacity) {
   if (picture !== null) contextOf(canvas).drawImage(picture, 0, 0, width, height);
   if (isOpacity) fill(canvas, "source-in", "#fff");
   fill(canvas, "destination-over", "#000");
-  // By halves, in which smoothing is the mean of four pixels.
+  // The picture is halved step by step, because smoothing then is the mean of four pixels.
   for (let cell = CELL; cell > 1; cell /= 2) {
     const half = sheet(Math.ceil(canvas.width / 2), Math.ceil(canvas.height / 2));
     contextOf(half).drawImage(canvas, 0, 0, canvas.width / 2, canvas.height / 2);
@@ -151,7 +152,7 @@ function inCells(picture, width, height, isOpacity) {
 function different(one, other) {
   lay(one, "difference", other);
   const threshold = `rgb(${THRESHOLD} ${THRESHOLD} ${THRESHOLD})`;
-  // What is above the threshold, less the threshold; and all of that as bright as can be.
+  // The threshold is taken away from each pixel, and what is left is made as bright as possible.
   fill(one, "lighten", threshold);
   fill(one, "difference", threshold);
   fill(one, "color-dodge", "#fff");

@@ -1,5 +1,5 @@
 /**
- * What links of maps' own pages have in common.
+ * The common parts of links of maps' own pages.
  *
  * @typedef {object} Link a place on a map's own page
  * @property {number} x @property {number} z whole numbers are the middles of blocks
@@ -32,12 +32,12 @@ export function wholeIn(text) {
   return WHOLE.test(text ?? "") ? whole(/** @type {string} */ (text)) : null;
 }
 
-/** @param {string} text @returns {number} without what is behind the point, and never a negative zero */
+/** @param {string} text @returns {number} the number without its decimals, and never a negative zero */
 export function whole(text) {
   return Math.trunc(Number(text)) + 0;
 }
 
-/** @param {string} text @returns {string} as it is, where it is not written as in addresses */
+/** @param {string} text @returns {string} the text itself if it cannot be decoded */
 export function decoded(text) {
   try {
     return decodeURIComponent(text);

@@ -10,7 +10,7 @@
  */
 import { decoded, isCoordinate, whole, wholeIn } from "./links.js";
 
-/** The height of the sea, at which its page takes the places that it names to lie. */
+/** The height of the sea. Overviewer's page takes all places in its links to lie at this height. */
 const HEIGHT = 64;
 const COARSEST = -30; // As deep as a map can be.
 const INDEX = /^\d{1,4}$/;

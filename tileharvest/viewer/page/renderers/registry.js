@@ -1,6 +1,6 @@
 /**
- * What the page knows of renderers: the links of each one's own page, and how it tells a place. Everything else
- * is in what the server says of a layer.
+ * The renderers that the page knows: the links of each one's own page, and the way in which it writes places.
+ * Everything else stands in the server's description of a layer.
  *
  * @typedef {import("./links.js").Link} Link
  * @typedef {object} Renderer

@@ -11,7 +11,7 @@ import { hashOf, isCoordinate } from "./links.js";
 const DEGREE = Math.PI / 180;
 const HALF_WORLD = 180;
 
-/** Its places are told in degrees, and not in blocks. */
+/** Places are written in degrees, not in blocks. */
 export const inDegrees = true;
 
 /** @param {number} south as the projection stretches it @returns {number} degrees north */

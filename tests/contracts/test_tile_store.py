@@ -1,4 +1,4 @@
-"""What every store keeps to. A dry run's store forgets, so it is bound only by the checks."""
+"""The contract of stores. The store of a dry run keeps nothing, so only the checks apply to it."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def s3() -> Iterator[S3]:
 
 @pytest.fixture
 def bucket(s3: S3, monkeypatch: pytest.MonkeyPatch) -> str:
-    """An empty one."""
+    """An empty store."""
     s3.start_over("tiles")
     lead_to(s3.url, monkeypatch)
     return "tiles"
 
 
 def opener(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], TileStore]:
-    """For the kind of store that a fixture is asked for; S3 is started only where it is needed."""
+    """Opens stores of the kind that the test asks for. S3 is started only for tests that need it."""
     if request.param is S3Store:
         bucket: str = request.getfixturevalue("bucket")
         return lambda: S3Store(bucket, "images")
@@ -52,7 +52,7 @@ def opener(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], TileS
 
 @pytest.fixture(params=[FileStore, S3Store])
 def opening(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], TileStore]:
-    """Opens the same store each time, as a program that is started again does."""
+    """Opens the same store each time, as a program does when it is started again."""
     return opener(request, tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""Published folders, as somebody sees them who looks at the files alone."""
+"""Published folders, read by their files alone."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MOVED = {"0": "03", "1": "12", "2": "21", "3": "30"}
-"""Where Overviewer's `tileset.py` moves the first level when a map grows."""
+"""The places to which Overviewer's `tileset.py` moves the first level when a map grows."""
 
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """What a file of the published folder was on one day."""
+    """A file of the published folder, as it was on one day."""
 
     content: bytes
     modified: int

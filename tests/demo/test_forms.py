@@ -1,4 +1,4 @@
-"""The demo's map in the form of each renderer, as the renderer that is read here understands it."""
+"""The demo's map in the form of each renderer, as this program's renderer reads it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ FIRST_DAY = date(2026, 11, 18)
 ALL = (*FORMS.values(), SIDE_VIEW)
 SEEN_FROM_ABOVE = [form for form in ALL if form.cut.view is FROM_ABOVE]
 SCALE = 8
-"""Blocks along the edge of one of the island's, where renderers look from above."""
+"""The blocks of the world along the edge of one of the island's blocks, for renderers that look from
+above."""
 
 
 def name_of(form: Form) -> str:
@@ -46,7 +47,8 @@ def published_layer(form: Form, folder: Path, day: int = 1) -> tuple[PublishedSi
 
 
 def colour_at(site: PublishedSite, layer: Layer, x: float, z: float) -> tuple[int, ...]:
-    """What the deepest image that is there shows at a place, by the renderer's addresses and projection."""
+    """Returns the colour that the deepest existing image shows at a place, by the renderer's addresses and
+    projection."""
     assert layer.projection is not None
     across, up = layer.projection.point_of(x, z)
     tiles = {tile: url for url in site.images() if (tile := layer.addresses.tile_of(url)) is not None}

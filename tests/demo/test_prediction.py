@@ -1,4 +1,4 @@
-"""The prediction against somebody who walks the published folders, and remembers, path by path."""
+"""The prediction, compared with a visitor who walks the published folders and remembers them path by path."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ Remembered = dict[str, "File | None"]
 
 
 def walked(there: Snapshot, memory: Remembered, depth: int, *, prunes: bool) -> tuple[set[str], set[str]]:
-    """The paths that somebody asks for who starts at the first level and goes below whatever is there, but
-    not below what is as it was if he `prunes`; and the latter."""
+    """Returns the paths that a visitor asks for who starts at the first level and goes below every existing
+    tile, and the paths below which he does not go. If he `prunes`, these are the unchanged tiles."""
     asked, unchanged, pending = set(), set(), list("0123")
     while pending:
         path = pending.pop()
@@ -53,7 +53,7 @@ def words(counts: dict[Outcome, int]) -> dict[str, int]:
 
 
 def harvested(days: list[Snapshot]) -> list[dict[str, int]]:
-    """What is found on each day; the memory's paths move when the map grows."""
+    """Returns the outcomes of each day. The remembered paths move when the map grows."""
     memory: Remembered = {}
     counted = []
     for there, depth, before in zip(days, DEPTHS, (3, *DEPTHS), strict=False):

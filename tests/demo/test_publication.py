@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from tileharvest.demo.world import World
 
 ROUNDING = 2
-"""Of 255. Along transparent edges Pillow's `reduce` and `resize` each round the opacity and the colour
-weighted with it; inside they agree."""
+"""The greatest difference, of 255. Along transparent edges Pillow's `reduce` and `resize` each round the
+opacity and the colour weighted with it; inside they agree."""
 CONFIG_FILE = "overviewerConfig.js"
 REAL_CONFIGS = Path(__file__).parents[3] / "shared" / "maps" / "configs"
 
 
 def grown(snapshot: Snapshot) -> Snapshot:
-    """The tiles by the paths they have once the map is one level deeper."""
+    """Returns the tiles by the paths that they have when the map is one level deeper."""
     return {MOVED[path[0]] + path[1:]: file for path, file in snapshot.items() if path != "base"}
 
 
@@ -61,7 +61,8 @@ def composed(snapshot: Snapshot, path: str) -> Image.Image:
 
 
 def difference(one: Image.Image, other: Image.Image) -> int:
-    """The largest in any channel of any pixel, as one sees it: a faint pixel's colour counts little."""
+    """Returns the largest difference in any channel of any pixel, as one sees it: the colour of a faint pixel
+    counts little."""
     highest = []
     for background in ("white", "black"):
         paper = Image.new("RGBA", one.size, background)

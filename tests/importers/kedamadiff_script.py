@@ -48,7 +48,7 @@ class Record:
 
 @dataclass
 class KedamaDiff:
-    """One map's archive below a folder."""
+    """The archive of one map, in a folder."""
 
     folder: Path
     savename: str
@@ -115,7 +115,7 @@ class KedamaDiff:
         (self.data / "latest_ETag.json").write_text(json.dumps(latest, indent=2))
 
     def change(self, statement: str, *values: object) -> None:
-        """Changes the database as a person could."""
+        """Changes the database, as a person could."""
         with closing(sqlite3.connect(self.data / "crawl_records.sqlite3")) as connection:
             connection.execute(statement, values)
             connection.commit()

@@ -48,7 +48,7 @@ NOW = datetime(2022, 1, 1, tzinfo=UTC)
 
 @dataclass
 class Watched:
-    """What an import has told."""
+    """Collects what an import tells its watch."""
 
     days: list[date] = field(default_factory=list)
     unread: list[tuple[date, str]] = field(default_factory=list)
@@ -77,7 +77,7 @@ class Watched:
 
 
 class Stopped(Exception):  # noqa: N818 - it is no error
-    """The process ends here."""
+    """Stands for the end of the process."""
 
 
 def imported(
@@ -111,7 +111,8 @@ def imported(
 
 @pytest.fixture(scope="session")
 def archived(shared_maps: Path, tmp_path_factory: pytest.TempPathFactory) -> KedamaDiff:
-    """All days of a real map. It has both forms side by side: a test deletes the one that it is not about."""
+    """An archive with all days of a real map. It has both forms side by side; a test deletes the one that it
+    does not need."""
     folder = tmp_path_factory.mktemp("kedamadiff")
     script = KedamaDiff(folder / "archive", "antworld_day")
     for version, day in enumerate(days(shared_maps, ANTWORLD), start=1):

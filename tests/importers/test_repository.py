@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PATIENCE: Final = 240.0
-"""Seconds. What is waited for takes one or two."""
+"""The most seconds to wait. It takes one or two."""
 FETCHING: Final = """
 import sys
 from pathlib import Path
@@ -49,7 +49,7 @@ def packs(folder: Path) -> list[str]:
 
 
 def processes() -> Iterator[tuple[int, list[str]]]:
-    """The processes that run, with the group of each and its words."""
+    """Returns the running processes, with the group and the command line of each."""
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(FileNotFoundError, ProcessLookupError):
             state, _, group = (process / "stat").read_text().rpartition(") ")[2].split()[:3]
@@ -58,7 +58,8 @@ def processes() -> Iterator[tuple[int, list[str]]]:
 
 
 def group_of_git(folder: Path) -> int | None:
-    """That in which git fetches into the folder, with the programs that it has started."""
+    """Returns the process group of the git that fetches into the folder, or None if there is none. The
+    programs that git has started are in it, too."""
     found = (group for group, words in processes() if words[0].endswith("git") and str(folder) in words)
     return next(found, None)
 

@@ -23,21 +23,22 @@ SUPPORTED: Final = tuple(
     last for one in PROJECT["classifiers"] if (last := one.rpartition(" :: ")[2]).startswith("3.")
 )
 _NEEDED: Final = ("pyproject.toml", "requirements.txt", "setup.py", "tileharvest")
-"""All that a build reads."""
+"""The files that a build reads."""
 _PATIENCE: Final = 240.0
 """Seconds in which a program ends. It needs less than ten."""
 
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """An environment that has TileHarvest as its users have it: no checkout, no `scrapy.cfg`."""
+    """An environment with TileHarvest as its users have it: without a checkout and without `scrapy.cfg`."""
 
     python: Path
     wheel: Path
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """What a user's shell has, without what leads to the checkout or to other data."""
+        """Returns the variables of a user's shell, without those that lead to the checkout or to other
+        data."""
         foreign = ("PYTHON", "SCRAPY_", "TILEHARVEST_", "VIRTUAL_ENV")
         kept = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
         return kept | {"PATH": f"{self.python.parent}{os.pathsep}{os.environ['PATH']}"}
@@ -61,7 +62,7 @@ class Installed:
 
     @contextmanager
     def running(self, folder: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
-        """The same while it runs; it is killed when the block ends."""
+        """Runs a program until the block ends, and then kills it."""
         with subprocess.Popen(
             [self.python.with_name(words[0]), *words[1:]],
             cwd=folder,

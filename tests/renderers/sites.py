@@ -32,7 +32,7 @@ VERSIONS: Final = {
     "pl3xmap": [("sbatserver", 6)],
     "bluemap": [("labyrinthmc", 5)],
 }
-"""By renderer the published maps that it has drawn, each with its last version."""
+"""The published maps of each renderer, each with its last version."""
 
 PAGES: Final = {
     "minedmap": minedmap.PAGE,
@@ -59,7 +59,7 @@ LEFT_OVER: Final = frozenset({f"{PAGE}tiles/minecraft_overworld/5/-1_0.png"})
 
 @dataclass
 class PublishedSite:
-    """A folder, as the site at `PAGE`. Notes what was asked."""
+    """A folder as the site at `PAGE`. It notes what was asked."""
 
     folder: Path
     asked: list[str] = field(default_factory=list)
@@ -82,7 +82,7 @@ class PublishedSite:
 
 
 def kept(layers: ReadLayers) -> tuple[Layer, ...]:
-    """What a map keeps of the layers that its site names. Raises what a harvest ends with."""
+    """Returns the layers of the site that a map keeps. Raises the error with which a harvest would end."""
     return site_of("any", MapDescription(name="m", url=PAGE), layers, PAGE).layers
 
 

@@ -28,15 +28,15 @@ SUFFIX: Final = ('"bmp"', '"../png"', '"\\ud800"', '"' + "p" * 1_000_000 + '"')
 
 @dataclass(frozen=True)
 class Written:
-    """A site of two layers. In its files stand `<key>`, where one of the second has a value."""
+    """A site of two layers. In its files, `<key>` stands for a value of the second layer."""
 
     files: dict[str, str]
     keys: dict[str, tuple[str, tuple[str, ...]]]
-    """Of each such key its healthy value, and those that cannot be."""
+    """For each key its healthy value and its impossible values."""
     whole: frozenset[str] = frozenset()
-    """Those that all layers share."""
+    """The keys of values that all layers share."""
     is_alone: bool = False
-    """Whether it has but one layer."""
+    """Whether the site has only one layer."""
 
     def asked(self, renderer: str, **values: str) -> Site:
         return read(renderer, {name: self.filled(text, values) for name, text in self.files.items()})
@@ -219,7 +219,7 @@ def read(renderer: str, files: dict[str, str]) -> Site:
 
 
 def refusals(site_of: Any, *given: Any, **values: str) -> tuple[list[str], list[str]]:
-    """The lines in which layers are refused, and the layers that are kept."""
+    """Returns the lines in which layers are refused, and the names of the layers that are kept."""
     try:
         site = site_of(*given, **values)
     except SiteError as error:

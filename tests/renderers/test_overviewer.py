@@ -50,7 +50,7 @@ def described(**keys) -> MapDescription:
 
 
 class FakeSite:
-    """Answers from a table; everything else is 404. Notes what was asked."""
+    """Answers from a table, and with 404 for everything else. It notes what was asked."""
 
     def __init__(self, answers: dict[str, Fetched]) -> None:
         self.answers = answers
@@ -67,7 +67,7 @@ def with_config(text: str) -> FakeSite:
 
 @pytest.fixture
 def run():
-    """Drives a coroutine that never waits for anything; what it raises comes through."""
+    """Runs a coroutine that never waits for anything. Errors come through."""
 
     def run(coroutine):
         with pytest.raises(StopIteration) as stopped:

@@ -1,4 +1,4 @@
-"""What every renderer must keep, over maps that it has drawn. The guide's example is held to it as well."""
+"""The port of renderers, over maps that they have drawn. The guide's example is tried as well."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from tileharvest.tiles.layers import Layer
 
 MOST_ASKED = 6
-"""Small files that a look at a site may take."""
+"""The most small files that a probe may read."""
 
 MAPS = [(renderer, *one) for renderer, maps in VERSIONS.items() for one in maps]
 
 
 class Drawn:
-    """A published map, and what its renderer says of it."""
+    """A published map and what its renderer says of it."""
 
     def __init__(self, renderer: str, site: PublishedSite) -> None:
         self.name = renderer

@@ -1,4 +1,4 @@
-"""The cache on disk: it is bounded, may be deleted, and never gives what was not put there."""
+"""The cache on disk: it is bounded, may be deleted, and never returns anything that was not put."""
 
 from __future__ import annotations
 

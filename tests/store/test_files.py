@@ -19,12 +19,12 @@ NOW = 1_613_196_000.0
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """Neither it nor its parent exist yet."""
+    """A folder that does not exist, and whose parent does not exist either."""
     return tmp_path / "data" / "images"
 
 
 def leftover(root: Path, age: float) -> Path:
-    """As a writer that was killed before the rename leaves it."""
+    """Returns an unfinished file as a writer leaves it that was killed before the rename."""
     file = FileStore(root).path(IMAGE)
     file.parent.mkdir(parents=True)
     temporary = file.with_name(f".{file.name}.0123456789abcdef.unfinished")
@@ -164,7 +164,7 @@ class Disk:
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch, *, is_synced_whole: bool) -> None:
         self.synced: set[str] = set()
         self.syncs = 0
-        """Of files and folders, each by itself."""
+        """The number of syncs of files and folders, each by itself."""
         self.whole_syncs = 0
         self._unsynced: dict[str, str] = {}
         rename = os.replace

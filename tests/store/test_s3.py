@@ -38,7 +38,7 @@ def store(s3: S3) -> S3Store:
 def between(
     s3: S3, misbehaving: Callable[[Path], Misbehaving], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Misbehaving:
-    """Hands everything on to S3, and is where stores are that are opened from now on."""
+    """Passes everything on to S3. Stores that are opened from now on use it."""
     site = misbehaving(tmp_path)
     site.rule_for_all = forwarded(s3.url)
     monkeypatch.setenv("AWS_ENDPOINT_URL", site.url)
@@ -46,7 +46,7 @@ def between(
 
 
 def without_conditions(s3: S3, status: int = 501, words: bytes = b"") -> Rule:
-    """A service that refuses each condition on what is put, and is S3 otherwise."""
+    """A service that refuses every condition for a put, and otherwise is S3."""
     hand_on, refusal = forwarded(s3.url), Answer(status, {"Content-Type": "application/xml"}, words)
 
     async def answer(exchange: Exchange) -> web.StreamResponse:
@@ -58,7 +58,7 @@ def without_conditions(s3: S3, status: int = 501, words: bytes = b"") -> Rule:
 
 
 def state(s3: S3) -> tuple[str | None, str | None, bytes]:
-    """Of the object: what changes when it is overwritten."""
+    """Returns a mark of the object that changes when the object is overwritten."""
     reply = s3.ask("GET", KEY)
     return reply.headers["Last-Modified"], reply.headers["x-amz-version-id"], reply.body
 

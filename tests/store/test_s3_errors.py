@@ -37,7 +37,7 @@ CALLS: dict[str, Callable[[S3Store], object]] = {
 
 @pytest.fixture(params=CALLS)
 def call(request: pytest.FixtureRequest) -> Callable[[S3Store], object]:
-    """Each way to need the service."""
+    """Every call that asks the service."""
     return CALLS[request.param]
 
 
@@ -45,14 +45,14 @@ def call(request: pytest.FixtureRequest) -> Callable[[S3Store], object]:
 def site(
     s3: S3, misbehaving: Callable[[Path], Misbehaving], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Misbehaving:
-    """Where stores are that are opened from now on."""
+    """A server that misbehaves on request. Stores that are opened from now on use it."""
     site = misbehaving(tmp_path)
     monkeypatch.setenv("AWS_ENDPOINT_URL", site.url)
     return site
 
 
 class Time:
-    """Passes only where somebody sleeps, or lets it pass."""
+    """A clock that moves only when somebody sleeps or moves it."""
 
     def __init__(self) -> None:
         self.now = 1_000.0
@@ -76,7 +76,7 @@ def refused(status: int, code: str = "") -> Rule:
 
 
 def failure(call: Callable[[S3Store], object], store: S3Store) -> str:
-    """Its one line; nothing secret is in it, or in what a log would tell with it."""
+    """Returns the error's line, after a look for secrets in it and in a log of it."""
     with pytest.raises(StoreError) as caught:
         call(store)
     told = "".join(traceback.format_exception(caught.value))

@@ -59,7 +59,7 @@ def test_what_covers_a_tile_is_found_by_all_arithmetic_alike(
 
 
 class Listed(set[Tile]):
-    """The tiles of which a site says that they exist."""
+    """The tiles that a site lists."""
 
     def at(self, zoom: int) -> list[Tile]:
         return sorted(tile for tile in self if tile.zoom == zoom)

@@ -1,4 +1,4 @@
-"""A result refuses parts that do not belong together."""
+"""Results refuse parts that do not belong together."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Row:
-    """What is remembered of a tile for the walk."""
+    """The mark of a tile for the walk."""
 
     validator: Validator
     harvest: int
@@ -43,7 +43,7 @@ class Row:
 
 @dataclass
 class History:
-    """What outlives a harvest."""
+    """The state that outlives a harvest."""
 
     versions: dict[Tile, dict[date, Version]] = field(default_factory=dict)
     rows: dict[Tile, Row] = field(default_factory=dict)
@@ -57,12 +57,12 @@ class History:
         return versions[max(versions)] if versions else None
 
     def present(self) -> dict[Tile, Image]:
-        """The tiles that are there, as the latest versions have them."""
+        """Returns the existing tiles by their latest versions."""
         latest = {tile: self.latest(tile) for tile in self.versions}
         return {tile: one.image for tile, one in latest.items() if one is not None and one.image is not None}
 
     def stored(self, day: date) -> StoredProof | None:
-        """The day tells nothing here."""
+        """Returns the stored proof, or None. Its day does not matter here."""
         if self.proof is None and self.withdrawn is None:
             return None
         return StoredProof(self.proof or Proof(0, 0, 0, 0.0), day, self.withdrawn)
@@ -87,7 +87,7 @@ class Result:
 
 @dataclass
 class Plan:
-    """How a map is harvested."""
+    """The settings of a map's harvests."""
 
     wish: str = "auto"
     full_every: int = 7
@@ -123,12 +123,12 @@ class Harvest:
         self._walk = Walk(Pyramid(site.depth), plan.zooms)
         self._asked: set[Tile] = set()
         self._audited: dict[Tile, bool] | None = None
-        """Tiles, and whether they were known."""
+        """Tiles, each with whether it was known."""
         self._unwritten: list[Result] = []
         self._queue: list[tuple[Tile, bool]] = [(tile, True) for tile in self._walk.start()]
 
     def run(self, answers: int | None = None) -> bool:
-        """Whether it is finished, after so many answers at most."""
+        """Runs the harvest for at most this many answers. Returns whether it is finished."""
         steps = count() if answers is None else range(answers)
         for _ in steps:
             if not self._queue and not self._ask_for_more():
@@ -140,7 +140,8 @@ class Harvest:
         return False
 
     def kill(self) -> None:
-        """What is not durable is asked again; what it led to stays in the queue."""
+        """Kills the harvest. Answers that were not durable are asked again; the tiles to which they led stay
+        in the queue."""
         self._queue += [(result.tile, False) for result in self._unwritten]
         self._unwritten.clear()
 
@@ -205,7 +206,8 @@ class Harvest:
             history.distrust([tile])
 
     def _ask_for_more(self) -> bool:
-        """When the queue is empty: what the walk did not reach, then the audit. Whether there is anything."""
+        """Adds tiles when the queue is empty: those that the walk has not reached, then the audit's. Returns
+        whether there were any."""
         while self._unwritten:
             self._write(self._unwritten.pop())
         known = self._history.present()
@@ -239,7 +241,7 @@ class Harvest:
         return any(breaks_law(self.results[tile], is_known=is_known) for tile, is_known in audited_tiles)
 
     def _repair(self) -> None:
-        """The law does not hold: nothing is trusted, and all that was spared is asked."""
+        """Withdraws all trust because the law does not hold, and asks everything that was spared."""
         self._history.withdrawn = "a change was found where none could be"
         self._history.distrust(list(self._history.rows))
         self._prunes = False

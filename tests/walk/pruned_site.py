@@ -23,9 +23,9 @@ HOUR = 3600
 @dataclass(frozen=True)
 class File:
     drawing: int
-    """Which bytes; each drawing has a size of its own."""
+    """The number of the bytes. Each drawing has a size of its own."""
     time: int
-    """Seconds."""
+    """The time of the file, in seconds."""
 
     @property
     def image(self) -> Image:
@@ -33,7 +33,7 @@ class File:
 
 
 def by_time_and_size(file: File) -> Validator:
-    """As nginx writes them."""
+    """The validator that nginx makes of the file."""
     return Validator(f'"{file.time:x}-{file.drawing:x}"', http_date(file.time))
 
 
@@ -67,7 +67,7 @@ class Site:
         return touched | {above for leaf in leaves for above in self.above(leaf)}
 
     def publish_unlawfully(self, leaves: Mapping[Tile, bool], time: int) -> None:
-        """Only the leaves are touched; what lies above a new one is drawn where it is missing."""
+        """Draws only the leaves anew. Tiles above a new leaf are drawn if they are missing."""
         self._set(leaves, time)
         for leaf in [leaf for leaf, stays in leaves.items() if stays]:
             for above in self.above(leaf):
@@ -78,24 +78,24 @@ class Site:
         self._backup = (self.depth, dict(self.files))
 
     def restore(self) -> None:
-        """A backup is put back, times and all, unless the map has grown since."""
+        """Puts a backup back, times and all, unless the map has grown since."""
         depth, files = self._backup
         if depth == self.depth:
             self.files = dict(files)
 
     def redate(self) -> None:
-        """An upload that gives every file the present time."""
+        """Uploads the map so that every file gets the present time."""
         self.files = {tile: replace(file, time=self.now) for tile, file in self.files.items()}
 
     def grow(self) -> None:
-        """By one level; all other tiles keep their names and files."""
+        """Lets the map grow by one level. All tiles keep their names and files."""
         tops = [tile for tile in self.files if tile.zoom == 1 - self.depth]
         self.depth += 1
         for top in {tile.parent() for tile in tops}:
             self._draw(top)
 
     def above(self, tile: Tile) -> Iterator[Tile]:
-        """From the tile's parent up to the first level."""
+        """Yields the tiles from the tile's parent up to the first level."""
         return (tile.ancestor(levels) for levels in range(1, self.depth + tile.zoom))
 
     def _set(self, leaves: Mapping[Tile, bool], time: int) -> set[Tile]:
@@ -111,7 +111,7 @@ class Site:
             self._draw(above)
 
     def _draw(self, above: Tile) -> None:
-        """With the time of its newest child; without any it is removed."""
+        """Draws a tile with the time of its newest child, or removes it if it has none."""
         times = [self.files[child].time for child in above.children() if child in self.files]
         if times:
             self.files[above] = File(next(self._drawings), max(times))

@@ -27,21 +27,21 @@ MANY = settings(max_examples=60)
 
 @dataclass(frozen=True)
 class Step:
-    """What happens to a site from one harvest to the next, and to the harvest."""
+    """The events between one harvest of a site and the next, and during the harvest."""
 
     leaves: dict[int, bool]
-    """By number, modulo the leaves that the depth allows."""
+    """The changed leaves, by numbers modulo the leaves that the depth allows."""
     grows: bool = False
     restores: bool = False
-    """Whether the site is put back to what it was one or some steps before."""
+    """Whether the site is put back to its state of some steps before."""
     cuts: int | None = None
-    """Seed of a tile below which everything is removed."""
+    """The seed of a tile below which everything is removed."""
     failing: frozenset[int] = frozenset()
-    """Seeds of tiles that fail, drawn from those there are."""
+    """The seeds of tiles that fail, drawn from the existing ones."""
     kills: tuple[int, ...] = ()
-    """Answers after each of which the harvest is killed."""
+    """The numbers of answers after which the harvest is killed."""
     breaks: str | None = None
-    """How the law is broken."""
+    """The way in which the law is broken."""
 
 
 def steps(*, breaks: tuple[str | None, ...] = (None,)) -> st.SearchStrategy[list[Step]]:
@@ -98,20 +98,20 @@ def failing(step: Step, site: Site) -> list[Tile]:
 
 
 def kept(site: Site, plan: Plan) -> dict[Tile, Image]:
-    """What a history has to have, if it is up to date."""
+    """Returns the images that a history must have to be up to date."""
     coarsest, deepest = plan.zooms or (-99, 0)
     return {tile: file.image for tile, file in site.files.items() if coarsest <= tile.zoom <= deepest}
 
 
 def harvest(history: History, site: Site, plan: Plan, day: int, random: Random) -> Harvest:
-    """A harvest from its beginning to its end."""
+    """Runs a harvest from its beginning to its end."""
     done = Harvest(history, site, plan, FIRST + timedelta(days=day), random)
     done.run()
     return done
 
 
 def rows(history: History) -> dict[Tile, list[tuple[date, Image | None, str | None]]]:
-    """The whole history, as far as a person sees it."""
+    """Returns the whole history, as far as a person sees it."""
     return {
         tile: [(day, one.image, one.validator.etag) for day, one in sorted(versions.items())]
         for tile, versions in history.versions.items()

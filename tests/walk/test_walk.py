@@ -15,7 +15,7 @@ ZONE = Zone(center=(0, -8), width=56, height=29, zoom=-3)
 
 
 def walk_over(walk: Walk, existing: set[Tile]) -> list[Tile]:
-    """Everything that is asked for on a map with exactly these tiles, in order."""
+    """Returns all tiles that a walk asks for on a map with exactly these tiles, in order."""
     asked, waiting = [], list(walk.start())
     while waiting:
         tile = waiting.pop()
@@ -192,7 +192,7 @@ def endless() -> Walk:
 
 
 def asked_of(walk: Walk, existing: set[Tile]) -> set[Tile]:
-    """All that a walk asks for, sideways too, where a queue drops what was asked before."""
+    """Returns all tiles that a walk asks for, sideways too, if a queue drops those that were asked before."""
     asked: set[Tile] = set()
     coming = list(walk.start())
     while coming:

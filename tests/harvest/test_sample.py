@@ -118,18 +118,32 @@ ZONES = (
     Zone(center=(-30, -30), width=6, height=6, zoom=-1),
 )
 MAPS = [
-    pytest.param(island(7, 50), Walk(Form(7)), 150, id="an island"),
-    pytest.param(roads(6), Walk(Form(6)), 150, id="roads"),
-    pytest.param(island(7, 60), Walk(Form(7), (-1, 0), ZONES), 120, id="zones of deep zooms"),
+    pytest.param((island(7, 50), Walk(Form(7)), 150), id="an island"),
+    pytest.param((roads(6), Walk(Form(6)), 150), id="roads"),
+    pytest.param((island(7, 60), Walk(Form(7), (-1, 0), ZONES), 120), id="zones of deep zooms"),
 ]
 
 
-@pytest.mark.parametrize(("pyramid", "walk", "budget"), MAPS)
-def test_on_average_samples_tell_the_truth(pyramid: Pyramid, walk: Walk, budget: int) -> None:
+@dataclass(frozen=True)
+class Estimated:
+    """A made-up map, and what samples of it tell."""
+
+    pyramid: Pyramid
+    walk: Walk
+    estimates: list[HarvestPlan]
+
+
+@pytest.fixture(scope="module", params=MAPS)
+def estimated(request: pytest.FixtureRequest) -> Estimated:
+    pyramid, walk, budget = request.param
+    return Estimated(pyramid, walk, [sampled(pyramid, walk, budget, seed)[0] for seed in range(300)])
+
+
+def test_on_average_samples_tell_the_truth(estimated: Estimated) -> None:
+    pyramid, walk = estimated.pyramid, estimated.walk
     asked = pyramid.walked(walk)
     there = [tile for tile in asked if tile in pyramid.sizes]
     kept = [tile for tile in there if tile.zoom in walk.kept_zooms]
-    estimates = [sampled(pyramid, walk, budget, seed)[0] for seed in range(300)]
     truth = {
         "tiles": len(kept),
         "passed": len(there) - len(kept),
@@ -138,7 +152,7 @@ def test_on_average_samples_tell_the_truth(pyramid: Pyramid, walk: Walk, budget:
         "received_bytes": sum(pyramid.sizes[tile] for tile in kept),
     }
     for field, value in truth.items():
-        assert_true_on_average([getattr(one.expected, field) for one in estimates], value)
+        assert_true_on_average([getattr(one.expected, field) for one in estimated.estimates], value)
 
 
 def assert_true_on_average(expected: Sequence[float], truth: float) -> None:
@@ -157,10 +171,9 @@ def test_layers_sampled_independently_add_up() -> None:
     assert sum(least_of(one).tiles <= truth <= one.most.tiles for one in estimates) >= 0.9 * len(estimates)
 
 
-@pytest.mark.parametrize(("pyramid", "walk", "budget"), MAPS)
-def test_the_range_holds_the_truth_nearly_always(pyramid: Pyramid, walk: Walk, budget: int) -> None:
+def test_the_range_holds_the_truth_nearly_always(estimated: Estimated) -> None:
+    pyramid, walk, estimates = estimated.pyramid, estimated.walk, estimated.estimates
     truth = sum(tile in pyramid.sizes and tile.zoom in walk.kept_zooms for tile in pyramid.walked(walk))
-    estimates = [sampled(pyramid, walk, budget, seed)[0] for seed in range(300)]
     held = sum(least_of(one).tiles <= truth <= one.most.tiles for one in estimates)
     assert held >= 0.9 * len(estimates)
     error = math.sqrt(fmean((one.expected.tiles - truth) ** 2 for one in estimates))

@@ -1,7 +1,7 @@
-"""What SQLAlchemy has compiled for one database of a kind serves all others of the process.
+"""Shares compiled SQL statements between all databases of a kind.
 
-SQLAlchemy keeps it for each engine. A program has one, but the tests open thousands of histories. To compile
-the statements of a harvest takes as long as a small map's harvest itself.
+SQLAlchemy keeps compiled statements for each engine. A program has one engine, but the tests open thousands
+of histories, and compiling the statements of a harvest takes as long as the harvest of a small map.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from sqlalchemy.util import LRUCache
 
 
 class _OfAKind(LRUCache[Any, Any]):
-    """Compiled statements, without the dialect of one engine in their keys: those of a kind are alike, where
-    the servers' versions and the style of parameters are. The version is known from the first connection on.
-    """
+    """Compiled statements of all engines of a kind. The keys have the server's version and the style of
+    parameters in place of the dialect, which each engine has of its own. The version is known from the first
+    connection on."""
 
     def get(self, key: Any, default: Any = None) -> Any:
         return super().get(_shared(key), default)
@@ -31,7 +31,7 @@ def _shared(key: Any) -> tuple[Any, ...]:
 
 
 _MOST: Final = 5_000
-"""Statements that are kept of a kind; one of SQLAlchemy's engines keeps 500."""
+"""How many statements are kept for a kind. SQLAlchemy keeps 500 for an engine."""
 _COMPILED: Final = defaultdict[type, _OfAKind](lambda: _OfAKind(_MOST))
 
 

@@ -1,4 +1,5 @@
-"""What all tests share: real servers, a user's project, and the real maps beside the project, harvested."""
+"""Fixtures for all tests: real servers, a user's project, and real maps with their harvests; the order of the
+tests."""
 
 from __future__ import annotations
 
@@ -35,14 +36,14 @@ for _name in ("DATABASE_URL", "TILE_STORE", "REDIS_URL", "REDIS_HOST", "REDIS_PO
     os.environ.pop(_name, None)
 
 _MEMORY = Path("/dev/shm")
-"""Linux' folder that is kept in memory. On a disk each write that must be durable takes milliseconds, and the
-tests make tens of thousands."""
+"""Linux keeps this folder in memory. On a disk each write that must be durable takes milliseconds, and the
+tests make tens of thousands of them."""
 _MEMORY_NEEDED = 4_000_000_000
 """Bytes: several times what all tests write."""
 
 
 def _is_for_tests(folder: Path) -> bool:
-    """Returns whether there is room. Programs that tests write are run, too, which some machines forbid."""
+    """Returns whether the folder has room, and whether programs in it may be run: tests write some."""
     if not folder.is_dir() or os.statvfs(folder).f_flag & os.ST_NOEXEC:
         return False
     return shutil.disk_usage(folder).free > _MEMORY_NEEDED
@@ -57,10 +58,11 @@ share_statements()
 _FIRST = ("fleet", "browser", "crash", "package", "end_to_end")
 """The folders that take longest."""
 _WHOLE = ("tests/fleet/", "tests/browser/", "tests/package/", "tests/demo/")
-"""Those of which one process does all: workers of two fleets would be in each other's way, and what the
-browser looks at, the wheel, or the demo's world, would be made twice."""
+"""Folders whose tests all run in one process. Workers of two fleets would be in each other's way. The maps
+that the browser looks at, the wheel and the demo's world would be made twice."""
 _BESIDE = {"tests/end_to_end/test_demo_forms.py": "tests/demo/"}
-"""Files that need what a whole folder elsewhere needs, too. The demo's world takes seconds to draw."""
+"""Files that run in the process of a folder elsewhere, as they need the same. The demo's world takes seconds
+to draw."""
 
 # A slow machine is no failure; in CI the same examples are tried every time.
 hypothesis.settings.register_profile(
@@ -83,8 +85,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Repetitions are left out, unless they are asked for. Long files come first, so that the last ones to be
-    handed out are short: no process is left alone with a long one at the end."""
+    """Leaves out repetitions, unless `--all` asks for them. Puts the long files first: the last files to be
+    handed out are short, and no process is left alone with a long one at the end."""
     if not config.getoption("--all"):
         repetitions = [item for item in items if item.get_closest_marker("repetition")]
         config.hook.pytest_deselected(items=repetitions)
@@ -96,7 +98,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Nearly all that is made meanwhile stays until the end, so it is never looked through for garbage."""
+    """Collects without the garbage collector: nearly all objects that are made meanwhile stay until the
+    end."""
     gc.disable()
     try:
         return (yield)
@@ -106,7 +109,8 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 class FileScheduling(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
-    """Each file is one process's, so that no server of a module is started twice, and so are some folders."""
+    """Gives each file to one process, so that no server of a module is started twice, and some whole
+    folders."""
 
     def _split_scope(self, nodeid: str) -> str:
         scope = str(super()._split_scope(nodeid))
@@ -115,7 +119,7 @@ class FileScheduling(LoadFileScheduling):  # type: ignore[misc]  # xdist has no 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FileScheduling | None:
-    """Unless the command line wants it otherwise."""
+    """Returns our scheduling, or None if the command line names another one."""
     if config.option.dist != "load":
         return None
     config.option.loadscopereorder = False
@@ -137,13 +141,13 @@ def shared_maps() -> Path:
 
 @pytest.fixture(scope="session")
 def kills(request: pytest.FixtureRequest) -> int:
-    """How often a test kills what it looks at, where each kill is like the one before."""
+    """How often a test kills a program if each kill is like the one before."""
     return 20 if request.config.getoption("--all") else 4
 
 
 @pytest.fixture(scope="session")
 def common_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the processes of pytest find what one of them has made for all."""
+    """A folder that all processes of pytest share, for what one of them makes for all."""
     own = tmp_path_factory.getbasetemp()
     return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
 
@@ -170,20 +174,23 @@ def small_history(shared_maps: Path, common_folder: Path) -> Path:
 
 @pytest.fixture
 def nginx() -> Iterator[Callable[..., Nginx]]:
-    """Start an nginx: `nginx(folder, server=..., location=...)`. All stop when the test ends."""
+    """A function that starts an nginx: `nginx(folder, server=..., location=...)`. All stop when the test
+    ends."""
     with ExitStack() as servers:
         yield lambda folder, **directives: servers.enter_context(nginx_server(folder, **directives))
 
 
 @pytest.fixture(scope="session")
 def postgresql() -> Iterator[PostgresqlServer]:
-    """One for all tests of the process, who use databases of their own; none may stop it."""
+    """A server for all tests of the process. Each test uses a database of its own, and none may stop the
+    server."""
     with postgresql_server() as server:
         yield server
 
 
 @pytest.fixture
 def misbehaving() -> Iterator[Callable[[Path], Misbehaving]]:
-    """Start a server that can misbehave: `misbehaving(folder)`. All stop when the test ends."""
+    """A function that starts a server that can misbehave: `misbehaving(folder)`. All stop when the test
+    ends."""
     with ExitStack() as servers:
         yield lambda folder: servers.enter_context(misbehaving_server(folder))

@@ -1,8 +1,8 @@
-"""Programs in processes of their own, forked off one that has loaded what they need.
+"""Programs in processes of their own, forked from a process that has already loaded their modules.
 
-A start costs a core for a second, nearly all of it for loading modules, and the tests start hundreds. What
-is forked is as much a process of its own: it has read no setting, and no event loop was there. That a program
-starts from nothing as well is for a few tests to show, not for each.
+A program that starts from nothing costs a second of a core, nearly all of it for loading modules, and the
+tests start hundreds of programs. A forked process has read no setting and has no event loop, so it behaves as
+if it had started from nothing. A few tests start programs from nothing, to show that this works as well.
 """
 
 from __future__ import annotations
@@ -83,7 +83,8 @@ _LOADED: Final = (
     "tileharvest.viewer.server",
     "uvloop",
 )
-"""All but the settings, which are read from the environment when they are loaded."""
+"""The modules to load before anything is forked. The settings are not among them, as they read the
+environment when they are loaded."""
 _WHOLE: Final = (
     "scrapy.commands",
     "tileharvest.commands",
@@ -92,15 +93,15 @@ _WHOLE: Final = (
     "tileharvest.middlewares",
     "tileharvest.spiders",
 )
-"""Packages all of whose modules are wanted."""
+"""Packages of which all modules are loaded."""
 _PRELOADED: Final = "tests.end_to_end.preloaded"
-"""A module that does more than load others. It has its reasons, and comes last."""
+"""A module that also does other work beforehand; its docstring tells why. It is loaded last."""
 _DIE_WITH_PARENT: Final = 1
-"""`PR_SET_PDEATHSIG` of Linux' prctl."""
+"""`PR_SET_PDEATHSIG` of Linux' prctl: the signal that a process gets when its parent ends."""
 
 
 class ForkedProcess:
-    """A process that was forked, with what tests use of `subprocess.Popen`."""
+    """A forked process, with the methods of `subprocess.Popen` that tests use."""
 
     def __init__(
         self,
@@ -110,8 +111,8 @@ class ForkedProcess:
         output: AnyConnection,
         errors: AnyConnection,
     ) -> None:
-        """Run `python -m MODULE ARGUMENTS`, in an environment that holds nothing else. What it writes goes
-        where the connections lead; they stay open here."""
+        """Runs `python -m MODULE ARGUMENTS` with this environment and no other variables. Its output goes to
+        the two connections, which stay open here."""
         self.args = (module, *arguments)
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(_wanted())
@@ -123,7 +124,8 @@ class ForkedProcess:
         self.pid = self._process.pid
 
     def poll(self) -> int | None:
-        """Its exit status, negative for a signal that ended it; None while it runs."""
+        """Returns the exit status, or None while the process runs. If a signal ended the process, the status
+        is the negative number of the signal."""
         return self._process.exitcode
 
     @property
@@ -131,7 +133,7 @@ class ForkedProcess:
         return self.poll()
 
     def wait(self, timeout: float | None = None) -> int:
-        """Raises TimeoutExpired."""
+        """Returns the exit status when the process has ended. Raises TimeoutExpired."""
         self._process.join(timeout)
         status = self.poll()
         if status is None:
@@ -139,7 +141,7 @@ class ForkedProcess:
         return status
 
     def send_signal(self, number: signal.Signals, /) -> None:
-        """Nothing, if it has ended."""
+        """Sends the signal. Does nothing if the process has ended."""
         # It may end between the two.
         with suppress(ProcessLookupError):
             if self.poll() is None:
@@ -153,7 +155,7 @@ class ForkedProcess:
 
 
 class Forked(ForkedProcess):
-    """One whose output is read, as text."""
+    """A forked process whose output is read as text."""
 
     def __init__(self, module: str, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
         with _Pipe() as output, _Pipe() as errors:
@@ -161,8 +163,8 @@ class Forked(ForkedProcess):
             self.stdout, self.stderr = output.opened(), errors.opened()
 
     def communicate(self, timeout: float | None = None) -> tuple[str, str]:
-        """What it still writes until its end, to stdout and to stderr. Raises TimeoutExpired, after it was
-        killed."""
+        """Returns what the process still writes until its end, to stdout and to stderr. After `timeout`
+        seconds it kills the process and raises TimeoutExpired."""
         with ThreadPoolExecutor(2) as readers:
             reading = [readers.submit(stream.read) for stream in (self.stdout, self.stderr)]
             try:
@@ -174,13 +176,13 @@ class Forked(ForkedProcess):
         return output, errors
 
     def close(self) -> None:
-        """To be called when it has ended."""
+        """Closes the output. Call this when the process has ended."""
         self.stdout.close()
         self.stderr.close()
 
 
 class _Pipe:
-    """A way for text out of a process; what of it was not handed on is closed when the block ends."""
+    """A pipe for text from a process. Ends that were not handed on are closed when the block ends."""
 
     def __init__(self) -> None:
         self._reader, self.writer = multiprocessing.Pipe(duplex=False)
@@ -198,7 +200,8 @@ class _Pipe:
 
 @cache
 def _wanted() -> list[str]:
-    """What is loaded before anything is forked: ours, what Scrapy loads for every crawl, and what runs it."""
+    """Returns the modules that are loaded before anything is forked: ours, those that Scrapy loads for every
+    crawl, and those that run programs here."""
     components = (
         default_settings.DOWNLOADER_MIDDLEWARES_BASE,
         default_settings.EXTENSIONS_BASE,

@@ -1,4 +1,4 @@
-"""Runs the project's commands as a user does: in processes of their own, seen only by what they leave."""
+"""A user's project, whose commands run in processes of their own. Tests see only what the commands leave."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ _LOOK: Final = 0.005
 
 
 def quiet_now() -> str:
-    """Twelve hours around the present, in UTC: no map may have a day that is quiet as a whole."""
+    """Returns quiet hours of twelve hours around the present, in UTC. A day that is quiet as a whole is
+    refused."""
     now = datetime.now(UTC)
     return f"{now - timedelta(hours=6):%H:%M}-{now + timedelta(hours=6):%H:%M}"
 
@@ -64,7 +65,7 @@ class RecordedVersion(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """A user's `maps.toml` and data folder; neither exists before something writes it."""
+    """A user's `maps.toml` and data folder. Neither exists before something writes it."""
 
     folder: Path
 
@@ -81,11 +82,11 @@ class Project:
         return self.data / "history.sqlite"
 
     def adopt(self, data: Path) -> None:
-        """Begin with a copy of another project's data folder."""
+        """Copies another project's data folder, to begin with."""
         shutil.copytree(data, self.data)
 
     def add_map(self, name: str, url: str, **keys: Any) -> None:
-        """Append an entry; further keys as TOML has them, zones as dicts."""
+        """Appends an entry to `maps.toml`. Further keys have the values of TOML; zones are dicts."""
         lines = [f"[{name}]", f"url = {json.dumps(url)}"]
         lines += [f"{key} = {_toml(value)}" for key, value in keys.items()]
         with self.maps_file.open("a", encoding="utf-8") as file:
@@ -100,8 +101,8 @@ class Project:
     def scrapy(
         self, *arguments: str, check: bool = True, timeout: float = 240.0
     ) -> subprocess.CompletedProcess[str]:
-        """Run `scrapy ...` to its end. With `check`, an exit status other than 0 is an AssertionError that
-        shows what was written."""
+        """Runs `scrapy ...` to its end. With `check`, an exit status other than 0 raises an AssertionError
+        that shows the output."""
         with self.running(*arguments) as process:
             stdout, stderr = process.communicate(timeout=timeout)
             status = process.wait()
@@ -110,7 +111,8 @@ class Project:
         return subprocess.CompletedProcess(process.args, status, stdout, stderr)
 
     def scrapy_from_nothing(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        """The same as a user starts it, which costs a second: for the few tests that show that it can be."""
+        """Runs `scrapy ...` in a process that starts from nothing, as a user's does. This costs a second, so
+        it is for the few tests that show that it works."""
         return subprocess.run(
             [sys.executable, "-m", "scrapy", *arguments],
             cwd=ROOT,
@@ -124,8 +126,8 @@ class Project:
 
     @contextmanager
     def running(self, *arguments: str, module: str = "scrapy") -> Iterator[Forked]:
-        """`scrapy ...` while it runs, or another module that is a program; killed, if it still does, when the
-        block ends."""
+        """Runs `scrapy ...`, or another module that is a program. If it still runs when the block ends, it is
+        killed."""
         process = Forked(module, arguments, self.environment)
         try:
             yield process
@@ -137,12 +139,12 @@ class Project:
     def crawl(
         self, name: str, day: str, *more: str, spider: str = "overviewer", check: bool = True
     ) -> subprocess.CompletedProcess[str]:
-        """`scrapy crawl overviewer` for that day; its log is in `stderr`."""
+        """Runs `scrapy crawl overviewer`, or another spider, for that day. The log is in `stderr`."""
         arguments = ("-a", f"map={name}", "-a", f"day={day}", *more)
         return self.scrapy("crawl", spider, *arguments, check=check)
 
     def harvest(self, name: str, day: str, *more: str, check: bool = True) -> dict[str, Any]:
-        """`scrapy harvest NAME --json` for that day: the map's report."""
+        """Runs `scrapy harvest NAME --json` for that day, and returns the map's report."""
         done = self.scrapy("harvest", name, "-a", f"day={day}", "--json", *more, check=check)
         (report,) = json.loads(done.stdout)
         return dict(report)
@@ -151,17 +153,17 @@ class Project:
         return list(json.loads(self.scrapy("harvests", name, "--json").stdout))
 
     def history(self, name: str, tile: str | None = None) -> list[dict[str, Any]]:
-        """`scrapy history NAME [TILE] --json`."""
+        """Returns the answer of `scrapy history NAME [TILE] --json`."""
         wanted = [] if tile is None else [tile]
         return list(json.loads(self.scrapy("history", name, *wanted, "--json").stdout))
 
     def query(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
-        """Rows of the history, read as any program can read an SQLite file."""
+        """Returns rows of the history, read as any program can read an SQLite file."""
         with closing(sqlite3.connect(f"file:{self.database}?mode=ro", uri=True)) as connection:
             return list(connection.execute(statement, values))
 
     def outcomes(self) -> dict[LayerTile, str]:
-        """Of every tile ever asked: what the last harvest that asked found."""
+        """Returns for every tile that was ever asked the outcome of the last harvest that asked it."""
         rows = self.query(
             "SELECT name, zoom, x, y, outcome FROM tiles JOIN layers ON layers.id = tiles.layer"
         )
@@ -175,19 +177,20 @@ class Project:
         return {RecordedVersion(*row) for row in rows}
 
     def kept(self) -> dict[str, bytes]:
-        """Every file of the data folder but those of queues and hosts, which tell who opened them last."""
+        """Returns every file of the data folder but those of queues and hosts, which note who opened them
+        last."""
         passing = ("queues/", "hosts/")
         return {name: body for name, body in contents(self.data).items() if not name.startswith(passing)}
 
     def stored(self) -> dict[str, bytes]:
-        """Every file of the store, hidden ones included: its path below the store, and its bytes. The notes
-        of the histories that use it are no images."""
+        """Returns every file of the store by its path below the store, hidden ones included. The notes of the
+        histories that use the store are left out."""
         files = contents(self.data / "tiles")
         return {name: body for name, body in files.items() if not name.startswith(".history-")}
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Every file below the folder; none if there is no folder."""
+    """Returns every file below the folder by its path. Returns nothing if there is no folder."""
     return {
         file.relative_to(folder).as_posix(): file.read_bytes() for file in folder.rglob("*") if file.is_file()
     }
@@ -196,7 +199,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 def await_condition(
     holds: Callable[[], bool], process: Forked | subprocess.Popen[str], patience: float = 240.0
 ) -> bool:
-    """Look until the condition holds: True; False when the process ended before.
+    """Returns True when the condition holds, or False if the process ends before.
 
     Raises AssertionError when neither comes within `patience` seconds.
     """
@@ -211,12 +214,13 @@ def await_condition(
 
 
 def answered(server: Nginx) -> int:
-    """How many requests the server has logged: a quick look, for moments; `log` is for truth."""
+    """Returns how many requests the server has logged so far. Others may have been answered and not logged
+    yet; after `log` none is missing."""
     return (server.workplace / "access.log").read_bytes().count(b"\n")
 
 
 def stop(process: Forked, how: signal.Signals) -> tuple[str, str]:
-    """Send the signal, and wait for the end: what was written to stdout and stderr."""
+    """Sends the signal, waits for the end, and returns the output to stdout and to stderr."""
     process.send_signal(how)
     return process.communicate(timeout=240)
 

@@ -1,4 +1,4 @@
-"""Real maps, harvested on the days of their publishing: where other tests go on from."""
+"""Harvests of real maps on the days on which they were published. Other tests go on from these harvests."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Made = TypeVar("Made")
 
 
 class DrawnMap(Protocol):
-    """A shared map, whatever has drawn it. It can be hashed."""
+    """A shared map of any renderer. It can be hashed."""
 
     @property
     def name(self) -> str: ...
@@ -43,16 +43,16 @@ class DrawnMap(Protocol):
 
     @property
     def versions(self) -> range | None:
-        """Those that are harvested in turn. None: all."""
+        """The versions that are harvested in turn. None means all."""
         ...
 
     @property
     def keys(self) -> Mapping[str, Any]:
-        """What its entry in maps.toml has beside the address."""
+        """The keys of its entry in maps.toml besides the address."""
         ...
 
     def rendering(self, site: Path) -> Any:
-        """Returns what the folder holds: a `Rendering`, or what has its methods for tiles."""
+        """Returns the content of the folder: a `Rendering`, or an object with its methods for tiles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,26 +62,26 @@ class Harvested:
     version: int
     day: str
     step: Step | None
-    """What changed since the version before; None for the first."""
+    """The changes since the version before; None for the first version."""
     rendering: Rendering
-    """The published folder; the next version has taken its place since."""
+    """The published folder. The next version has replaced its content since."""
     images: dict[LayerTile, bytes]
-    """What was published."""
+    """The tiles that were published, with their bytes."""
     missing: set[LayerTile]
-    """What was not, though its parent was."""
+    """The tiles that were not published although their parent was."""
     outcomes: dict[LayerTile, str]
     log: list[LogLine]
-    """What nginx was asked."""
+    """The requests that nginx was asked."""
     data: Path
     """A copy of the data folder as it was then."""
     summary: dict[str, Any]
-    """What `scrapy harvests --json` says when all have been."""
+    """The harvest in `scrapy harvests --json`, after all versions were harvested."""
     versions: set[RecordedVersion]
     stored: dict[str, bytes]
 
     @property
     def expected(self) -> dict[LayerTile, str]:
-        """The outcomes, from the map's own record alone."""
+        """The outcomes by the map's own record alone."""
         expected = dict.fromkeys(self.missing, "404")
         if self.step is None:
             return expected | dict.fromkeys(self.images, "add")
@@ -93,12 +93,12 @@ class Harvested:
 
     @property
     def question(self) -> str:
-        """The method by which its tiles were asked: GET while none was known, and HEAD later."""
+        """The method by which its tiles were asked: GET in the first harvest, HEAD later."""
         return "GET" if self.step is None else "HEAD"
 
     @property
     def unchanged(self) -> set[LayerTile]:
-        """Those that were published before just so, times included."""
+        """The tiles that the version before had with the same bytes and the same time."""
         if self.step is None:
             return set()
         touched = self.step.added | self.step.changed | self.step.redated
@@ -106,7 +106,7 @@ class Harvested:
 
 
 def as_of(versions: set[RecordedVersion], day: str) -> dict[LayerTile, str]:
-    """The history's answer for a day: of each tile the sha1 of its latest version until then."""
+    """Returns for each tile the sha1 of its latest version until that day."""
     found: dict[LayerTile, str] = {}
     for version in sorted(versions, key=lambda version: version.day):
         if version.day <= day and version.sha1 is not None:
@@ -115,7 +115,7 @@ def as_of(versions: set[RecordedVersion], day: str) -> dict[LayerTile, str]:
 
 
 def days(shared_maps: Path, name: str) -> list[str]:
-    """The day of each version, the first included. A second one of a day is taken for the next day's."""
+    """Returns the day of each version, the first included. A second version of a day gets the next day."""
     versions = json.loads((shared_maps / name / "versions.json").read_text(encoding="utf-8"))["versions"]
     found: list[str] = []
     for version in versions:
@@ -132,7 +132,8 @@ def harvested_antworld(shared_maps: Path, below: Path) -> list[Harvested]:
 
 @cache
 def harvested_small(shared_maps: Path, below: Path) -> Path:
-    """The data folder after the harvest of the small map on its day, as `harvested_versions`."""
+    """Returns the data folder after the harvest of the small map on `SMALL_DAY`. It is made once, like
+    `harvested_versions`."""
 
     def harvest(folder: Path) -> Path:
         project = Project(folder)
@@ -173,7 +174,7 @@ MAPCRAFTERS: Final = (
 
 @cache
 def harvested_versions(shared_maps: Path, below: Path, drawn: DrawnMap) -> list[Harvested]:
-    """Its versions in turn, in a folder below `below`; once, however many processes and tests ask."""
+    """Harvests the versions in turn in a folder below `below`, once for all processes and tests that ask."""
 
     def harvest(folder: Path) -> list[Harvested]:
         harvested = list(_harvest_in_turn(shared_maps, folder, drawn))
@@ -185,9 +186,9 @@ def harvested_versions(shared_maps: Path, below: Path, drawn: DrawnMap) -> list[
 
 
 def made_once(folder: Path, make: Callable[[Path], Made]) -> Made:
-    """What `make` returns of the folder, which is new and empty: in the process that comes first.
+    """Returns the result of `make` for the folder, which is new and empty.
 
-    The others wait for it, and read what it has made.
+    The process that comes first calls `make`. The others wait for it, and read its result.
     """
     kept = folder.with_suffix(".pickle")
     with folder.with_suffix(".lock").open("w") as lock:
@@ -201,7 +202,7 @@ def made_once(folder: Path, make: Callable[[Path], Made]) -> Made:
 
 
 def _harvest_in_turn(shared_maps: Path, folder: Path, drawn: DrawnMap) -> Iterator[Harvested]:
-    """Publish each version and harvest it with `scrapy crawl`; summaries come later."""
+    """Publishes each version and harvests it with `scrapy crawl`. The summaries are added later."""
     site = folder / "site"
     project = Project(folder)
     known = list(zip(days(shared_maps, drawn.name), [None, *truth(shared_maps, drawn.name)], strict=True))

@@ -10,31 +10,38 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sqlalchemy import Text, bindparam, exists, func, insert, or_, select, tuple_, update
+from sqlalchemy import Text, bindparam, delete, exists, func, insert, or_, select, tuple_, update
 
 from tileharvest.errors import HistoryError
 from tileharvest.history.harvest_row import HarvestRow, describe_layers
-from tileharvest.history.inserted_rows import correct_counts, write_counts, write_insertions
 from tileharvest.history.insertion import Claim, Recorded, Surroundings, inserted
 from tileharvest.history.outlines import own_map_id
 from tileharvest.history.schema import (
+    BLOCK_LEVELS,
     CHANGES_WALK,
     FINISHED,
     IMPORTED_WALK,
     PUSHED_WALK,
     TILE,
     VERSION,
+    changes,
+    harvest_counts,
     harvest_layers,
     harvests,
     insert_into,
     is_same_tile,
+    is_tile,
+    its_tile,
     maps,
+    replace_into,
     tiles,
     version_of,
+    version_row,
     versions,
 )
 from tileharvest.history.site_files import write_site_files
 from tileharvest.history.unnamed_images import hold_images, note_dropped
+from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.versions import Image, Validator
 
@@ -47,11 +54,13 @@ if TYPE_CHECKING:
     from tileharvest.history.database import History
     from tileharvest.history.insertion import Insertion
     from tileharvest.history.site_files import SiteFile
-    from tileharvest.tiles.grid import Cell, Tile, TileRange
+    from tileharvest.tiles.grid import Cell, TileRange
     from tileharvest.tiles.layers import Layer
+    from tileharvest.tiles.versions import Version
 
 _AT_ONCE: Final = 500
 """The most tiles in one query. Each takes three parameters, whose number databases limit."""
+_UNCHANGED: Final = (Outcome.IGNORED, Outcome.NOT_MODIFIED, Outcome.SKIPPED)
 _SEEN_AGAIN: Final = frozenset({Outcome.IGNORED, Outcome.NOT_MODIFIED})
 
 
@@ -259,6 +268,39 @@ _UPSERT_TILES: Final = _INSERT_TILES.on_conflict_do_update(
     set_={name: _INSERT_TILES.excluded[name] for name in _TOLD},
 )
 
+_COUNTING: Final = insert_into(changes).values({name: bindparam(name) for name in (*TILE, "day", "tiles")})
+_ADD_TO_BLOCKS: Final = _COUNTING.on_conflict_do_update(
+    index_elements=list(changes.primary_key.columns),
+    set_={"tiles": changes.c.tiles + _COUNTING.excluded.tiles},
+)
+_FORGET_COUNTS: Final = delete(harvest_counts).where(harvest_counts.c.harvest == bindparam("its_harvest"))
+_POINT_NOWHERE: Final = update(tiles).where(is_tile(tiles)).values(version=None)
+_DELETE: Final = delete(versions).where(versions.c.id == bindparam("its_id"))
+_MOVE: Final = (
+    update(versions)
+    .where(versions.c.id == bindparam("its_id"))
+    .values(day=bindparam("to_day"), harvest=bindparam("to_harvest"))
+)
+_RENEW: Final = (
+    update(versions)
+    .where(versions.c.id == bindparam("its_id"))
+    .values(etag=bindparam("its_etag"), last_modified=bindparam("its_last_modified"))
+)
+_POINT_AT_LATEST: Final = (
+    update(tiles)
+    .where(is_tile(tiles))
+    .values(
+        version=select(versions.c.id)
+        .where(is_tile(versions))
+        .order_by(versions.c.day.desc())
+        .limit(1)
+        .scalar_subquery()
+    )
+)
+_FORGET_BLOCK: Final = delete(changes).where(
+    is_tile(changes), changes.c.day == bindparam("its_day"), changes.c.tiles == 0
+)
+
 _LAST_DAY: Final = (
     select(func.max(harvests.c.day))
     .join_from(harvests, maps, maps.c.id == harvests.c.map)
@@ -350,8 +392,8 @@ class _Recording:
                 self._insert(layer, part, seen, claim)
             self._note_missing(layer, lacking)
             self.counts[layer, Outcome.IGNORED] += self.day.unchanged.get(name, 0)
-        write_counts(self.connection, self.harvest, self.counts)
-        correct_counts(self.connection, self.later)
+        _write_counts(self.connection, self.harvest, self.counts)
+        _correct_counts(self.connection, self.later)
         counted: Counter[Outcome] = Counter()
         for (_, outcome), number in self.counts.items():
             counted[outcome] += number
@@ -405,7 +447,7 @@ class _Recording:
             rows.append(self._tile_row(layer, cell, sight, change))
         self._write_tiles([row for row in rows if row])
         note_dropped(self.connection, dropped)
-        write_insertions(self.connection, self.harvest, self.day.day, layer, changed)
+        _write_insertions(self.connection, self.harvest, self.day.day, layer, changed)
 
     def _tile_row(self, layer: int, cell: Cell, sight: _Sight, change: Insertion) -> dict[str, Any] | None:
         """Returns the tile's row with its last result, or None if the row stays as it is. Notes in `later`
@@ -484,3 +526,123 @@ def _parts(cells: Iterable[Cell]) -> Iterator[list[Cell]]:
 def _recorded(row: RowMapping, name: str) -> Recorded | None:
     id_, *version, harvest = (row[f"{name}_{column}"] for column in _HAS)
     return None if id_ is None else Recorded(id_, version_of(*version), harvest)
+
+
+def _write_insertions(
+    connection: Connection, harvest: int, day: date, layer: int, insertions: Mapping[Cell, Insertion]
+) -> None:
+    """Writes the insertions of one day into the versions of these tiles. Their rows in `tiles` must exist.
+    They point at the latest versions afterwards."""
+    changed = insertions.values()
+    deleted = [{"its_id": one.id} for change in changed for one in change.deleted]
+    moved = [
+        {"its_id": change.moved.id, "to_day": day, "to_harvest": harvest}
+        for change in changed
+        if change.moved
+    ]
+    new = [
+        version_row((layer, *cell), version, recorder)
+        for cell, change in insertions.items()
+        for version, recorder in _new_versions(change, harvest)
+    ]
+    renewed = [
+        {"its_id": one.id, "its_etag": validator.etag, "its_last_modified": validator.last_modified}
+        for change in changed
+        if change.renewed is not None
+        for one, validator in [change.renewed]
+    ]
+    # The tiles of which a version is added, deleted or moved.
+    touched = [
+        its_tile(layer, *cell)
+        for cell, change in insertions.items()
+        if change.deleted or change.moved or change.put or change.restored
+    ]
+    if deleted:
+        # A foreign key: a tile's row must not point at a deleted version.
+        connection.execute(_POINT_NOWHERE, touched)
+        connection.execute(_DELETE, deleted)
+    if moved:
+        connection.execute(_MOVE, moved)
+    if new:
+        connection.execute(replace_into(versions, *TILE, "day"), new)
+    if renewed:
+        connection.execute(_RENEW, renewed)
+    if touched:
+        connection.execute(_POINT_AT_LATEST, touched)
+    _count_changes(connection, layer, _counted(day, insertions))
+
+
+def _new_versions(change: Insertion, harvest: int) -> Iterator[tuple[Version, int]]:
+    """Yields the new versions, each with the harvest that has recorded it."""
+    if change.put is not None:
+        yield change.put, harvest
+    if change.restored is not None:
+        version, claim = change.restored
+        yield version, claim.harvest
+
+
+def _counted(day: date, insertions: Mapping[Cell, Insertion]) -> Counter[tuple[int, int, int, date]]:
+    """Returns how many more versions there are, by zoom, x and y of the block, and day. Numbers may be
+    negative."""
+    counted: Counter[tuple[int, int, int, date]] = Counter()
+    for cell, change in insertions.items():
+        block = Tile(*cell).ancestor(BLOCK_LEVELS)
+        place = (cell[0], block.x, block.y)
+        for one in change.deleted:
+            counted[*place, one.version.day] -= 1
+        if change.moved is not None:
+            counted[*place, change.moved.version.day] -= 1
+            counted[*place, day] += 1
+        for version, _ in _new_versions(change, 0):
+            counted[*place, version.day] += 1
+    return counted
+
+
+def _count_changes(
+    connection: Connection, layer: int, counted: Mapping[tuple[int, int, int, date], int]
+) -> None:
+    keys = (*TILE, "day")
+    more = [((layer, *block), number) for block, number in counted.items() if number]
+    if not more:
+        return
+    connection.execute(
+        _ADD_TO_BLOCKS,
+        [{**dict(zip(keys, key, strict=True)), "tiles": number} for key, number in more],
+    )
+    fewer = [key for key, number in more if number < 0]
+    if fewer:
+        names = [f"its_{name}" for name in keys]
+        connection.execute(_FORGET_BLOCK, [dict(zip(names, key, strict=True)) for key in fewer])
+
+
+def _write_counts(connection: Connection, harvest: int, counts: Mapping[tuple[int, Outcome], int]) -> None:
+    """Replaces all counts of a harvest. They are by layer and outcome."""
+    connection.execute(_FORGET_COUNTS, {"its_harvest": harvest})
+    rows = [
+        {"harvest": harvest, "layer": layer, "outcome": outcome.value, "tiles": number}
+        for (layer, outcome), number in counts.items()
+        if number
+    ]
+    if rows:
+        connection.execute(insert(harvest_counts), rows)
+
+
+def _correct_counts(connection: Connection, more: Mapping[tuple[int, int, Outcome], int]) -> None:
+    """Adds to the counts of ended harvests, by harvest, layer and outcome.
+
+    A negative number of `ign` is taken from all outcomes of unchanged tiles, because it is not known which of
+    them the harvest has counted for a tile."""
+    for (harvest, layer, outcome), number in more.items():
+        its = (harvest_counts.c.harvest == harvest, harvest_counts.c.layer == layer)
+        rows = connection.execute(select(harvest_counts.c.outcome, harvest_counts.c.tiles).where(*its))
+        has = {Outcome(word): count for word, count in rows}
+        is_any_unchanged = outcome is Outcome.IGNORED and number < 0
+        left = number
+        for way in _UNCHANGED if is_any_unchanged else (outcome,):
+            added = left if left > 0 else max(left, -has.get(way, 0))
+            left -= added
+            if added:
+                counting = replace_into(harvest_counts, "harvest", "layer", "outcome")
+                row = {"harvest": harvest, "layer": layer, "outcome": way.value}
+                connection.execute(counting, {**row, "tiles": has.get(way, 0) + added})
+        connection.execute(delete(harvest_counts).where(*its, harvest_counts.c.tiles == 0))

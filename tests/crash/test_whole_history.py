@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import subprocess
 from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.fleet.workers import Worker
 from tests.middlewares.making import DAY, FIRST_LEVEL, added, remember
 from tests.torture.__main__ import main
 from tests.torture.rounds import wrong_costs
@@ -97,3 +99,14 @@ def test_what_torture_needs_is_said_in_one_line_before_anything_begins(
     assert said.count("\n") == 1
     assert {"maps": "no real maps", "root": "sudo", "folder": f"--folder {nowhere}"}[missing] in said
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_worker_that_has_ended_before_it_is_to_be_stopped_is_told_from_one_that_stands_still(
+    tmp_path: Path,
+) -> None:
+    for command, stands_still in ((["true"], False), (["sleep", "600"], True)):
+        with subprocess.Popen(command) as process:
+            if not stands_still:
+                process.wait()
+            assert Worker(process, tmp_path / "log").freeze() is stands_still
+            process.kill()

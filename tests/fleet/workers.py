@@ -67,11 +67,12 @@ class Worker:
         """The errors in the worker's log, without their times and the names of their loggers."""
         return re.findall(r"^(?:.*\] )?(?:ERROR|CRITICAL): (.*)", self.log, re.MULTILINE)
 
-    def freeze(self) -> None:
-        """Returns when it stands still."""
+    def freeze(self) -> bool:
+        """Stops the process. Returns True when it stands still, and False if it has ended before."""
         self.send(signal.SIGSTOP)
         status = f"/proc/{self.process.pid}/stat"
-        await_until(lambda: _state(status) == "T")
+        await_until(lambda: _state(status) in ("T", *_ENDED))
+        return _state(status) == "T"
 
     def wake(self) -> None:
         self.send(signal.SIGCONT)
@@ -220,7 +221,14 @@ def await_until(holds: Callable[[], bool], patience: float = 240.0) -> None:
         time.sleep(max(_LOOK, 4 * (now - began)))
 
 
+_ENDED: Final = ("Z", "X")
+"""States of a process that has ended, before and after somebody has waited for it."""
+
+
 def _state(status: str) -> str:
-    """A process's, by the letter that `ps` has for it."""
-    with open(status, encoding="utf-8") as file:  # noqa: PTH123 - no path of ours
-        return file.read().rpartition(")")[2].split()[0]
+    """Returns the state of a process by the letter that `ps` has for it."""
+    try:
+        with open(status, encoding="utf-8") as file:  # noqa: PTH123 - no path of ours
+            return file.read().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return "X"

@@ -169,11 +169,11 @@ class Round:
         assert place.redis is not None
         assert place.postgresql is not None
         if what == "stop":
-            workers[which].freeze()
-            # The time of the leases must pass.
-            time.sleep(LEASE + 1)
-            workers[which].wake()
-            self.outcome.done[what] += 1
+            if workers[which].freeze():
+                # The time of the leases must pass.
+                time.sleep(LEASE + 1)
+                workers[which].wake()
+                self.outcome.done[what] += 1
         elif what == "Redis":
             place.redis.kill()
             self.outcome.done[what] += 1

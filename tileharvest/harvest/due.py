@@ -48,7 +48,7 @@ _DAY: Final = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """What decides when a map is harvested."""
+    """The settings of a map that decide when it is due."""
 
     name: str
     zone: ZoneInfo

@@ -38,7 +38,7 @@ MOST_CHANGED: Final = 31 * MOST_OF_A_DAY
 
 
 class TooManyChangesError(Exception):
-    """So many tiles changed in the period that their events would fill the memory."""
+    """More tiles changed in the period than `MOST_CHANGED`, so that their events would fill the memory."""
 
     def __init__(self, changed: int) -> None:
         super().__init__(

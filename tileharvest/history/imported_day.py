@@ -197,7 +197,7 @@ def _segments_of(source: str) -> str:
 
 
 class _Sight(NamedTuple):
-    """What the history has of one tile."""
+    """The history's rows of one tile, seen from the imported day."""
 
     around: Surroundings
     harvest: int | None

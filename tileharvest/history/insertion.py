@@ -39,7 +39,7 @@ class Claim(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What the history has of one tile around the inserted day."""
+    """The versions of one tile around the inserted day."""
 
     before: Recorded | None = None
     """The last version of an earlier day."""
@@ -63,7 +63,7 @@ class Surroundings:
 
 @dataclass(slots=True)
 class Insertion:
-    """What changes in the versions of one tile."""
+    """The changes of one tile's versions by an insertion."""
 
     outcome: Outcome | None = None
     """The outcome of the inserted day, or None if the tile was not there and not known."""

@@ -49,7 +49,7 @@ class HarvestSummary:
     started: datetime
     """In UTC, as is `ended`."""
     ended: datetime | None
-    """None while the harvest is unfinished."""
+    """The moment of its end, or None if it is unfinished."""
     reason: str | None
     """Why it ended, such as `finished` or `interrupted`; None while the harvest is unfinished."""
     cost: Cost
@@ -122,7 +122,7 @@ _OF_ROW: Final = tuple(
 
 @dataclass(frozen=True, slots=True)
 class MapSummary:
-    """What the history holds of one map."""
+    """The last harvest, the tiles, the versions and the images of one map."""
 
     name: str
     day: date | None

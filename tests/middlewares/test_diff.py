@@ -26,8 +26,11 @@ from tests.middlewares.making import (
     unopened,
 )
 from tileharvest.middlewares.diff import DiffMiddleware, answer_of
+from tileharvest.queue.codec import VERSION, QueuedRequest
+from tileharvest.queue.port import Lease
 from tileharvest.queue.requests import STATE, RequestState, question_of, state_of
 from tileharvest.renderers.overviewer import Overviewer
+from tileharvest.scheduler.blocks import Block, QueuedTile
 from tileharvest.store.files import FileStore
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
@@ -361,43 +364,75 @@ def test_where_head_is_answered_with_a_body_none_is_sent(folder: Path) -> None:
 @pytest.mark.parametrize("tile", [ABOVE, TILE, NEW])
 @pytest.mark.parametrize("status", [200, 204, 404, 410, 405, 500])
 @pytest.mark.parametrize("etag", [None, ETAG, f"W/{ETAG}", '"other"'])
-def test_at_once_it_tells_what_is_unchanged_and_nothing_else(
-    folder: Path, tile: Tile, status: int, etag: str | None
+@pytest.mark.parametrize("method", ["HEAD", "GET"])
+def test_at_once_it_tells_what_it_tells_of_a_request(
+    folder: Path, method: str, tile: Tile, status: int, etag: str | None
 ) -> None:
-    """The same as of a request, where that ends with an outcome without news."""
+    """But for failures and tiles that have vanished, of which it tells nothing. Of a GET it is told the known
+    image of the tile."""
     headers = {} if etag is None else {"ETag": etag}
 
-    async def run() -> tuple[list[TileResult | None], list[int]]:
-        results, spared = list[TileResult | None](), list[int]()
-        for is_at_once in (True, False):
-            async with opened(folder) as harvest:
-                diff, request = DiffMiddleware(harvest), ask(tile)
-                response = Response(request.url, status=status, headers=headers, request=request)
-                if is_at_once:
-                    for known in (harvest.versions, harvest.walks.marks):
-                        await known.of(LAYER, tile)
-                    found = diff.unchanged(TileQuestion(LAYER, tile), answer_of(response))
-                    assert harvest.traffic.spared_bytes == 0, "nothing is kept yet"
-                    result, spared_bytes = found or (None, 0)
-                    results.append(result)
-                    spared.append(spared_bytes)
-                else:
-                    await diff.process_response(request, response)
-                    results.append(state_of(request).result)
-                    spared.append(harvest.traffic.spared_bytes)
-        return results, spared
+    async def run() -> tuple[Any, Any]:
+        async with opened(folder) as harvest:
+            diff, request, by_head = DiffMiddleware(harvest), ask(tile, method), method == "HEAD"
+            body = b"" if by_head else BODY
+            response = Response(request.url, status=status, headers=headers, body=body, request=request)
+            for known in (harvest.versions, harvest.walks.marks):
+                await known.of(LAYER, tile)
+            at_once = diff.found_at_once(TileQuestion(LAYER, tile), answer_of(response), by_head=by_head)
+            assert harvest.traffic.spared_bytes == 0, "nothing is kept yet"
+            answer = await diff.process_response(request, response)
+            return at_once, "GET" if isinstance(answer, Request) else state_of(request).result
 
-    (at_once, usual), spared = asyncio.run(run())
-    has_news = usual is None or usual.outcome not in (Outcome.IGNORED, Outcome.NOTHING)
-    assert at_once == (None if has_news else usual)
-    assert spared[0] == spared[1]
+    at_once, usual = asyncio.run(run())
+    is_refused = method == "HEAD" and status == 405
+    if is_refused or (usual != "GET" and usual.outcome in (Outcome.FAILED, Outcome.GONE)):
+        assert at_once is None
+    else:
+        assert at_once == ("GET" if usual == "GET" else (usual, image_of(BODY) if tile == TILE else None))
+
+
+def test_a_request_that_was_answered_before_is_not_sent(folder: Path) -> None:
+    """It is given its answer once: what takes its place shares its state."""
+
+    async def run() -> None:
+        async with opened(folder) as harvest:
+            middleware, request = DiffMiddleware(harvest), ask(TILE)
+            given = Response(request.url, status=500)
+            state_of(request).answer = given
+            assert middleware.process_request(request) is given
+            assert middleware.process_request(request) is None
+            state_of(request).answer = ConnectionError("reset")
+            with pytest.raises(ConnectionError, match="reset"):
+                middleware.process_request(request)
+            assert middleware.process_request(request) is None
+
+    asyncio.run(run())
+
+
+def test_the_tiles_of_a_block_are_asked_the_short_way(folder: Path) -> None:
+    class Way:
+        async def ask_all(self, block: Block) -> Response:
+            return Response(block.url)
+
+    async def run() -> None:
+        async with opened(folder) as harvest:
+            way: Any = Way()
+            queued = QueuedRequest(version=VERSION, url=ask(TILE).url, method="HEAD")
+            block = Block(QueuedTile(Lease(1, 1, b"", "day", 0), queued), way)
+            middleware = DiffMiddleware(harvest)
+            asked: Any = middleware.process_request(block)
+            response = await asked
+            assert await middleware.process_response(block, response) is response
+
+    asyncio.run(run())
 
 
 def test_at_once_it_tells_nothing_where_the_history_is_not_asked_yet(folder: Path) -> None:
     async def run() -> object:
         async with opened(folder) as harvest:
             answer = Answer(200, Validator(ETAG))
-            return DiffMiddleware(harvest).unchanged(TileQuestion(LAYER, TILE), answer)
+            return DiffMiddleware(harvest).found_at_once(TileQuestion(LAYER, TILE), answer, by_head=True)
 
     assert asyncio.run(run()) is None
 

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec.structs import replace as replaced
 from scrapy import Request, Spider
 from scrapy.crawler import Crawler
 
@@ -20,11 +21,12 @@ from tests.queue.polite_memory import comes_true
 from tests.scheduler.driving import QueueAtOnce
 from tests.scheduler.worker_side import WatchedQueue
 from tileharvest.history.costs import Traffic
+from tileharvest.politeness.reasons import Reason
 from tileharvest.queue.codec import decode
 from tileharvest.queue.hosts import HostFile
 from tileharvest.queue.polite_queue import PoliteQueue
 from tileharvest.queue.port import Changes, Failure
-from tileharvest.queue.requests import DELAY, FAILURE, NOT_BEFORE
+from tileharvest.queue.requests import DELAY, FAILURE, NOT_BEFORE, state_of
 from tileharvest.scheduler.blocks import QueuedTile
 from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.scheduler.scheduler import Scheduler
@@ -246,9 +248,59 @@ def test_tiles_of_a_block_that_have_no_kept_result_are_offered_again_as_another_
             leases = [one.scheduler.worker.next_lease() for _ in range(2)]
             first, second = (QueuedTile(lease, decode(lease.body)) for lease in leases if lease)
             one.crawl.is_all_kept = is_kept
-            one.scheduler.all_through([first])
+            one.scheduler.through(first)
             one.scheduler.cut_off(second)
             assert await left(one) == ([("b", 2)] if is_kept else [("a", 2), ("b", 2)])
+
+    run_jumping(test())
+
+
+def test_what_a_block_leaves_is_offered_before_all_else_with_its_answer() -> None:
+    """It has started, so that neither a pause nor a limit is asked once more."""
+
+    async def test() -> None:
+        async with offered("a", "b", "c") as one:
+            lease = one.scheduler.worker.next_lease()
+            assert lease is not None
+            requests = one.scheduler._scheduling.queue.traffic.requests
+            one.scheduler._politeness.hold(Reason.PAUSED)
+            tile, answer = QueuedTile(lease, decode(lease.body)), ConnectionError()
+            one.scheduler.leave(tile, answer)
+            assert one.scheduler.has_pending_requests()
+            assert one.scheduler.next_tile(tile) is None, "the engine needs the connection"
+            request = one.scheduler.next_request()
+            assert request is not None
+            assert (request.url[-1], state_of(request).answer) == ("a", answer)
+            assert one.scheduler._scheduling.queue.traffic.requests == requests
+            assert one.scheduler.next_request() is None, "of the others none may start"
+            one.scheduler._completed(request)
+            assert await left(one) == [("b", 1), ("c", 1)]
+
+    run_jumping(test())
+
+
+def test_what_a_block_has_left_at_the_end_is_offered_again_as_another_attempt() -> None:
+    async def test() -> None:
+        async with offered("a", "b") as one:
+            lease = one.scheduler.worker.next_lease()
+            assert lease is not None
+            one.scheduler.leave(QueuedTile(lease, decode(lease.body)))
+            assert await left(one) == [("a", 2), ("b", 1)]
+
+    run_jumping(test())
+
+
+def test_a_tile_that_is_left_and_cannot_be_read_has_failed() -> None:
+    async def test() -> None:
+        async with offered("a", "b") as one:
+            lease = one.scheduler.worker.next_lease()
+            assert lease is not None
+            queued = replaced(decode(lease.body), callback="no_such_method")
+            one.scheduler.leave(QueuedTile(lease, queued))
+            request = one.scheduler.next_request()
+            assert request is not None
+            assert request.url[-1] == "b"
+            assert await left(one) == [("b", 2)]
 
     run_jumping(test())
 

@@ -256,23 +256,24 @@ def test_without_a_bound_for_silence_the_bound_of_the_whole_answer_is_that_of_it
     asyncio.run(test())
 
 
+@pytest.mark.parametrize("method", ["HEAD", "GET"])
 @pytest.mark.parametrize("path", sorted(ANSWERS.keys() - {_BEHIND_PROXY}))
-def test_the_head_of_an_address_alone_is_that_of_a_request(path: str) -> None:
-    """Its address, what is sent and the failure, too."""
+def test_the_reply_of_an_address_alone_is_that_to_a_request(path: str, method: str) -> None:
+    """What is sent and the failure are the same, too."""
 
     async def test() -> None:
         async with asking(DOWNLOAD_TIMEOUT=0.5, USER_AGENTS=["one"]) as crawl:
             url = path if "://" in path else crawl.site.url + path
             found: list[Any] = []
-            for ask in (crawl.ask(path), crawl.handler.head(url)):
+            for ask in (crawl.ask(path, method), crawl.handler.ask(method, url)):
                 # On a connection that was used before.
                 await crawl.ask("/moved")
                 try:
                     answer = await ask
-                except (DownloadFailedError, DownloadTimeoutError) as error:
+                except (DownloadFailedError, DownloadTimeoutError, ResponseDataLossError) as error:
                     found.append((type(error), str(error)))
                 else:
-                    found.append((answer.status, Headers(answer.headers)))
+                    found.append((answer.status, Headers(answer.headers), answer.body))
             assert found[0] == found[1]
             heads = [head for head in crawl.site.heads if " /moved " not in head]
             assert heads[: len(heads) // 2] == heads[len(heads) // 2 :]
@@ -406,7 +407,7 @@ def test_a_request_that_waited_for_a_connection_starts_only_if_it_still_may(
             silent = asyncio.ensure_future(crawl.ask("/silent"))
             while not crawl.site.heads:  # noqa: ASYNC110 - nobody but the site knows when it was asked
                 await asyncio.sleep(0)
-            waiting = asyncio.ensure_future(crawl.handler.head(f"{crawl.site.url}/moved"))
+            waiting = asyncio.ensure_future(crawl.handler.ask("HEAD", f"{crawl.site.url}/moved"))
             await asyncio.sleep(0)
             (oldest,) = crawl.handler._crawl.oldest_requests
             assert [wait.what for wait in polite.politeness.waits(0.0)] == ["a free connection"]

@@ -10,8 +10,8 @@ from scrapy.http import Headers, Response
 
 from tests.fuzz import fuzzed
 from tileharvest.middlewares.diff import answer_of
-from tileharvest.spiders.download import Head, _headers
-from tileharvest.spiders.unchanged import _answer_of
+from tileharvest.spiders.download import Reply, _headers
+from tileharvest.spiders.queued_tiles import _answer_of
 
 NAMES: Final = [b"ETag", b"Last-Modified", b"Content-Length", b"Location", b"Retry-After", b"X", b"", b" "]
 LINES = st.one_of(
@@ -34,7 +34,7 @@ LINES = st.one_of(
 @example([b"HTTP/1.1 200 OK\r\n", b"Content-Length: " + b"9" * 5_000 + b"\r\n"], True)
 def test_any_head_makes_an_answer(lines: list[bytes], by_head: bool) -> None:
     headers = _headers(lines, by_head=by_head)
-    _answer_of(Head(200, headers))
+    _answer_of(Reply(200, headers), by_head=by_head)
     answer = answer_of(Response("http://map.example.net/0.png", headers=Headers(headers)))
     assert answer.length is None or answer.length >= 0
     for text in (answer.validator.etag, answer.validator.last_modified, answer.location):

@@ -6,11 +6,8 @@ import logging
 from typing import TYPE_CHECKING
 
 import pytest
-from scrapy import Request, Spider
-from scrapy.http import Response
 
-from tileharvest.scheduler.blocks import Block
-from tileharvest.spiders.log import PrintableRecord, QuietLogFormatter
+from tileharvest.spiders.log import PrintableRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,10 +45,3 @@ def test_a_traceback_is_printable_in_each_of_its_lines(caplog: pytest.LogCapture
         logging.getLogger("overviewer").exception("a mistake")
     assert caplog.text.splitlines()[1].startswith("Traceback")
     assert caplog.text.endswith("\nValueError: \\x1b[2Jgnp.\\u202e\nERROR: forged\n")
-
-
-def test_a_block_is_not_said_to_have_answered_for_its_first_tile() -> None:
-    tile = Request("http://map.example.net/0.png", meta={"download_slot": "map.example.net"})
-    log, spider = QuietLogFormatter(debugging=True), Spider("m")
-    assert log.crawled(Block(tile), Response(tile.url), spider) is None
-    assert log.crawled(tile, Response(tile.url), spider) is not None

@@ -390,20 +390,26 @@ class Harvest:
         return judge_get(answer, latest, self.day, size, self.description.most_tile_bytes)
 
     async def mend(self, latest: Version | None, verdict: Verdict, body: bytes, *, late: bool) -> None:
-        """Puts the image of an unchanged tile into the store again, if it is missing or damaged there.
+        """Puts the image of an unchanged tile into the store again if it `may_be_damaged` there. Raises
+        StoreError."""
+        if not self.may_be_damaged(latest, verdict, late=late):
+            return
+        assert latest is not None
+        assert latest.image is not None
+        if await asyncio.to_thread(self._images.store.mend, latest.image, body):
+            _log.info("image %s is whole again", latest.image.file_name)
 
-        Only images whose version has no validator are looked at, because `scrapy check-store --mend` has
-        deleted the validators of missing and damaged ones. If the site never sends a validator, only tiles
-        that are asked `late` are looked at, such as pushed ones: to look at every tile would be to read the
-        whole store. Raises StoreError.
+    def may_be_damaged(self, latest: Version | None, verdict: Verdict, *, late: bool) -> bool:
+        """Returns whether the image of an unchanged tile may be missing in the store, or damaged.
+
+        Only images whose version has no validator are meant, because `scrapy check-store --mend` has deleted
+        the validators of missing and damaged ones. If the site never sends a validator, only tiles that are
+        asked `late` are meant, such as pushed ones: to look at every tile would be to read the whole store.
         """
         nothing = Validator()
         if verdict.outcome is not Outcome.NOT_MODIFIED or not (late or verdict.validator != nothing):
-            return
-        if latest is None or latest.image is None or latest.validator != nothing:
-            return
-        if await asyncio.to_thread(self._images.store.mend, latest.image, body):
-            _log.info("image %s is whole again", latest.image.file_name)
+            return False
+        return latest is not None and latest.image is not None and latest.validator == nothing
 
     async def knows_below(self, layer: str, tile: Tile) -> bool:
         """Returns whether the history has any tile in the square of this one.

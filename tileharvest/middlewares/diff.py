@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Literal, Self
 
 from msgspec.structs import replace
 
 from tileharvest.queue.requests import STATE, state_of
+from tileharvest.scheduler.blocks import Block
 from tileharvest.scheduler.crawl import harvest_of
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.results import TileResult
@@ -31,13 +32,16 @@ if TYPE_CHECKING:
     from tileharvest.harvest.harvest import Harvest
     from tileharvest.queue.requests import RequestState
     from tileharvest.tiles.questions import TileQuestion
-    from tileharvest.tiles.versions import Version
+    from tileharvest.tiles.results import Step
+    from tileharvest.tiles.verdict import NextStep, Verdict
+    from tileharvest.tiles.versions import Image, Version
 
 GETS: Final = 1
 """Priority of the lane for what changed: plus."""
 
 
-_NOTHING_NEW: Final = (Outcome.IGNORED, Outcome.NOTHING)
+_NOT_AT_ONCE: Final = (Outcome.FAILED, Outcome.GONE)
+"""Outcomes for which the history must be asked more than about the tile itself."""
 
 
 class DiffMiddleware:
@@ -56,13 +60,21 @@ class DiffMiddleware:
     def from_crawler(cls, crawler: Crawler) -> Self:
         return cls(harvest_of(crawler))
 
-    def process_request(self, request: Request) -> Awaitable[Request | None] | None:
+    def process_request(self, request: Request) -> Awaitable[Request | Response | None] | Response | None:
         """Take a GET instead of a HEAD where the host has refused one HEAD, as it would refuse all. So too
         for known tiles, where a person has set `check = "conditional"`, and for unknown ones of a map that
         was never harvested to the end."""
+        if isinstance(request, Block):
+            return request.way.ask_all(request)
         state: RequestState | None = request.meta.get(STATE)
         if state is None or state.question is None:
             return None
+        if state.answer is not None:
+            answer, state.answer = state.answer, None
+            if isinstance(answer, Exception):
+                raise answer
+            given: Response = answer
+            return given
         question = state.question
         if state.attempt > 1:
             question = state.question = replace(question, asked=replace(question.asked, again=True))
@@ -73,35 +85,50 @@ class DiffMiddleware:
             return self._instead(request, question, is_refused=is_refused)
         return None
 
-    def asks_by_head(self, host: str) -> bool:
-        """Returns whether a HEAD is never replaced by a GET at this host, as far as is known now."""
-        is_refused = not self._harvest.answers_head or host in self._refusing_head
-        return not (is_refused or self._is_conditional or self._harvest.fetches_unknown)
+    def asks_by_head(self, question: TileQuestion, host: str) -> bool:
+        """Returns whether a HEAD that asks this question is never replaced by a GET at this host, as far as
+        is known now."""
+        if not self._harvest.answers_head or host in self._refusing_head:
+            return False
+        return not (self._is_conditional or self._harvest.fetches_unknown) or not self._is_kept(question)
 
     def note_refusal(self, host: str) -> None:
         """The host has refused a HEAD, as it would refuse all."""
         self._refusing_head.add(host)
 
-    def unchanged(self, question: TileQuestion, answer: Answer) -> tuple[TileResult, int] | None:
-        """Returns the result of a tile about which the answer to HEAD has nothing new: it is unchanged, or
-        was not there before either; and the bytes that are spared by that. Returns None for every other
-        answer, where nothing is to be recorded, and where the history would have to be asked first."""
+    def found_at_once(
+        self, question: TileQuestion, answer: Answer, *, by_head: bool
+    ) -> tuple[TileResult, Image | None] | Literal["GET"] | None:
+        """Returns the result of a tile, and the image that the history has of it; or "GET" if a HEAD does not
+        settle the outcome. Returns None if the history would have to be asked first, and for what is rare:
+        failures, tiles that have vanished, and images that may have to be stored again."""
         harvest, (layer, tile) = self._harvest, question.place
         answer = harvest.understood(answer, tile)
-        is_kept = tile.zoom in harvest.layers[layer].walk.kept_zooms
-        is_known, latest = harvest.versions.at_hand(layer, tile) if is_kept else (True, None)
+        is_known, latest = harvest.versions.at_hand(layer, tile) if self._is_kept(question) else (True, None)
         is_marked, mark = harvest.walks.marks.at_hand(layer, tile)
         if not (is_known and is_marked):
             return None
-        verdict = judge_head(answer, latest) if is_kept else judge_existence(answer, by_head=True)
-        if isinstance(verdict, str) or verdict.outcome not in _NOTHING_NEW:
+        verdict = self._verdict(question, answer, latest, by_head=by_head)
+        if verdict == "GET":
+            return "GET"
+        if isinstance(verdict, str) or verdict.outcome in _NOT_AT_ONCE:
+            return None
+        if harvest.may_be_damaged(latest, verdict, late=question.asked.late):
             return None
         step = harvest.walks.step_with(mark, layer, tile, verdict.outcome, answer, question.asked)
-        result = TileResult(layer, tile, verdict.outcome, step=step)
-        if not result.is_recorded:
-            return None
-        image = None if latest is None else latest.image
-        return result, image.size if image is not None and verdict.outcome is Outcome.IGNORED else 0
+        return _result(question, verdict, answer, step), None if latest is None else latest.image
+
+    def _is_kept(self, question: TileQuestion) -> bool:
+        layer, tile = question.place
+        return tile.zoom in self._harvest.layers[layer].walk.kept_zooms
+
+    def _verdict(
+        self, question: TileQuestion, answer: Answer, latest: Version | None, *, by_head: bool
+    ) -> Verdict | NextStep:
+        """Judges the understood answer, given the tile's latest version."""
+        if not self._is_kept(question):
+            return judge_existence(answer, by_head=by_head)
+        return judge_head(answer, latest) if by_head else self._harvest.judged(answer, latest, question.layer)
 
     async def _instead(self, request: Request, question: TileQuestion, *, is_refused: bool) -> Request | None:
         """Returns the GET that takes the place of a HEAD, which is then not sent; None where the HEAD stays.
@@ -110,7 +137,7 @@ class DiffMiddleware:
         tells nothing of the size. What is asked once more may be known since.
         """
         layer, tile = question.place
-        is_kept = tile.zoom in self._harvest.layers[layer].walk.kept_zooms
+        is_kept = self._is_kept(question)
         latest = await self._harvest.versions.of(layer, tile) if is_kept else None
         headers = conditional_headers(latest)
         is_unknown = is_kept and latest is None and not (question.asked.late or question.asked.again)
@@ -125,8 +152,8 @@ class DiffMiddleware:
         state: RequestState | None = request.meta.get(STATE)
         if state is None or state.question is None:
             return response
-        layer, tile, asked = state.question.layer, state.question.tile, state.question.asked
-        assert tile is not None
+        question = state.question
+        (layer, tile), asked = question.place, question.asked
         by_head = request.method == "HEAD"
         answer = answer_of(response)
         if not by_head:
@@ -135,12 +162,8 @@ class DiffMiddleware:
         if by_head and answer.status in HEAD_REFUSED:
             # Noted before anything is waited for: the next tile is asked meanwhile.
             self.note_refusal(request.meta["download_slot"])
-        latest: Version | None = None
-        if tile.zoom in self._harvest.layers[layer].walk.kept_zooms:
-            latest = await self._harvest.versions.of(layer, tile)
-            verdict = judge_head(answer, latest) if by_head else self._harvest.judged(answer, latest, layer)
-        else:
-            verdict = judge_existence(answer, by_head=by_head)
+        latest = await self._harvest.versions.of(layer, tile) if self._is_kept(question) else None
+        verdict = self._verdict(question, answer, latest, by_head=by_head)
         if verdict == "GET":
             return _get(request)
         if verdict == "conditional GET":
@@ -155,22 +178,30 @@ class DiffMiddleware:
             reason = with_attempts(reason or "", request.meta.get("retry_times", 0) + 1)
         if asked.again and not asked.late:
             asked = replace(asked, late=await self._harvest.has_gone_below(layer, tile))
-        state.result = TileResult(
-            layer,
-            tile,
-            verdict.outcome,
-            image=verdict.image,
-            body=None if verdict.image is None else answer.body,
-            validator=verdict.validator,
-            reason=reason,
-            step=await self._harvest.walks.step(layer, tile, verdict.outcome, answer, asked),
-            again=asked.again,
-        )
+        step = await self._harvest.walks.step(layer, tile, verdict.outcome, answer, asked)
+        state.result = _result(question, verdict, answer, step, reason)
         return response
 
 
 def _get(request: Request, headers: Mapping[str, str] | None = None) -> Request:
     return request.replace(method="GET", priority=GETS, headers=headers)
+
+
+def _result(
+    question: TileQuestion, verdict: Verdict, answer: Answer, step: Step, reason: str | None = None
+) -> TileResult:
+    layer, tile = question.place
+    return TileResult(
+        layer,
+        tile,
+        verdict.outcome,
+        image=verdict.image,
+        body=None if verdict.image is None else answer.body,
+        validator=verdict.validator,
+        reason=reason,
+        step=step,
+        again=question.asked.again,
+    )
 
 
 def answer_of(response: Response) -> Answer:

@@ -18,6 +18,7 @@ from tileharvest.politeness.settings import outage_limits
 from tileharvest.politeness.waits import noted
 from tileharvest.queue.cancellation import cancel
 from tileharvest.queue.requests import is_offered
+from tileharvest.scheduler.blocks import Block
 from tileharvest.scheduler.completion import is_closing
 from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.scheduler.worker import as_queue_error
@@ -87,6 +88,9 @@ class OutageMiddleware:
         return middleware
 
     def process_response(self, request: Request, response: Response) -> Request | Response:
+        if isinstance(request, Block):
+            # No host has answered it. The short way notes the answers of its tiles.
+            return response
         if response.status >= _SERVER_FAILURES and _is_failure(response):
             again = self._failed(request)
             return response if again is None else again

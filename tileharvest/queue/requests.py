@@ -47,6 +47,9 @@ class RequestState:
     """What was found for the tile."""
     known: bool = False
     """Whether the history has the tile. After a failure: whether it has any tile below."""
+    answer: Any = None
+    """The response to it, or the exception in its place, that came before Scrapy's engine was given the
+    request: it is not sent. None once a middleware has passed it on."""
 
 
 def state_of(request: Any) -> RequestState:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
 from typing import TYPE_CHECKING, Self
 
 from scrapy import Spider, signals
@@ -14,8 +15,8 @@ from tileharvest.errors import QueueError, TileHarvestError, counted
 from tileharvest.monitoring.overview import look
 from tileharvest.queue.codec import CodecError, decode, encode_own
 from tileharvest.queue.port import Entry
-from tileharvest.queue.requests import FAILURE, NOT_BEFORE, PUSHED, is_offered, question_of
-from tileharvest.scheduler.blocks import Block, Blocks, QueuedTile
+from tileharvest.queue.requests import FAILURE, NOT_BEFORE, PUSHED, is_offered, state_of
+from tileharvest.scheduler.blocks import Block, QueuedTile
 from tileharvest.scheduler.completion import EngineHook, is_closing
 from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.scheduler.failures import not_downloaded, note_failures
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     from scrapy import Request
     from scrapy.crawler import Crawler
+    from scrapy.http import Response
     from twisted.internet.defer import Deferred
 
     from tileharvest.monitoring.overview import Overview
@@ -92,12 +94,15 @@ class Scheduler(BaseScheduler):
         self._memory = RequestMemory()
         self._begun: str | None = None
         """The segment whose work this run has begun: its requests were made for the site as it is."""
-        self._blocks: Blocks | None = None
-        """None where each request is made by itself."""
+        self._way: ShortWay | None = None
+        """Asks for queued tiles in blocks. None if every tile is an ordinary request."""
         self._under_way: dict[Request, Lease | None] = {}
         """Without a lease is what has waited in memory."""
         self._waiting: tuple[Request | QueuedTile, Lease | None] | None = None
         """The request whose turn has not come."""
+        self._left: deque[Request] = deque()
+        """The requests of tiles that have started in a block and that the short way has not kept. They were
+        counted when they started, and most of them carry the answer that was given."""
         self._share: int | None = None
         """How many requests the other workers leave this one on the way."""
         self.left_nothing = False
@@ -145,7 +150,10 @@ class Scheduler(BaseScheduler):
         return True
 
     def next_request(self) -> Request | None:
-        """Returns the request that starts now, or None while none may start."""
+        """Returns the request that starts now, or None while none may start. What a block has left comes
+        first, whatever holds requests back: it has started already."""
+        if self._left:
+            return self._left.popleft()
         if self._fleet is None or self._politeness.reasons:
             return None
         if self._share is not None and len(self._engine.on_the_way) >= self._share:
@@ -156,21 +164,26 @@ class Scheduler(BaseScheduler):
             if harvest is not None and not self._engine.on_the_way and self.worker.starts_nothing:
                 harvest.hurry()
             return None
-        return Block(request) if isinstance(request, QueuedTile) or self._goes_in_block(request) else request
-
-    def _goes_in_block(self, request: Request) -> bool:
-        return self._blocks is not None and question_of(request) is not None
+        if isinstance(request, QueuedTile):
+            assert self._way is not None
+            return Block(request, self._way)
+        return request
 
     def entries_of(self, tiles: Iterable[QueuedRequest]) -> list[Entry]:
-        """Returns what asks for tiles by HEAD, of the normal lane, with nothing that needs a request to write
-        it. Each is asked once in its segment. Raises ValueError where an address has no canonical form."""
-        segment, entries = self._segment, []
-        for queued in tiles:
-            fingerprint = self._tile_fingerprint(queued.method, queued.url)
-            entries.append(
-                Entry(encode_own(queued), segment, fingerprint if self._scheduling.filters else None)
+        """Returns what lets tiles wait that are of the present segment and hold nothing but what this program
+        has made. Raises ValueError if an address has no canonical form."""
+        segment, filters = self._segment, self._scheduling.filters
+        return [
+            Entry(
+                encode_own(queued),
+                segment,
+                self._tile_fingerprint(queued.method, queued.url)
+                if filters and not queued.dont_filter
+                else None,
+                queued.priority,
             )
-        return entries
+            for queued in tiles
+        ]
 
     def enqueue_entries(self, entries: Sequence[Entry]) -> None:
         """Enqueues what `entries_of` has made."""
@@ -183,7 +196,8 @@ class Scheduler(BaseScheduler):
         """Returns whether the spider must stay."""
         if not self._is_open:
             return False
-        return self._fleet is None or bool(self._waiting or self._memory.waiting) or self._fleet.stays()
+        is_here = bool(self._waiting or self._left or self._memory.waiting)
+        return self._fleet is None or is_here or self._fleet.stays()
 
     # The beginning and the end
 
@@ -248,8 +262,6 @@ class Scheduler(BaseScheduler):
         if self._crawl.is_ending:
             return
         self._engine.attach(self._crawler.engine)
-        if self._scheduling.block_size > 1 and Blocks.is_possible(self._crawler.engine):
-            self._blocks = Blocks(self._crawler.engine, self, self._scheduling.block_size)
         if self._is_open and not self._spider.holds_scheduler:
             self._politeness.offers(self.worker, self._politeness.pace)
             self._start()
@@ -274,11 +286,16 @@ class Scheduler(BaseScheduler):
             return None
 
     def shorten(self, way: ShortWay) -> None:
-        """Lets tiles go a short way, where they go in blocks."""
+        """Lets tiles go in blocks, unless BLOCK_SIZE or Scrapy's own pauses between requests forbid it."""
         fingerprinter = self._crawler.request_fingerprinter
-        if self._blocks is not None and isinstance(fingerprinter, SegmentFingerprinter):
+        if self.block_size > 1 and isinstance(fingerprinter, SegmentFingerprinter):
             self._tile_fingerprint = fingerprinter.fingerprint_of
-            self._blocks.short_way = way
+            self._way = way
+
+    @property
+    def block_size(self) -> int:
+        """The most tiles of a block."""
+        return self._scheduling.block_size
 
     def ask_spider(self) -> None:
         """Lets the spider see each request that waits before it is sent, as it does those of earlier runs."""
@@ -343,6 +360,8 @@ class Scheduler(BaseScheduler):
         if self._waiting is not None and self._waiting[1] is not None:
             self.worker.give_back(self._waiting[1])
             self._waiting = None
+        while self._left:
+            self._completed(self._left.popleft(), is_cut_off=True)
         lost = self._memory.waiting + (self._waiting is not None)
         if lost:
             what = counted(lost, "request")
@@ -394,40 +413,42 @@ class Scheduler(BaseScheduler):
 
     # What blocks, the worker and politeness ask and tell
 
-    def next_tile(self, before: Request | QueuedTile) -> Request | QueuedTile | None:
-        """Returns the tile that starts now after that one, at the same host; None ends the block."""
-        if self._fleet is None or self._politeness.reasons:
+    def next_tile(self, before: QueuedTile) -> QueuedTile | None:
+        """Returns the tile that starts now after another one of a block, at the same host. Returns None if
+        none may start, or if what starts next is no tile of a block."""
+        if self._fleet is None or self._politeness.reasons or self._left:
             return None
         if self._share is not None and len(self._engine.on_the_way) > self._share:
             return None
-        return self._started(before)
+        started = self._started(before)
+        assert started is None or isinstance(started, QueuedTile)
+        return started
 
-    def through(self, tile: Request) -> None:
-        """A tile of a block is through."""
-        self._completed(tile)
-
-    def request_of(self, tile: QueuedTile) -> Request | None:
-        """Returns the request that takes a tile's place, or None where it cannot be made."""
+    def leave(self, tile: QueuedTile, answer: Response | Exception | None = None) -> None:
+        """Leaves a tile of a block to the engine, as an ordinary request that starts next. If there is an
+        `answer`, the site is not asked again. The tile has failed if no request can be made of what has
+        waited."""
         try:
             request = self._writer.made_of(tile.queued, tile.lease.attempt)
         except CodecError as error:
             self._drop_unreadable(tile.lease, error)
-            return None
+            return
         self._under_way[request] = tile.lease
-        return request
+        state_of(request).answer = answer
+        self._left.append(request)
+        self._engine.wake()
 
-    def all_through(self, tiles: Sequence[QueuedTile]) -> None:
-        """Several tiles of blocks are through."""
-        if self._is_open:
-            leases = [tile.lease for tile in tiles]
-            (self.worker.finish if self._crawl.is_all_kept else self.worker.cut_off)(*leases)
-
-    def cut_off(self, tile: Request | QueuedTile) -> None:
-        """A tile of a block has neither a result nor a failure."""
-        if not isinstance(tile, QueuedTile):
-            self._completed(tile, is_cut_off=True)
+    def through(self, *tiles: QueuedTile) -> None:
+        """The results of these tiles of blocks are kept, and what they lead to is enqueued."""
+        if not self._crawl.is_all_kept:
+            self.cut_off(*tiles)
         elif self._is_open:
-            self.worker.cut_off(tile.lease)
+            self.worker.finish(*[tile.lease for tile in tiles])
+
+    def cut_off(self, *tiles: QueuedTile) -> None:
+        """These tiles of blocks have neither a result nor a failure. They are asked again in a later run."""
+        if self._is_open:
+            self.worker.cut_off(*[tile.lease for tile in tiles])
 
     @property
     def in_flight(self) -> int:
@@ -493,13 +514,16 @@ class Scheduler(BaseScheduler):
 
     # From leases to requests
 
-    def _started(self, before: Request | QueuedTile | None = None) -> Request | QueuedTile | None:
-        """Returns the request that starts now. In a block `before` is its tile before this one."""
+    def _started(self, before: QueuedTile | None = None) -> Request | QueuedTile | None:
+        """Returns the request or tile that starts now, or None while none may start. In a block `before` is
+        its last tile: then only a tile of the same host may start."""
         waiting, self._waiting = self._waiting or self._next(), None
         if waiting is None:
             return None
         request, lease = waiting
-        is_apart = before is not None and not _may_follow(request, before)
+        is_apart = before is not None and not (
+            isinstance(request, QueuedTile) and request.meta["download_slot"] == before.meta["download_slot"]
+        )
         if is_apart or not self._politeness.comes(request):
             self._waiting = waiting
             return None
@@ -515,7 +539,7 @@ class Scheduler(BaseScheduler):
             remembered = self._memory.take(self._scheduling.clock())
             if remembered is not None:
                 return remembered, None
-        way = None if self._blocks is None else self._blocks.short_way
+        way = self._way
         while (lease := self.worker.next_lease()) is not None:
             try:
                 queued = decode(lease.body)
@@ -593,12 +617,6 @@ class Scheduler(BaseScheduler):
     @property
     def _segment(self) -> str:
         return self._scheduling.segment_of(None)
-
-
-def _may_follow(request: Request | QueuedTile, before: Request | QueuedTile) -> bool:
-    """Returns whether a request may be in one block with another one: it asks the same host for a tile."""
-    is_tile = isinstance(request, QueuedTile) or question_of(request) is not None
-    return is_tile and bool(request.meta["download_slot"] == before.meta["download_slot"])
 
 
 def scheduler_of(crawler: Crawler) -> Scheduler | None:

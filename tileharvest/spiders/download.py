@@ -83,12 +83,19 @@ _TLS: Final[Mapping[str, tuple[int, int]]] = {
 """As the least version, and as the highest one."""
 
 
-class Head(NamedTuple):
-    """What was answered to HEAD."""
+class Reply(NamedTuple):
+    """What a site has answered."""
 
     status: int
     headers: list[tuple[bytes, bytes]]
-    """Those that are read, named in lower case."""
+    """By their names in lower case. The reply to a HEAD has only those that are read."""
+    body: bytes = b""
+
+    def response(self, method: str, url: str) -> Response:
+        """Returns the reply as Scrapy has it. Scrapy's engine adds the request."""
+        if method == "HEAD":
+            return Response(url, status=self.status, headers=self.headers)
+        return make_response(url=url, status=self.status, headers=Headers(self.headers), body=self.body)
 
 
 class TileDownloadHandler(BaseHttpDownloadHandler):
@@ -153,56 +160,52 @@ class TileDownloadHandler(BaseHttpDownloadHandler):
         free = None if request.body else self._free.get(request.method)
         transfer = free.pop() if free else _Transfer(request.method, self._options)
         transfer.prepare(request, self._lines_for(request), self._default_maxsize)
-        curl = transfer.curl
-        if not self._connections.take(self._crawl):
-            await self._wait_for_place(is_offered=is_offered(request))
-        self._under_way[transfer] = self._loop.time()
         try:
             try:
-                await self._connections.transfer(curl)
+                reply = await self._replied(transfer, request.method, is_offered=is_offered(request))
             except pycurl.error as error:
                 self._raise(error, transfer, request)
-            request.meta["download_latency"] = curl.getinfo(pycurl.STARTTRANSFER_TIME)
-            status, by_head = curl.getinfo(pycurl.RESPONSE_CODE), request.method == "HEAD"
-            headers, body = _headers(transfer.head, by_head=by_head), b"".join(transfer.body)
+            request.meta["download_latency"] = transfer.curl.getinfo(pycurl.STARTTRANSFER_TIME)
         finally:
             # Also of a failure: a handle and what it has received know each other, and Python's collector of
             # such cycles looks seldom.
-            del self._under_way[transfer]
             transfer.clear()
             if free is None:
-                curl.close()
+                transfer.curl.close()
             else:
                 free.append(transfer)
-            self._connections.leave(self._crawl)
-        if by_head:
-            return Response(request.url, status=status, headers=headers, request=request)
-        return make_response(url=request.url, status=status, headers=Headers(headers), body=body)
+        return reply.response(request.method, request.url)
 
-    async def head(self, url: str) -> Head:
-        """Asks for the head of one address, as `download_request` does for an offered request that has
-        nothing of its own, and raises what that raises. Whether requests are held back is looked at only
-        where it had to wait for a connection."""
-        free = self._free["HEAD"]
-        transfer = free.pop() if free else _Transfer("HEAD", self._options)
-        transfer.prepare_head(
-            url, choice(self._lines_of_agents) if self._agents else self._lines, self._timeout
-        )
-        if not self._connections.take(self._crawl):
-            await self._wait_for_place(is_offered=True)
-        self._under_way[transfer] = self._loop.time()
+    async def ask(self, method: str, url: str) -> Reply:
+        """Asks an address by HEAD or GET, as `download_request` does for an offered request that has nothing
+        of its own, and raises what that raises. Whether requests are held back is looked at only if it had
+        to wait for a connection."""
+        free = self._free[method]
+        transfer = free.pop() if free else _Transfer(method, self._options)
+        lines = choice(self._lines_of_agents) if self._agents else self._lines
+        maxsize = 0 if method == "HEAD" else self._default_maxsize
+        transfer.prepare_plain(url, lines, self._timeout, maxsize)
         try:
-            try:
-                await self._connections.transfer(transfer.curl)
-            except pycurl.error as error:
-                self._raise(error, transfer, Request(url, meta={"download_timeout": self._timeout}))
-            status = transfer.curl.getinfo(pycurl.RESPONSE_CODE)
-            return Head(status, _headers(transfer.head, by_head=True))
+            return await self._replied(transfer, method, is_offered=True)
+        except pycurl.error as error:
+            self._raise(error, transfer, Request(url, meta={"download_timeout": self._timeout}))
         finally:
-            del self._under_way[transfer]
             transfer.clear()
             free.append(transfer)
+
+    async def _replied(self, transfer: _Transfer, method: str, *, is_offered: bool) -> Reply:
+        """Returns what the site replies to a prepared transfer, for which this waits until there is a
+        connection. Raises pycurl.error, and HeldBackError as `_wait_for_place`."""
+        if not self._connections.take(self._crawl):
+            await self._wait_for_place(is_offered=is_offered)
+        self._under_way[transfer] = self._loop.time()
+        try:
+            await self._connections.transfer(transfer.curl)
+        finally:
+            del self._under_way[transfer]
             self._connections.leave(self._crawl)
+        status, by_head = transfer.curl.getinfo(pycurl.RESPONSE_CODE), method == "HEAD"
+        return Reply(status, _headers(transfer.head, by_head=by_head), b"".join(transfer.body))
 
     async def close(self) -> None:
         if self._oldest in self._crawl.oldest_requests:
@@ -317,11 +320,12 @@ class _Transfer:
         curl.setopt(pycurl.PREREQFUNCTION, self._begins)
         self._is_sent = False
 
-    def prepare_head(
+    def prepare_plain(
         self,
         url: str,
         lines: list[bytes],
         timeout: float,
+        maxsize: int,
         version: int = _HTTP_2,
         proxy: str | None = None,
         own: list[str] | None = None,
@@ -341,6 +345,7 @@ class _Transfer:
             (pycurl.HTTP_VERSION, version),
             (pycurl.TIMEOUT_MS, int(timeout * 1000)),
             (pycurl.PROXY, proxy or ""),
+            (pycurl.MAXFILESIZE_LARGE, maxsize),
         )
         for option, value in others:
             if was_set.get(option) != value:
@@ -351,10 +356,12 @@ class _Transfer:
         """Makes the handle ready to make a request with these headers."""
         curl, meta = self.curl, request.meta
         proxy = meta.get("proxy")
-        self.prepare_head(
+        self.prepare_plain(
             request.url,
             lines,
             meta["download_timeout"],
+            # Of an answer to HEAD no body is taken, so that its Content-Length is no size.
+            0 if request.method == "HEAD" else _limit(request, maxsize),
             # What HTTP/2 has failed with may need HTTP/1.1. That libcurl would find out by sending it again.
             _HTTP_1_1 if "retry_times" in meta else _HTTP_2,
             add_http_if_no_scheme(proxy) if proxy else None,
@@ -364,8 +371,6 @@ class _Transfer:
         if proxy:
             leave = request.headers.get("Proxy-Authorization")
             curl.setopt(pycurl.PROXYHEADER, [b"Proxy-Authorization: " + leave] if leave else [])
-        if request.method != "HEAD":
-            curl.setopt(pycurl.MAXFILESIZE_LARGE, _limit(request, maxsize))
         if request.body:
             curl.setopt(pycurl.POSTFIELDS, request.body)
             curl.setopt(pycurl.CUSTOMREQUEST, request.method)

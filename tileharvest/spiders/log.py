@@ -31,13 +31,7 @@ class QuietLogFormatter(LogFormatter):
         return cls(debugging=is_debugging(crawler.settings))
 
     def crawled(self, request: Request, *what: Any) -> LogFormatterResult | None:  # type: ignore[override]
-        """Returns None for a block, too: its answer is none of its tiles'."""
-        if not self._debugging:
-            return None
-        # Every command loads this module, and the scheduler takes long to load.
-        from tileharvest.scheduler.blocks import Block  # noqa: PLC0415
-
-        return None if isinstance(request, Block) else super().crawled(request, *what)
+        return super().crawled(request, *what) if self._debugging else None
 
     def scraped(self, *what: Any) -> LogFormatterResult | None:  # type: ignore[override]
         return super().scraped(*what) if self._debugging else None

@@ -39,8 +39,8 @@ from tileharvest.scheduler.scheduler import scheduler_of
 from tileharvest.scheduler.spider import HeldSpider
 from tileharvest.spiders.amendments import Amendments
 from tileharvest.spiders.fetch import fetch_with, probe_as_before
+from tileharvest.spiders.queued_tiles import method_for, queued_tiles
 from tileharvest.spiders.settings import suit_tiles
-from tileharvest.spiders.unchanged import unchanged_tiles
 from tileharvest.store.settings import open_store_for_reading
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.questions import LATE, ON_WALK, TileQuestion
@@ -242,18 +242,12 @@ class TileSpider(Spider, HeldSpider):
         return self.ask(self.harvest.layers[layer].layer, tile, asked, surely=surely)
 
     def ask(self, layer: Layer, tile: Tile, asked: Asked = ON_WALK, *, surely: bool = False) -> Request:
-        """Returns the request that asks whether a tile has changed; `surely`, even if it was asked before.
-
-        Where nothing was known before, a HEAD could only say what the GET says, too. A tile that is asked
-        `surely` may be known since.
-        """
+        """Returns the request that asks whether a tile has changed; `surely`, even if it was asked before. A
+        tile that is asked `surely` may be known since, so a HEAD asks."""
         question = TileQuestion(layer.name, tile, asked)
-        harvest = self.harvest
-        is_kept = tile.zoom in harvest.layers[layer.name].walk.kept_zooms
-        is_fetched = harvest.fetches_at_once and is_kept and not surely
         return Request(
             layer.addresses.url_of(tile),
-            method="GET" if is_fetched else "HEAD",
+            method="HEAD" if surely else method_for(self.harvest, layer, tile),
             callback=self.answered,
             errback=self.failed,
             dont_filter=surely,
@@ -463,7 +457,8 @@ class TileSpider(Spider, HeldSpider):
         scheduler, harvest = scheduler_of(self.crawler), self.harvest
         if scheduler is None:
             return True
-        if (way := unchanged_tiles(self, scheduler)) is not None:
+        way = queued_tiles(self.crawler, scheduler, self.after) if self.is_usual else None
+        if way is not None:
             scheduler.shorten(way)
         self._work = await scheduler.release(harvest.identity, continued=harvest.continued)
         await self._read_ends()

@@ -1,4 +1,4 @@
-"""When tiles may go the short way, and what they enqueue."""
+"""Which tiles go the short way, what they enqueue, and what is left to Scrapy's engine."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 from protego import Protego
 from scrapy import signals
+from scrapy.core.scraper import Slot
 from scrapy.crawler import Crawler
 from scrapy.settings import Settings
 from twisted.python.failure import Failure
@@ -28,6 +29,7 @@ from tests.middlewares.making import (
     remember,
 )
 from tileharvest.errors import HistoryError, QueueError, StoreError, TileHarvestError
+from tileharvest.maps.rates import NO_GAP, Gap
 from tileharvest.middlewares.traffic import TrafficMiddleware
 from tileharvest.pipelines import HistoryPipeline
 from tileharvest.politeness.reasons import Reason
@@ -35,14 +37,14 @@ from tileharvest.politeness.robots import Robots
 from tileharvest.queue.codec import decode, encode_own
 from tileharvest.queue.port import Lease
 from tileharvest.queue.requests import question_of, state_of
-from tileharvest.scheduler.blocks import QueuedTile
+from tileharvest.scheduler.blocks import Block, QueuedTile
 from tileharvest.scheduler.crawl import crawl_of, forget
 from tileharvest.scheduler.fingerprint import SegmentFingerprinter
 from tileharvest.scheduler.request_writer import RequestWriter
-from tileharvest.spiders.download import Head
+from tileharvest.spiders.download import Reply
+from tileharvest.spiders.queued_tiles import queued_tile, queued_tiles
 from tileharvest.spiders.renderers import spider_of
 from tileharvest.spiders.tiles import TileSpider
-from tileharvest.spiders.unchanged import queued_head, unchanged_tiles
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.questions import LATE, ON_WALK, Asked, TileQuestion
@@ -55,9 +57,10 @@ if TYPE_CHECKING:
     from scrapy import Request
 
     from tileharvest.queue.codec import QueuedRequest
-    from tileharvest.spiders.unchanged import UnchangedTiles
+    from tileharvest.spiders.queued_tiles import QueuedTiles
 
 TILE = Tile(0, -3, 3)
+ABOVE = TILE.parent()
 
 
 class WatchingMiddleware(TrafficMiddleware):
@@ -79,28 +82,55 @@ class PreparingSpider(TileSpider):
         return super().prepared(request, segment)
 
 
-class ListedQueue:
-    """The scheduler, as far as the short way knows it. It lists what is enqueued."""
+class Listed:
+    """The scheduler, as far as the short way knows it. It lists what it is told."""
 
-    def __init__(self) -> None:
-        self.asked: list[Tile] = []
+    block_size = 64
 
-    def entries_of(self, tiles: Iterable[QueuedRequest]) -> list[Tile]:
-        return [tile.question.place[1] for tile in tiles if tile.question is not None]
+    def __init__(self, *following: QueuedTile) -> None:
+        self.asked: list[tuple[str, Tile, int]] = []
+        """Method, tile and priority of what is enqueued."""
+        self.events: list[tuple[str, Tile]] = []
+        self.answers: list[Any] = []
+        """What tiles are left with."""
+        self.following = list(following)
+        """The further tiles of the block."""
 
-    def enqueue_entries(self, entries: Iterable[Tile]) -> None:
+    def entries_of(self, tiles: Iterable[QueuedRequest]) -> list[tuple[str, Tile, int]]:
+        return [
+            (one.method, one.question.place[1], one.priority) for one in tiles if one.question is not None
+        ]
+
+    def enqueue_entries(self, entries: Iterable[tuple[str, Tile, int]]) -> None:
         self.asked += entries
 
+    def next_tile(self, before: QueuedTile) -> QueuedTile | None:
+        return self.following.pop(0) if self.following else None
 
-class BrokenQueue(ListedQueue):
+    def leave(self, tile: QueuedTile, answer: Any = None) -> None:
+        self._note("left", tile)
+        self.answers.append(answer)
+
+    def through(self, *tiles: QueuedTile) -> None:
+        for tile in tiles:
+            self._note("through", tile)
+
+    def cut_off(self, *tiles: QueuedTile) -> None:
+        for tile in tiles:
+            self._note("cut off", tile)
+
+    def _note(self, what: str, tile: QueuedTile) -> None:
+        assert tile.queued.question is not None
+        self.events.append((what, tile.queued.question.place[1]))
+
+
+class Broken(Listed):
     """Can write none of what is to be enqueued."""
 
-    def entries_of(self, tiles: Iterable[QueuedRequest]) -> list[Tile]:
+    def entries_of(self, tiles: Iterable[QueuedRequest]) -> list[Any]:
         raise ValueError(f"{list(tiles)} have no canonical form")
 
 
-QUEUE: Any = None
-"""Nothing is enqueued in most of these tests."""
 CLEAN = {"LOG_LEVEL": "INFO", "TWISTED_REACTOR_ENABLED": False}
 
 
@@ -124,7 +154,9 @@ async def crawled(
         spider = spider_class("overviewer")
         spider.crawler, spider.crawl, spider.harvest = crawler, crawl_of(crawler), harvest
         crawler.spider = spider
-        crawler.engine = crawler._create_engine()
+        crawler.engine = engine = crawler._create_engine()
+        engine.running, engine._slot = True, SimpleNamespace(closing=None)  # type: ignore[assignment]
+        engine.scraper.slot = Slot()
         try:
             yield spider, crawler
         finally:
@@ -134,11 +166,11 @@ async def crawled(
 def test_what_is_enqueued_is_what_the_spider_asks_and_is_taken(tmp_path: Path) -> None:
     async def run() -> None:
         async with crawled(tmp_path) as (spider, _):
-            way = unchanged_tiles(spider, QUEUE)
+            way = way_of(spider)
             assert way is not None
             for asked in (ON_WALK, LATE, Asked(in_full=True)):
                 usual = RequestWriter(spider).write(spider.ask(SITE.layers[0], TILE, asked))
-                queued = queued_head(SITE.layers[0], TileQuestion(LAYER, TILE, asked))
+                queued = queued_tile(SITE.layers[0], TileQuestion(LAYER, TILE, asked), "HEAD")
                 assert decode(encode_own(queued)) == decode(usual)
                 assert way.takes(Lease(1, 1, usual, "day", 0), decode(usual), is_begun=True)
                 second = Lease(1, 2, usual, "day", 0)
@@ -150,7 +182,7 @@ def test_what_is_enqueued_is_what_the_spider_asks_and_is_taken(tmp_path: Path) -
 @pytest.mark.parametrize(
     "change",
     [
-        {"method": "GET"},
+        {"method": "POST"},
         {"headers": {"A": "b"}},
         {"meta": {"proxy": "http://127.0.0.1:1"}},
         {"url": "ftp://a/"},
@@ -160,7 +192,7 @@ def test_what_is_enqueued_is_what_the_spider_asks_and_is_taken(tmp_path: Path) -
 def test_a_tile_with_anything_of_its_own_is_not_taken(tmp_path: Path, change: dict[str, Any]) -> None:
     async def run() -> None:
         async with crawled(tmp_path) as (spider, _):
-            way = unchanged_tiles(spider, QUEUE)
+            way = way_of(spider)
             assert way is not None
             request = spider.ask(SITE.layers[0], TILE)
             change["meta"] = request.meta | change.get("meta", {})
@@ -173,9 +205,9 @@ def test_a_tile_with_anything_of_its_own_is_not_taken(tmp_path: Path, change: di
 def test_of_another_run_only_what_the_site_still_wants_so_is_taken(tmp_path: Path) -> None:
     async def run() -> None:
         async with crawled(tmp_path) as (spider, _):
-            way, harvest = unchanged_tiles(spider, QUEUE), spider.harvest
+            way, harvest = way_of(spider), spider.harvest
             assert way is not None
-            queued = queued_head(SITE.layers[0], TileQuestion(LAYER, TILE))
+            queued = queued_tile(SITE.layers[0], TileQuestion(LAYER, TILE), "HEAD")
             moved = replace(queued, url=f"http://{HOST}/{LAYER}/1/0/0.png")
             ours = Lease(1, 1, b"", harvest.segment.name, 0)
             assert way.takes(ours, queued, is_begun=False)
@@ -211,17 +243,17 @@ def test_where_a_project_looks_at_each_tile_none_goes_the_short_way(
 ) -> None:
     async def run() -> None:
         async with crawled(tmp_path, **settings) as (spider, _):
-            assert unchanged_tiles(spider, QUEUE) is None
+            assert way_of(spider) is None
 
     asyncio.run(run())
 
 
-def test_where_a_spider_of_a_projects_own_prepares_requests_no_tile_goes_the_short_way(
-    tmp_path: Path,
-) -> None:
+def test_a_spider_of_a_projects_own_that_prepares_requests_is_not_usual(tmp_path: Path) -> None:
     async def run() -> None:
         async with crawled(tmp_path, spider_class=PreparingSpider) as (spider, _):
-            assert unchanged_tiles(spider, QUEUE) is None
+            assert not spider.is_usual
+        async with crawled(tmp_path / "usual") as (spider, _):
+            assert spider.is_usual
 
     asyncio.run(run())
 
@@ -229,9 +261,9 @@ def test_where_a_spider_of_a_projects_own_prepares_requests_no_tile_goes_the_sho
 def test_where_somebody_listens_to_items_no_tile_goes_the_short_way(tmp_path: Path) -> None:
     async def run() -> None:
         async with crawled(tmp_path) as (spider, crawler):
-            assert unchanged_tiles(spider, QUEUE) is not None
+            assert way_of(spider) is not None
             crawler.signals.connect(run, signals.item_scraped)
-            assert unchanged_tiles(spider, QUEUE) is None
+            assert way_of(spider) is None
 
     asyncio.run(run())
 
@@ -385,102 +417,221 @@ def test_all_failures_of_a_tile_that_has_a_result_leave_the_failure_list(tmp_pat
 
 
 class Host:
-    """A host that gives the same answer to each HEAD."""
+    """A host that gives the same answer to each request."""
 
-    def __init__(self, answer: Head | Exception) -> None:
+    def __init__(self, answer: Reply | BaseException) -> None:
         self._answer = answer
 
-    async def head(self, url: str) -> Head:
-        if isinstance(self._answer, Exception):
+    async def ask(self, method: str, url: str) -> Reply:
+        if isinstance(self._answer, BaseException):
             raise self._answer
         return self._answer
 
 
-SAME = Head(200, [(b"etag", ETAG.encode())])
-ABOVE = TILE.parent()
+SAME = Reply(200, [(b"etag", ETAG.encode())])
+OTHER = Reply(200, [(b"etag", b'"another"')])
 
 
-def way_of(spider: TileSpider, queue: Any, answer: Head | Exception = SAME) -> UnchangedTiles:
-    way = unchanged_tiles(spider, queue)
-    assert way is not None
-    way._handlers = {"http": Host(answer)}  # type: ignore[dict-item]
+def way_of(
+    spider: TileSpider, scheduler: Any = None, answer: Reply | BaseException | None = None
+) -> QueuedTiles | None:
+    way = queued_tiles(spider.crawler, scheduler, spider.after)
+    if way is not None and answer is not None:
+        way._handlers = {"http": Host(answer)}  # type: ignore[dict-item]
     return way
 
 
-def tile_of(place: Tile) -> QueuedTile:
-    return QueuedTile(Lease(1, 1, b"", "day", 0), queued_head(SITE.layers[0], TileQuestion(LAYER, place)))
+def tile_of(place: Tile, method: str = "HEAD", asked: Asked = ON_WALK) -> QueuedTile:
+    question = TileQuestion(LAYER, place, asked)
+    return QueuedTile(Lease(1, 1, b"", "day", 0), queued_tile(SITE.layers[0], question, method))
+
+
+async def asked_in_a_block(
+    spider: TileSpider, scheduler: Listed, first: QueuedTile, answer: Reply | BaseException
+) -> Block:
+    """A block that has asked for its tiles, all of which were answered so."""
+    way = way_of(spider, scheduler, answer)
+    assert way is not None
+    block = Block(first, way)
+    response = await way.ask_all(block)
+    assert (response.url, response.body) == (first.url, b"")
+    return block
+
+
+async def kept(spider: TileSpider, block: Block) -> None:
+    """Returns when all tiles of the block are kept, of which nobody waits for others."""
+    while block.under_way:
+        spider.harvest.hurry()
+        await asyncio.wait(block.under_way, timeout=0.01)
+    assert spider.crawler.engine.scraper.slot.active_size == 0
 
 
 def test_an_unchanged_tile_is_kept_and_what_is_below_it_is_asked(tmp_path: Path) -> None:
     async def run() -> None:
-        queue, tile = ListedQueue(), tile_of(ABOVE)
+        scheduler = Listed()
         async with crawled(tmp_path, [ABOVE]) as (spider, _):
-            way, harvest = way_of(spider, queue), spider.harvest
-            transaction = way.keep(tile, await way.ask(tile))
-            assert transaction is not None
-            assert sorted(queue.asked) == sorted(one for one in DEEPEST if one.parent() == ABOVE)
-            assert harvest.tally == {}, "it is not durable yet"
-            harvest.hurry()
-            assert way.kept([tile], await transaction)
+            block = await asked_in_a_block(spider, scheduler, tile_of(ABOVE), SAME)
+            below = sorted(("HEAD", one, 0) for one in DEEPEST if one.parent() == ABOVE)
+            assert sorted(scheduler.asked) == below
+            harvest = spider.harvest
+            assert (harvest.tally, scheduler.events) == ({}, []), "it is not durable yet"
+            assert spider.crawler.engine.scraper.slot.active_size > 0
+            await kept(spider, block)
+            assert scheduler.events == [("through", ABOVE)]
             assert harvest.tally == await harvest.counts() == {Outcome.IGNORED: 1}
             assert harvest.traffic.spared_bytes == image_of(drawn(str(ABOVE))).size
 
     asyncio.run(run())
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [Head(200, [(b"etag", b'"another"')]), Head(404, []), Head(405, []), Head(500, []), ConnectionError()],
-    ids=["changed", "vanished", "HEAD refused", "broken", "no answer"],
-)
-def test_every_other_answer_is_left_to_a_request_as_it_came(tmp_path: Path, answer: Head | Exception) -> None:
+def test_tiles_follow_each_other_in_a_block_until_none_may_start_or_it_is_full(tmp_path: Path) -> None:
     async def run() -> None:
-        queue, tile = ListedQueue(), tile_of(TILE)
-        async with crawled(tmp_path) as (spider, _):
-            way = way_of(spider, queue, answer)
-            found = await way.ask(tile)
-            assert found is answer
-            assert way.keep(tile, found) is None
-            assert (tile.result, queue.asked, await spider.harvest.counts()) == (None, [], {})
-            given = way.response(spider.ask(SITE.layers[0], TILE), found)
-            if isinstance(answer, Head):
-                assert not isinstance(given, Exception)
-                assert (given.status, given.url) == (answer.status, tile.url)
-                assert given.headers.get("ETag") == dict(answer.headers).get(b"etag")
-            else:
-                assert given is answer
-            is_refused = isinstance(answer, Head) and answer.status == 405
-            assert way.may_ask(tile) is not is_refused
+        first, *others = map(tile_of, DEEPEST)
+        scheduler = Listed(*others)
+        scheduler.block_size = 10
+        async with crawled(tmp_path, DEEPEST) as (spider, crawler):
+            block = await asked_in_a_block(spider, scheduler, first, SAME)
+            await kept(spider, block)
+            assert [tile for _, tile in scheduler.events] == list(DEEPEST[:10])
+            crawler.engine.paused = True
+            await asked_in_a_block(spider, scheduler, scheduler.following[0], SAME)
+            assert len(scheduler.following) == len(DEEPEST) - 10, "no tile follows while the engine pauses"
 
     asyncio.run(run())
 
 
-def test_where_what_is_below_cannot_be_enqueued_nothing_is_kept(tmp_path: Path) -> None:
+def test_a_changed_tile_is_asked_by_get_before_others(tmp_path: Path) -> None:
     async def run() -> None:
-        tile = tile_of(ABOVE)
-        async with crawled(tmp_path, [ABOVE]) as (spider, _):
-            way = way_of(spider, BrokenQueue())
-            answer = await way.ask(tile)
-            with pytest.raises(ValueError, match="canonical"):
-                way.keep(tile, answer)
-            assert (tile.result, await spider.harvest.counts()) == (None, {})
-            assert spider.harvest.traffic.spared_bytes == 0
+        scheduler = Listed()
+        async with crawled(tmp_path) as (spider, _):
+            await asked_in_a_block(spider, scheduler, tile_of(TILE), OTHER)
+            assert scheduler.asked == [("GET", TILE, 1)]
+            assert scheduler.events == [("through", TILE)]
+            assert await spider.harvest.counts() == {}
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_an_image_is_stored_and_recorded_before_its_tile_is_through(tmp_path: Path, *, known: bool) -> None:
+    async def run() -> None:
+        scheduler, body = Listed(), drawn("new")
+        async with crawled(tmp_path, [ABOVE] if known else []) as (spider, _):
+            reply = Reply(200, [(b"etag", b'"another"')], body)
+            block = await asked_in_a_block(spider, scheduler, tile_of(ABOVE, "GET"), reply)
+            method = "HEAD" if known else "GET"
+            assert {(how, priority) for how, _, priority in scheduler.asked} == {(method, 0)}
+            assert scheduler.events == []
+            assert spider.crawler.engine.scraper.slot.active_size >= 8 * 1024 + len(body), "it takes memory"
+            await kept(spider, block)
+            assert scheduler.events == [("through", ABOVE)]
+            outcome = Outcome.UPDATED if known else Outcome.ADDED
+            assert await spider.harvest.counts() == {outcome: 1}
+            assert spider.harvest.traffic.received_bytes == len(body)
+            assert (tmp_path / "tiles" / image_of(body).file_name[:2] / image_of(body).file_name).exists()
 
     asyncio.run(run())
 
 
 @pytest.mark.parametrize("failure", [HistoryError("the disk is full"), RuntimeError("a mistake")], ids=repr)
+@pytest.mark.parametrize("method", ["HEAD", "GET"])
 def test_results_that_could_not_be_kept_end_the_crawl_whatever_the_failure_is(
-    tmp_path: Path, failure: Exception
+    tmp_path: Path, method: str, failure: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def run() -> None:
-        tile = tile_of(TILE)
+        scheduler = Listed()
         async with crawled(tmp_path) as (spider, _):
-            way = way_of(spider, ListedQueue())
-            assert way.keep(tile, await way.ask(tile)) is not None
-            assert not way.kept([tile], failure)
+
+            async def fail(result: TileResult) -> None:
+                raise failure
+
+            if method == "GET":
+                monkeypatch.setattr(spider.harvest, "keep", fail)
+            else:
+                done = asyncio.get_running_loop().create_future()
+                done.set_result(failure)
+                monkeypatch.setattr(spider.harvest, "keep_unchanged", lambda _: done)
+            reply = SAME if method == "HEAD" else Reply(200, [], drawn("new"))
+            block = await asked_in_a_block(spider, scheduler, tile_of(TILE, method), reply)
+            await kept(spider, block)
+            assert scheduler.events == [("cut off", TILE)]
             assert str(failure) in str(spider.crawl.ending)
             assert spider.harvest.tally == {}
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [Reply(404, []), Reply(405, []), Reply(500, []), ConnectionError()],
+    ids=["vanished", "HEAD refused", "broken", "no answer"],
+)
+def test_every_other_answer_is_left_to_a_request_as_it_came(
+    tmp_path: Path, answer: Reply | Exception
+) -> None:
+    async def run() -> None:
+        scheduler, tile = Listed(), tile_of(TILE)
+        async with crawled(tmp_path) as (spider, _):
+            await asked_in_a_block(spider, scheduler, tile, answer)
+            assert (tile.result, scheduler.asked, await spider.harvest.counts()) == (None, [], {})
+            assert scheduler.events == [("left", TILE)]
+            (given,) = scheduler.answers
+            if isinstance(answer, Reply):
+                assert (given.status, given.url) == (answer.status, tile.url)
+            else:
+                assert given is answer
+            is_refused = isinstance(answer, Reply) and answer.status == 405
+            assert asked_now(spider) is not is_refused
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    "reply", [Reply(200, [], b"no image"), Reply(200, [], b""), Reply(304, [])], ids=["text", "empty", "304"]
+)
+def test_an_answer_to_get_that_brings_no_image_is_left_with_its_body(tmp_path: Path, reply: Reply) -> None:
+    async def run() -> None:
+        scheduler = Listed()
+        async with crawled(tmp_path) as (spider, _):
+            await asked_in_a_block(spider, scheduler, tile_of(TILE, "GET"), reply)
+            assert scheduler.events == [("left", TILE)]
+            assert scheduler.answers[0].body == reply.body
+            assert spider.harvest.traffic.received_bytes == 0, "the middleware counts it"
+
+    asyncio.run(run())
+
+
+def test_a_tile_that_may_not_be_asked_any_more_is_left_without_an_answer(tmp_path: Path) -> None:
+    async def run() -> None:
+        scheduler = Listed(tile_of(DEEPEST[1]))
+        async with crawled(tmp_path) as (spider, _):
+            spider.crawl.politeness = SimpleNamespace(reasons={Reason.PAUSED})  # type: ignore[assignment]
+            await asked_in_a_block(spider, scheduler, tile_of(TILE), SAME)
+            assert scheduler.events == [("left", TILE), ("left", DEEPEST[1])]
+            assert scheduler.answers == [None, None]
+
+    asyncio.run(run())
+
+
+def test_a_tile_whose_wait_is_cut_short_is_not_through(tmp_path: Path) -> None:
+    async def run() -> None:
+        scheduler = Listed()
+        async with crawled(tmp_path) as (spider, _):
+            with pytest.raises(asyncio.CancelledError):
+                await asked_in_a_block(spider, scheduler, tile_of(TILE), asyncio.CancelledError())
+            assert scheduler.events == [("cut off", TILE)]
+
+    asyncio.run(run())
+
+
+def test_if_what_is_below_cannot_be_enqueued_nothing_is_kept(tmp_path: Path) -> None:
+    async def run() -> None:
+        scheduler = Broken()
+        async with crawled(tmp_path, [ABOVE]) as (spider, _):
+            await asked_in_a_block(spider, scheduler, tile_of(ABOVE), SAME)
+            assert scheduler.events == [("left", ABOVE)]
+            assert await spider.harvest.counts() == {}
+            assert spider.harvest.traffic.spared_bytes == 0
 
     asyncio.run(run())
 
@@ -488,18 +639,32 @@ def test_results_that_could_not_be_kept_end_the_crawl_whatever_the_failure_is(
 def test_of_a_zoom_that_is_not_kept_no_versions_are_looked_up(tmp_path: Path) -> None:
     async def run() -> None:
         async with crawled(tmp_path, zooms=(0, 0)) as (spider, _):
-            way, harvest = way_of(spider, ListedQueue()), spider.harvest
+            way, harvest = way_of(spider, Listed(), SAME), spider.harvest
+            assert way is not None
             for place in (ABOVE, TILE):
-                await way.ask(tile_of(place))
+                await way._ask(tile_of(place))
                 assert harvest.walks.marks.at_hand(LAYER, place)[0]
             assert [harvest.versions.at_hand(LAYER, place)[0] for place in (ABOVE, TILE)] == [False, True]
 
     asyncio.run(run())
 
 
-def asked_now(spider: TileSpider) -> bool:
+def test_if_images_are_to_be_stored_one_by_one_none_goes_the_short_way(tmp_path: Path) -> None:
+    """The pipeline keeps the pauses between them."""
+
+    async def run() -> None:
+        async with crawled(tmp_path) as (spider, _):
+            for gap, may in ((NO_GAP, True), (Gap.of(1.0), False)):
+                spider.crawl.rules = SimpleNamespace(store_gap=gap)  # type: ignore[assignment]
+                assert asked_now(spider, "GET") is may
+                assert asked_now(spider)
+
+    asyncio.run(run())
+
+
+def asked_now(spider: TileSpider, method: str = "HEAD") -> bool:
     """Whether the known tile may be asked the short way."""
-    way = unchanged_tiles(spider, QUEUE)
+    way = way_of(spider)
     assert way is not None
-    queued = queued_head(SITE.layers[0], TileQuestion(LAYER, TILE))
-    return way.may_ask(QueuedTile(Lease(1, 1, b"", "day", 0), queued))
+    tile = tile_of(TILE, method)
+    return way.takes(tile.lease, tile.queued, is_begun=True)

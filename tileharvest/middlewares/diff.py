@@ -48,7 +48,8 @@ class DiffMiddleware:
     """Turns a HEAD's answer into an outcome or a GET, and a GET's answer into an outcome.
 
     The spider finds the outcome in the request's state: `result`, and `known`. Requests that ask for no tile
-    pass untouched.
+    pass untouched. The middleware is the one nearest to the engine. So it answers blocks, and requests whose
+    answer has come before, and no other middleware sees how they are asked.
     """
 
     def __init__(self, harvest: Harvest) -> None:
@@ -61,9 +62,9 @@ class DiffMiddleware:
         return cls(harvest_of(crawler))
 
     def process_request(self, request: Request) -> Awaitable[Request | Response | None] | Response | None:
-        """Take a GET instead of a HEAD where the host has refused one HEAD, as it would refuse all. So too
-        for known tiles, where a person has set `check = "conditional"`, and for unknown ones of a map that
-        was never harvested to the end."""
+        """Returns the GET that takes the place of a HEAD: if the host has refused another HEAD, as it would
+        refuse all; for a known tile if the map has `check = "conditional"`; and for an unknown tile of a map
+        that was never harvested to the end."""
         if isinstance(request, Block):
             return request.way.ask_all(request)
         state: RequestState | None = request.meta.get(STATE)
@@ -93,7 +94,7 @@ class DiffMiddleware:
         return not (self._is_conditional or self._harvest.fetches_unknown) or not self._is_kept(question)
 
     def note_refusal(self, host: str) -> None:
-        """The host has refused a HEAD, as it would refuse all."""
+        """Notes that the host has refused a HEAD, as it would refuse all."""
         self._refusing_head.add(host)
 
     def found_at_once(
@@ -131,10 +132,12 @@ class DiffMiddleware:
         return judge_head(answer, latest) if by_head else self._harvest.judged(answer, latest, question.layer)
 
     async def _instead(self, request: Request, question: TileQuestion, *, is_refused: bool) -> Request | None:
-        """Returns the GET that takes the place of a HEAD, which is then not sent; None where the HEAD stays.
+        """Returns the GET that takes the place of a HEAD, which is then not sent. Returns None if the HEAD is
+        to be sent.
 
-        Unless HEAD `is_refused`, known tiles are asked by GET only with an ETag. A 304 by the date alone
-        tells nothing of the size. What is asked once more may be known since.
+        Unless the host refuses HEAD, a known tile is asked by GET only with its ETag: a 304 by the date alone
+        tells nothing of the size. An unknown tile is asked by HEAD if it is asked once more, as it may be
+        known since.
         """
         layer, tile = question.place
         is_kept = self._is_kept(question)
@@ -160,7 +163,7 @@ class DiffMiddleware:
             answer = replace(answer, length=len(answer.body))
         answer = self._harvest.understood(answer, tile)
         if by_head and answer.status in HEAD_REFUSED:
-            # Noted before anything is waited for: the next tile is asked meanwhile.
+            # This comes before anything is waited for, as further tiles are asked meanwhile.
             self.note_refusal(request.meta["download_slot"])
         latest = await self._harvest.versions.of(layer, tile) if self._is_kept(question) else None
         verdict = self._verdict(question, answer, latest, by_head=by_head)

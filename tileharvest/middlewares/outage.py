@@ -46,9 +46,9 @@ workers are not exact, and the next probe must not come while the claim still ho
 class OutageMiddleware:
     """Holds requests back when a host seems to be down, and probes until it answers or patience ends.
 
-    Only requests that our scheduler has offered count as failures. One that fails while the host is known to
-    be down goes back to the scheduler as it was: that was no attempt. Under another scheduler nothing is
-    done. This middleware belongs nearer to the network than the one that repeats requests.
+    Only requests that our scheduler has offered count as failures. A request that fails while the host is
+    known to be down goes back to the scheduler as it was: that was no attempt. Under another scheduler this
+    middleware does nothing. It belongs nearer to the network than the one that repeats requests.
     """
 
     def __init__(
@@ -59,21 +59,21 @@ class OutageMiddleware:
         exceptions: ExceptionNames,
         page: str | None = None,
     ) -> None:
-        """`exceptions` mean that there was no answer. `page` is the map's page: it is probed as long as
-        nothing else of its host was answered well."""
+        """`exceptions` mean that there was no answer. `page` is the map's page: it is probed until another
+        address of its host was answered well."""
         self._crawl = crawl
         self._limits = limits
         self._exceptions = exceptions
         self._page = page
         self._hosts: dict[str, HostHealth] = {}
-        """Only hosts that have ever failed are here."""
+        """The health of each host that has ever failed."""
         self._good: dict[str, str] = {}
-        """The last address of each host that was answered well."""
+        """By host: the last of its addresses that was answered well."""
         self._probing: dict[str, asyncio.Task[None]] = {}
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Raises NotConfigured for a crawl that cannot begin: it asks for nothing."""
+        """Raises NotConfigured if the crawl cannot begin, as it asks for nothing then."""
         settings = crawler.settings
         crawl = crawl_of(crawler)
         if crawl.is_ending:
@@ -100,7 +100,7 @@ class OutageMiddleware:
         return response
 
     def answered(self, host: str, well: str | None) -> None:
-        """Notes that a host has answered; and the address that it has answered well, if it has."""
+        """Notes that a host has answered. `well` is the address if the answer was 200, and else None."""
         if host in self._hosts:
             self._hosts[host].answered()
         if well is not None:
@@ -112,12 +112,12 @@ class OutageMiddleware:
         return self._failed(request)
 
     async def close(self) -> None:
-        """End all probing; the spider has closed."""
+        """Ends all probing. Scrapy calls this when the spider has closed."""
         for task in list(self._probing.values()):
             await cancel(task)
 
     def _failed(self, request: Request) -> Request | None:
-        """Returns the request as it goes back to the scheduler, or None where its failure counts."""
+        """Returns the request as it goes back to the scheduler, or None if its failure counts."""
         politeness = self._crawl.politeness
         if politeness is None or not is_offered(request):
             return None
@@ -143,13 +143,13 @@ class OutageMiddleware:
                 self._crawl.end(as_queue_error(error))
 
     async def _probed(self, host: str, url: str, health: HostHealth, politeness: Politeness) -> bool:
-        """Wait until the next probe is due, and make it. Returns whether it was answered. Raises SiteError
-        when patience has ended, and what the scheduler raises."""
+        """Waits until the next probe is due, and makes it. Returns whether it was answered. Raises SiteError
+        when patience has ended, and the errors of `Politeness.claim_probe`."""
         pause = health.next_pause(_now())
         with noted(self._crawl.waits, f"the next look whether {host} answers", pause):
             await asyncio.sleep(pause)
         if politeness.reasons != {Reason.DOWN}:
-            # Such as a pause: nobody is to ask for anything.
+            # Another reason holds, such as a pause: then nobody asks for anything.
             health.postponed(pause)
             return False
         if not await politeness.claim_probe(host, _SHORTER * health.following_pause(_now())):

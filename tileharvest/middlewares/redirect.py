@@ -1,4 +1,4 @@
-"""Follows redirects of tiles: hosts put old addresses onto new ones."""
+"""The middleware that follows redirects of tiles."""
 
 from __future__ import annotations
 
@@ -40,24 +40,25 @@ _OWN_UNKNOWN: Final = "its network is not the internet, and the address of the m
 
 
 class TileRedirectMiddleware(RedirectMiddleware):
-    """Scrapy's, without its care for a Referer header, which our requests do not have.
+    """Scrapy's middleware, without its care for a Referer header, which our requests do not have.
 
-    What it sends elsewhere is never filtered: a host may put many tiles onto one address. What the map's
-    renderer understands as an answer of its own is not sent elsewhere. Another site is asked for its
-    robots.txt first, and is not asked at all where its address is of a network that the map's own host is
-    not in. That is looked up before it is asked, and the download handler sees to it once more: a name may
-    have another address by then.
+    A request that was redirected is never filtered, as a host may put many tiles onto one address. A redirect
+    that the map's renderer understands as an answer about the tile is not followed. Another site is asked for
+    its robots.txt first. It is not asked at all if its address is of a private network that the map's own
+    host is not in. That is looked up before the site is asked, and the download handler looks once more when
+    it is connected: a name may have another address by then.
     """
 
     _crawl: Crawl
     _asked: dict[str, asyncio.Future[str | None]]
-    """By site why it must not be asked, or None; only of those that are no part of the map."""
+    """By site that is no part of the map: why it must not be asked, or None if it may."""
     _own: list[str]
-    """The IP addresses of the map's own host; empty until they are known."""
+    """The IP addresses of the map's own host. Empty until they are known."""
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Makes it without Scrapy's look for its Referer middleware, which warns that there is none."""
+        """Makes the middleware without Scrapy's own `from_crawler`, which warns that there is no Referer
+        middleware."""
         middleware = cls(crawler.settings)
         middleware.crawler = crawler
         middleware._crawl = crawl_of(crawler)
@@ -65,7 +66,7 @@ class TileRedirectMiddleware(RedirectMiddleware):
         return middleware
 
     def process_request(self, request: Request) -> Awaitable[Request | None] | None:
-        """Look at the site of a request that another worker, or an earlier run, was sent to."""
+        """Looks at the site of a request that was redirected by another worker or in an earlier run."""
         if NEAR not in request.meta or not is_offered(request) or origin_of(request.url) in self._asked:
             return None
         return self._looked_at(request)
@@ -93,7 +94,7 @@ class TileRedirectMiddleware(RedirectMiddleware):
         return self._sent_elsewhere(request, followed)
 
     def _own_origins(self) -> frozenset[str]:
-        """Returns the sites of the map, whose robots.txt was asked before all else."""
+        """Returns the sites of the map. Their robots.txt was read before all else."""
         harvest = self._crawl.harvest
         if harvest is None:
             return frozenset()
@@ -101,12 +102,12 @@ class TileRedirectMiddleware(RedirectMiddleware):
         return frozenset(map(origin_of, (harvest.description.page, *folders)))
 
     async def _sent_elsewhere(self, request: Request, followed: Request) -> Request:
-        """Returns the request to another site, once that is found to be one that may be asked; or the one
-        that was redirected, where the crawl ends before that is known. Raises IgnoreRequest with the reason
-        where it may not be asked."""
+        """Returns the request to another site once it is known that the site may be asked. Returns the
+        redirected request if the crawl ends before that is known. Raises IgnoreRequest with the reason if the
+        site may not be asked."""
         origin = origin_of(followed.url)
         try:
-            # RFC 9309, section 2.3.1.2: a robots.txt may lie on another host, which is not asked for its own.
+            # By RFC 9309, section 2.3.1.2, a robots.txt may lie on another host. That one needs none itself.
             look = self._refused_network(origin) if _is_robots(request) else self._refused(origin)
             refused = await look
         except asyncio.CancelledError:
@@ -114,7 +115,7 @@ class TileRedirectMiddleware(RedirectMiddleware):
                 raise
             return request.replace(dont_filter=True)
         except TileHarvestError as error:
-            # Of the turn that the look has waited for.
+            # The look has waited for its turn, and the crawl may have no further one.
             if not is_offered(request):
                 raise
             self._crawl.end(error)
@@ -125,8 +126,8 @@ class TileRedirectMiddleware(RedirectMiddleware):
         return followed
 
     async def _refused(self, origin: str) -> str | None:
-        """Returns why a site must not be asked, or None. Its robots.txt is asked for once in a crawl; where
-        that brings nothing to rely on, it is asked for again after some minutes."""
+        """Returns why a site must not be asked, or None if it may. Its robots.txt is asked for once in a
+        crawl, and again after some minutes if it could not be read."""
         if origin not in self._asked:
             look = self._asked[origin] = asyncio.ensure_future(self._look_at(origin))
             look.add_done_callback(lambda done: self._forget_soon(origin, done))
@@ -139,8 +140,8 @@ class TileRedirectMiddleware(RedirectMiddleware):
             asyncio.get_running_loop().call_later(_PASSES, self._asked.pop, origin, None)
 
     async def _refused_network(self, origin: str) -> str | None:
-        """Returns why the site's network is none to be sent to, or None. Where nobody knows its address, that
-        is for the download handler to see."""
+        """Returns why nothing is sent into the site's network, or None. If the site's address is not known,
+        this returns None, and the download handler decides when it is connected."""
         assert self._crawl.harvest is not None
         if not self._own:
             self._own = await _addresses_of(self._crawl.harvest.description.host)
@@ -153,8 +154,8 @@ class TileRedirectMiddleware(RedirectMiddleware):
         return f"its address is of a network that is {network}, and the map's own host is not in it"
 
     async def _look_at(self, origin: str) -> str | None:
-        """Returns why a site must not be asked, or None. Its robots.txt comes to those that the crawl keeps.
-        Raises IgnoreRequest where it cannot be read now, and what `Politeness.aside` raises."""
+        """Returns why a site must not be asked, or None if it may. Adds its robots.txt to those of the crawl.
+        Raises IgnoreRequest if it cannot be read now, and the errors of `Politeness.aside`."""
         crawl = self._crawl
         network = await self._refused_network(origin)
         if network is not None:
@@ -167,7 +168,7 @@ class TileRedirectMiddleware(RedirectMiddleware):
             aside = Request(url, meta={STATE: RequestState(is_aside=True), NEAR: self._own})
             answer = await self.crawler.engine.download_async(aside)
         except TileHarvestError:
-            # Of the turn that it has waited for.
+            # There is no turn for it any more.
             raise
         except Exception as error:
             raise IgnoreRequest(f"{refused} cannot be read ({no_answer_in_words(error)})") from error
@@ -200,14 +201,14 @@ class TileRedirectMiddleware(RedirectMiddleware):
 
 
 def _is_robots(request: Request) -> bool:
-    """Returns whether a site was asked for its robots.txt, also where it has sent us around for it."""
+    """Returns whether a request, or the first one of its redirects, asks for a robots.txt."""
     first = request.meta.get("redirect_urls", (request.url,))[0]
     state: RequestState | None = request.meta.get(STATE)
     return state is not None and state.is_aside and urlsplit(first).path == _ROBOTS
 
 
 async def _addresses_of(host: str) -> list[str]:
-    """Returns the IP addresses of a host, or none where nobody knows them: it cannot be asked then."""
+    """Returns the IP addresses of a host, or none if its name cannot be resolved."""
     with suppress(OSError, UnicodeError):
         found = await asyncio.get_running_loop().getaddrinfo(host, None)
         return list({str(address[0]) for *_, address in found})

@@ -1,4 +1,4 @@
-"""Repeats requests whose failure may pass, and lets hosts rest that ask for it."""
+"""The middleware that repeats requests whose failure may pass, and lets a host rest that asks for it."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class PatientRetryMiddleware:
     """Repeats a request after a growing pause, and lets politeness know that a host asks for a rest.
 
     Scrapy's own retry middleware repeats at once and does not know `Retry-After`. A request that our
-    scheduler has offered goes back to it with the time before which it is not to be made, so that no timer
-    holds it in memory. Others, such as those that probe a site, wait here. As with Scrapy's own,
-    `meta["dont_retry"]` says that a request is not to be repeated. Under another scheduler only the request
-    itself waits for what its host asks.
+    scheduler has offered goes back to the scheduler with the earliest time of its next attempt: no timer
+    holds it in memory. Other requests, such as those that probe a site, wait here. A request with
+    `meta["dont_retry"]` is not repeated, as with Scrapy's own. Under another scheduler only the request
+    itself waits as long as its host asks for.
     """
 
     def __init__(
@@ -55,8 +55,8 @@ class PatientRetryMiddleware:
         exceptions: ExceptionNames,
         now: Callable[[], datetime],
     ) -> None:
-        """`longest` is the most seconds that a host rests, and that a request waits for it. `now` gives the
-        present time, from which pauses and a date in `Retry-After` are counted."""
+        """`longest` is the most seconds that a host rests, and that a request waits for its host. `now` gives
+        the present time, from which pauses and a date in `Retry-After` are counted."""
         self._crawl = crawl
         self._repeats = repeats
         self._base = base
@@ -92,7 +92,7 @@ class PatientRetryMiddleware:
         if isinstance(exception, kinds_of(self._exceptions)):
             repeat = await self._repeat(request, no_answer_in_words(exception), None)
         if repeat is None and request.errback is None:
-            # Nobody else will hear of it.
+            # Without an errback nobody else hears of the failure.
             request.meta[FAILURE] = str(exception) or type(exception).__name__
         return repeat
 
@@ -111,7 +111,7 @@ class PatientRetryMiddleware:
         else:
             with noted(self._crawl.waits, f"another attempt at {request.url} ({reason})", pause):
                 if self._crawl.politeness is not None and state_of(request).is_aside:
-                    # It may be long, where the host asks for it. The end of the crawl does not wait for it.
+                    # The host may ask for a long pause. The crawl's end cuts it short.
                     await self._crawl.politeness.wait(pause)
                 else:
                     await asyncio.sleep(pause)
@@ -122,7 +122,7 @@ class PatientRetryMiddleware:
 def kinds_of(names: ExceptionNames) -> tuple[type[Exception], ...]:
     """Returns the exceptions that the setting RETRY_EXCEPTIONS names.
 
-    They are loaded when a request first fails. Some belong to Scrapy's own download handler, which takes a
-    third of a second to load and is used for no tile.
+    They are loaded when a request first fails. Some belong to Scrapy's own download handler, which asks for
+    no tile and takes a third of a second to load.
     """
     return tuple(load_object(name) for name in names)

@@ -1,4 +1,4 @@
-"""Scrapy's middleware nearest to the network: what may leave does so in its turn, and is counted."""
+"""The middleware nearest to the network: it keeps to robots.txt, and counts what is sent and received."""
 
 from __future__ import annotations
 
@@ -19,18 +19,21 @@ if TYPE_CHECKING:
 
     from tileharvest.scheduler.crawl import Crawl
 
+FORBIDDEN: Final = "robots.txt forbids it"
+"""Why a tile has failed that robots.txt does not allow to be asked."""
+
 
 class TrafficMiddleware:
-    """Lets requests leave, and adds up what comes back.
+    """Lets requests leave, and adds up the bytes that come back.
 
     A request that the crawl's `robots` do not allow ends before it is sent, and its errback hears of it.
     Scrapy's own middleware asks for robots.txt at the first request to a host, takes an error for leave to do
-    anything, and keeps to no Crawl-delay of a queue that others share. Here the spider has asked before. One
-    that has asked for no robots.txt may ask for anything.
+    anything, and keeps to no Crawl-delay of a queue that others share. Here the spider reads robots.txt
+    before it offers requests. A spider that has read none may ask for anything.
 
     A request that is made beside the queue waits until politeness gives it a turn, and so does each repeat
-    and redirect of it. It raises what `Politeness.aside` raises. Politeness counts the requests; without it,
-    under another scheduler, they are counted here.
+    and redirect of it. That raises the errors of `Politeness.aside`. Politeness counts the requests; under
+    another scheduler, which has none, they are counted here.
 
     A request that was held back at the last moment goes back to the scheduler as it was: that was no attempt.
     """

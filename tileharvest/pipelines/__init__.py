@@ -1,4 +1,4 @@
-"""Scrapy's item pipeline, ours: `ITEM_PIPELINES = {"tileharvest.pipelines.HistoryPipeline": 300}`."""
+"""The project's item pipeline: `ITEM_PIPELINES = {"tileharvest.pipelines.HistoryPipeline": 300}`."""
 
 from tileharvest.pipelines.pipeline import HistoryPipeline
 

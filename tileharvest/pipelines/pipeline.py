@@ -1,4 +1,4 @@
-"""Scrapy's item pipeline: it stores and records the results of a harvest."""
+"""The item pipeline that stores and records the results of a harvest."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _LOOK: Final = 0.5
 
 
 class HistoryPipeline:
-    """Stores a result's bytes, records its version, and hands it on without the bytes.
+    """Stores a result's bytes, records its version, and hands the result on without the bytes.
 
     A result that cannot be kept ends the harvest.
     """
 
     def __init__(self, crawl: Crawl, harvest: Harvest, gap: Gap) -> None:
-        """`gap` is between the storing of one image and that of the next."""
+        """`gap` is the pause between the storing of one image and that of the next."""
         self._crawl = crawl
         self._harvest = harvest
         self._gap = gap

@@ -1,4 +1,4 @@
-"""Scrapy's scheduler, ours: a spider's requests become entries of a queue, and leases become requests."""
+"""The scheduler that Scrapy is given: requests become entries of a queue, and leases become requests."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ _logger = logging.getLogger(__name__)
 class Scheduler(BaseScheduler):
     """Offers each request once per segment, in the order of the lanes, and forgets none.
 
-    It serves any spider of the project. A `HeldSpider` may decide when requests are offered, and how each is
-    made.
+    It serves any spider of the project. A `HeldSpider` may decide when requests are offered, and how each of
+    them is made.
 
-    A request goes to the failure list when its callback or its items raise, when it could not be downloaded
-    and has no errback, or when `meta["failure"]` says why. `meta["not_before"]`, seconds since 1970, delays
-    it. `meta["delay"]`, seconds or from how many to how many, lets it start so long after the one before it
-    of this process.
+    A request goes to the failure list if its callback or its items raise, if it could not be downloaded and
+    has no errback, or if `meta["failure"]` holds a reason. `meta["not_before"]`, in seconds since 1970,
+    delays it. `meta["delay"]` is the pause after the start of the request before it, of this process:
+    seconds, or the least and the most of them.
     """
 
     def __init__(self, crawler: Crawler, scheduling: Scheduling) -> None:
@@ -87,26 +87,29 @@ class Scheduler(BaseScheduler):
         self._start_urls = start_urls_of(spider, scheduling.lease_seconds)
         self._is_open = False
         self._fleet: Fleet | None = None
-        """While requests are offered."""
+        """Keeps this worker in company with others. None before requests are offered, and after."""
         note_failures(crawler)
         self._failed_before: Sequence[Failure] = ()
-        """What failed in earlier segments, until it is offered again."""
+        """The failures of earlier segments that are not yet offered again."""
         self._memory = RequestMemory()
         self._begun: str | None = None
-        """The segment whose work this run has begun: its requests were made for the site as it is."""
+        """The segment whose work this run has begun, so that its requests were made for the site as it is
+        now. None if another run has begun it."""
         self._way: ShortWay | None = None
         """Asks for queued tiles in blocks. None if every tile is an ordinary request."""
         self._under_way: dict[Request, Lease | None] = {}
-        """Without a lease is what has waited in memory."""
+        """The requests that have started and not ended, each with its lease. The lease is None for a request
+        that waited in memory."""
         self._waiting: tuple[Request | QueuedTile, Lease | None] | None = None
-        """The request whose turn has not come."""
+        """The next request with its lease. It was taken from the queue, and may not start yet."""
         self._left: deque[Request] = deque()
         """The requests of tiles that have started in a block and that the short way has not kept. They were
         counted when they started, and most of them carry the answer that was given."""
         self._share: int | None = None
-        """How many requests the other workers leave this one on the way."""
+        """The most requests that this worker may have on the way beside the others. None: as many as the
+        map's concurrency allows."""
         self.left_nothing = False
-        """Once it is closed: whether nothing waited any more, for now or for later."""
+        """Whether nothing waited any more, for now or for later, when the scheduler was closed."""
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -121,10 +124,11 @@ class Scheduler(BaseScheduler):
         return deferred_from_coro(self._close())
 
     def enqueue_request(self, request: Request) -> bool:
-        """Returns False for what is dropped here: it has a mistake in its orders.
+        """Lets a request wait. Returns False if it is dropped at once: for a mistake in its meta, or as a
+        POST that this process has enqueued before.
 
-        Whether a request was seen in its segment is known when the queue has looked. It is then dropped there
-        and counted. What the queue cannot hold waits in memory.
+        The queue drops, and counts, a request that was seen in its segment before. That is known only after
+        this returns. A request that cannot be written waits in memory.
         """
         if self._fleet is not None:
             # Something is pushed, so it is not the end yet.
@@ -219,10 +223,10 @@ class Scheduler(BaseScheduler):
             connect(self._idle, signals.spider_idle)
 
     async def _open_queue(self) -> None:
-        """Make the crawl a worker of its queue, and hear what a person has told the map.
+        """Makes the crawl a worker of its queue, and hears what a person has told the map.
 
-        Raises QueueError, also where this worker must not work beside those that are at it, and
-        ConfigurationError for settings with which nothing can be reached.
+        Raises QueueError, also if this worker must not work beside the present ones, and ConfigurationError
+        for settings with which no queue can be reached.
         """
         scheduling, queue, current = self._scheduling, self._scheduling.queue, self._segment
         if self._start_urls is not None or (scheduling.shared is not None and self._crawl.harvest is None):
@@ -234,23 +238,23 @@ class Scheduler(BaseScheduler):
         except QueueError:
             if not scheduling.fresh:
                 raise
-            # The way out of a queue that cannot be read, or that another version wrote.
+            # `fresh=1` is what a person is told to write if a queue cannot be read.
             await queue.discard()
             await queue.open(scheduling.clock())
         workers = () if scheduling.shared is None else await scheduling.shared.workers()
         if workers:
-            # This comes before it can tell the others anything, and before the history hears of this harvest,
-            # which ends one of another segment.
+            # This comes before the worker tells the others anything, and before the history hears of this
+            # harvest: a harvest of a new segment ends that of another one.
             refuse_company(
                 workers,
                 current,
                 is_fresh=scheduling.fresh,
                 is_history_local=scheduling.is_history_local,
             )
-        # From now on the crawl can be told to stop. What was told before is not for this crawl.
+        # From now on a person can stop the crawl. An order to stop from before is not meant for it.
         await self._politeness.begin()
         harvest = self._crawl.harvest
-        # Beside others, who go on by the limits that they have, nothing can be forgotten.
+        # Other workers go on by the limits that they have, so nothing is forgotten beside them.
         is_widened = harvest is not None and harvest.is_widened(await queue.notes(current))
         if scheduling.fresh or (is_widened and len(workers) <= 1):
             await queue.forget(current)
@@ -258,7 +262,7 @@ class Scheduler(BaseScheduler):
         self._failed_before = [failure for failure in await queue.failures() if failure.segment != current]
 
     def _spider_opened(self) -> None:
-        """The engine has its parts only now."""
+        """Attaches to the engine, whose slot is new, and starts unless the spider holds requests back."""
         if self._crawl.is_ending:
             return
         self._engine.attach(self._crawler.engine)
@@ -267,17 +271,18 @@ class Scheduler(BaseScheduler):
             self._start()
 
     async def release(self, harvest: str, *, continued: bool) -> Fleet | None:
-        """Offer requests from now on, without those of the present segment unless its work is continued.
+        """Offers requests from now on. Those of the present segment that have waited are forgotten, unless
+        its work is `continued`.
 
-        `harvest` names the work in a way that no other work is ever named. Returns None when the queue cannot
-        go on, and when the crawl is about to end.
+        `harvest` is a name that no other harvest ever has. Returns None if the queue cannot go on, or if the
+        crawl is about to end.
         """
         if not self._is_open:
             return None
         try:
             return await self._join(harvest, continued=continued)
         except (QueueError, RuntimeError) as error:
-            # An end that came meanwhile may have closed the queue.
+            # The crawl may have ended meanwhile, and closed the queue.
             if self._politeness.is_over:
                 return None
             if not isinstance(error, QueueError):
@@ -322,7 +327,7 @@ class Scheduler(BaseScheduler):
         return fleet
 
     def _start(self, *, is_first: bool = True, has_joined: bool = False) -> Fleet:
-        """Offer requests from now on. Of several workers only the first offers again what failed in earlier
+        """Offers requests from now on. Only the first of several workers offers again what failed in earlier
         segments."""
         fleet = Fleet(
             self._scheduling, self.worker, self._writer, self, is_first=is_first, has_joined=has_joined
@@ -336,7 +341,7 @@ class Scheduler(BaseScheduler):
         return fleet
 
     def _idle(self) -> None:
-        """The spider closes when there is surely nothing more."""
+        """Keeps the spider open while it may still get a request."""
         if self._fleet is not None and not self._crawl.is_ending and self._fleet.looks_on():
             raise DontCloseSpider
 
@@ -355,7 +360,7 @@ class Scheduler(BaseScheduler):
             self._crawler.stats.set_value(f"scheduler/{name}", value)
 
     async def _close_queue(self) -> Counts:
-        """Offer nothing more, let the queue go, and return its counts just before. Raises QueueError."""
+        """Closes the queue, and returns what it holds by then. Raises QueueError."""
         await self._spider.settled()
         if self._waiting is not None and self._waiting[1] is not None:
             self.worker.give_back(self._waiting[1])
@@ -376,15 +381,14 @@ class Scheduler(BaseScheduler):
             await self.worker.close()
 
     async def has_due(self) -> bool:
-        """Returns whether anything waits that is due, of whatever segment. Reads all that waits. Raises
-        QueueError."""
+        """Returns whether a request of any segment is due. Reads all that waits. Raises QueueError."""
         if not self._is_open:
             return False
         counts = await self._scheduling.queue.counts(self._scheduling.clock())
         return any(counts.pending.values())
 
     async def overview(self) -> Overview | None:
-        """Returns what is known of the queue, or None while it is not open. Reads all that waits."""
+        """Returns how full the queue is, or None if it is not open. Reads all that waits."""
         if not self._is_open:
             return None
         return await look(self._scheduling.shared or self._scheduling.queue, self._scheduling.clock())
@@ -392,8 +396,8 @@ class Scheduler(BaseScheduler):
     # What becomes of a request
 
     def _completed(self, request: Request, *, is_cut_off: bool = False) -> None:
-        """The request is through, or was cut off on its way. Unless what it found is surely kept, it is
-        offered again in a later run."""
+        """Ends the lease of a request that is through, or was cut off on its way. If its results may not be
+        kept, it is offered again in a later run."""
         if request not in self._under_way:
             return
         lease = self._under_way.pop(request)
@@ -402,7 +406,7 @@ class Scheduler(BaseScheduler):
         self._politeness.over(request)
         reason = request.meta.get(FAILURE)
         if lease is None:
-            # No failure list holds it. Scrapy has logged what was raised.
+            # It waited in memory, so no failure list can hold it. Scrapy has logged the exception.
             return
         if is_cut_off or not self._crawl.is_all_kept:
             self.worker.cut_off(lease)
@@ -452,7 +456,7 @@ class Scheduler(BaseScheduler):
 
     @property
     def in_flight(self) -> int:
-        """How many requests are on the way."""
+        """The number of requests on the way. A block counts as one, with the tile that it asks for."""
         return len(self._engine.on_the_way)
 
     @property
@@ -461,7 +465,7 @@ class Scheduler(BaseScheduler):
         return not self._politeness.reasons
 
     def exchanged(self, answer: Exchange) -> None:
-        """The queue has answered."""
+        """Counts what the queue has answered, and wakes the engine."""
         for name, count in (
             ("dropped/seen", answer.duplicates),
             ("filter/false_alarms", answer.false_alarms),
@@ -479,27 +483,27 @@ class Scheduler(BaseScheduler):
         self._engine.wake()
 
     def _settle_start_urls(self) -> None:
-        """Forget the start URLs that were taken, as the queue has all that they became. What waits in memory,
-        or has waited there and is not through, it does not have."""
+        """Forgets the start URLs that were taken, once the queue holds every request that was made of them.
+        It holds none that waits in memory, or has waited there and is not through."""
         if self._start_urls is None or self._memory.waiting or None in self._under_way.values():
             return
         if self._waiting is None or self._waiting[1] is not None:
             self._start_urls.settle()
 
     def wake(self) -> None:
-        """A request that had to wait may start now."""
+        """Lets the engine ask for a request: one that had to wait may start now."""
         self._engine.wake()
 
     def end(self, why: TileHarvestError | str) -> None:
-        """The crawl cannot go on, or must not. What was leased is offered again next time."""
+        """Ends the crawl. Requests that were leased are offered again in the next run."""
         self._crawl.end(why)
 
     def check(self) -> None:
-        """Tell that this process is alive, which is asked every second. Raises BudgetError where too little
-        room is left on the disk.
+        """Looks, every second, whether the crawl may go on. Raises BudgetError if too little room is left on
+        the disk.
 
-        Scrapy tells nobody that it begins to close, and then waits for all that is on the way. So what waits
-        for its turn beside the queue hears of a signal from here.
+        Scrapy tells nobody that it begins to close, and then waits for all that is on the way. A request that
+        waits for its turn beside the queue would keep it open, and is told from here.
         """
         if self._is_open and is_closing(self._crawler.engine):
             self._politeness.cut_short()
@@ -567,7 +571,8 @@ class Scheduler(BaseScheduler):
     # From requests to entries
 
     def _filtered_by(self, request: Request) -> bytes | None:
-        """Returns the fingerprint by which the queue filters, or None for what it never drops as seen."""
+        """Returns the fingerprint by which the queue filters, or None for a request that it never drops as
+        seen."""
         if request.method == "POST" or not self._scheduling.filters:
             return None
         if request.dont_filter and not self._is_of_start_urls(request):
@@ -577,15 +582,16 @@ class Scheduler(BaseScheduler):
     def _is_repeated_post(self, request: Request) -> bool:
         """Returns whether this process has enqueued the same POST before.
 
-        As on Scrapy's own scheduler, only the process knows: a later run must be able to log in again.
+        Only the process remembers, as with Scrapy's own scheduler: a later run must be able to log in again.
         """
         if request.dont_filter or not self._scheduling.filters:
             return False
         return not self._memory.is_new(self._scheduling.segment_of(request), self._fingerprint(request))
 
     def _is_of_start_urls(self, request: Request) -> bool:
-        """Returns whether Scrapy itself has made the request of one of `start_urls`. Scrapy lets these pass
-        unfiltered; here a segment has each of them once. Repeats and copies of one have been offered."""
+        """Returns whether Scrapy itself has made the request of one of `start_urls`. Scrapy does not filter
+        these; here a segment has each of them once. A repeat or a copy of one is not meant: it has been
+        offered."""
         return self._has_usual_start and "is_start_request" in request.meta and not is_offered(request)
 
     def _keep_in_memory(self, request: Request, why: CodecError | None) -> bool:
@@ -595,10 +601,10 @@ class Scheduler(BaseScheduler):
         return is_new
 
     def _retry(self, failure: Failure) -> None:
-        """Offer again, before anything else, what failed in an earlier segment.
+        """Offers again, before anything else, a request that failed in an earlier segment.
 
-        It counts as seen in the present segment, so that a spider which makes its requests anew in each
-        segment does not ask twice.
+        The request counts as seen in the present segment. A spider that makes its requests anew in each
+        segment asks only once.
         """
         try:
             failed = self._writer.read(failure.body, failure.attempts)
@@ -620,6 +626,6 @@ class Scheduler(BaseScheduler):
 
 
 def scheduler_of(crawler: Crawler) -> Scheduler | None:
-    """Returns the scheduler of a crawler whose spider is open, or None where it is not ours."""
+    """Returns the scheduler of a crawler whose spider is open, or None if it is Scrapy's or another one."""
     scheduler = crawler.engine.scheduler
     return scheduler if isinstance(scheduler, Scheduler) else None

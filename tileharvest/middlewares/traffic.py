@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
     from tileharvest.scheduler.crawl import Crawl
 
-FORBIDDEN: Final = "robots.txt forbids it"
-"""Why a tile has failed that robots.txt does not allow to be asked."""
-
 
 class TrafficMiddleware:
     """Lets requests leave, and adds up the bytes that come back.

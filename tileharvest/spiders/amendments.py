@@ -43,20 +43,20 @@ _AT_ONCE: Final = (
     "on",
     "viewer",
 )
-"""What holds from now on. The walk, the site and its tiles rest on everything else, which the next harvest
-reads."""
+"""The keys whose new values hold at once. The walk, the site and its tiles rest on all other keys, which the
+next harvest reads."""
 
 _logger = logging.getLogger(__name__)
 
 _refused: Final[dict[Path, object]] = {}
-"""The state in which a file was last found wrong: that is told once in a process, however many maps it
+"""By file: its stamp when it was last found wrong. A process tells that once, however many maps it
 harvests."""
 
 
 class Amendments:
-    """Reads `maps.toml` again when it changes, and lets at once hold what can.
+    """Reads `maps.toml` again when it changes, and applies at once the keys of `_AT_ONCE`.
 
-    A file that cannot be read, or that has lost the map, is told in one line, and changes nothing.
+    A file that cannot be read, or that has lost the map, changes nothing, and one line of the log says so.
     """
 
     def __init__(self, settings: BaseSettings, crawl: Crawl, spent: Cost) -> None:
@@ -68,7 +68,7 @@ class Amendments:
         self._spent = spent
         self._file = maps_file(settings)
         self._described = described_map(settings, crawl.harvest.description.name)
-        """As the file last had it."""
+        """The map as the file last described it."""
         self._stamp = stamp_of(self._file)
 
     def budget(self) -> Budget:
@@ -78,7 +78,7 @@ class Amendments:
         return budget_of_run(self._harvest.description.name, rules.budget, rules.daily_budget, self._spent)
 
     async def watch(self) -> None:
-        """Looks every second, until cancelled."""
+        """Looks at the file every second, until this is cancelled."""
         while True:
             await asyncio.sleep(_LOOK)
             try:
@@ -88,7 +88,7 @@ class Amendments:
                 return
 
     async def look(self) -> None:
-        """Reads the file if it is another one than before. Raises QueueError."""
+        """Reads the file if it has changed since the last look. Raises QueueError."""
         stamp = stamp_of(self._file)
         if stamp == self._stamp:
             return
@@ -133,7 +133,7 @@ class Amendments:
         later = [key for key in changed if key not in _AT_ONCE]
         parts = []
         if at_once or not changed:
-            # Where the map's own entry is as it was, that of its host may have changed.
+            # If the map's own entry is as it was, that of its host has changed.
             parts.append(f"{', '.join(at_once) or 'what it says of hosts'}: from now on")
         if later:
             parts.append(f"{', '.join(later)}: from the next harvest on")

@@ -11,21 +11,21 @@ from typing import Final
 import pycurl
 
 _ENOUGH: Final = 4096
-"""Connections that no process needs: it has used up a core long before."""
+"""The most connections of a process. Long before it has so many it uses up its core."""
 
 _KEPT: Final = 8
-"""One of so many places is kept for crawls that have none."""
+"""One of so many places is kept for crawls that have no place."""
 
 _LOOK: Final = 1.0
-"""Seconds after which libcurl looks at each transfer. It counts the seconds of a silent one only when it is
-called, and where several are silent at once its first timer for that is the one for their connections."""
+"""Seconds after which libcurl is made to look at each transfer. It counts the seconds of a silent transfer
+only when it is called, and if several are silent its own first timer is for their connections."""
 
 _ALL: Final[dict[asyncio.AbstractEventLoop, Connections]] = {}
-"""Those that are open, by their event loop."""
+"""The open connections, by event loop."""
 
 
 def connections() -> Connections:
-    """Returns the connections of the running event loop, which all its crawls share. To be closed by each."""
+    """Returns the connections of the running event loop. Its crawls share them, and each closes them."""
     loop = asyncio.get_running_loop()
     if loop not in _ALL:
         _ALL[loop] = Connections(most_connections())
@@ -47,18 +47,18 @@ class Connections:
     """
 
     def __init__(self, most: int) -> None:
-        """So many transfers have a place, and so many connections are open, those among them that wait to be
-        used again."""
+        """`most` is the number of places, each for one transfer, and the most connections that are open. Some
+        of them wait to be used again."""
         self.users = 0
-        """Who still has to close them."""
+        """How many crawls have still to close the connections."""
         self._most = self._free = most
-        """All places, and those that nobody has."""
+        """The number of all places, and of those that are free."""
         self._taken: dict[object, int] = {}
-        """By crawl: the places that it has. Crawls that have none are there, too."""
+        """How many places each crawl has, 0 included."""
         self._idle = 0
-        """How many crawls have none."""
+        """How many crawls have no place."""
         self._queue: deque[tuple[object, asyncio.Future[None]]] = deque()
-        """Whose transfers wait for a place."""
+        """The crawls whose transfers wait for a place, each with the future that gives it."""
         self._loop = asyncio.get_running_loop()
         self._multi = pycurl.CurlMulti()
         self._multi.setopt(pycurl.M_MAX_TOTAL_CONNECTIONS, most)
@@ -78,8 +78,8 @@ class Connections:
         self._waiting: dict[pycurl.Curl, asyncio.Future[None]] = {}
 
     async def transfer(self, curl: pycurl.Curl) -> None:
-        """Returns when the transfer is complete. Its crawl has taken a place for it. Raises pycurl.error with
-        libcurl's number and words."""
+        """Makes a transfer, for which its crawl has taken a place, and returns when it is complete. Raises
+        pycurl.error with libcurl's number and words."""
         self._multi.add_handle(curl)
         done = self._waiting[curl] = self._loop.create_future()
         self._next_look = self._next_look or self._loop.call_later(_LOOK, self._look)
@@ -91,13 +91,13 @@ class Connections:
                 self._multi.remove_handle(curl)
 
     def join(self, crawl: object) -> None:
-        """Keep a place for this crawl while it has none."""
+        """Keeps a place for this crawl as long as it has none."""
         if crawl not in self._taken:
             self._taken[crawl] = 0
             self._idle += 1
 
     def part(self, crawl: object) -> None:
-        """The crawl needs no place any more."""
+        """Gives back all places of a crawl that needs none any more."""
         taken = self._taken.pop(crawl, None)
         if taken is not None:
             self._idle -= not taken
@@ -105,18 +105,18 @@ class Connections:
             self._let_in()
 
     def take(self, crawl: object) -> bool:
-        """Returns whether there is a place now for a transfer of this crawl, which then has it. One that has
+        """Takes a place for a transfer of this crawl, and returns whether there was one. A crawl that has
         parted needs none: its transfer fails."""
         if crawl not in self._taken:
             return True
-        # Those who wait for a further place come first.
+        # Crawls that wait for a further place come first.
         if not self._free or (self._queue and self._taken[crawl]) or not self._has_place(crawl):
             return False
         self._give(crawl)
         return True
 
     async def wait(self, crawl: object) -> None:
-        """Returns when the crawl has a place that was not there at once."""
+        """Returns when the crawl has been given a place, after `take` found none."""
         given = self._loop.create_future()
         self._queue.append((crawl, given))
         try:
@@ -129,7 +129,7 @@ class Connections:
             raise
 
     def leave(self, crawl: object) -> None:
-        """The crawl gives one of its places back."""
+        """Gives one place of the crawl back."""
         if crawl not in self._taken:
             return
         self._free += 1
@@ -140,8 +140,8 @@ class Connections:
             self._let_in()
 
     def _has_place(self, crawl: object) -> bool:
-        """A crawl that has a place takes no other one of those that are kept: one for each that has none, and
-        an eighth of all for those to come."""
+        """Returns whether a crawl may have a place. One that has a place leaves those free that are kept: one
+        for each crawl that has none, or an eighth of all for crawls to come, whichever is more."""
         kept = max(self._idle, self._most // _KEPT) if self._taken[crawl] else 0
         return self._free > kept
 
@@ -181,7 +181,7 @@ class Connections:
         self._sockets.close()
 
     def _watch(self, what: int, socket: int, _multi: object, _data: object) -> None:
-        """libcurl's numbers for reading and writing are those of `selectors`."""
+        """Watches a socket for libcurl, whose numbers for reading and writing are those of `selectors`."""
         is_watched = socket in self._watched
         if what == pycurl.POLL_REMOVE:
             if is_watched:
@@ -194,8 +194,8 @@ class Connections:
             self._sockets.register(socket, what)
 
     def _set_timer(self, milliseconds: int) -> None:
-        """libcurl says so for each request. One timer that comes too early does no harm: libcurl then says
-        once more when the next is due."""
+        """Sets libcurl's timer, which libcurl asks for at each request. A timer that comes too early does no
+        harm: libcurl then asks for the next one."""
         if milliseconds == 0:
             # Never at once: libcurl must not be called from here.
             self._soon = self._soon or self._loop.call_soon(self._run_timers)

@@ -1,4 +1,4 @@
-"""The download handler of tiles: libcurl's connections, as Scrapy asks for them."""
+"""The download handler of tiles, over libcurl's connections."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
 _TOLD: Final = {b"etag", b"last-modified", b"content-length", b"retry-after", b"location"}
-"""The headers of an answer to HEAD that anything here reads: middlewares, verdict and redirects."""
+"""The headers of an answer to HEAD that are kept: middlewares, verdict and redirects read no others."""
 
 _FAILURES: Final[Mapping[int, type[Exception]]] = {
     pycurl.E_URL_MALFORMAT: UnsupportedURLSchemeError,
@@ -54,7 +54,7 @@ _FAILURES: Final[Mapping[int, type[Exception]]] = {
     pycurl.E_PEER_FAILED_VERIFICATION: DownloadConnectionRefusedError,
     pycurl.E_PARTIAL_FILE: ResponseDataLossError,
 }
-"""What Scrapy raises for an error of libcurl's. All others are a DownloadFailedError."""
+"""By error of libcurl: the exception that Scrapy raises for it. All others are a DownloadFailedError."""
 
 MOST_INTERIM: Final = 20
 """Answers that a server may send before its answer (status 1xx). The usual number is none, or one."""
@@ -62,11 +62,11 @@ MOST_HEAD: Final = 64 * 1024
 """Bytes of all headers that come with an answer. Web servers send 1 kB, and take 8 kB themselves."""
 
 _TOOK: Final = re.compile(r" after \d+ ms")
-"""How long it took says nothing, and would make two failures of one kind look different."""
+"""The time in an error of libcurl. It is left out, as two failures of one kind are to look the same."""
 
 _HTTP_1_1: Final[int] = pycurl.CURL_HTTP_VERSION_1_1
 _HTTP_2: Final[int] = pycurl.CURL_HTTP_VERSION_2TLS
-"""Where TLS agrees on it; else HTTP/1.1."""
+"""HTTP/2 if TLS agrees on it, and else HTTP/1.1."""
 
 _QUICK_EXIT: Final = 322
 """CURLOPT_QUICK_EXIT, for which PycURL has no name: whoever gives up a transfer waits for no name server."""
@@ -80,7 +80,7 @@ _TLS: Final[Mapping[str, tuple[int, int]]] = {
     "TLSv1.2": (pycurl.SSLVERSION_TLSv1_2, pycurl.SSLVERSION_MAX_TLSv1_2),
     "TLSv1.3": (pycurl.SSLVERSION_TLSv1_3, pycurl.SSLVERSION_MAX_TLSv1_3),
 }
-"""As the least version, and as the highest one."""
+"""By Scrapy's name of a version: libcurl's number for it as the least version, and as the highest one."""
 
 
 class Reply(NamedTuple):
@@ -101,25 +101,25 @@ class Reply(NamedTuple):
 class TileDownloadHandler(BaseHttpDownloadHandler):
     """Asks with libcurl, at a third of what aiohttp takes: `docs/decisions/026` has the figures.
 
-    Most requests of a harvest are HEADs, and all have the same headers. So the headers of the settings
-    (`USER_AGENT`, `DEFAULT_REQUEST_HEADERS`) are made once, instead of per request by two middlewares. Of an
-    answer to HEAD only the headers that are read are kept. Where the setting `USER_AGENTS` lists several,
+    The headers of the settings (`USER_AGENT`, `DEFAULT_REQUEST_HEADERS`) are the same for all tiles. They are
+    made once, instead of for each request by two middlewares. If the setting `USER_AGENTS` lists several,
     each request that our scheduler offers takes any of them; requests that find out about a site or a host
-    have the one of `USER_AGENT`.
+    have the one of `USER_AGENT`. Of an answer to HEAD only the headers that are read are kept.
 
-    As with Scrapy's own handlers: `download_timeout` is for the whole answer; one that is larger than
-    `download_maxsize` is given up; certificates are checked as the settings say; `meta["proxy"]` names a
-    proxy. It follows no redirect and keeps no cookie. A part of an answer is no answer. Scrapy's signals for
-    parts of one are not sent. An answer is also given up that for `DOWNLOAD_LOW_SPEED_TIME` seconds brings
-    less than `DOWNLOAD_LOW_SPEED_LIMIT` bytes a second, or that has more headers, or more interim answers
-    before it, than any server has a use for.
+    As with Scrapy's own handlers, `download_timeout` is for the whole answer; an answer that is larger than
+    `download_maxsize` is given up; certificates are checked as the settings say; and `meta["proxy"]` names a
+    proxy. The handler follows no redirect and keeps no cookie. A part of an answer is no answer, and Scrapy's
+    signals for parts are not sent. It also gives up an answer that for `DOWNLOAD_LOW_SPEED_TIME` seconds
+    brings less than `DOWNLOAD_LOW_SPEED_LIMIT` bytes a second, or that has more headers, or more interim
+    answers before it, than any server has a use for.
 
-    Raises HeldBackError for an offered request while requests are held back, unless that is only
-    because a budget is spent.
+    Raises HeldBackError for an offered request if requests are held back by then, unless the only reason is
+    that a budget is spent.
     """
 
     lazy = True
-    """Made for the first request: it needs a running event loop, which the shell has only then."""
+    """Scrapy makes the handler for the first request. It needs a running event loop, and the shell has one
+    only then."""
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
@@ -148,15 +148,15 @@ class TileDownloadHandler(BaseHttpDownloadHandler):
         ]
         self._free: dict[str, list[_Transfer]] = {"HEAD": [], "GET": []}
         self._under_way: dict[_Transfer, float] = {}
-        """When each began, by the clock of the event loop; the oldest first."""
+        """When each transfer began, by the clock of the event loop; the oldest first."""
         self._crawl.oldest_requests.append(self._oldest)
 
     async def download_request(self, request: Request) -> Response:
-        # Between the scheduler and here lies Scrapy's own delay, of AutoThrottle for one.
+        # Scrapy's own delay, such as that of AutoThrottle, lies between the scheduler and here.
         if self._is_held_back and is_offered(request):
             raise HeldBackError
         request.meta.setdefault("download_timeout", self._timeout)
-        # A body makes a POST of whatever request the handle makes.
+        # A handle that has sent a body makes a POST of every later request.
         free = None if request.body else self._free.get(request.method)
         transfer = free.pop() if free else _Transfer(request.method, self._options)
         transfer.prepare(request, self._lines_for(request), self._default_maxsize)
@@ -167,8 +167,8 @@ class TileDownloadHandler(BaseHttpDownloadHandler):
                 self._raise(error, transfer, request)
             request.meta["download_latency"] = transfer.curl.getinfo(pycurl.STARTTRANSFER_TIME)
         finally:
-            # Also of a failure: a handle and what it has received know each other, and Python's collector of
-            # such cycles looks seldom.
+            # After a failure, too: a handle and what it has received refer to each other, and Python's
+            # collector of such cycles looks seldom.
             transfer.clear()
             if free is None:
                 transfer.curl.close()
@@ -177,9 +177,9 @@ class TileDownloadHandler(BaseHttpDownloadHandler):
         return reply.response(request.method, request.url)
 
     async def ask(self, method: str, url: str) -> Reply:
-        """Asks an address by HEAD or GET, as `download_request` does for an offered request that has nothing
-        of its own, and raises what that raises. Whether requests are held back is looked at only if it had
-        to wait for a connection."""
+        """Asks an address by HEAD or GET, and returns the reply. This does, and raises, the same as
+        `download_request` for an offered request that has nothing of its own. But it looks whether requests
+        are held back only if it had to wait for a connection."""
         free = self._free[method]
         transfer = free.pop() if free else _Transfer(method, self._options)
         lines = choice(self._lines_of_agents) if self._agents else self._lines
@@ -194,8 +194,8 @@ class TileDownloadHandler(BaseHttpDownloadHandler):
             free.append(transfer)
 
     async def _replied(self, transfer: _Transfer, method: str, *, is_offered: bool) -> Reply:
-        """Returns what the site replies to a prepared transfer, for which this waits until there is a
-        connection. Raises pycurl.error, and HeldBackError as `_wait_for_place`."""
+        """Makes a prepared transfer, as soon as it has a connection, and returns the reply. Raises
+        pycurl.error, and HeldBackError as `_wait_for_place`."""
         if not self._connections.take(self._crawl):
             await self._wait_for_place(is_offered=is_offered)
         self._under_way[transfer] = self._loop.time()
@@ -216,14 +216,14 @@ class TileDownloadHandler(BaseHttpDownloadHandler):
 
     @property
     def _is_held_back(self) -> bool:
-        """Whether a request that was offered must not start any more. What was offered before the budget was
-        spent is a part of that."""
+        """Whether a request that was offered must not start any more. If only the budget is spent it may
+        start: it is a part of what was spent."""
         politeness = self._crawl.politeness
         return politeness is not None and bool(politeness.reasons) and politeness.reasons != {Reason.SPENT}
 
     async def _wait_for_place(self, *, is_offered: bool) -> None:
-        """Returns when a request may have a connection. Raises HeldBackError where an offered one must not
-        start any more by then."""
+        """Returns when a request may have a connection. Raises HeldBackError if the request was offered and
+        must not start any more by then."""
         politeness = self._crawl.politeness
         if politeness is None:
             await self._connections.wait(self._crawl)
@@ -235,13 +235,14 @@ class TileDownloadHandler(BaseHttpDownloadHandler):
             raise HeldBackError
 
     def _oldest(self) -> Wait | None:
-        """Returns which answer has been waited for longest, and when it is given up."""
+        """Returns the answer that has been waited for longest, and when it is given up. None if there is
+        none."""
         if not self._under_way:
             return None
         transfer, since = next(iter(self._under_way.items()))
         curl = transfer.curl
         is_silent = self._least and not curl.getinfo(pycurl.HEADER_SIZE)
-        # Its silence begins when the connection is made.
+        # libcurl counts the silence from the moment at which the connection is made.
         silence = self._silence + curl.getinfo(pycurl.PRETRANSFER_TIME)
         patience = min(silence, self._timeout) if is_silent else self._timeout
         return Wait(f"{curl.getinfo(pycurl.EFFECTIVE_URL)} to answer", since, since + patience)
@@ -258,12 +259,12 @@ class TileDownloadHandler(BaseHttpDownloadHandler):
         return _lines(headers)
 
     def _too_slow(self, words: str, request: Request) -> str:
-        """Says which bound a transfer has passed. It names no address: the same words for many tiles are one
-        reason."""
+        """Returns in words which bound a transfer has passed. The words name no address, so that they are one
+        reason for many tiles."""
         if "too slow" in words:
             return f"less than {self._least:,} bytes a second for {self._silence} s"
         seconds = request.meta["download_timeout"]
-        # Not by the time before the transfer, which libcurl sets in this case, too.
+        # The words tell it. libcurl sets the time before the transfer in both cases.
         if not words.startswith("Operation timed out"):
             return f"no connection within {min(seconds, self._silence):g} s"
         return f"no whole answer within {seconds:g} s"
@@ -293,21 +294,22 @@ class TileDownloadHandler(BaseHttpDownloadHandler):
 
 
 class _Transfer:
-    """One of libcurl's handles, with what it has received. It makes one request after the other."""
+    """One of libcurl's handles, with the lines and bytes that it has received. It makes one request after the
+    other."""
 
     def __init__(self, method: str, options: Iterable[tuple[int, Any]]) -> None:
         self.head: list[bytes] = []
-        """The lines of all heads: those of a proxy, and of interim answers, come before the last one."""
+        """The lines of all heads that came: of a proxy and of interim answers first, of the answer last."""
         self.body: list[bytes] = []
         self.refused: str | None = None
-        """The kind of network into which the request was not sent."""
+        """The kind of network into which the request must not be sent. None unless it was refused."""
         self.broken: str | None = None
-        """Why the answer was given up while its headers came."""
+        """Why the answer was given up while its headers came. None unless it was."""
         self._room = self._heads = 0
-        """The bytes of headers, and the heads, that may still come."""
+        """How many bytes of headers, and how many heads, may still come."""
         self._own: list[str] | None = None
         self._set: dict[int, Any] = {}
-        """The options that the last request was made with."""
+        """The options of the last request, by their numbers."""
         self.curl = curl = pycurl.Curl()
         for option, value in options:
             curl.setopt(option, value)
@@ -330,14 +332,15 @@ class _Transfer:
         proxy: str | None = None,
         own: list[str] | None = None,
     ) -> None:
-        """Makes the handle ready to ask an address with these headers."""
+        """Makes the handle ready for a request that has at most these properties. `maxsize` 0 is no bound.
+        `own` are the addresses of the map's own host, if the request was redirected."""
         self.refused, self.broken, self._own, self._is_sent = None, None, own, False
         # The answer has a head, and a proxy may have one before it.
         self._room, self._heads = MOST_HEAD, MOST_INTERIM + (2 if proxy else 1)
         curl, was_set = self.curl, self._set
         curl.setopt(pycurl.URL, url)
-        # To set an option takes as long as much else that is done for a tile, and most stay as they are. An
-        # empty proxy also keeps libcurl from looking for one itself.
+        # To set an option takes time, and most stay as they are. An empty proxy also keeps libcurl from
+        # looking for one itself.
         if was_set.get(pycurl.HTTPHEADER) is not lines:
             curl.setopt(pycurl.HTTPHEADER, lines)
             was_set[pycurl.HTTPHEADER] = lines
@@ -353,7 +356,7 @@ class _Transfer:
                 was_set[option] = value
 
     def prepare(self, request: Request, lines: list[bytes], maxsize: int) -> None:
-        """Makes the handle ready to make a request with these headers."""
+        """Makes the handle ready for a Scrapy request that is sent with these headers."""
         curl, meta = self.curl, request.meta
         proxy = meta.get("proxy")
         self.prepare_plain(
@@ -362,10 +365,10 @@ class _Transfer:
             meta["download_timeout"],
             # Of an answer to HEAD no body is taken, so that its Content-Length is no size.
             0 if request.method == "HEAD" else _limit(request, maxsize),
-            # What HTTP/2 has failed with may need HTTP/1.1. That libcurl would find out by sending it again.
+            # A repeat uses HTTP/1.1, as HTTP/2 may have failed. libcurl would find that out by sending again.
             _HTTP_1_1 if "retry_times" in meta else _HTTP_2,
             add_http_if_no_scheme(proxy) if proxy else None,
-            # The address of a proxy says nothing of where it asks.
+            # The address of a proxy does not tell the address of the site.
             None if proxy else meta.get(NEAR),
         )
         if proxy:
@@ -376,13 +379,12 @@ class _Transfer:
             curl.setopt(pycurl.CUSTOMREQUEST, request.method)
 
     def clear(self) -> None:
-        """Let go of what was received."""
+        """Lets go of what was received."""
         self.head.clear()
         self.body.clear()
 
     def _hears(self, line: bytes) -> int | None:
-        """Keeps a line of a head. libcurl gives up where another number than that of its bytes is returned,
-        and takes None for it."""
+        """Keeps a line of a head. Returns None for libcurl to go on, or 0 for it to give up the answer."""
         self.head.append(line)
         self._room -= len(line)
         if line.startswith(b"HTTP/"):
@@ -394,9 +396,9 @@ class _Transfer:
         return 0
 
     def _begins(self, address: str, *_others: object) -> int:
-        """Lets libcurl send the request once. It would repeat at once what breaks on a connection kept open:
-        uncounted, without a pause, and on top of our own attempts. A request that was redirected is not sent
-        to an address that it must not be sent to, whatever its host's name meant when that was looked up."""
+        """Lets libcurl send the request once. libcurl would send again what breaks on a connection that was
+        kept open: uncounted, without a pause, and on top of our own attempts. A redirected request is not
+        sent into a refused network, even if its host's name meant another address when it was looked up."""
         if self._own is not None:
             self.refused = refused_network([address], self._own)
             if self.refused is not None:
@@ -411,8 +413,8 @@ def _limit(request: Request, maxsize: int) -> int:
 
 
 def _headers(lines: list[bytes], *, by_head: bool) -> list[tuple[bytes, bytes]]:
-    """Returns the headers of the last head, named in lower case; of one that answers HEAD only those that are
-    read. What follows the parts of a body is no header."""
+    """Returns the headers of the last head, by their names in lower case. Of an answer to HEAD only those are
+    returned that are read. Trailers, which follow the parts of a body, are no headers."""
     found: list[tuple[bytes, bytes]] = []
     is_within = False
     for line in lines:
@@ -436,7 +438,7 @@ def _given(headers: Mapping[str, str | None]) -> dict[str, str]:
 
 
 def _lines(headers: Headers) -> list[bytes]:
-    """Returns headers as libcurl takes them. It would add an Accept, and leave out what has no value."""
+    """Returns headers as libcurl takes them, in a form to which it adds no Accept, and drops no empty one."""
     lines = [
         name + (b": " + value if value else b";") for name, values in headers.items() for value in values
     ]
@@ -444,7 +446,7 @@ def _lines(headers: Headers) -> list[bytes]:
 
 
 def _options(settings: BaseSettings) -> list[tuple[int, Any]]:
-    """Returns what all requests have in common. Raises ValueError for a version of TLS that is none."""
+    """Returns libcurl's options that all requests share. Raises ValueError for an unknown version of TLS."""
     options: list[tuple[int, Any]] = [
         (pycurl.NOSIGNAL, 1),
         (pycurl.PATH_AS_IS, 1),
@@ -455,7 +457,7 @@ def _options(settings: BaseSettings) -> list[tuple[int, Any]]:
     if not settings.getbool("DOWNLOAD_VERIFY_CERTIFICATES"):
         options += [(pycurl.SSL_VERIFYPEER, 0), (pycurl.SSL_VERIFYHOST, 0)]
     paths = ssl.get_default_verify_paths()
-    # Those of this system. What libcurl was built with is another one's.
+    # The certificates are those of this system: the paths that libcurl was built with are another one's.
     for option, path in ((pycurl.CAINFO, paths.cafile), (pycurl.CAPATH, paths.capath)):
         if path is not None:
             options.append((option, path))

@@ -1,4 +1,4 @@
-"""Fetches through Scrapy's engine what a probe asks of a site."""
+"""The files that a probe asks of a site, fetched through Scrapy's engine."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     WithIndexes = Callable[[Site, Fetch], Awaitable[Site]]
     """Returns the site with its change indexes."""
     _Answers = dict[tuple[str, str], Fetched]
-    """By method and address."""
+    """Answers by method and address."""
 
 _ABSENT: Final = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_FOUND, HTTPStatus.GONE)
 
@@ -38,8 +38,8 @@ def fetch_with(
 ) -> Fetch:
     """Returns a function that asks as the harvest asks: at its pace, with its patience and its counts.
 
-    What is `known` of the site is asked for under conditions, and returned where it has not changed. All
-    files that were asked for by GET and read, or were not there, come into `read`.
+    A `known` file of the site is asked for by a conditional GET, and returned as it is known if it has not
+    changed. Each file that was asked for by GET is added to `read`, also if it was not there.
     """
     files = {url: file for url, file in (known or {}).items() if file != MISSING}
 
@@ -51,7 +51,7 @@ def fetch_with(
         try:
             response = await crawler.engine.download_async(request)
         except TileHarvestError:
-            # Of the turn that it has waited for.
+            # There is no turn for it any more.
             raise
         # Whatever download handlers and middlewares raise means the same here: no answer.
         except Exception as error:
@@ -85,11 +85,11 @@ async def probe_as_before(
 ) -> Site:
     """Probes a site of which files are known, with its change indexes. `read` is that of `fetch`.
 
-    Where change indexes are relied on (`is_relied_on`) and stand apart, only they are asked for: while they
-    are as they were nothing was drawn, and the site's other files are taken to be as they were. Otherwise
-    what was missing is not looked for while all files that are there are as they were: whoever sets up a site
-    in another way changes one of them. Where one has changed, or the probe fails, it is probed anew, and all
-    is looked for. Nothing that was answered is asked twice. Raises what `probe` raises.
+    If change indexes are relied on (`is_relied_on`) and lie in files of their own, only these are asked for.
+    If they have not changed, nothing was drawn, and the site's other files are taken to be as they were.
+    Otherwise files that were missing are not looked for if all files that are there are as they were: whoever
+    sets up a site in another way changes one of them. If one has changed, or the probe fails, the site is
+    probed anew, and every file is looked for. No file is asked for twice. Raises the errors of `probe`.
     """
     answers: _Answers = {}
     if is_relied_on:
@@ -121,8 +121,8 @@ async def _probe_index(
     known: Mapping[str, SiteFile],
     read: dict[str, SiteFile],
 ) -> Site | None:
-    """Returns the site as it was, where each of its layers has a change index that stands apart and is as it
-    was; None for any other. Asks for nothing but the files of indexes that are known."""
+    """Returns the site as it was, if each of its layers has a change index in a file of its own that has not
+    changed, and else None. Asks only for the known files of indexes."""
     assumed: dict[str, SiteFile] = {}
 
     async def refuse(method: str, url: str) -> Fetched:
@@ -150,7 +150,8 @@ def _are_as_before(read: Mapping[str, SiteFile], known: Mapping[str, SiteFile]) 
 
 
 def _assuming(files: Mapping[str, SiteFile], fetch: Fetch, assumed: dict[str, SiteFile]) -> Fetch:
-    """Returns what takes these files to be as they were, and asks for others. They come into `assumed`."""
+    """Returns a function that takes these files to be as they were, and asks for all others. The files that
+    it was asked for and did not ask for come into `assumed`."""
 
     async def fetch_others(method: str, url: str) -> Fetched:
         if method != "GET" or url not in files:
@@ -170,8 +171,8 @@ def _noting(fetch: Fetch, answers: _Answers) -> Fetch:
 
 
 def _not_twice(fetch: Fetch, answers: _Answers) -> Fetch:
-    """Returns what gives each of these answers once: a probe may ask twice for a file that was just being
-    written."""
+    """Returns a function that gives each of these answers once, and then asks: a probe may ask twice for a
+    file that was just being written."""
 
     async def fetch_rest(method: str, url: str) -> Fetched:
         return answers.pop((method, url), None) or await fetch(method, url)

@@ -46,8 +46,7 @@ def is_debugging(settings: BaseSettings) -> bool:
 class PrintableRecord(logging.LogRecord):
     """A line of the log that any terminal can show, whatever a site has written into it.
 
-    Scrapy writes some of several lines, such as its settings. Of all others a line stays one. Tracebacks
-    keep their lines, too.
+    A message of Scrapy's, such as its settings, and a traceback keep their lines. All others become one line.
     """
 
     @property
@@ -60,7 +59,7 @@ class PrintableRecord(logging.LogRecord):
         self._traceback = None if text is None else _printable_lines(text)
 
     def getMessage(self) -> str:  # noqa: N802 - the library's name
-        """Called for lines only that are written."""
+        """Python calls this only for lines that are written."""
         message = super().getMessage()
         if self.name.startswith("scrapy."):
             return _printable_lines(message)

@@ -26,7 +26,7 @@ globals().update({spider.__name__: spider for spider in _SPIDERS.values()})
 def spider_of(renderer: str) -> type[TileSpider]:
     """Returns the spider that harvests maps of a renderer.
 
-    It is that of the usual one where the renderer is only found out when the site is probed; and where there
-    is no such renderer, which the spider then says.
+    If there is no such renderer, or if it is not known before the site is probed, that is the spider of the
+    usual renderer. The spider then says what is wrong.
     """
     return _SPIDERS.get(renderer, _SPIDERS[USUAL.name])

@@ -1,4 +1,4 @@
-"""What the spiders of tiles need of Scrapy. Every other spider has Scrapy's own ways."""
+"""The settings of Scrapy that the spiders of tiles need. No other spider is touched by them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _UNUSED: Final[Mapping[str, tuple[str, ...]]] = {
     # No tile needs these middlewares of Scrapy's, or the download handler does their work. Each would cost a
-    # call per request.
+    # call for each request.
     "DOWNLOADER_MIDDLEWARES_BASE": (
         "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware",
         "scrapy.downloadermiddlewares.offsite.OffsiteMiddleware",
@@ -55,15 +55,15 @@ Scrapy's manual says to switch a component off by None in the project's list, an
 alone. But Scrapy loads whatever a list of the project's names, None or not: aiohttp and others, 12 MB with
 what is switched below. What the manual guards against does not come about. Only this crawler's copy of the
 settings is changed, with the priority of an add-on. A project that names one of these in its own list has it
-at the place that it says, and one that sets such a setting itself has what it has set."""
+at the place that it says, and a project that sets such a setting itself has its own value."""
 
 _SWITCHED: Final[Mapping[str, str]] = {
     "REMOTE_CONTROL_ENABLED": "scrapy.extensions.remote_control.RemoteControl",
     "TELNETCONSOLE_ENABLED": "scrapy.extensions.telnet.TelnetConsole",
 }
-"""Extensions that are loaded only where a project has switched their setting on: both run any code that they
-are sent, and Scrapy's default is on. An add-on of Scrapy's, which comes later, must name the extension, too.
-"""
+"""By setting: an extension that is loaded only if a project has switched the setting on. Both run any code
+that they are sent, and Scrapy's default is on. An add-on of Scrapy's, which comes later, must name the
+extension, too."""
 
 _COMPONENTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "DOWNLOADER_MIDDLEWARES": {
@@ -85,8 +85,8 @@ _COMPONENTS: Final[Mapping[str, Mapping[str, Any]]] = {
     },
     "ITEM_PIPELINES": {"tileharvest.pipelines.HistoryPipeline": 300},
 }
-"""They come to those of the project, which may switch off or reorder any of them. The shares of speed are of
-the time for one unchanged tile, see docs/benchmarks.md."""
+"""Components that are added to those of the project, which may switch off or reorder any of them. The shares
+of speed in this file are of the time for one unchanged tile."""
 
 _DEFAULTS: Final[Mapping[str, Any]] = {
     "REQUEST_FINGERPRINTER_CLASS": "tileharvest.scheduler.fingerprint.SegmentFingerprinter",
@@ -117,11 +117,12 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
     # This formatter builds no string for a tile unless the level is DEBUG.
     "LOG_FORMATTER": "tileharvest.spiders.log.QuietLogFormatter",
 }
-"""They hold where the project says nothing else."""
+"""Settings that hold unless the project sets them."""
 
 
 def suit_tiles(settings: BaseSettings) -> None:
-    """Let Scrapy serve tiles. What the project, the spider's class or the command line has set goes before.
+    """Changes the settings so that Scrapy serves tiles. Values that the project, the spider's class or the
+    command line has set stay.
 
     Call it from `update_settings`, after that of the class above.
     """

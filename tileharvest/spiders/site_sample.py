@@ -39,9 +39,10 @@ if TYPE_CHECKING:
     from tileharvest.tiles.layers import Layer
 
 _FAILING_SHARE: Final = 0.1
-"""Of the tiles asked may fail: a harvest does not look below them, and neither does the sample."""
+"""The share of the asked tiles that may fail. The sample does not look below a failed tile, as a harvest does
+not."""
 _FEW: Final = 10
-"""Tiles, of which one may fail however few were asked so far."""
+"""One tile may fail although fewer than so many were asked so far."""
 
 
 class SiteSampleSpider(SiteProbeSpider):
@@ -71,19 +72,19 @@ class SiteSampleSpider(SiteProbeSpider):
         random: Random,
         **kwargs: Any,
     ) -> None:
-        """`requests` are made at most; None: as many as usual. `random` chooses the sample."""
+        """`requests` is the most that are made; None is the usual number. `random` chooses the sample."""
         super().__init__(description, rules, **kwargs)
         self.plan: HarvestPlan | None = None
         self.made = 0
-        """All requests; the look at the site's configuration and at robots.txt is among them."""
+        """The number of requests so far, those for the site's configuration and robots.txt included."""
         self._allowed = requests
         self._random = random
         self._tiles = 0
-        """Asked about so far."""
+        """The number of tiles that were asked so far."""
         self._each = 2 if description.blank else 1
-        """Requests for each tile. Where only its bytes tell whether an image is blank, a GET follows HEAD."""
+        """The requests for each tile. A GET follows the HEAD if only the bytes tell whether it is blank."""
         self._granted = 0
-        """Requests for tiles that were made, or wait for their turn."""
+        """The number of requests for tiles that were made or wait for their turn."""
         self._failures: list[str] = []
 
     async def probed(self, site: Site) -> None:
@@ -102,8 +103,8 @@ class SiteSampleSpider(SiteProbeSpider):
     async def sample(self, site: Site) -> HarvestPlan:
         """Asks for the sample. Each layer has an equal share of the requests.
 
-        Raises ConfigurationError where too few are allowed, SiteError where too many tiles fail, and
-        TileHarvestError where HEAD must not be asked.
+        Raises ConfigurationError if too few requests are allowed, SiteError if too many tiles fail, and
+        TileHarvestError if the site does not answer HEAD as it should.
         """
         if not site.answers_head:
             raise self._unplanned("does not answer HEAD as it should")
@@ -117,7 +118,7 @@ class SiteSampleSpider(SiteProbeSpider):
         samples: list[list[Level]] = []
         began = asyncio.get_running_loop().time()
         for layer, walk in zip(site.layers, walks, strict=True):
-            # What a small layer has left over is for those that follow.
+            # Requests that a small layer does not need are for the layers that follow.
             until = self.made + (self._most - self.made) // (len(walks) - len(samples))
             ask, left = partial(self._sizes, layer), partial(self._left, until)
             at_once = self.description.first == "get"
@@ -126,9 +127,9 @@ class SiteSampleSpider(SiteProbeSpider):
         return estimate(samples, looking=looking, each=took / self._tiles)
 
     async def _sizes(self, layer: Layer, tiles: Sequence[Tile]) -> dict[Tile, float]:
-        """Returns the bytes of those that are there, as `sample` wants them.
+        """Returns the size in bytes of each tile that is there, as `sample` wants them.
 
-        Raises SiteError where too many have failed.
+        Raises SiteError if too many have failed.
         """
         self._tiles += len(tiles)
         sizes = await asyncio.gather(*(self._size(layer, tile) for tile in tiles), return_exceptions=True)
@@ -146,10 +147,10 @@ class SiteSampleSpider(SiteProbeSpider):
         return found
 
     async def _size(self, layer: Layer, tile: Tile) -> float | None:
-        """Returns a tile's bytes, less than 0 for a blank image, and None where nothing is.
+        """Returns a tile's size in bytes, less than 0 for a blank image, and None if there is no tile.
 
-        Raises ValueError for an answer that tells nothing of the tile, and TileHarvestError where HEAD is
-        refused or redirected, and where no request is left.
+        Raises ValueError for an answer that tells nothing of the tile, and TileHarvestError if HEAD is
+        refused or redirected, or if no request is left.
         """
         answer, _ = await self._answer(layer, tile, "HEAD")
         if answer.status in HEAD_REFUSED:
@@ -170,7 +171,7 @@ class SiteSampleSpider(SiteProbeSpider):
         return nan if length is None else float(length)
 
     async def _answer(self, layer: Layer, tile: Tile, method: str) -> tuple[Answer, int]:
-        """Returns the answer as the renderer understands it, and how many bytes came."""
+        """Returns the answer as the renderer understands it, and the bytes that came."""
         assert self.crawler.engine is not None
         if self._looking + self._granted >= self._most:
             raise self._too_few(2 * self._most)
@@ -189,7 +190,7 @@ class SiteSampleSpider(SiteProbeSpider):
         )
 
     def _unplanned(self, does: str) -> TileHarvestError:
-        """Returns what is said of a host that does what no sample can be asked with."""
+        """Returns the error about a host of which no sample can be asked."""
         return TileHarvestError(
             f"the host of map '{self.description.name}' {does}, and a sample would cost more than was"
             f" allowed: nothing was planned; harvest it with a budget, and later plans go by that"

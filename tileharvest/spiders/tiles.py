@@ -1,4 +1,4 @@
-"""What the spiders of all renderers share: they begin a harvest, ask for its tiles, and end it."""
+"""The spider of tiles, which begins a harvest, asks for its tiles, and ends it."""
 
 from __future__ import annotations
 
@@ -67,63 +67,64 @@ if TYPE_CHECKING:
     from tileharvest.walk.decision import Decision
 
 _UNCHANGED: Final = (Outcome.IGNORED, Outcome.NOT_MODIFIED)
-"""Below a pushed tile that is unchanged nothing is asked: the segment's complete harvest has done it."""
+"""Outcomes of a pushed tile below which nothing is asked: the segment's complete harvest has asked there."""
 
 CHECKS: Final = 0
 """Priority of the lane for checks: normal."""
 
 _OURS: Final = (HistoryError, StoreError, QueueError)
-"""Failures of what a harvest writes to: no site has anything to do with them."""
+"""Failures of history, store and queue. The site is not to blame for them, so that they fail no tile."""
 
 _ORDERS: Final = {"shutdown": "Ctrl-C or SIGTERM", "stopped": "scrapy stop"}
-"""What a person did, by the reasons for which Scrapy and our scheduler close a spider."""
+"""What a person did to stop the crawl, by the reason that Scrapy or our scheduler gives."""
 
 _WITHOUT_RESULT: Final = "asked twice, and nothing was found out about it"
 
 _SENT_ELSEWHERE: Final = frozenset(
     {"redirect_times", "redirect_ttl", "redirect_urls", "redirect_reasons", NEAR}
 )
-"""Keys of meta of a request that was redirected."""
+"""The keys of meta that only a redirected request has."""
 
 
 class TileSpider(Spider, HeldSpider):
     """Harvests one map: `-a map=NAME`, and if wanted `-a dry=1`, `-a day=2026-11-20`, `-a segment=run`,
     `-a fresh=1`, `-a stay=1`.
 
-    A failure ends it with one line in the log. How it ended is in `crawl`, for the command that ran it.
+    A failure ends the crawl with one line in the log. `crawl` holds how it ended, for the command that ran
+    it.
     """
 
     crawl: Crawl
     harvest: Harvest
-    """Not there where it was refused."""
+    """Missing if the harvest was refused."""
     holds_scheduler = True
     """The site must be probed before a tile has an address."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._work: Fleet | None = None
-        """None until requests are offered, and under a scheduler that is not ours."""
+        """The scheduler's fleet. None until requests are offered, and under another scheduler than ours."""
         self._tree: PublishedTree | None = None
-        """What is asked in place of the site, where the map is published through git."""
+        """The tree that is read in place of the site's tiles, if the map is published through git."""
         self._completing: asyncio.Task[None] | None = None
         self._ending_layers: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
-        """What reads maps.toml again."""
+        """The task that reads maps.toml again when it changes."""
         self._asked_late: set[tuple[str, Tile]] = set()
-        """What was missed when that was last looked for."""
+        """The tiles that the walk had missed when they were last looked for."""
         self._site_files: dict[str, SiteFile] | None = None
-        """What the site has sent, where it is not as the last harvest has kept it."""
+        """The files that the site has sent. None if they are as the last harvest has kept them."""
 
     async def probe(self, description: MapDescription, fetch: Fetch) -> Site:
         """Returns what the map's site says about itself.
 
-        The spider has the name of its renderer, which is tried first where maps.toml names none. Raises
-        SiteError and ConfigurationError.
+        If maps.toml names no renderer, that of the spider is tried first. Raises SiteError and
+        ConfigurationError.
         """
         return await probe(description, fetch, renderer_named(self.name))
 
     async def with_indexes(self, site: Site, fetch: Fetch) -> Site:
-        """Returns the site with what it says about its changes, where a walk may rest on that."""
+        """Returns the site with its change indexes, if a walk may rest on them."""
         description = self.harvest.description
         # A git repository tells of every tile by itself.
         may_tell = description.change_index and description.repository is None
@@ -161,7 +162,7 @@ class TileSpider(Spider, HeldSpider):
         spider.crawl = crawl = crawl_of(crawler)
         crawl.arguments = kwargs
         if crawl.is_tool:
-            # It wants a page by the spider's settings. There is nothing to harvest, and nothing to wait for.
+            # The tool wants one page, by the spider's settings. It harvests nothing.
             spider.holds_scheduler = False
             return spider
         try:
@@ -184,7 +185,7 @@ class TileSpider(Spider, HeldSpider):
         return spider
 
     async def start(self) -> AsyncIterator[Request]:
-        """Probe the site, begin the harvest, and ask for the tiles at which the walks start."""
+        """Probes the site, begins the harvest, and yields the requests with which the walks start."""
         process_in_turn(self.crawler.engine)
         self.crawl.beginning = asyncio.current_task()
         is_first = False
@@ -215,13 +216,14 @@ class TileSpider(Spider, HeldSpider):
         self._seeded()
 
     def _seeded(self) -> None:
-        """Tells that all requests with which the walks start are enqueued."""
+        """Tells the fleet that all requests with which the walks start are enqueued."""
         if self._work is not None:
             self._work.seeded()
 
     def prepared(self, request: Request, segment: str) -> Request | None:
-        """Returns a request that has waited as the site now wants it. Its address may have changed with the
-        map's depth. Returns None for an earlier segment's: the present walk asks for its tile itself."""
+        """Returns a request that has waited, with the address that the site now has for its tile: that
+        changes with the map's depth. Returns None for a request of an earlier segment, as the present walk
+        asks for its tile itself."""
         if segment == PUSHED:
             asked = self.again(request, surely=True)
             if asked is not None:
@@ -232,7 +234,8 @@ class TileSpider(Spider, HeldSpider):
         return self._addressed(request)
 
     def again(self, request: Request, *, surely: bool = False) -> Request | None:
-        """Returns a request of an earlier segment as the present walk asks it, so that it is asked once."""
+        """Returns a request of an earlier segment as the present walk would ask it, so that its tile is asked
+        once. Returns None if the site has no such tile."""
         found = self._addressed(request)
         if found is None:
             return None
@@ -252,13 +255,13 @@ class TileSpider(Spider, HeldSpider):
             errback=self.failed,
             dont_filter=surely,
             priority=CHECKS,
-            # It has been made valid once for the whole layer.
+            # The address was made valid once for the whole layer.
             meta={"verbatim_url": True, "download_slot": layer.host, STATE: RequestState(question)},
         )
 
     def answered(self, response: Response) -> Iterator[TileResult | Request]:
-        """Yields the result, which the diff middleware has put into the request's state, and the tiles
-        below."""
+        """Yields the requests for the tiles below, and the result that the diff middleware has put into the
+        request's state."""
         assert response.request is not None
         state: RequestState = response.request.meta[STATE]
         result, question = state.result, state.question
@@ -266,7 +269,7 @@ class TileSpider(Spider, HeldSpider):
         assert question is not None
         if result.outcome is Outcome.FAILED:
             response.request.meta[FAILURE] = result.reason
-        # The tiles below come first: what is yielded after the result waits until that is durable.
+        # The tiles below come first. If they came after the result they would wait until it is durable.
         layer = self.harvest.layers[result.layer].layer
         for tile, asked in self.after(result, question.asked, known=state.known):
             yield self.ask(layer, tile, asked)
@@ -274,8 +277,8 @@ class TileSpider(Spider, HeldSpider):
             yield result
 
     def after(self, result: TileResult, asked: Asked, *, known: bool) -> Iterator[tuple[Tile, Asked]]:
-        """Yields the tiles of its layer that are asked after one with this result, and how. That one was
-        `asked` so. `known` is as the request's state has it."""
+        """Yields the tiles that are asked because of a result, and how each is asked. `asked` says how the
+        result's own tile was asked, and `known` what `RequestState.known` says of it."""
         self._look_for_ends()
         walk, walks = self.harvest.layers[result.layer].walk, self.harvest.walks
         is_asked_below = self.harvest.is_pushed and result.outcome in _UNCHANGED
@@ -291,10 +294,10 @@ class TileSpider(Spider, HeldSpider):
                 yield tile, ON_WALK
 
     async def failed(self, failure: Failure) -> AsyncIterator[TileResult | Request]:
-        """Yield a `fail` for a request that got no answer, and go on as after one.
+        """Yields a `fail` for a request that got no answer, and the requests that follow a failed tile.
 
-        Where the history, the store or the queue has failed, the site has not: that ends the crawl, and the
-        tile is asked again by the next one.
+        If the history, the store or the queue has failed, that ends the crawl, and the next one asks for the
+        tile again.
         """
         try:
             if isinstance(failure.value, _OURS):
@@ -318,7 +321,7 @@ class TileSpider(Spider, HeldSpider):
         return self.answered(Response(request.url, request=request))
 
     def idle(self) -> None:
-        """Ends the harvest when nothing is left to do. If something was missed, it is asked for first."""
+        """Ends the harvest when nothing is left to do. Tiles that were missed are asked for first."""
         if self.crawl.is_ending or not self.harvest.is_open:
             return
         if self._completing is None or self._completing.done():
@@ -326,7 +329,7 @@ class TileSpider(Spider, HeldSpider):
         raise DontCloseSpider
 
     async def settled(self) -> None:
-        """Returns when nothing is begun, and nothing is completed any more."""
+        """Returns when the beginning was cancelled, and every task that completes the harvest is done."""
         if self.crawl.beginning is not None:
             # The site may have asked for long pauses.
             await cancel(self.crawl.beginning)
@@ -353,10 +356,10 @@ class TileSpider(Spider, HeldSpider):
     # -- the beginning
 
     async def _begin(self) -> None:
-        """Wait until the site may be asked, probe it, and open the harvest.
+        """Waits until the site may be asked, probes it, and opens the harvest.
 
-        In this order, so that what ends the run costs the site nothing if that can be. Raises
-        TileHarvestError of every kind, and CancelledError when the crawl is about to end.
+        Checks that need no answer of the site come first, so that a run they end costs the site nothing.
+        Raises TileHarvestError of every kind, and CancelledError if the crawl is about to end.
         """
         harvest, crawl = self.harvest, self.crawl
         assert crawl.rules is not None
@@ -364,7 +367,7 @@ class TileSpider(Spider, HeldSpider):
             await harvest.expect_work()
         except AlreadyHarvestedError:
             scheduler = scheduler_of(self.crawler)
-            # While no harvest is unfinished, nothing waits but what was pushed, or put back.
+            # If no harvest is unfinished, only requests wait that a person has pushed or put back.
             if scheduler is None or not await scheduler.has_due() or await harvest.is_any_unfinished():
                 raise
             harvest.is_pushed = True
@@ -383,7 +386,7 @@ class TileSpider(Spider, HeldSpider):
         if site.probed:
             self.logger.info("the site has no configuration: depths were found by asking for tiles")
         for note in site.notes:
-            # Where tiles were asked for, that is what could not be found out so.
+            # If tiles were asked for to find out the depth, a note says what could not be found out that way.
             self.logger.log(WARNING if site.probed else INFO, "%s", note)
         crawl.refused = site.refused
         for line in site.refused:
@@ -411,7 +414,7 @@ class TileSpider(Spider, HeldSpider):
         return site
 
     async def _read_tree(self) -> Site | None:
-        """Returns what the map's git repository says of it, or None where the map has none."""
+        """Returns the site as the map's git repository shows it, or None if the map has no repository."""
         harvest, rules, settings = self.harvest, self.crawl.rules, self.crawler.settings
         repository = harvest.description.repository
         if repository is None:
@@ -429,12 +432,13 @@ class TileSpider(Spider, HeldSpider):
         return site
 
     async def _be_allowed(self) -> None:
-        """Wait until the site may be asked, and find out how much of it."""
+        """Waits until the site may be asked, and finds out how much may be asked of it."""
         harvest, politeness = self.harvest, self.crawl.politeness
         harvest.check_room()
         amendments = Amendments(self.crawler.settings, self.crawl, await harvest.spent())
         self._watching = asyncio.ensure_future(amendments.watch())
-        # A day that is spent ends it before it waits. What is amended while it waits counts afterwards.
+        # A daily budget that is spent ends the run before it waits. An amendment that comes while it waits
+        # counts below.
         amendments.budget()
         if politeness is not None:
             await politeness.may_go_on()
@@ -453,7 +457,7 @@ class TileSpider(Spider, HeldSpider):
         )
 
     async def _offer(self) -> bool:
-        """Lets requests be offered. Returns whether the first ones are to be made by this worker."""
+        """Lets requests be offered. Returns whether this worker makes the ones with which the walks start."""
         scheduler, harvest = scheduler_of(self.crawler), self.harvest
         if scheduler is None:
             return True
@@ -465,8 +469,8 @@ class TileSpider(Spider, HeldSpider):
         return self._work is not None and self._work.is_first
 
     def _addressed(self, request: Request) -> Request | None:
-        """Returns the request for the same tile as the site has it now. Where the site has none it returns
-        None, and the log says so."""
+        """Returns the request for the same tile at its present address. Returns None if the site has no such
+        tile, which the log says, or if the walk over its layer was ended."""
         state, layers = state_of(request), self.harvest.layers
         if state.question is not None and state.question.layer in self.harvest.endless:
             return None
@@ -476,7 +480,7 @@ class TileSpider(Spider, HeldSpider):
             self.logger.error("%s", error)
             return None
         request.meta["download_slot"] = layers[state.question.layer].layer.host
-        # One that was sent elsewhere is on its way from this address.
+        # The address from which a redirected request comes is the first one.
         first = request.meta.get("redirect_urls", (request.url,))[0]
         return request if url == first else self._unsent(request, url)
 
@@ -488,14 +492,14 @@ class TileSpider(Spider, HeldSpider):
     # -- layers without an end
 
     def _look_for_ends(self) -> None:
-        """Begins to end the walks over layers that seem to have no end."""
+        """Begins to end the walks over layers that seem to go on for ever."""
         doubted = self.harvest.doubted.keys() - self.harvest.endless.keys()
         if doubted and (self._ending_layers is None or self._ending_layers.done()):
             self._ending_layers = asyncio.ensure_future(self._end_layers(sorted(doubted)))
 
     async def _end_layers(self, names: list[str]) -> None:
-        """Ends the walks over these layers. That is noted first: a harvest of which a part was not walked
-        must never be called complete, whoever ends it."""
+        """Ends the walks over these layers. The queue is told first: no worker must call a harvest complete
+        of which a part was not walked."""
         harvest = self.harvest
         try:
             for name in names:
@@ -510,7 +514,7 @@ class TileSpider(Spider, HeldSpider):
         self._drop_the_endless()
 
     async def _read_ends(self) -> None:
-        """Learns which walks were ended, by this process or another one. Raises QueueError."""
+        """Learns from the queue which walks were ended, by this process or another one. Raises QueueError."""
         if self._work is None:
             return
         self.harvest.learn_of_ends(await self._work.notes())
@@ -530,7 +534,7 @@ class TileSpider(Spider, HeldSpider):
             self.crawl.end(error)
             return
         except Exception as error:
-            # Else the engine, which finds nothing to do, has this tried again for ever.
+            # Without an end the engine, which finds nothing to do, would call this again for ever.
             self.logger.error("a mistake in the program stopped the harvest", exc_info=error)
             mistake = f"the harvest stopped at its end ({error!r}); what was recorded is kept: report this"
             self.crawl.end(TileHarvestError(mistake))
@@ -542,7 +546,7 @@ class TileSpider(Spider, HeldSpider):
             self.crawl.end("waiting")
 
     async def _counts_at_end(self) -> dict[Outcome, int] | None:
-        """Returns the exact counts of the harvest, which has ended, or None if it goes on. Raises MovedError,
+        """Returns the exact counts of the harvest if it has ended, or None if it goes on. Raises MovedError,
         HistoryError and QueueError."""
         harvest, work = self.harvest, self._work
         if (work is not None and work.is_ended) or await harvest.is_finished():
@@ -578,11 +582,12 @@ class TileSpider(Spider, HeldSpider):
         return bool(requests)
 
     async def _ask_for_the_missed(self) -> bool:
-        """Returns whether anything was missed: given up unanswered, known and not reached, or skipped and to
-        be looked at after all."""
+        """Asks for tiles that were missed, and returns whether there were any. A tile was missed if its
+        request was given up without an answer, if it is known and the walk did not reach it, or if it was
+        skipped and an audit chooses it."""
         missed = [] if self._work is None else await self._unanswered(self._work)
         if not missed:
-            # Only now: what is below a tile that was missed would pass for vanished.
+            # This comes only now: tiles below a missed one would pass for vanished.
             if self._tree is not None:
                 await self._tree.keep_missed()
             missed = [self.ask(*one, LATE, surely=True) for one in await self._unasked()]
@@ -591,8 +596,8 @@ class TileSpider(Spider, HeldSpider):
         return self._enqueue(missed)
 
     async def _unasked(self) -> list[tuple[Layer, Tile]]:
-        """Returns what is known and was not reached. What this run has asked for since it was last looked for
-        has failed, or it would be asked without an end."""
+        """Returns the known tiles that the walk did not reach. A tile that was among them before, and was
+        asked since, counts as failed: it would be asked without an end."""
         before = self._asked_late
         while found := await self.harvest.unasked():
             self._asked_late = {(layer.name, tile) for layer, tile in found}
@@ -603,10 +608,11 @@ class TileSpider(Spider, HeldSpider):
         return []
 
     async def _unanswered(self, work: Fleet) -> list[Request]:
-        """Returns what was given up without a result. It was leased in process after process that was killed.
+        """Returns new requests for tiles that were given up without a result, as each process that had leased
+        them was killed.
 
-        Most of it was never sent, so it is tried once more. What then has no result again has failed, and
-        what is below it is asked as after any failure."""
+        Most of these requests were never sent, so each is tried once more. A tile that then has no result
+        again has failed, and the tiles below it are asked as after any failure."""
         given_up: dict[tuple[str, Tile], list[tuple[GivenUp, Request]]] = {}
         for failure, request in await work.given_up():
             # A tile may have several: each worker that lost the lease of its HEAD may have enqueued a GET.
@@ -626,13 +632,13 @@ class TileSpider(Spider, HeldSpider):
                 result = TileResult(*place, Outcome.FAILED, reason=failure.reason)
                 known = await self.harvest.knows_below(*place)
                 layer = self.harvest.layers[result.layer].layer
-                # Else all that is known below it would pass for vanished.
+                # Without this all that is known below the tile would pass for vanished.
                 below = self.after(result, _question(request).asked, known=known)
                 missed += [self.ask(layer, *one) for one in below]
                 await self.harvest.keep(result)
             elif (again := self.again(request, surely=True)) is not None:
                 question = _question(again)
-                # No other than one whose lease was lost less often.
+                # It is asked like a request whose lease was lost less often.
                 asked = replace(question.asked, late=False, again=True)
                 state_of(again).question = replace(question, asked=asked, once_more=True)
                 work.take_up(failure)
@@ -640,7 +646,7 @@ class TileSpider(Spider, HeldSpider):
         return missed
 
     async def _settle(self, reason: str) -> None:
-        """Write the end of the harvest, or why this run of it ends, and tell the counts. Raises
+        """Writes down the end of the harvest, or why this run of it ends, and logs the counts. Raises
         HistoryError."""
         harvest, crawl = self.harvest, self.crawl
         if isinstance(crawl.ending, MovedError):
@@ -662,7 +668,7 @@ class TileSpider(Spider, HeldSpider):
         self.logger.info("outcomes of map '%s': %s", harvest.description.name, found or "none")
 
     async def _stayed_to_the_end(self) -> bool:
-        """Says whether a spider that waited for pushed requests (`-a stay=1`) stopped with nothing left."""
+        """Returns whether a spider that waited for pushed requests (`-a stay=1`) stopped with none left."""
         scheduler = scheduler_of(self.crawler)
         if self.crawl.arguments.get("stay") != "1" or scheduler is None or not scheduler.left_nothing:
             return False
@@ -682,14 +688,14 @@ def _walked(decision: Decision) -> str:
 
 
 def _why(ending: TileHarvestError | None, reason: str) -> str:
-    """Says in a few words why a run ended before its harvest."""
+    """Returns in a few words why a run ended before its harvest."""
     if isinstance(ending, BudgetError):
         return ending.reason
     return _ORDERS.get(reason, reason) if ending is None else ending.close_reason
 
 
 def behave(settings: BaseSettings, rules: Rules) -> None:
-    """Let Scrapy do its part of what the map's owner may expect; the scheduler does the rest."""
+    """Sets Scrapy's own settings by the rules of the map's owner. The scheduler keeps to the others."""
     for setting in ("CONCURRENT_REQUESTS", "CONCURRENT_REQUESTS_PER_DOMAIN"):
         settings.set(setting, rules.concurrency, priority="spider")
     settings.set("AUTOTHROTTLE_ENABLED", rules.autothrottle, priority="spider")

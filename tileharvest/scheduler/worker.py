@@ -435,7 +435,7 @@ class QueueWorker:
             self._tell()
 
     def _fit_ahead(self) -> None:
-        """Fit the number of leases ahead to the speed at which they are used up."""
+        """Fits the number of leases ahead to the speed at which they are used up."""
         now = asyncio.get_running_loop().time()
         lasted, self._ran_short = now - self._ran_short, now
         if lasted < _OFTEN:

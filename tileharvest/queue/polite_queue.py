@@ -95,7 +95,7 @@ class PoliteQueue:
             raise
 
     async def close(self) -> None:
-        """Closing twice is harmless."""
+        """Closes the queue. Closing twice is harmless."""
         self._held_until = None
         try:
             if self._hosts.process and self._host and not self._is_lost:

@@ -115,7 +115,7 @@ class RedisLink:
             raise
 
     async def close(self) -> None:
-        """Closing twice is harmless."""
+        """Closes the client. Closing twice is harmless."""
         client, self._client = self._client, None
         if client is not None:
             await client.aclose()

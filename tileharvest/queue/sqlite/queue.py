@@ -151,7 +151,7 @@ class SqliteQueue:
                 return ask(connection)
 
     async def close(self) -> None:
-        """Closing twice is harmless."""
+        """Closes the queue. Closing twice is harmless."""
         if self._thread is None:
             return
         thread, self._thread = self._thread, None

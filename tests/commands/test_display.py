@@ -8,12 +8,14 @@ import json
 import logging
 import sys
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from rich.console import Console
 from scrapy import Spider
 from scrapy.crawler import Crawler
+from scrapy.settings import Settings
 
 from tests.middlewares.making import LATER, NOW, run_jumping, unopened
 from tileharvest.commands.display import Display, chosen, drawn, drawn_together, in_words
@@ -82,24 +84,35 @@ class Running:
     is_shared: bool = False
     wait: tuple[str, str | None] | None = None
 
+
+class ToldLookout(Lookout):
+    """The lookout on a harvest about which this is told."""
+
+    def __init__(self, told: Running) -> None:
+        crawler = SimpleNamespace(settings=Settings())
+        spider: Any = SimpleNamespace(harvest=told.harvest, crawl=None, crawler=crawler)
+        super().__init__(spider, is_dry=True, clock=asyncio.get_running_loop().time)
+        self.is_shared = told.is_shared
+        self.told = told
+
     def waits(self) -> tuple[str, str | None] | None:
-        return self.wait
+        return self.told.wait
 
     def reasons(self) -> set[Reason]:
-        return self.held
+        return self.told.held
 
     def quiet_until(self) -> str | None:
-        return self.quiet
+        return self.told.quiet
 
     async def paused_since(self) -> str | None:
-        return self.since()
+        return self.told.since()
 
     async def progress(self) -> HarvestSummary | None:
-        return self.recorded()
+        return self.told.recorded()
 
 
 async def shown_for(seconds: float, harvest: Harvest, file: Console, **options: Any) -> None:
-    lookout = Lookout(Running(harvest), asyncio.get_running_loop().time)
+    lookout = ToldLookout(Running(harvest))
     display = Display(file, 60, maps=1, **options)
     display.add(lookout)
     showing = asyncio.ensure_future(display.show())
@@ -113,7 +126,7 @@ def watched(given: Running, *steps: tuple[float, Callable[[], object]]) -> list[
     """The figures at the beginning, and so many seconds after each step."""
 
     async def run() -> list[Figures]:
-        lookout = Lookout(given, asyncio.get_running_loop().time)
+        lookout = ToldLookout(given)
         watch = asyncio.ensure_future(lookout.keep_watch())
         await asyncio.sleep(0)
         found = [lookout.figures()]

@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 from scrapy import signals
 
-from tileharvest.commands.lookout import Lookout, RunningHarvest
+from tileharvest.commands.lookout import Lookout
 from tileharvest.errors import counted
 from tileharvest.monitoring.figures import Activity, Whole
 from tileharvest.monitoring.overview import seconds_in_words
@@ -83,13 +83,13 @@ class Display:
     def watch(self, name: str, crawler: Crawler, *, is_dry: bool = False) -> None:
         """Adds the harvest of a crawler as soon as its spider opens. Call it before the crawler starts.
 
-        `is_dry` is the argument of RunningHarvest.
+        `is_dry` is the argument of Lookout.
         """
         from tileharvest.spiders.tiles import TileSpider
 
         def opened(spider: Spider) -> None:
             if isinstance(spider, TileSpider) and spider.crawl.harvest is not None:
-                lookout = Lookout(RunningHarvest(spider, is_dry=is_dry))
+                lookout = Lookout(spider, is_dry=is_dry)
                 self._watching[name] = asyncio.ensure_future(lookout.keep_watch())
                 self.add(lookout)
 

@@ -28,23 +28,84 @@ _SHARE: Final = 20
 """Looks into the history may take one part in so many of the time. Each reads all tiles of the map."""
 
 
-class RunningHarvest:
-    """A harvest that runs in this process, and the questions that can be asked about it.
+class Lookout:
+    """Gives the figures of a running harvest at any time.
 
-    `paused_since` and `progress` may raise TileHarvestError.
+    A process that works alone on a harvest, and has begun it, counts its own work. If other processes have a
+    part in the harvest, or an earlier run began it, `keep_watch` asks the history every few seconds.
     """
 
-    def __init__(self, spider: TileSpider, *, is_dry: bool) -> None:
-        """`is_dry` says that the harvest keeps nothing. Then neither history nor other processes know of
-        it."""
+    def __init__(
+        self, spider: TileSpider, *, is_dry: bool, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`is_dry` says that the harvest keeps nothing, so that neither history nor other processes know of
+        it. `clock` gives seconds that never go backwards."""
         from tileharvest.queue.settings import is_shared
 
         self.harvest = spider.harvest
+        self._crawl = spider.crawl
         self._settings = spider.crawler.settings
+        self._is_dry = is_dry
         self.is_shared = not is_dry and is_shared(self._settings)
         """Whether other processes may work on the same harvest."""
-        self._crawl = spider.crawl
-        self._is_dry = is_dry
+        self._clock = clock
+        self._recent = Recent()
+        self._earlier = NO_COST
+        """The harvest's cost before this process had a part in it."""
+        self._recorded: HarvestSummary | None = None
+        """The harvest as the history had it at the last look. None if the history does not have it."""
+        self._looked = 0.0
+        """The moment of that look."""
+        self._paused_since: str | None = None
+
+    async def keep_watch(self) -> None:
+        """Asks queue and history for what this process cannot know, until it is cancelled.
+
+        Must begin before the harvest does.
+        """
+        await self._look()
+        if self._recorded is not None:
+            self._earlier = self._recorded.cost
+        next_look = self._clock() + PAUSE
+        while True:
+            await self._ask_since_when()
+            if self._clock() >= next_look and (self.is_shared or self._recorded is not None):
+                began = self._clock()
+                await self._look()
+                next_look = self._clock() + max(PAUSE, _SHARE * (self._clock() - began))
+            await asyncio.sleep(_WATCH)
+
+    def figures(self) -> Figures:
+        """Returns the figures of this moment. Costs next to nothing, and never blocks."""
+        recorded, harvest, now = self._recorded, self.harvest, self._clock()
+        is_pruned = harvest.is_pruned
+        if is_pruned is None:
+            # This run has not decided its walk yet. An earlier run of the same harvest may have.
+            is_pruned = recorded is not None and recorded.walk == "pruned"
+        waits_for, waits_until = self.waits() or (None, None)
+        is_counted_by_all = recorded is not None and self.is_shared
+        figures = Figures(
+            harvest.expected or (recorded.expected if recorded else 0),
+            recorded.counts if recorded else dict(harvest.tally),
+            recorded.cost if recorded and is_counted_by_all else self._earlier + harvest.traffic.total,
+            State.of(
+                self.reasons(),
+                has_begun=harvest.is_open,
+                is_idle=self._recent.is_idle(now),
+                paused_since=self._paused_since,
+                quiet_until=self.quiet_until(),
+                waits_for=waits_for,
+                waits_until=waits_until,
+            ),
+            is_pruned=is_pruned,
+        )
+        if figures.state.is_at_work:
+            self._recent.add(self._looked if is_counted_by_all else now, figures.cost.requests, figures.done)
+        else:
+            self._recent.clear()
+        # This is the average of one worker. Only the queue knows how many workers there are.
+        average = None if self.is_shared else figures.average()
+        return replace(figures, rate=self._recent.rate() or average)
 
     def reasons(self) -> Collection[Reason]:
         """Returns why requests are held back at this moment. Costs nothing."""
@@ -81,89 +142,18 @@ class RunningHarvest:
             return None
         return await self.harvest.progress()
 
-
-class Lookout:
-    """Gives the figures of a running harvest at any time.
-
-    A process that works alone on a harvest, and has begun it, counts its own work. If other processes have a
-    part in the harvest, or an earlier run began it, `keep_watch` asks the history every few seconds.
-    """
-
-    def __init__(self, running: RunningHarvest, clock: Callable[[], float] = time.monotonic) -> None:
-        """`clock` gives seconds that never go backwards."""
-        self.harvest = running.harvest
-        self._running = running
-        self._clock = clock
-        self._recent = Recent()
-        self._earlier = NO_COST
-        """The harvest's cost before this process had a part in it."""
-        self._recorded: HarvestSummary | None = None
-        """The harvest as the history had it at the last look. None if the history does not have it."""
-        self._looked = 0.0
-        """The moment of that look."""
-        self._paused_since: str | None = None
-
-    async def keep_watch(self) -> None:
-        """Asks queue and history for what this process cannot know, until it is cancelled.
-
-        Must begin before the harvest does.
-        """
-        await self._look()
-        if self._recorded is not None:
-            self._earlier = self._recorded.cost
-        next_look = self._clock() + PAUSE
-        while True:
-            await self._ask_since_when()
-            if self._clock() >= next_look and (self._running.is_shared or self._recorded is not None):
-                began = self._clock()
-                await self._look()
-                next_look = self._clock() + max(PAUSE, _SHARE * (self._clock() - began))
-            await asyncio.sleep(_WATCH)
-
-    def figures(self) -> Figures:
-        """Returns the figures of this moment. Costs next to nothing, and never blocks."""
-        recorded, harvest, now = self._recorded, self.harvest, self._clock()
-        is_pruned = harvest.is_pruned
-        if is_pruned is None:
-            # This run has not decided its walk yet. An earlier run of the same harvest may have.
-            is_pruned = recorded is not None and recorded.walk == "pruned"
-        waits_for, waits_until = self._running.waits() or (None, None)
-        is_counted_by_all = recorded is not None and self._running.is_shared
-        figures = Figures(
-            harvest.expected or (recorded.expected if recorded else 0),
-            recorded.counts if recorded else dict(harvest.tally),
-            recorded.cost if recorded and is_counted_by_all else self._earlier + harvest.traffic.total,
-            State.of(
-                self._running.reasons(),
-                has_begun=harvest.is_open,
-                is_idle=self._recent.is_idle(now),
-                paused_since=self._paused_since,
-                quiet_until=self._running.quiet_until(),
-                waits_for=waits_for,
-                waits_until=waits_until,
-            ),
-            is_pruned=is_pruned,
-        )
-        if figures.state.is_at_work:
-            self._recent.add(self._looked if is_counted_by_all else now, figures.cost.requests, figures.done)
-        else:
-            self._recent.clear()
-        # This is the average of one worker. Only the queue knows how many workers there are.
-        average = None if self._running.is_shared else figures.average()
-        return replace(figures, rate=self._recent.rate() or average)
-
     async def _ask_since_when(self) -> None:
-        if Reason.PAUSED not in self._running.reasons():
+        if Reason.PAUSED not in self.reasons():
             self._paused_since = None
         elif self._paused_since is None:
             # The scheduler tells of a queue that fails.
             with suppress(TileHarvestError):
-                self._paused_since = await self._running.paused_since()
+                self._paused_since = await self.paused_since()
 
     async def _look(self) -> None:
         # The pipeline tells of a history that fails.
         with suppress(TileHarvestError):
             began = self._clock()
-            progress = await self._running.progress()
+            progress = await self.progress()
             if progress is not None and progress.segment == self.harvest.segment.name:
                 self._recorded, self._looked = progress, began

@@ -131,6 +131,23 @@ def test_a_narrow_terminal_cuts_nothing_off(
     assert "…" not in written
 
 
+@pytest.mark.parametrize(
+    ("columns", "left"),
+    [(79, ["map", "tiles", "url", "note"]), (60, ["map", "tiles", "url"]), (30, ["map", "tiles"])],
+)
+def test_a_narrow_terminal_leaves_out_the_columns_that_are_spare(
+    columns: int, left: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    row = ["my server", "1,024", "https://map.example.net/an/address", "a note of some length"]
+    write_table(["map", ">tiles", "url", "note"], [row], spare=2)
+    lines = re.sub(r"\x1b\[\d+m", "", capsys.readouterr().out).splitlines()
+    assert lines[0].split() == left
+    assert "   ".join(row[: len(left)]) == lines[2].rstrip()
+    assert all(len(line) <= columns for line in lines)
+
+
 def test_an_error_is_one_line_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     write_error("the map has moved")
     assert capsys.readouterr() == ("", "error: the map has moved\n")

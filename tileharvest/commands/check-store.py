@@ -33,7 +33,7 @@ _SHOWN: Final = 20
 
 class Command(MapCommand, ScrapyCommand):
     form = "[options] [NAME]"
-    summary = "Check the history, compare it with the store, both ways, and list the images that are missing"
+    summary = "Check the history and the store, and list missing images"
     details = (
         "It changes nothing without --clean or --mend, and may run beside a harvest. Exit status: 0 if"
         " the history is sound and nothing is missing, else 1, also where --mend has all of it fetched."

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 class Command(ExportCommand, ScrapyCommand):
     form = "[options] NAME DAY1 DAY2 [FILE...]"
-    summary = "Show what has changed on a map between two days, as a picture and as a list"
+    summary = "Show what changed between two days, as a picture and a list"
     details = (
         "A FILE that ends with .png, .jpg, .webp, .avif or .tif is a picture: what has changed in its"
         " colours, all else faded, new and gone tiles outlined. One that ends with .json, .csv or .geojson is"

@@ -63,7 +63,7 @@ _BROKEN: Final = (
 
 
 class Command(MapCommand, ScrapyCommand):
-    summary = "List the requests that failed, put them back into the queue, or forget them"
+    summary = "List failed requests, put them back, or forget them"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)

@@ -66,7 +66,7 @@ _FRESH: Final = 1.0
 
 class Command(ProjectCommand, BaseRunSpiderCommand):
     form = "[options] NAME... | --all"
-    summary = "Harvest maps, with progress, the outcome table and an exit status that tells how it went"
+    summary = "Harvest maps, and show progress and outcomes"
     details = (
         "Exit status: 0 done, 1 error or stopped, 2 wrong usage or a map that another process harvests,"
         " 3 finished with failed tiles, 4 ended by a budget, 5 site unreachable or moved. Several maps are"

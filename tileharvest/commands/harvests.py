@@ -32,7 +32,8 @@ _TOGETHER: Final = (
 
 
 class Command(MapCommand, ScrapyCommand):
-    summary = "List a map's harvests with what they found and cost, oldest first"
+    summary = "List a map's harvests with their outcomes and costs"
+    details = "The oldest harvest comes first."
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         from tileharvest.history.settings import open_history_for_reading

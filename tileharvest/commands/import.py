@@ -104,7 +104,7 @@ class Command(MapCommand, ScrapyCommand):
     form = (
         "[options] git ADDRESS-OR-FOLDER NAME | folder FOLDER NAME --day DAY | kedamadiff FOLDER-OR-S3 NAME"
     )
-    summary = "Make history of a map's past that lies in git, in a folder, or in an archive of KedamaDiff"
+    summary = "Import a map's past from git, a folder or a KedamaDiff archive"
     details = (
         "Each day on which the map was committed, or that the archive has, becomes a harvest of that day; a"
         " folder becomes one of the day that is told. The map's entry in maps.toml says what is kept. To run"

@@ -10,7 +10,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from tileharvest.errors import TileHarvestError
-from tileharvest.history.costs import NO_COST
 from tileharvest.monitoring.figures import Figures, Recent, State, moment_in_words
 from tileharvest.politeness.reasons import Reason
 
@@ -40,6 +39,7 @@ class Lookout:
     ) -> None:
         """`is_dry` says that the harvest keeps nothing, so that neither history nor other processes know of
         it. `clock` gives seconds that never go backwards."""
+        from tileharvest.history.costs import NO_COST
         from tileharvest.queue.settings import is_shared
 
         self.harvest = spider.harvest

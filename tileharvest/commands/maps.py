@@ -36,7 +36,8 @@ _MOST_REASONS: Final = 20
 
 class Command(MapCommand, ScrapyCommand):
     form = "[options]"
-    summary = "List the configured maps with their last harvest, tiles, versions, bytes, next walk and time"
+    summary = "List the maps with their last harvest, size, and next harvest"
+    details = "On a terminal that is too narrow the columns url and note are left out; --json has all of it."
     arguments = range(1)
     usage = "scrapy maps takes no arguments"
 
@@ -174,7 +175,7 @@ _PROVED: Final = ("day", "pairs", "broken", "undated", "span_seconds", "withdraw
 
 def _write(rows: Sequence[Sequence[str]]) -> None:
     columns = ["map", "last harvest", "next walk", ">tiles", ">versions", ">bytes", "due", "url", "note"]
-    write_table(columns, rows)
+    write_table(columns, rows, spare=2)
     if not rows:
         write_line("no map yet: scrapy add NAME URL")
 

@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 
 
 class Command(MapCommand, ScrapyCommand):
-    summary = (
-        "Pause a map or a spider: requests on the way finish, no further one starts until scrapy resume NAME"
-    )
+    summary = "Pause a map or a spider, until scrapy resume NAME"
+    details = "Requests on the way finish, and no further request starts."
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         owner = queue_owner(settings, args[0])

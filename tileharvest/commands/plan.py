@@ -51,7 +51,7 @@ class _PlanReport(NamedTuple):
 
 
 class Command(MapCommand, ScrapyCommand):
-    summary = "Say what a harvest will cost: tiles, requests, bytes and time, before its first request"
+    summary = "Say what a harvest will cost, before its first request"
     details = (
         "From the last harvest, without asking the site; for a map that has none,"
         " from a sample of its tiles. Tells how the next harvest will walk,"

@@ -29,7 +29,7 @@ _STOPPED: Final = stopped("nothing was published")
 
 class Command(ExportCommand, ScrapyCommand):
     form = "[options] NAME FOLDER"
-    summary = "Publish a map's history as a page of files, which needs no server"
+    summary = "Publish a map's history as files, which need no server"
     details = (
         "FOLDER must not be there, be empty, or hold what was published of this map before: then only what"
         " is new is written. Exit status: 0 done, 1 error, 2 wrong usage, 3 some images could not be read"

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 class Command(ProjectCommand, ScrapyCommand):
     form = "[options] NAME TILE|URL..."
-    summary = "Put tiles or addresses into a running harvest or crawl, or into the next one"
+    summary = "Put tiles or addresses into the queue of a map or a spider"
+    details = "A running harvest or crawl takes them up, or else the next one."
     arguments = range(2, sys.maxsize)
     usage = "say which: scrapy push NAME TILE..., or NAME URL..."
 

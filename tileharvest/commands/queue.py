@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 
 
 class Command(MapCommand, ScrapyCommand):
-    summary = (
-        "Show what waits in the queue of a map or a spider: pending per lane, delayed, leased, failed;"
-        " how far the harvest is; and the workers"
+    summary = "Show what waits in the queue of a map or a spider"
+    details = (
+        "It shows the requests that are pending per lane, delayed, leased and failed, the progress of the"
+        " harvest, and the workers."
     )
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:

@@ -27,7 +27,8 @@ _OWN: Final = "default"
 
 class Command(MapCommand, ScrapyCommand):
     form = "[options] NAME [2/s | 30/min | 100/h | default]"
-    summary = "Show or set how fast a map is asked, or a spider asks, also while it runs"
+    summary = "Show or set how fast a map is asked, or a spider asks"
+    details = "A new rate also holds for what runs now."
     arguments = range(1, 3)
     usage = "say which map, and how fast: scrapy rate NAME 2/s"
 

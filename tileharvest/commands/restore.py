@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 class Command(MapCommand, ScrapyCommand):
     form = "[options] NAME FOLDER"
-    summary = "Restore a map: its tiles and its configuration of a day, as its site had them"
+    summary = "Restore the files of a map's site as they were on a day"
     details = (
         "Each file has the bytes that the site sent, and its time. FOLDER must not be there, or be empty."
         " What the history lacks is told. Exit status: 0 done, 1 error, 2 wrong usage, 3 some images could"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Command(MapCommand, ScrapyCommand):
-    summary = "Let the harvest of a paused map, or a paused spider, go on"
+    summary = "Let a paused map or spider go on"
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         owner = queue_owner(settings, args[0])

@@ -35,7 +35,7 @@ _MOST_NAMED: Final = 10
 
 class Command(ProjectCommand, ScrapyCommand):
     form = "[options] [NAME...]"
-    summary = "Harvest every map at its time, until Ctrl-C or SIGTERM; --serve shows them, too"
+    summary = "Harvest every map at its time, until Ctrl-C or SIGTERM"
     details = (
         "Without names all enabled maps are meant, and maps.toml is read anew when it changes. A harvest that"
         " is stopped or killed goes on at the next start. Workers that share a queue in Redis share the maps."

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Command(MapCommand, ScrapyCommand):
-    summary = "Stop the running harvest of a map, or a running spider, so that it can be continued"
+    summary = "Stop a running harvest or spider, which can be continued"
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         owner = queue_owner(settings, args[0])

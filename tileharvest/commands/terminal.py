@@ -26,6 +26,10 @@ _WIDTH_OF_PIPES = 1_000_000
 """Columns of an output that is no terminal. No line is that long, so nothing is cut off."""
 
 
+_BETWEEN = 3
+"""The blanks between two columns of a table."""
+
+
 @contextlib.contextmanager
 def failing_clearly(command: Any) -> Iterator[None]:
     """Writes a TileHarvestError of the block as one line on stderr, and sets the command's `exitcode`.
@@ -136,11 +140,22 @@ def first_of(names: Sequence[str], most: int) -> str:
     return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def write_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None) -> None:
-    """Writes a table on stdout. A column whose name begins with `>` is aligned to the right."""
+def write_table(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None, *, spare: int = 0
+) -> None:
+    """Writes a table on stdout. A column whose name begins with `>` is aligned to the right.
+
+    On a terminal that is too narrow, the last `spare` columns are left out as far as that helps.
+    """
     from rich.box import SIMPLE_HEAD
+    from rich.cells import cell_len
     from rich.table import Table
 
+    widths = [max(map(cell_len, cells)) for cells in zip(map(_head, columns), *rows, strict=True)]
+    most = console(sys.stdout).width
+    kept = len(columns)
+    while kept > len(columns) - spare and sum(widths[:kept]) + _BETWEEN * (kept - 1) > most:
+        kept -= 1
     table = Table(
         box=SIMPLE_HEAD,
         show_edge=False,
@@ -149,14 +164,16 @@ def write_table(columns: Sequence[str], rows: Sequence[Sequence[str]], title: st
         title_justify="left",
         title_style="bold",
     )
-    for column in columns:
-        table.add_column(
-            column.removeprefix(">"), justify="right" if column.startswith(">") else "left", no_wrap=True
-        )
+    for column in columns[:kept]:
+        table.add_column(_head(column), justify="right" if column.startswith(">") else "left", no_wrap=True)
     for row in rows:
         # Cells are data, and must not be cut off on a pipe.
-        table.add_row(*(printable(cell, _WIDTH_OF_PIPES) for cell in row))
+        table.add_row(*(printable(cell, _WIDTH_OF_PIPES) for cell in row[:kept]))
     print_table(table)
+
+
+def _head(column: str) -> str:
+    return column.removeprefix(">")
 
 
 def print_table(table: Table) -> None:

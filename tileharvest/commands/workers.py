@@ -38,7 +38,11 @@ NO_WORKER: Final = "no worker"
 
 class Command(MapCommand, ScrapyCommand):
     form = "[options] [NAME...]"
-    summary = "List the workers of maps and spiders: host, pid, segment, last heard of, rate, leased, share"
+    summary = "List the workers of maps and spiders"
+    details = (
+        "It shows their host, pid, segment, when they were last heard of, requests per second, leases and"
+        " share."
+    )
     # Without names it lists those of all.
     arguments = range(sys.maxsize)
 

@@ -47,6 +47,7 @@ def test_to_load_all_commands_loads_none_of_what_they_work_with() -> None:
     heavy = {
         "sqlalchemy",
         "aiohttp",
+        "PIL",
         "obstore",
         "redis",
         "tileharvest.export.excerpt",

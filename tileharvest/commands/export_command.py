@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from tileharvest.export.excerpt import Excerpt
     from tileharvest.export.mosaic import Sheet
+    from tileharvest.maps.description import MapDescription
+    from tileharvest.maps.named_areas import NamedArea
     from tileharvest.tiles.zones import Zone
 
 
@@ -77,9 +79,7 @@ class ExportCommand(MapCommand):
             self.has_period,
         )
         with open_history_for_reading(settings) as history:
-            areas = load_areas(areas_file(settings)).get(name, [])
-            named = {area.name: area for area in areas}
-            yield excerpt_of(history, name, wanted, zones_of(settings, name), named)
+            yield excerpt_of(history, name, wanted, zones_of(settings, name), areas_of(settings, name))
 
 
 def zoom_of(excerpt: Excerpt, zoom: int | None) -> int | None:
@@ -145,6 +145,16 @@ def foretell(what: str, *, as_json: bool) -> None:
 
 def zones_of(settings: BaseSettings, name: str) -> Sequence[Zone]:
     """Returns the zones of the map's entry, and none for a map that is only in the history."""
-    file = maps_file(settings)
-    described = load_maps(file).get(name) if file.exists() else None
+    described = entry_of(settings, name)
     return () if described is None else described.zones
+
+
+def entry_of(settings: BaseSettings, name: str) -> MapDescription | None:
+    """Returns the map's entry, or None for a map that is only in the history."""
+    file = maps_file(settings)
+    return load_maps(file).get(name) if file.exists() else None
+
+
+def areas_of(settings: BaseSettings, name: str) -> dict[str, NamedArea]:
+    """Returns the named areas of a map, by their names. Raises ConfigurationError."""
+    return {area.name: area for area in load_areas(areas_file(settings)).get(name, [])}

@@ -16,6 +16,7 @@ from tileharvest.commands.map_command import ProjectCommand
 from tileharvest.commands.settings import ask_history, maps_at_once, progress_interval
 from tileharvest.commands.shared_maps import SharedHarvests, complete_harvests, is_once_for_all
 from tileharvest.commands.terminal import (
+    MOST_NAMED,
     console,
     first_of,
     say,
@@ -52,8 +53,6 @@ _WORST_FIRST: Final = {
     ExitStatus.FAILED_TILES: "with failed tiles",
 }
 
-_MOST_NAMED: Final = 10
-"""The most maps that a line names."""
 _MOST_REASONS: Final = 3
 """The most reasons of failures that a line names."""
 
@@ -396,7 +395,7 @@ class _Harvests:
         worst = next((status for status in _WORST_FIRST if by_status[status]), ExitStatus.DONE)
         worst = ExitStatus.ERROR if missing else worst
         if not self._is_alone and by_status[worst] and worst is not ExitStatus.DONE:
-            say(f"exit status {int(worst)}, {_WORST_FIRST[worst]}: {first_of(by_status[worst], _MOST_NAMED)}")
+            say(f"exit status {int(worst)}, {_WORST_FIRST[worst]}: {first_of(by_status[worst])}")
         return worst
 
     def _tell(self, ends: Sequence[HarvestEnd]) -> None:
@@ -408,7 +407,7 @@ class _Harvests:
                 if end.ending is not None and end.exit_status is ExitStatus.DONE:
                     write_line(end.ending)
         failed = [end for end in ends if end.failures and end.exit_status is ExitStatus.FAILED_TILES]
-        for end in failed[:_MOST_NAMED]:
+        for end in failed[:MOST_NAMED]:
             say(end.why_failed)
         stopped = [end for end in ends if end.is_stopped]
         if not stopped:

@@ -8,13 +8,18 @@ from typing import TYPE_CHECKING, Final
 
 from scrapy.commands import ScrapyCommand
 
-from tileharvest.commands.export_command import ExportCommand, foretell, progress, stopped, zones_of
+from tileharvest.commands.export_command import (
+    ExportCommand,
+    areas_of,
+    entry_of,
+    foretell,
+    progress,
+    stopped,
+    zones_of,
+)
 from tileharvest.commands.terminal import write_answer
 from tileharvest.errors import ConfigurationError, ExitStatus
 from tileharvest.maps.budgets import bytes_in_words
-from tileharvest.maps.maps_file import load_maps
-from tileharvest.maps.named_areas import load_areas
-from tileharvest.maps.settings import areas_file, maps_file
 
 if TYPE_CHECKING:
     import argparse
@@ -87,8 +92,7 @@ def _scope(settings: BaseSettings, history: History, name: str, opts: argparse.N
 
     outline = map_outline(history, name)
     first, last = period_of(outline, opts.days)
-    described = load_maps(maps_file(settings)).get(name) if maps_file(settings).exists() else None
-    named = {area.name: area for area in load_areas(areas_file(settings)).get(name, [])}
+    described, named = entry_of(settings, name), areas_of(settings, name)
     layer = opts.layer or (named[opts.area].layer if opts.area in named else None)
     names = [layer] if layer else [one.name for one in outline.layers if one.kept_zooms(last)]
     layers, empty, wrong = [], None, None

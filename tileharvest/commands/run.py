@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from scrapy.commands import ScrapyCommand
 
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
 
     from tileharvest.commands.runner import Runner
     from tileharvest.viewer.application import Application
-
-_MOST_NAMED: Final = 10
-"""The most maps that a line names."""
 
 
 class Command(ProjectCommand, ScrapyCommand):
@@ -92,7 +89,7 @@ class Command(ProjectCommand, ScrapyCommand):
         # Scrapy has stopped the event loop, and has not closed it.
         asyncio.get_event_loop().run_until_complete(worker.close())
         if runner.under_way:
-            say(f"left at once, and going on at the next start: {first_of(runner.under_way, _MOST_NAMED)}")
+            say(f"left at once, and going on at the next start: {first_of(runner.under_way)}")
         if worker.fault is not None:
             raise worker.fault
 

@@ -32,9 +32,6 @@ counts as gone after six times as long."""
 _JOINED_AT_ONCE: Final = 16
 """The most maps of others that an idle worker looks at in one look. Each costs a few calls of the queue."""
 
-_MOST_NAMED: Final = 10
-"""The most maps that a line names."""
-
 _FRESH: Final = 1.0
 """Seconds after which the worker asks the history again which harvests are complete."""
 
@@ -191,7 +188,7 @@ class SharedHarvests:
                 yield name
                 continue
             if not has_said:
-                say(f"waiting for other workers, who are at {first_of(left, _MOST_NAMED)}")
+                say(f"waiting for other workers, who are at {first_of(left)}")
                 has_said = True
             await asyncio.sleep(LOOK)
 

@@ -134,7 +134,11 @@ def _cell(row: Mapping[str, Any], of: str | Callable[[Mapping[str, Any]], str]) 
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def first_of(names: Sequence[str], most: int) -> str:
+MOST_NAMED = 10
+"""The most maps that a line names."""
+
+
+def first_of(names: Sequence[str], most: int = MOST_NAMED) -> str:
     """Returns at most so many of the names, and how many more there are, such as `a, b and 3 more`."""
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")

@@ -20,7 +20,6 @@ from tileharvest.maps.intervals import AUTO, Interval, parse_time
 from tileharvest.maps.quiet_hours import QuietHours
 from tileharvest.maps.rates import LONGEST, Gap, parse_rate
 from tileharvest.maps.template import DEEPEST, Template, is_template
-from tileharvest.tiles.images import MOST_BYTES
 from tileharvest.tiles.versions import is_image_name
 from tileharvest.tiles.zones import Zone
 
@@ -298,6 +297,9 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     @property
     def most_tile_bytes(self) -> int:
         """The most bytes that an image may have."""
+        # Every command reads maps.toml, and this module loads Pillow.
+        from tileharvest.tiles.images import MOST_BYTES  # noqa: PLC0415
+
         return MOST_BYTES if self.max_tile_bytes is None else parse_size(self.max_tile_bytes)
 
     @property
@@ -408,7 +410,9 @@ def _check_politeness(description: MapDescription) -> None:
         "store_delay": lambda: None if description.store_delay is None else Gap.of(description.store_delay),
         "quiet_hours": lambda: description.quiet,
         "quiet_rate": lambda: None if description.quiet_rate is None else parse_rate(description.quiet_rate),
-        "max_tile_bytes": lambda: description.most_tile_bytes,
+        "max_tile_bytes": lambda: (
+            None if description.max_tile_bytes is None else parse_size(description.max_tile_bytes)
+        ),
         "min_free": lambda: None if description.min_free is None else parse_size(description.min_free),
         "notify_film": lambda: description.film_days,
     }

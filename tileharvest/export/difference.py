@@ -7,7 +7,6 @@ import io
 import json
 from collections import Counter
 from functools import partial
-from math import ceil, floor
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tileharvest.export.picture_file import write_picture
@@ -186,12 +185,10 @@ class _Places:
         if self._projection is None:
             return {**dict.fromkeys(COLUMNS), **row, "corners": None}
         ground = Ground.of(TileRange.of(one.tile), self._factor)
-        west, north, east, south = ground.places(self._projection)
+        edges: list[float] = [*ground.blocks(self._projection)]
         if self._is_on_earth:
+            west, north, east, south = ground.places(self._projection)
             edges = [round(value, 7) for value in (west, latitude_of(north), east, latitude_of(south))]
-        else:
-            # A tile that ends where a block begins does not include that block.
-            edges = [floor(west), floor(north), ceil(east) - 1, ceil(south) - 1]
         corners = [
             self._projection.place_at(x, y)
             for x, y in (

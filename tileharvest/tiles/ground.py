@@ -95,6 +95,12 @@ class Ground:
         east, south = [spot[0] for spot in spots], [spot[1] for spot in spots]
         return min(east), min(south), max(east), max(south)
 
+    def blocks(self, projection: Projection) -> list[int]:
+        """Returns the outermost whole blocks in the west, north, east and south of the same rectangle. A
+        rectangle that ends where a block begins does not include that block."""
+        west, north, east, south = self.places(projection)
+        return [floor(west), floor(north), ceil(east) - 1, ceil(south) - 1]
+
     @classmethod
     def of_places(cls, first: tuple[float, float], last: tuple[float, float], projection: Projection) -> Self:
         """Returns the smallest rectangle of the grid around the world's rectangle between two corners. Each

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from math import ceil, floor
 from typing import TYPE_CHECKING, Final
 
 from tileharvest.history.area_changes import rectangle_of
@@ -54,15 +53,13 @@ def _in_world(parameters: Parameters, layer: Layer, renderer: str | None) -> Gro
 def bounds_in_world(ground: Ground, layer: Layer, renderer: str | None) -> dict[str, object]:
     """Returns where a rectangle of the picture lies, in `blocks` or in `degrees`. Both are None if the
     layer's projection is not known."""
-    blocks = on_earth = None
-    if layer.projection is not None:
+    blocks: list[int] | None = None
+    on_earth: list[float] | None = None
+    if layer.projection is not None and is_on_earth(layer, renderer):
         west, north, east, south = ground.places(layer.projection)
-        if is_on_earth(layer, renderer):
-            corners = (latitude_of(south), west, latitude_of(north), east)
-            on_earth = [round(value, 6) for value in corners]
-        else:
-            # A rectangle that ends where a block begins does not include that block.
-            blocks = [floor(west), floor(north), ceil(east) - 1, ceil(south) - 1]
+        on_earth = [round(value, 6) for value in (latitude_of(south), west, latitude_of(north), east)]
+    elif layer.projection is not None:
+        blocks = ground.blocks(layer.projection)
     return {"blocks": blocks, "degrees": on_earth}
 
 

@@ -52,8 +52,37 @@ def test_a_redirected_head_stays_a_head_of_the_same_tile(tested: TileRedirectMid
 
 def test_a_condition_is_kept_on_the_way(tested: TileRedirectMiddleware) -> None:
     request = Request(URL, headers={"If-None-Match": '"a"'}, meta=dict(META))
-    followed = tested.process_response(request, redirect(302, "https://other.example.net/0.png"))
+    followed = tested.process_response(request, redirect(302, "/new/0.png"))
     assert followed.headers[b"If-None-Match"] == b'"a"'
+
+
+@pytest.mark.parametrize(
+    ("own", "target", "is_followed"),
+    [
+        ("93.184.216.34", "93.184.216.35", True),
+        ("93.184.216.34", "169.254.169.254", False),
+        ("93.184.216.34", "10.0.0.1", False),
+        ("127.0.0.1", "169.254.169.254", False),
+        ("10.0.0.2", "10.0.0.1", True),
+    ],
+)
+def test_a_look_without_a_harvest_is_not_led_into_a_network_of_ours(
+    tested: TileRedirectMiddleware, monkeypatch: pytest.MonkeyPatch, own: str, target: str, is_followed: bool
+) -> None:
+    async def addresses_of(host: str) -> list[str]:
+        return [own if host == "map.example.net" else target]
+
+    async def test() -> Request:
+        first = Request("http://map.example.net/overviewerConfig.js")
+        near = tested.process_response(first, redirect(302, "/moved/overviewerConfig.js"))
+        return await tested.process_response(near, redirect(302, "http://other.example.net/a.js"))
+
+    monkeypatch.setattr(redirects, "_addresses_of", addresses_of)
+    if is_followed:
+        assert asyncio.run(test()).url == "http://other.example.net/a.js"
+    else:
+        with pytest.raises(IgnoreRequest, match=r"http://other\.example\.net was not followed"):
+            asyncio.run(test())
 
 
 def test_a_redirect_to_no_place_on_the_web_is_an_answer(tested: TileRedirectMiddleware) -> None:

@@ -86,8 +86,11 @@ class TileRedirectMiddleware(RedirectMiddleware):
         if 300 <= response.status < 400 and self._is_answer(request, response):
             return response
         followed = super().process_response(request, response)
-        if isinstance(followed, Response) or self._crawl.harvest is None:
+        if isinstance(followed, Response):
             return followed
+        if self._crawl.harvest is None:
+            is_near = origin_of(followed.url) == origin_of(request.url)
+            return followed if is_near else self._probe_elsewhere(request, followed)
         if origin_of(followed.url) in self._own_origins():
             followed.meta.pop(NEAR, None)
             return followed
@@ -100,6 +103,22 @@ class TileRedirectMiddleware(RedirectMiddleware):
             return frozenset()
         folders = (part.layer.addresses.folder for part in harvest.layers.values())
         return frozenset(map(origin_of, (harvest.description.page, *folders)))
+
+    async def _probe_elsewhere(self, request: Request, followed: Request) -> Request:
+        """Returns the request to another site, for a look at a map without a harvest, as `scrapy add` takes
+        it.
+
+        Raises IgnoreRequest if the site's address is of a network to which the host does not belong that was
+        asked first.
+        """
+        first = request.meta.get("redirect_urls", (request.url,))[0]
+        own = await _addresses_of(urlsplit(first).hostname or "")
+        origin = origin_of(followed.url)
+        network = refused_network(await _addresses_of(urlsplit(origin).hostname or ""), own)
+        if network is not None:
+            raise IgnoreRequest(f"the redirect to {origin} was not followed: its network is {network}")
+        followed.meta[NEAR] = own
+        return followed
 
     async def _sent_elsewhere(self, request: Request, followed: Request) -> Request:
         """Returns the request to another site once it is known that the site may be asked. Returns the

@@ -78,7 +78,8 @@ class AreaQuery:
             max(-LARGEST, min(edge, LARGEST)) for edge in (area.x_from, area.x_to, area.y_from, area.y_to)
         )
         place = {"in_layer": layer, "in_zoom": area.zoom, "y_from": y_from, "y_to": y_to}
-        if len(area.columns) <= MOST_COLUMNS:
+        # `len` fails for a range as wide as an area may be.
+        if (area.x_to - area.x_from) // area.columns.step < MOST_COLUMNS:
             columns = [x for x in area.columns if abs(x) <= LARGEST]
             return connection.execute(self.in_columns, {**place, "columns": columns, **parameters}).all()
         between = {"x_from": x_from, "x_to": x_to}

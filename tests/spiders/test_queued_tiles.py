@@ -667,4 +667,4 @@ def asked_now(spider: TileSpider, method: str = "HEAD") -> bool:
     way = way_of(spider)
     assert way is not None
     tile = tile_of(TILE, method)
-    return way.takes(tile.lease, tile.queued, is_begun=True)
+    return way.takes(tile.lease, tile.queued, is_begun=True) and way._may_ask(tile.queued)

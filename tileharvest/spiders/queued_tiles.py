@@ -124,7 +124,7 @@ class QueuedTiles:
             and queued.meta.keys() == _OF_TILE
             and not (queued.headers or queued.body or queued.cookies or queued.cb_kwargs or queued.flags)
             and queued.url.partition(":")[0] in self._handlers
-            and self._may_ask(queued)
+            and self._keeps_method(queued)
         )
 
     def _is_as_now(self, queued: QueuedRequest) -> bool:
@@ -142,14 +142,19 @@ class QueuedTiles:
 
     def _may_ask(self, queued: QueuedRequest) -> bool:
         """Returns whether the short way may ask for a tile at this moment."""
-        robots, politeness, question = self._crawl.robots, self._crawl.politeness, queued.question
+        robots, politeness = self._crawl.robots, self._crawl.politeness
         reasons = politeness.reasons if politeness is not None else ()
         if reasons and reasons != {Reason.SPENT}:
             return False
         if robots.rules and not robots.allows(queued.url):
             return False
-        assert question is not None
-        return queued.method == "GET" or self._diff.asks_by_head(question, queued.meta["download_slot"])
+        return self._keeps_method(queued)
+
+    def _keeps_method(self, queued: QueuedRequest) -> bool:
+        """Returns whether the tile is asked by the method with which it has waited."""
+        assert queued.question is not None
+        host = queued.meta["download_slot"]
+        return queued.method == "GET" or self._diff.asks_by_head(queued.question, host)
 
     async def ask_all(self, block: Block) -> Response:
         tile: QueuedTile | None = block.first

@@ -37,6 +37,7 @@ from tileharvest.politeness.robots import Robots
 from tileharvest.queue.codec import decode, encode_own
 from tileharvest.queue.port import Lease
 from tileharvest.queue.requests import question_of, state_of
+from tileharvest.queue.sentences import WORKER_ENDED
 from tileharvest.scheduler.blocks import Block, QueuedTile
 from tileharvest.scheduler.crawl import crawl_of, forget
 from tileharvest.scheduler.fingerprint import SegmentFingerprinter
@@ -386,29 +387,64 @@ def test_a_tile_that_is_given_up_when_the_last_leases_expire_is_asked_once_more(
     asyncio.run(run())
 
 
-def test_all_failures_of_a_tile_that_has_a_result_leave_the_failure_list(tmp_path: Path) -> None:
-    """Each worker that lost the lease of a HEAD may have enqueued a GET, and all of them may be given up."""
+@pytest.mark.parametrize(
+    ("reason", "asked"),
+    [(WORKER_ENDED.format(attempts=5), [TILE, ABOVE]), ("503 Service Unavailable (5 attempts)", [ABOVE])],
+    ids=["its worker was killed", "the site has not answered"],
+)
+def test_a_tile_with_a_result_is_asked_once_more_if_its_workers_were_killed(
+    tmp_path: Path, reason: str, asked: list[Tile]
+) -> None:
+    """The process that recorded the result may have been killed before it enqueued the tiles below. A tile
+    may have several failures, as each worker that lost the lease of a HEAD may have enqueued a GET."""
 
     async def run() -> None:
         async with crawled(tmp_path, [TILE]) as (spider, _):
             await spider.harvest.keep(TileResult(LAYER, TILE, Outcome.IGNORED))
-            failures = {
-                f"{number} of {tile}": spider.ask(SITE.layers[0], tile)
-                for number in range(3)
-                for tile in (TILE, ABOVE)
-            }
+            failures = [
+                (SimpleNamespace(reason=reason), spider.ask(SITE.layers[0], tile))
+                for tile in (TILE, ABOVE) * 3
+            ]
 
             class Work:
                 async def given_up(self) -> list[Any]:
-                    return list(failures.items())
+                    return failures
 
-                def take_up(self, failure: str) -> None:
-                    del failures[failure]
+                def take_up(self, failure: object) -> None:
+                    failures[:] = [one for one in failures if one[0] is not failure]
 
             work: Any = Work()
-            asked = await spider._unanswered(work)
-            assert [question_of(one).place for one in asked] == [(LAYER, ABOVE)]
-            assert failures == {}
+            found = [question_of(one) for one in await spider._unanswered(work)]
+            assert [(one.place, one.once_more) for one in found if one] == [
+                ((LAYER, tile), True) for tile in asked
+            ]
+            assert failures == []
+
+    asyncio.run(run())
+
+
+def test_below_a_tile_with_a_result_that_was_given_up_twice_the_walk_goes_on(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with crawled(tmp_path, [TILE]) as (spider, _):
+            await spider.harvest.keep(TileResult(LAYER, ABOVE, Outcome.IGNORED))
+            again = spider.ask(SITE.layers[0], ABOVE)
+            state_of(again).question = TileQuestion(LAYER, ABOVE, once_more=True)
+            failures: list[Any] = [(SimpleNamespace(reason=WORKER_ENDED.format(attempts=5)), again)]
+
+            class Work:
+                async def given_up(self) -> list[Any]:
+                    return failures
+
+                def take_up(self, failure: object) -> None:
+                    failures.clear()
+
+            work: Any = Work()
+            found = {
+                question.place for one in await spider._unanswered(work) if (question := question_of(one))
+            }
+            assert found == {(LAYER, tile) for tile in SITE.layers[0].pyramid.children(ABOVE)}
+            assert failures == []
+            assert (await spider.harvest.counts())[Outcome.IGNORED] == 1
 
     asyncio.run(run())
 

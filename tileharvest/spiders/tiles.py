@@ -32,6 +32,7 @@ from tileharvest.politeness.settings import rules_for
 from tileharvest.politeness.waits import noted
 from tileharvest.queue.cancellation import cancel
 from tileharvest.queue.requests import FAILURE, NEAR, PUSHED, STATE, RequestState, question_of, state_of
+from tileharvest.queue.sentences import is_unanswered
 from tileharvest.renderers.registry import probe, renderer_named, with_indexes
 from tileharvest.scheduler.completion import process_in_turn
 from tileharvest.scheduler.crawl import crawl_of, relax_garbage_collection
@@ -608,26 +609,29 @@ class TileSpider(Spider, HeldSpider):
         return []
 
     async def _unanswered(self, work: Fleet) -> list[Request]:
-        """Returns new requests for tiles that were given up without a result, as each process that had leased
-        them was killed.
+        """Returns new requests for tiles that were given up, as each process that had leased them was killed.
 
-        Most of these requests were never sent, so each is tried once more. A tile that then has no result
-        again has failed, and the tiles below it are asked as after any failure."""
+        Most of these requests were never sent, so each is tried once more. This includes tiles that have a
+        result: the process that recorded it may have been killed before it enqueued the tiles below. If a
+        tile is given up again, the tiles below it are asked as after any failure. If it has no result by
+        then, it has failed."""
         given_up: dict[tuple[str, Tile], list[tuple[GivenUp, Request]]] = {}
         for failure, request in await work.given_up():
             # A tile may have several: each worker that lost the lease of its HEAD may have enqueued a GET.
             given_up.setdefault(_question(request).place, []).append((failure, request))
         missed = []
+        answered = await self.harvest.answered(given_up)
         without = await self.harvest.without_result(given_up)
-        for place in (await self.harvest.answered(given_up)).difference(without):
-            for failure, _ in given_up[place]:
-                # Another attempt at the tile has come to its end since.
-                work.take_up(failure)
-        for place in without:
+        for place in (*answered, *without):
             # The last one is the second try, if there was one.
             *others, (failure, request) = sorted(given_up[place], key=lambda one: _question(one[1]).once_more)
             for other, _ in others:
                 work.take_up(other)
+            if place in answered:
+                work.take_up(failure)
+                if not is_unanswered(failure.reason):
+                    # The site had not answered, and has answered another attempt since.
+                    continue
             if _question(request).once_more:
                 result = TileResult(*place, Outcome.FAILED, reason=failure.reason)
                 known = await self.harvest.knows_below(*place)
@@ -635,13 +639,15 @@ class TileSpider(Spider, HeldSpider):
                 # Without this all that is known below the tile would pass for vanished.
                 below = self.after(result, _question(request).asked, known=known)
                 missed += [self.ask(layer, *one) for one in below]
-                await self.harvest.keep(result)
+                if place not in answered:
+                    await self.harvest.keep(result)
             elif (again := self.again(request, surely=True)) is not None:
                 question = _question(again)
                 # It is asked like a request whose lease was lost less often.
                 asked = replace(question.asked, late=False, again=True)
                 state_of(again).question = replace(question, asked=asked, once_more=True)
-                work.take_up(failure)
+                if place not in answered:
+                    work.take_up(failure)
                 missed.append(again)
         return missed
 

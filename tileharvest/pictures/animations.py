@@ -9,6 +9,7 @@ specification, GIF89a, and PNG (W3C, third edition).
 from __future__ import annotations
 
 import io
+import math
 import struct
 import zlib
 from typing import TYPE_CHECKING, Final, Protocol
@@ -215,6 +216,11 @@ class ApngFile:
         self._file.write(struct.pack(">I", len(body)) + name + body + struct.pack(">I", check))
 
 
+_CHOSEN_FROM: Final = 512 * 1024
+"""The most pixels of which a frame's colours are chosen. A whole frame of 1080p that is all noise would take
+80 MB and 2.4 s of CPU for that; these take 20 MB and 0.5 s."""
+
+
 class GifFile:
     """An animated GIF: 255 colours of its own for each frame, shown again and again."""
 
@@ -226,7 +232,12 @@ class GifFile:
 
     def packed(self, patch: Patch) -> bytes:
         image = patch.image
-        flat = image.convert("RGB").quantize(255, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+        full = image.convert("RGB")
+        step = math.ceil(math.sqrt(full.width * full.height / _CHOSEN_FROM))
+        # These are whole pixels of the frame: no colour is chosen that it does not have.
+        sample = full.resize((-(-full.width // step), -(-full.height // step)), Image.Resampling.NEAREST)
+        colours = sample.quantize(255, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+        flat = full.quantize(palette=colours, dither=Image.Dither.NONE)
         palette = (flat.getpalette() or [])[: 3 * _TRANSPARENT]
         flat.putpalette(palette + [0] * (3 * 256 - len(palette)))
         flat.paste(_TRANSPARENT, mask=ImageChops.invert(image.getchannel("A")))

@@ -146,10 +146,11 @@ def _write_video(file: BinaryIO, form: FilmForm, size: Size, shots: Shots, quali
         spared = {"rc-lookahead": "4", "x264-params": "bframes=0:sync-lookahead=0"}
         codec = "libx264", {"preset": "superfast", "crf": f"{50 - 40 * share:.0f}", **spared}
     else:
-        # AV1 by SVT, which takes 60 MB for 1080p where VP9 by libvpx takes 165. Faster presets than 10 leave
-        # visible faults, and slower ones take 60 MB more. It tells of itself on stderr unless told not to.
+        # AV1 by SVT, which takes 90 MB for 1080p where VP9 by libvpx takes 165. Faster presets than 10 leave
+        # visible faults, and slower ones take 60 MB more. Two levels of parallelism take 30 MB more than one
+        # and let drawing go on beside the encoder. It tells of itself on stderr unless told not to.
         os.environ.setdefault("SVT_LOG", "1")
-        spared = {"svtav1-params": "lookahead=0:pred-struct=1:lp=1:scd=0"}
+        spared = {"svtav1-params": "lookahead=0:pred-struct=1:lp=2:scd=0"}
         codec = "libsvtav1", {"preset": "10", "crf": f"{63 - 38 * share:.0f}", **spared}
     try:
         # PyAV gets the name, not the file: at the end it reads an .mp4 again to put its index first.

@@ -70,6 +70,35 @@ def test_at_a_site_that_becomes_slow_fewer_are_leased_ahead() -> None:
     run(test())
 
 
+def test_a_worker_that_runs_dry_during_slow_exchanges_leases_more_all_the_same() -> None:
+    async def test() -> None:
+        found = []
+        async with started(*map(str, range(900)), ahead=100) as side:
+            for _ in range(4):
+                side.queue.may_answer.clear()
+                answers = side.answers
+                found.append(len(side.take(1000)))
+                await asyncio.sleep(0.6)
+                side.queue.may_answer.set()
+                await side.hear(answers + 1)
+        assert found == [16, 32, 64, 100]
+
+    run(test())
+
+
+def test_a_start_that_is_past_has_nobody_ask_again_while_none_may_start() -> None:
+    async def test() -> None:
+        async with started("a", ahead=4) as side:
+            side.may_start, side.now = False, 2.0
+            side.queue.adds = {"held_until": 1.0}
+            side.worker.look_again()
+            await side.hear(2)
+            await asyncio.sleep(3.0)
+            assert side.answers == 2
+
+    run(test())
+
+
 def test_no_more_are_leased_while_none_may_start() -> None:
     async def test() -> None:
         async with started(*"abcdef", ahead=4) as side:

@@ -197,8 +197,8 @@ class QueueWorker:
         """How many leases that have not started it holds at most for now."""
         self._got_all = False
         """Whether the last exchange brought as many leases as were wanted."""
-        self._ran_short = 0.0
-        """When half of them had last started, on the event loop's clock."""
+        self._filled = 0.0
+        """When it last got them, on the event loop's clock."""
         self._lease_seconds = lease_seconds
         self._clock = clock
         self._linger_seconds = linger
@@ -223,7 +223,7 @@ class QueueWorker:
 
     def start(self) -> None:
         """Begins to lease ahead, and to extend the leases."""
-        self._heard, self._ran_short = self._clock(), asyncio.get_running_loop().time()
+        self._heard = self._clock()
         self._alive = asyncio.ensure_future(self._keep_alive())
         self._begin()
 
@@ -320,6 +320,8 @@ class QueueWorker:
     def lease_anew(self) -> None:
         """Gives back the leases that have not started, and asks for new ones. Their starts are over. Other
         workers, whose starts are over, too, would make their requests at the same time."""
+        # These leases were not used up, so they tell nothing of the site's speed.
+        self._got_all = False
         if withdrawn := self._leases.withdraw():
             self.give_back(*withdrawn)
         if self._alive is not None:
@@ -435,9 +437,9 @@ class QueueWorker:
             self._tell()
 
     def _fit_ahead(self) -> None:
-        """Fits the number of leases ahead to the speed at which they are used up."""
-        now = asyncio.get_running_loop().time()
-        lasted, self._ran_short = now - self._ran_short, now
+        """Fits the number of leases ahead to the speed at which they are used up. The time of the exchanges
+        does not count: a worker that runs dry during a slow one needs more leases, not fewer."""
+        lasted = asyncio.get_running_loop().time() - self._filled
         if lasted < _OFTEN:
             self._ahead = min(2 * self._ahead, self._most_ahead)
         elif lasted > _SELDOM:
@@ -455,15 +457,21 @@ class QueueWorker:
         self._drop_lost(self._clock())
         self._leases.add(answer.leases, answer.rests_until)
         self._got_all = 0 < wanted == len(answer.leases)
+        if self._got_all:
+            self._filled = asyncio.get_running_loop().time()
         # A push during the exchange has set this already.
         self._may_have_more = self._may_have_more or self._got_all
         self.answer = answer
         if self._due is not None:
             self._due.cancel()
             self._due = None
-        later = [moment for moment in (answer.next_due, answer.held_until) if moment is not None]
+        now, may_start = self._clock(), self._listener.may_start
+        # While nothing may start, a moment that is past wakes nobody: whoever lets requests start again asks.
+        # An exchange that wants nothing would tell the same moment again, and so on without an end.
+        moments = (answer.next_due, answer.held_until)
+        later = [moment for moment in moments if moment is not None and (may_start or moment > now)]
         if later:
-            pause, loop = max(0.0, min(later) - self._clock()), asyncio.get_running_loop()
+            pause, loop = max(0.0, min(later) - now), asyncio.get_running_loop()
             due = loop.time() + pause
             self._due = loop.call_at(due if pause < _LONG else at_tick(due), self.look_again)
 

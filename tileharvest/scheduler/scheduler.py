@@ -366,7 +366,11 @@ class Scheduler(BaseScheduler):
             self.worker.give_back(self._waiting[1])
             self._waiting = None
         while self._left:
-            self._completed(self._left.popleft(), is_cut_off=True)
+            request = self._left.popleft()
+            if (answer := state_of(request).answer) is not None and not isinstance(answer, Exception):
+                # No middleware sees this answer any more, and the site has sent it.
+                self._crawl.traffic.received_bytes += len(answer.body)
+            self._completed(request, is_cut_off=True)
         lost = self._memory.waiting + (self._waiting is not None)
         if lost:
             what = counted(lost, "request")

@@ -61,8 +61,9 @@ _CALLBACK: Final = "answered"
 _ERRBACK: Final = "failed"
 _OF_TILE: Final = {"verbatim_url", "download_slot"}
 """The keys of meta that a tile has which has nothing of its own."""
-_JUDGED: Final = (200, 404)
-"""Statuses whose answers may be kept here. What others mean, a redirect or a rest, the middlewares know."""
+_JUDGED: Final = (200, 204, 404, 410)
+"""Statuses whose answers may be kept here: the tile, or word that it is not there, as the site's own server
+says it. What others mean, a redirect or a rest, the middlewares know."""
 
 _WITH_BODY: Final = 8 * 1024
 """Bytes that an image counts for, beside its own, until it is kept. It takes some 16 kB in that time: reply,
@@ -168,7 +169,7 @@ class QueuedTiles:
                 if isinstance(reply, Exception):
                     self._scheduler.leave(tile, reply)
                 elif not self._keep(block, tile, reply):
-                    self._scheduler.leave(tile, reply.response(tile.method, tile.url))
+                    self._scheduler.leave(tile, _response_of(reply, tile))
             left -= 1
             tile = self._scheduler.next_tile(tile) if left and may_go_on(self._engine) else None
         return Response(block.url, request=block)
@@ -224,11 +225,11 @@ class QueuedTiles:
                 transaction = self._harvest.keep_unchanged(result)
         except Exception:  # noqa: BLE001 - the ordinary request raises it again, and the tile fails
             return False
-        tile.result = result
         self._count(len(reply.body), spared)
         self._outages.answered(host, tile.url if reply.status == HTTPStatus.OK else None)
         self._scheduler.enqueue_entries(entries)
         if transaction is not None:
+            tile.result = result
             self._await(block, tile, transaction)
         elif result is not None and result.image is not None:
             self._store(block, tile, result)
@@ -367,9 +368,19 @@ def _get_of(queued: QueuedRequest) -> QueuedRequest:
     return replace(queued, method="GET", priority=GETS)
 
 
+def _response_of(reply: Reply, tile: QueuedTile) -> Response | Exception:
+    """Returns what a download handler would give for the reply. Headers that no response can be made of are a
+    failure of the tile, as they are there."""
+    try:
+        return reply.response(tile.method, tile.url)
+    except Exception as error:  # noqa: BLE001 - as in Scrapy's own engine: the middlewares hear of it
+        return error
+
+
 def _answer_of(reply: Reply, *, by_head: bool) -> Answer:
     told = dict(reply.headers)
     etag, modified, length = told.get(b"etag"), told.get(b"last-modified"), told.get(b"content-length")
+    location = told.get(b"location")
     validator = Validator(
         None if etag is None else etag.decode("latin-1"),
         None if modified is None else modified.decode("latin-1"),
@@ -379,4 +390,5 @@ def _answer_of(reply: Reply, *, by_head: bool) -> Answer:
         validator,
         length_of(length) if by_head else len(reply.body),
         b"" if by_head else reply.body,
+        None if location is None else location.decode("latin-1"),
     )

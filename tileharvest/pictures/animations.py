@@ -234,10 +234,10 @@ class GifFile:
         image = patch.image
         full = image.convert("RGB")
         step = math.ceil(math.sqrt(full.width * full.height / _CHOSEN_FROM))
-        # These are whole pixels of the frame: no colour is chosen that it does not have.
+        # Pixels are left out and not blended, which would make colours that the frame does not have.
         sample = full.resize((-(-full.width // step), -(-full.height // step)), Image.Resampling.NEAREST)
         colours = sample.quantize(255, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
-        flat = full.quantize(palette=colours, dither=Image.Dither.NONE)
+        flat = colours if step == 1 else full.quantize(palette=colours, dither=Image.Dither.NONE)
         palette = (flat.getpalette() or [])[: 3 * _TRANSPARENT]
         flat.putpalette(palette + [0] * (3 * 256 - len(palette)))
         flat.paste(_TRANSPARENT, mask=ImageChops.invert(image.getchannel("A")))

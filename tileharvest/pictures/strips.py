@@ -52,7 +52,8 @@ class StripFile(Protocol):
 
 def write_strips(file: StripFile, width: int, strips: Iterable[Pillow.Image], pool: Executor) -> None:
     """Writes strips of this width in their order. Raises OSError, and what the strips raise."""
-    most = max(1, _UNDER_WAY // (4 * width * file.lines))
+    # With two a strip is packed while the next one is drawn.
+    most = max(2, _UNDER_WAY // (4 * width * file.lines))
     for packed in each_in_order(pool, file.packed, strips, most):
         file.add(packed)
     file.end()

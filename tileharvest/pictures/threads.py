@@ -24,7 +24,7 @@ _DRAWING: Final = 4
 @contextmanager
 def open_threads(number: int, name: str) -> Iterator[Executor]:
     """Opens threads, and waits for them at the end. If the block raises, calls that have not begun are
-    dropped, and nobody waits."""
+    dropped, and those under way are waited for."""
     with ThreadPoolExecutor(number, name) as pool:
         try:
             yield pool

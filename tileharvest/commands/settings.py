@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 Told = TypeVar("Told")
 
-_SPIDERS: Final = "tileharvest.spiders"
-
 
 def quieten(settings: BaseSettings, level: str) -> None:
     """Limits the log to this level and above, in short lines, unless the command line names a level."""
@@ -100,8 +98,12 @@ def queue_owner(settings: BaseSettings, name: str) -> QueueOwner:
 
     Raises ConfigurationError for an unknown name. It suggests the nearest name.
     """
-    if not _own_spiders(settings):
+    try:
         return QueueOwner(settings, name, described_map(settings, name))
+    except ConfigurationError:
+        # Spiders take long to load, and most names are those of maps.
+        if not _own_spiders(settings):
+            raise
     owners = {owner.name: owner for owner in queue_owners(settings)}
     if name not in owners:
         hint = nearest(name, owners, f"there are {', '.join(owners)}")
@@ -118,9 +120,6 @@ def queue_owners(settings: BaseSettings) -> Sequence[QueueOwner]:
 
 def _own_spiders(settings: BaseSettings) -> list[str]:
     """Returns the names of the project's spiders that harvest no map. Each has a queue of its own."""
-    if all(module == _SPIDERS for module in settings.getlist("SPIDER_MODULES")):
-        # All of ours harvest maps. They take long to load.
-        return []
     from tileharvest.spiders.tiles import TileSpider
 
     spiders = get_spider_loader(settings)

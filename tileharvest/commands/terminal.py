@@ -149,7 +149,7 @@ def write_table(
 ) -> None:
     """Writes a table on stdout. A column whose name begins with `>` is aligned to the right.
 
-    On a terminal that is too narrow, the last `spare` columns are left out as far as that helps.
+    On a terminal that is too narrow, the last `spare` columns are left out, one by one, until the table fits.
     """
     from rich.box import SIMPLE_HEAD
     from rich.cells import cell_len

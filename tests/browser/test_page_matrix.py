@@ -2,8 +2,8 @@
 
 All other modules look at 1280 x 800 pixels, light and in English. Three of the twelve cells are tried here,
 one of each size. Three more are tried with `--all`: then each size is seen in each colour and in each
-language. In each cell a person goes through the promises in
-one window, whose document stays. A failed test's name tells its cell.
+language. In each cell a person goes through the promises in one window, whose document stays. A failed
+test's name tells its cell.
 
 There is a test for each promise, in this order. What it means in full is held on one screen, by the modules
 behind it:

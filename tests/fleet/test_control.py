@@ -70,7 +70,6 @@ def test_all_pause_go_on_at_another_rate_and_ask_for_each_tile_once(
     fleet.await_until(lambda: time.time() > quiet)
     paused = len(starts(server))
     assert paused - before <= ON_THE_WAY
-    assert sum(one.leased for one in fleet.known()) > 0
     tell(fleet, monkeypatch, "rate", MAP, "60/s")
     resumed = time.time()
     assert tell(fleet, monkeypatch, "resume", MAP) == f"map '{MAP}' goes on\n"
@@ -81,7 +80,7 @@ def test_all_pause_go_on_at_another_rate_and_ask_for_each_tile_once(
     after = starts(server)[paused:]
     # As told: at its own rate no two would be so close to each other.
     assert min(gaps_between(given)) == pytest.approx(1 / 60, rel=0.01)
-    # Also those have a turn again that were leased ahead of the pause, by whichever worker.
+    # Those that were leased ahead of the pause, if there were any, have a turn again, at whichever worker.
     assert len(given) >= len(after) > 0
     assert all(moment > start - EARLY for moment, start in zip(after, sorted(given), strict=False))
 

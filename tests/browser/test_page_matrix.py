@@ -468,7 +468,7 @@ def test_a_rectangle_that_is_drawn_tells_when_its_pixels_changed(screen: CellScr
     chapters = screen.page.locator(".pixels-panel .story li")
     since = screen.day_in_words(LAST, "long")
     expect(screen.part("panel")).to_contain_text(
-        screen.say(f"As it is today since {since}.", f"自 {since} 起与今天相同。")
+        screen.say(f"It has looked as it does today since {since}.", f"自 {since} 起与今天相同。")
     )
     assert [each.get_attribute("data-day") for each in chapters.all()] == [LAST, SECOND]
     expect(chapters.last).to_contain_text(screen.say("first appeared", "首次出现"))

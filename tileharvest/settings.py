@@ -85,9 +85,9 @@ LEASE_SECONDS = 300.0
 
 LEASE_AHEAD = 1024
 """The most requests that are leased ahead of their turn, so that many share a transaction or a call to Redis.
-For a site that answers so many within half a second the number is this. For a slower site it is smaller, down
-to 16, because other workers cannot take the requests that one worker has leased. With 128 a harvest needs 8 %
-more time. A kill costs each of these requests an attempt."""
+For a site that answers a thousand a second the number is this. For a slower site it is smaller, down to 16,
+because other workers cannot take the requests that one worker has leased. With 128 a harvest needs 8 % more
+time. A kill costs each of these requests an attempt."""
 
 BLOCK_SIZE = 64
 """The most tiles of a host that are put together into one request of Scrapy. They are asked one after the

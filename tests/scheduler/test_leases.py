@@ -80,6 +80,14 @@ def test_what_is_withdrawn_waits_no_more_and_is_held() -> None:
     assert {one.id for one in leases.held} == {0, 7}
 
 
+def test_the_leases_that_would_start_last_are_withdrawn_first() -> None:
+    leases = waiting(NOW, NOW + 1)
+    leases.add([lease(7, NOW + 2, priority=1), lease(8, NOW + 3, priority=1)], None)
+    assert [one.id for one in leases.withdraw(but=1)] == [8, 0, 1]
+    assert (leases.waiting, leases.earliest) == (1, NOW)
+    assert leases.take(NOW).id == 7
+
+
 # Between two starts
 
 

@@ -70,6 +70,46 @@ def test_at_a_site_that_becomes_slow_fewer_are_leased_ahead() -> None:
     run(test())
 
 
+async def finish_slowly(side: Side, number: int) -> list[str]:
+    """Lets so many leases start and end, one in a second, each told in an exchange of its own."""
+    found = []
+    for _ in range(number):
+        answers = side.answers
+        (lease,) = side.take(1)
+        found.append(lease.body.decode())
+        side.worker.finish(lease)
+        await side.hear(answers + 1)
+        await asyncio.sleep(1.0)
+    return found
+
+
+def test_leases_ahead_of_a_site_that_becomes_slow_go_back_though_the_worker_never_runs_short() -> None:
+    async def test() -> None:
+        async with started(*map(str, range(900)), ahead=100) as side:
+            await batches(side, 6, 0.1)
+            assert (await side.queue.counts(0.0)).leased == 16 + 32 + 64 + 4 * 100
+            await finish_slowly(side, 12)
+            assert (await side.queue.counts(0.0)).leased == 16 + 32 + 64 + 3 * 100 + 16
+            assert not any(changes.cut_off for changes in side.queue.told)
+
+    run(test())
+
+
+def test_leases_that_went_back_are_leased_again_though_the_queue_had_no_more() -> None:
+    async def test() -> None:
+        async with started(*map(str, range(412)), ahead=100) as side:
+            await batches(side, 5, 0.1)
+            assert sum((await side.queue.counts(0.0)).pending.values()) == 0
+            found = await finish_slowly(side, 12)
+            assert sum((await side.queue.counts(0.0)).pending.values()) == 100 - 12 - 16
+            while len(found) < 100:
+                found += side.bodies()
+                await asyncio.sleep(1.0)
+            assert found == list(map(str, range(312, 412)))
+
+    run(test())
+
+
 def test_a_worker_that_runs_dry_during_slow_exchanges_leases_more_all_the_same() -> None:
     async def test() -> None:
         found = []

@@ -43,7 +43,8 @@ _OFTEN: Final = 0.5
 as much as some tens of requests."""
 
 _SELDOM: Final = 8 * _OFTEN
-"""Seconds. A worker whose leases last for longer leases half as many from then on."""
+"""Seconds. A worker whose leases last for longer leases half as many from then on, and gives back the
+others."""
 
 _LONG: Final = 1.0
 """Seconds. A longer pause may last until the next tick."""
@@ -154,12 +155,15 @@ class Leases:
             if self._held.get(lease.id) is lease:
                 del self._held[lease.id]
 
-    def withdraw(self) -> list[Lease]:
-        """Returns the leases that wait, which now wait no more. They are held until `let_go`."""
-        withdrawn = [*self._plus, *self._others]
-        for waiting in (self._plus, self._others, self._starts):
-            waiting.clear()
-        self.waiting = 0
+    def withdraw(self, but: int = 0) -> list[Lease]:
+        """Returns the leases that wait, except for the first `but` of them. What is returned waits no more,
+        and is held until `let_go`."""
+        withdrawn: list[Lease] = []
+        while self.waiting > but:
+            withdrawn.append((self._others or self._plus).pop())
+            self._starts.pop()
+            self.waiting -= 1
+        withdrawn.reverse()
         return withdrawn
 
     def started(self, start: float) -> None:
@@ -195,10 +199,10 @@ class QueueWorker:
         self._most_ahead = ahead
         self._ahead = min(ahead, _FIRST)
         """How many leases that have not started it holds at most for now."""
-        self._got_all = False
-        """Whether the last exchange brought as many leases as were wanted."""
-        self._filled = 0.0
-        """When it last got them, on the event loop's clock."""
+        self._since: float | None = None
+        """Since when `_started` counts, on the event loop's clock. None until the next exchange has ended."""
+        self._started = 0
+        """The number of leases that have started since then."""
         self._lease_seconds = lease_seconds
         self._clock = clock
         self._linger_seconds = linger
@@ -295,7 +299,9 @@ class QueueWorker:
         if now - self._heard > self._lease_seconds and self._leases.waiting:
             self._drop_lost(now)
         lease = self._leases.take(now)
-        if lease is None and self._leases.earliest is not None:
+        if lease is not None:
+            self._started += 1
+        elif self._leases.earliest is not None:
             self._wait_for(self._leases.earliest - now)
         if self._is_short and self._wants_leases():
             self._begin()
@@ -320,8 +326,7 @@ class QueueWorker:
     def lease_anew(self) -> None:
         """Gives back the leases that have not started, and asks for new ones. Their starts are over. Other
         workers, whose starts are over, too, would make their requests at the same time."""
-        # These leases were not used up, so they tell nothing of the site's speed.
-        self._got_all = False
+        self._since = None
         if withdrawn := self._leases.withdraw():
             self.give_back(*withdrawn)
         if self._alive is not None:
@@ -413,10 +418,10 @@ class QueueWorker:
     async def _exchange(self) -> None:
         # Changes that the engine makes in this turn of the event loop go along.
         await asyncio.sleep(0)
-        may_lease = self._may_have_more and self._listener.may_start
-        if may_lease and self._is_short and self._got_all:
-            self._fit_ahead()
-        wanted = max(0, self._ahead - self._leases.waiting) if may_lease else 0
+        may_start = self._listener.may_start
+        if may_start and self._since is not None:
+            self._fit_ahead(2 * (asyncio.get_running_loop().time() - self._since))
+        wanted = max(0, self._ahead - self._leases.waiting) if may_start and self._may_have_more else 0
         changes = self._taken()
         # An exchange that wants nothing does not learn whether there is more.
         self._may_have_more = self._may_have_more and not wanted
@@ -436,14 +441,21 @@ class QueueWorker:
         if self._untold or self._wants_leases():
             self._tell()
 
-    def _fit_ahead(self) -> None:
-        """Fits the number of leases ahead to the speed at which they are used up. The time of the exchanges
-        does not count: a worker that runs dry during a slow one needs more leases, not fewer."""
-        lasted = asyncio.get_running_loop().time() - self._filled
-        if lasted < _OFTEN:
-            self._ahead = min(2 * self._ahead, self._most_ahead)
-        elif lasted > _SELDOM:
+    def _fit_ahead(self, last: float) -> None:
+        """Fits the number of leases ahead to the speed at which they are used up. They last for so many
+        seconds, if half of them have started by now, and for longer if not. Does nothing if it is too early
+        to tell."""
+        if last > _SELDOM:
             self._ahead = max(self._ahead // 2, min(_FIRST, self._most_ahead))
+            if excess := self._leases.withdraw(but=self._ahead):
+                self._untold.returned += excess
+                self._may_have_more = True
+        elif self._started < self._ahead // 2:
+            return
+        elif last < _OFTEN:
+            self._ahead = min(2 * self._ahead, self._most_ahead)
+        # The time of a slow exchange does not count: a worker that runs dry during it needs more leases.
+        self._since = None
 
     def _taken(self) -> Changes:
         """Returns the changes that the queue is to be told now, and begins new ones."""
@@ -456,11 +468,10 @@ class QueueWorker:
         # This comes first, because requests of lost leases may be among the new leases.
         self._drop_lost(self._clock())
         self._leases.add(answer.leases, answer.rests_until)
-        self._got_all = 0 < wanted == len(answer.leases)
-        if self._got_all:
-            self._filled = asyncio.get_running_loop().time()
+        if self._since is None:
+            self._since, self._started = asyncio.get_running_loop().time(), 0
         # A push during the exchange has set this already.
-        self._may_have_more = self._may_have_more or self._got_all
+        self._may_have_more = self._may_have_more or 0 < wanted == len(answer.leases)
         self.answer = answer
         if self._due is not None:
             self._due.cancel()

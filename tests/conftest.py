@@ -66,7 +66,7 @@ to draw."""
 
 # A slow machine is no failure; in CI the same examples are tried every time.
 hypothesis.settings.register_profile(
-    "tests", deadline=None, derandomize=bool(os.environ.get("CI")), max_examples=20
+    "tests", deadline=None, derandomize=bool(os.environ.get("CI")), max_examples=40
 )
 hypothesis.settings.register_profile("all", deadline=None, max_examples=1000)
 
@@ -80,7 +80,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--all"):
         # tests/fuzz.py reads it when it is loaded: so many times as many examples are made up.
-        os.environ.setdefault(TIMES, "4000")
+        os.environ.setdefault(TIMES, "1000")
     hypothesis.settings.load_profile("all" if config.getoption("--all") else "tests")
 
 

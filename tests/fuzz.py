@@ -1,7 +1,7 @@
 """What the fuzz tests share: how many examples they try, and strategies for damaged input.
 
-`make test` tries few examples, the same ones each time. `pytest --all` tries four thousand times as many,
-other ones each time.
+`make test` tries few examples, the same ones each time. `pytest --all` tries a thousand times as many, other
+ones each time.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@fuzzed(50)
+@fuzzed(200)
 @given(damaged([HISTORY]) | st.just(b"[" * 5_000), damaged([LATEST]))
 def test_any_bytes_of_an_older_archive(folder: Path, updates: bytes, latest: bytes) -> None:
     (folder / "data" / "v1" / "update_history.json").write_bytes(updates)
@@ -75,7 +75,7 @@ def test_any_bytes_of_an_older_archive(folder: Path, updates: bytes, latest: byt
     assert_read(KedamaDiffArchive(ArchiveFiles(str(folder)), "v1", None))
 
 
-@fuzzed(50)
+@fuzzed(200)
 @given(st.lists(st.tuples(*[VALUES] * 7), min_size=1, max_size=3))
 @example([("_1.jpg", "20180202", None, 10**9, 1, 1, None)])
 @example([("-1000000000_1_1.jpg", "20180202", None, 0, 1, 1, None)])
@@ -91,7 +91,7 @@ def test_any_rows_of_an_archive(folder: Path, rows: list[tuple[Any, ...]]) -> No
     assert_read(KedamaDiffArchive(ArchiveFiles(str(folder)), "v1", file))
 
 
-@fuzzed(50)
+@fuzzed(200)
 @given(
     st.one_of(
         st.integers(-(2**63), 2**64).map(lambda seconds: LOG.replace(b"1517529600", str(seconds).encode())),

@@ -46,7 +46,7 @@ TEXTS = st.lists(st.builds("{}: {}".format, WORDS, VALUES), max_size=8).map("\n"
 PATHS = st.text(max_size=12)
 
 
-@fuzzed(100)
+@fuzzed(400)
 @given(TEXTS, PATHS)
 @example("User-agent: *\nCrawl-delay: " + "9" * 5_000, "")
 @example("User-agent: *\nRequest-rate: " + "9" * 5_000 + "/1", "")
@@ -57,7 +57,7 @@ def test_any_lines_are_rules(text: str, path: str) -> None:
     assert robots.allows(f"{SITE}/{path}") in (True, False)
 
 
-@fuzzed(50)
+@fuzzed(200)
 @given(
     damaged([b"User-agent: *\nCrawl-delay: 1.5\nRequest-rate: 1/5s\nDisallow: /private/*.png$\nAllow: /\n"])
 )

@@ -42,7 +42,7 @@ VALUES: Any = st.recursive(
 DEEP = nested("[", "]").map(str.encode) | nested('{"a":', "}").map(str.encode)
 
 
-@fuzzed(100)
+@fuzzed(400)
 @given(st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=3))
 def test_any_values_of_a_request_are_made_or_refused(values: dict[str, Any]) -> None:
     written = {**json.loads(encode(HEAD)), **values}
@@ -54,7 +54,7 @@ def test_any_values_of_a_request_are_made_or_refused(values: dict[str, Any]) -> 
     assert request.meta[STATE].attempt == 1
 
 
-@fuzzed(75)
+@fuzzed(300)
 @given(damaged([encode(HEAD)]) | DEEP)
 @example(b"[" * 5_000)
 def test_any_bytes_of_a_request_are_made_or_refused(body: bytes) -> None:
@@ -64,7 +64,7 @@ def test_any_bytes_of_a_request_are_made_or_refused(body: bytes) -> None:
         assert_told(error)
 
 
-@fuzzed(50)
+@fuzzed(200)
 @given(st.binary(max_size=60) | damaged([b'{"state":{},"maps":{"a":[1,2.0,"x"]}}']) | DEEP)
 @example(b"[" * 5_000)
 @example(b'{"a":' * 5_000)

@@ -152,6 +152,6 @@ class SqliteMachine(QueueMachine):
 TestMemoryQueue = MemoryMachine.TestCase
 TestSqliteQueue = SqliteMachine.TestCase
 TestMemoryQueue.settings = settings(
-    max_examples=30, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=60, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
 )
-TestSqliteQueue.settings = settings(TestMemoryQueue.settings, max_examples=15)
+TestSqliteQueue.settings = settings(TestMemoryQueue.settings, max_examples=25)

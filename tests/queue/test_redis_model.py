@@ -98,7 +98,7 @@ class RedisMachine(QueueMachine):
 
 
 class TestRedisQueue(RedisMachine.TestCase):
-    settings = settings(TestMemoryQueue.settings, max_examples=20)
+    settings = settings(TestMemoryQueue.settings, max_examples=40)
 
     @pytest.fixture(autouse=True)
     def server(self) -> Iterator[None]:

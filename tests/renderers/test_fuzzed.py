@@ -58,7 +58,7 @@ def assert_probed(renderer: str, files: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("renderer", WRITTEN)
-@fuzzed(20)
+@fuzzed(80)
 @given(data=st.data())
 def test_any_values_of_a_configuration(renderer: str, data: st.DataObject) -> None:
     keys = data.draw(st.lists(st.sampled_from(sorted(WRITTEN[renderer].keys)), min_size=1, max_size=3))
@@ -69,7 +69,7 @@ def test_any_values_of_a_configuration(renderer: str, data: st.DataObject) -> No
 
 
 @pytest.mark.parametrize("renderer", WRITTEN)
-@fuzzed(20)
+@fuzzed(60)
 @given(data=st.data())
 def test_any_bytes_lost_or_changed_in_a_configuration(renderer: str, data: st.DataObject) -> None:
     files = files_of(renderer, {})
@@ -83,7 +83,7 @@ def test_any_bytes_lost_or_changed_in_a_configuration(renderer: str, data: st.Da
     assert_probed(renderer, files)
 
 
-@fuzzed(50)
+@fuzzed(200)
 @given(st.binary(max_size=200))
 def test_any_bytes_of_other_files(body: bytes) -> None:
     Robots.of("http://map.example.net", body).allows(PAGE)
@@ -100,7 +100,7 @@ REGIONS = b"\n\0\0\x0b\0\x11last-update-times\0\0\x10\0" + TIMES + b"\0"
 BITMAP = "var UnminedRegions = [{ x: -1, z: 0, m: new Uint32Array([1,0,4294967295]) }];"
 
 
-@fuzzed(50)
+@fuzzed(200)
 @given(damaged([gzip.compress(REGIONS, mtime=0)]) | damaged([REGIONS]).map(gzip.compress))
 def test_any_bytes_lost_or_changed_in_times_of_regions(body: bytes) -> None:
     try:
@@ -109,7 +109,7 @@ def test_any_bytes_lost_or_changed_in_times_of_regions(body: bytes) -> None:
         assert_told(error)
 
 
-@fuzzed(50)
+@fuzzed(200)
 @given(damaged([BITMAP.encode()]), st.lists(NUMBERS, max_size=3))
 def test_any_values_of_a_bitmap_of_regions(body: bytes, numbers: list[int | float]) -> None:
     x, z, *words = [*numbers, -1, 0, 1][:4]

@@ -77,7 +77,7 @@ def test_fingerprint_is_the_sha1_of_method_canonical_address_and_body(url):
     assert fingerprint(url) == hashlib.sha1(plain.encode()).digest()
 
 
-@settings(max_examples=250)
+@settings(max_examples=1000)
 @given(urls | nearly_plain)
 @example(PLAIN)
 @example("https://map.example.net/world/3.png;?c=1")

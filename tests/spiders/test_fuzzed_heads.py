@@ -29,7 +29,7 @@ LINES = st.one_of(
 )
 
 
-@fuzzed(200)
+@fuzzed(800)
 @given(st.lists(LINES, max_size=12), st.booleans())
 @example([b"HTTP/1.1 200 OK\r\n", b"Content-Length: " + b"9" * 5_000 + b"\r\n"], True)
 def test_any_head_makes_an_answer(lines: list[bytes], by_head: bool) -> None:

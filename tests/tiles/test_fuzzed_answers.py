@@ -61,21 +61,21 @@ VERSIONS = st.one_of(
 )
 
 
-@fuzzed(150)
+@fuzzed(600)
 @given(DATES)
 def test_any_retry_after_is_so_many_seconds_or_none(value: str) -> None:
     seconds = retry_after(value, NOW)
     assert seconds is None or seconds >= 0
 
 
-@fuzzed(100)
+@fuzzed(400)
 @given(DATES)
 def test_any_date_is_a_time_or_none(value: str) -> None:
     seconds = seconds_of(value)
     assert seconds is None or abs(seconds) < 1e12
 
 
-@fuzzed(100)
+@fuzzed(400)
 @given(
     st.builds(Answer, st.integers(0, 999), VALIDATORS, st.one_of(st.none(), st.integers()), st.binary()),
     VERSIONS,
@@ -91,7 +91,7 @@ def test_any_answer_has_a_verdict(answer: Answer, latest: Version | None) -> Non
             assert verdict.reason is None or verdict.reason == printable(verdict.reason)
 
 
-@fuzzed(375)
+@fuzzed(1_500)
 @given(damaged(IMAGES))
 @example(IMAGES[0][:33])
 def test_any_damaged_image_is_whole_or_refused_in_a_line(body: bytes) -> None:

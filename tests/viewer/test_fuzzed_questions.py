@@ -54,7 +54,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
         yield running
 
 
-@fuzzed(125)
+@fuzzed(500)
 @given(
     st.sampled_from(sorted(ASKED)), st.dictionaries(st.sampled_from(NAMES), VALUES, min_size=1, max_size=3)
 )
@@ -66,7 +66,7 @@ def test_any_query_is_answered_or_refused(client: Client, path: str, changed: di
         assert client.get(f"{path}?{said}").status < 500, (path, asked)
 
 
-@fuzzed(75)
+@fuzzed(300)
 @given(st.sampled_from(sorted(ASKED)), st.integers(1, 6), VALUES)
 def test_any_path_is_answered_or_refused(client: Client, path: str, place: int, value: str) -> None:
     parts = path.split("/")

@@ -8,7 +8,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import event, given
+from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from tests.walk.pruned_model import Harvest, History, Plan
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from tileharvest.tiles.versions import Image, Validator
 
 FIRST = date(2021, 2, 13)
+MANY = settings(max_examples=max(60, settings().max_examples))
+"""At least 60 examples, and with `--all` as many as of other properties."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,7 @@ def rows(history: History) -> dict[Tile, list[tuple[date, Image | None, str | No
     }
 
 
+@MANY
 @given(st.integers(2, 5), steps(), plans, st.integers(0, 2**32))
 def test_histories_of_pruned_and_full_harvests_are_the_same_where_the_law_holds(depth, days, plan, seed):
     site, pruned, full = built(depth, Random(seed)), History(), History()
@@ -137,6 +140,7 @@ def test_histories_of_pruned_and_full_harvests_are_the_same_where_the_law_holds(
         assert pruned.withdrawn is None
 
 
+@MANY
 @given(st.integers(2, 5), steps(), plans, st.integers(0, 2**32))
 def test_nothing_is_missed_after_harvests_that_were_overtaken_by_the_next_days(depth, days, plan, seed):
     random = Random(seed)
@@ -152,6 +156,7 @@ def test_nothing_is_missed_after_harvests_that_were_overtaken_by_the_next_days(d
     assert history.present() == kept(site, plan)
 
 
+@MANY
 @given(st.integers(2, 5), steps(), plans, st.integers(0, 2**32))
 def test_what_changes_during_a_harvest_is_found_by_the_next_one(depth, days, plan, seed):
     random = Random(seed)
@@ -177,6 +182,7 @@ BREAKS = (None, "frozen", "clock back", "redated")
 SERVERS = st.sampled_from([by_time_and_size, by_content, by_time_alone])
 
 
+@MANY
 @given(st.integers(2, 5), steps(breaks=BREAKS), plans, SERVERS, st.integers(0, 2**32))
 def test_full_walk_finds_all_that_was_missed_while_the_law_was_broken(depth, days, plan, says, seed):
     random = Random(seed)
@@ -193,6 +199,7 @@ def test_full_walk_finds_all_that_was_missed_while_the_law_was_broken(depth, day
     assert history.present() == kept(site, plan)
 
 
+@MANY
 @given(st.integers(2, 5), steps(breaks=BREAKS), plans, SERVERS, st.integers(0, 2**32))
 def test_audit_of_everything_finds_what_breaks_the_law_in_the_same_harvest(depth, days, plan, says, seed):
     """Where all zooms are kept: of others nobody can tell whether a tile there is a new one."""
@@ -236,6 +243,7 @@ def test_what_lies_below_a_tile_that_changed_within_its_date_is_asked():
     assert history.present() == kept(site, Plan())
 
 
+@MANY
 @given(st.integers(2, 6), steps(), st.integers(0, 2**32))
 def test_requests_are_four_below_each_changed_tile_and_one_to_fetch_it(depth, days, seed):
     random = Random(seed)

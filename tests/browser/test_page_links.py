@@ -54,7 +54,7 @@ def in_another_window(screen: Screen, other: Screen) -> Screen:
     return other
 
 
-@pytest.mark.parametrize("mode", ["Swipe", pytest.param("Difference", marks=pytest.mark.repetition)])
+@pytest.mark.parametrize("mode", ["Swipe", "Difference"])
 def test_a_link_shows_the_same_in_another_window(
     mode: str, screen: Screen, new_screen: Callable[..., Screen]
 ) -> None:

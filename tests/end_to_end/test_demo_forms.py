@@ -31,7 +31,7 @@ READ = sorted(
 )
 """Overviewer's is harvested by the README's test. Those that look from one side share the drawing, and so
 follow each other."""
-REPEATED: Final = {"bluemap", "dynmap", "pl3xmap", "unmined"}
+REPEATED: Final = {"bluemap", "dynmap"}
 """Their published maps show the same on more days, in tests of their own."""
 
 

@@ -388,19 +388,19 @@ def test_of_an_avif_that_is_too_long_it_is_said_how_many_frames_fit(tmp_path: Pa
     quality 100."""
     world = World(tmp_path / "world")
     tiles = [Tile.at(0, column, row) for column in range(30) for row in range(17)]
-    for number in range(6):
+    for number in range(12):
         image = coloured((number, 0, 0, 255))
         world.harvest(FIRST + timedelta(days=number), dict.fromkeys(tiles, image))
     with History.open_read_only(f"sqlite:///{world.history_file}") as history:
         excerpt = excerpt_of(history, MAP, Wanted(is_period=True))
         with pytest.raises(
             ConfigurationError,
-            match=r"a file has 12\.0 MB at most: of its 6 frames about \d fit; choose \.webp, \.mp4, a",
+            match=r"a file has 12\.0 MB at most: of its 12 frames about \d fit; choose \.webp, \.mp4, a",
         ):
             film_of(excerpt, Path("film.avif"), FilmStyle(quality=100))
-        assert len(film_of(excerpt, Path("film.avif"), FilmStyle()).moments) == 6
-        assert len(film_of(excerpt, Path("film.webp"), FilmStyle()).moments) == 6
-        assert len(film_of(excerpt, Path("film.avif"), FilmStyle((640, 360), quality=100)).moments) == 6
+        assert len(film_of(excerpt, Path("film.avif"), FilmStyle()).moments) == 12
+        assert len(film_of(excerpt, Path("film.webp"), FilmStyle()).moments) == 12
+        assert len(film_of(excerpt, Path("film.avif"), FilmStyle((640, 360), quality=100)).moments) == 12
 
 
 @pytest.mark.parametrize(("name", "quality"), [("jgore43", None), ("antworld", None), ("antworld", 100)])

@@ -29,10 +29,7 @@ ALL_BLOCKS = TileRange(-3, -24, 24, -24, 24)
 REPEATS = 40
 
 
-@pytest.fixture(
-    scope="module",
-    params=[("sqlite", 4), pytest.param(("sqlite", 5), marks=pytest.mark.repetition), ("postgresql", 6)],
-)
+@pytest.fixture(scope="module", params=[("sqlite", 4), ("sqlite", 5), ("postgresql", 6)])
 def world(request: pytest.FixtureRequest, opening: Opening) -> Iterator[World]:
     database, seed = request.param
     with opening(database) as history:

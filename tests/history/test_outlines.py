@@ -29,10 +29,7 @@ if TYPE_CHECKING:
 AREA = TileRange(0, -7, 7, -7, 7)
 
 
-@pytest.fixture(
-    scope="module",
-    params=[("sqlite", 1), pytest.param(("sqlite", 2), marks=pytest.mark.repetition), ("postgresql", 3)],
-)
+@pytest.fixture(scope="module", params=[("sqlite", 1), ("sqlite", 2), ("postgresql", 3)])
 def world(request: pytest.FixtureRequest, opening: Opening) -> Iterator[World]:
     database, seed = request.param
     with opening(database) as history:

@@ -87,7 +87,6 @@ def test_each_page_is_asked_once_in_a_segment_and_the_commands_count_it(
     assert installed.run(example, "tileharvest", "list").stdout.split() == sorted([*RENDERERS, "quotes"])
 
 
-@pytest.mark.repetition
 def test_a_crawl_goes_on_where_it_was_stopped(installed: Installed, example: Path, site: Nginx) -> None:
     # robots.txt is one of them.
     first = crawl(installed, example, site, "-s", "CLOSESPIDER_PAGECOUNT=4", "-s", "CONCURRENT_REQUESTS=1")

@@ -87,7 +87,6 @@ def test_every_published_tile_has_one_name_and_every_name_one_address(drawn: Dra
     assert_named(drawn)
 
 
-@pytest.mark.repetition
 @pytest.mark.parametrize(("renderer", "name", "last"), [one for one in MAPS if one[0] != "minedmap"])
 def test_so_has_every_tile_of_the_versions_before(
     shared_maps: Path, tmp_path: Path, renderer: str, name: str, last: int

@@ -141,11 +141,14 @@ def test_of_two_results_the_one_that_says_most_is_kept(history: History, first: 
     later = began(history, LATER)
     later.record([found(first, tile) for tile in seconds])
     later.record([found(second, tile) for tile, second in seconds.items()])
-    expected = Counter[Outcome]()
-    for second in seconds.values():
+    expected = {}
+    for tile, second in seconds.items():
         takes_back_gone = first is Outcome.GONE and second in EXISTS
-        expected[second if RANK[second] >= RANK[first] or takes_back_gone else first] += 1
-    assert later.counts() == expected
+        expected[tile.x] = second if RANK[second] >= RANK[first] or takes_back_gone else first
+    with history.reading() as connection:
+        rows = connection.execute(select(tiles.c.x, tiles.c.outcome)).all()
+    assert {x: Outcome(outcome) for x, outcome in rows} == expected
+    assert later.counts() == Counter(expected.values())
 
 
 @pytest.mark.parametrize("first", RECORDED)

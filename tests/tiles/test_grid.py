@@ -84,6 +84,12 @@ def test_ancestor_is_the_parent_taken_so_many_times(path, deeper, levels):
     assert tile.ancestor(levels) == ancestor
 
 
+@pytest.mark.parametrize("factor", [2, 5])
+def test_there_is_no_ancestor_below_the_tile(factor):
+    with pytest.raises(ValueError, match="negative"):
+        Tile(-3, 8, 8).ancestor(-1, factor)
+
+
 @given(paths, st.integers(0, 5))
 def test_name_round_trips_through_text(path, deeper):
     tile = tile_at(path, path.count("/") + deeper)

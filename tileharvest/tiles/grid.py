@@ -111,7 +111,12 @@ class Tile:
         return self.ancestor(1, factor)
 
     def ancestor(self, levels: int, factor: int = 2) -> Tile:
-        """Returns the tile that covers this one `levels` levels up; the tile itself for 0 levels."""
+        """Returns the tile that covers this one `levels` levels up; the tile itself for 0 levels.
+
+        Raises ValueError for a negative number of levels.
+        """
+        if levels < 0:
+            raise ValueError(f"tile {self} has no ancestor a negative number of levels up ({levels})")
         share = factor**levels
         return Tile.at(self.zoom - levels, self.column // share, self.row // share)
 

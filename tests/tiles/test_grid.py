@@ -221,6 +221,12 @@ def test_two_ranges_share_what_is_in_both():
     assert one.intersection(TileRange(-1, 6, 10, 2, 2)) is None
 
 
+def test_the_corners_of_a_range_are_its_upper_left_and_its_lower_right_tile():
+    area = TileRange(-1, -6, 2, 2, 6)
+    assert area.corners == (Tile(-1, -6, 6), Tile(-1, 2, 2))
+    assert TileRange.between(*area.corners) == area
+
+
 def test_a_wider_range_has_more_tiles_on_each_side():
     wider = TileRange(-1, 2, 6, 2, 2).wider(2)
     assert wider == TileRange(-1, -6, 14, -6, 10)

@@ -31,7 +31,7 @@ from tileharvest.pictures.composer import Composer
 from tileharvest.pictures.pixels import UNREADABLE, picture_of
 from tileharvest.pictures.threads import each_in_order, open_threads
 from tileharvest.renderers.xyz import is_on_earth
-from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.tiles.grid import Tile, TileRange, least_depth
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -100,9 +100,8 @@ class Numbering:
         for zoom in zooms:
             reach = excerpt.reach(zoom)
             if reach is not None:
-                first, last = _corners(reach.area.at_zoom(zoom, excerpt.layer.factor))
-                most = max(-first.column, last.column + 1, -first.row, last.row + 1)
-                deepest = max(deepest, 1 - zoom + (most - 1).bit_length())
+                corners = reach.area.at_zoom(zoom, excerpt.layer.factor).corners
+                deepest = max(deepest, *map(least_depth, corners))
         if deepest > _DEEPEST:
             raise ConfigurationError(f"the map is too wide for an archive: it would have {deepest} zooms")
         half = 1 << deepest - 1
@@ -291,14 +290,14 @@ def _tiles(
     area = _area(excerpt, zoom)
     if area is None:
         return
-    level, _, _ = numbering.place(_corners(area)[0])
+    level, _, _ = numbering.place(area.corners[0])
     side = min(_BLOCK, level)
     blocks: set[tuple[int, int]] = set()
     for x, y in block_places(past.history, past.layer, past.source):
         # The history's blocks follow columns and rows alone, however tiles nest.
         tile = Tile(past.source - BLOCK_LEVELS, x, y)
         covering = TileRange.of(tile).at_zoom(past.source).at_zoom(zoom, excerpt.layer.factor)
-        (_, left, top), (_, right, bottom) = map(numbering.place, _corners(covering))
+        (_, left, top), (_, right, bottom) = map(numbering.place, covering.corners)
         across = range(left >> side, (right >> side) + 1)
         blocks |= {(one, down) for one in across for down in range(top >> side, (bottom >> side) + 1)}
     for column, row in sorted(blocks, key=lambda one: _number(level - side, *one)):
@@ -317,11 +316,6 @@ def _number(level: int, column: int, row: int) -> int:
     return (
         zxy_to_tileid(level, column, row) if min(column, row) >= 0 and max(column, row) < 1 << level else -1
     )
-
-
-def _corners(area: TileRange) -> tuple[Tile, Tile]:
-    """Returns the upper left and the lower right tile of an area."""
-    return Tile(area.zoom, area.x_from, area.y_to), Tile(area.zoom, area.x_to, area.y_from)
 
 
 def _body(

@@ -176,10 +176,10 @@ class PublishedLists:
             story = [(day, self._code(name, extension)) for day, name, extension in versions[begin:]]
             if all(code == _GONE for _, code in story):
                 continue
-            column, row = x >> 1 - zoom, ~(y >> 1 - zoom)
-            stories[row % _SIDE * _SIDE + column % _SIDE] = story
+            tile = Tile(zoom, x, y)
+            stories[tile.row % _SIDE * _SIDE + tile.column % _SIDE] = story
             if story[-1][1] != _GONE:
-                reach.add(column, row)
+                reach.add(tile)
         return leaf_of(stories, self._write) if stories else None
 
     def _code(self, name: str | None, extension: str | None) -> str:
@@ -300,7 +300,8 @@ class _Reach:
         self.bounds: list[int] = []
         """Zoom, first and last column, first and last row. Empty if nothing is there."""
 
-    def add(self, column: int, row: int) -> None:
+    def add(self, tile: Tile) -> None:
+        column, row = tile.column, tile.row
         _, left, right, top, bottom = self.bounds or (0, column, column, row, row)
         self.bounds = [self._zoom, min(left, column), max(right, column), min(top, row), max(bottom, row)]
 

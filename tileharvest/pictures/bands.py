@@ -39,7 +39,7 @@ class PixelBox(NamedTuple):
         `size` is a tile's width and height, and `factor` that of the layer's pyramid.
         """
         area, (width, height) = ground.tiles(zoom, factor), size
-        first = Tile(zoom, area.x_from, area.y_to)
+        first, _ = area.corners
         x, y = first.column * width, first.row * height
         left, top, right, bottom = ground.pixels(zoom, size, factor)
         return cls(x + left, y + top, x + right, y + bottom)

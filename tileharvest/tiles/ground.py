@@ -35,7 +35,7 @@ class Ground:
     @classmethod
     def of(cls, area: TileRange, factor: int = 2) -> Self:
         """Returns the ground that the tiles cover. `factor` is that of the layer's pyramid."""
-        first, last = Tile(area.zoom, area.x_from, area.y_to), Tile(area.zoom, area.x_to, area.y_from)
+        first, last = area.corners
         width = _width(area.zoom, factor)
         west, north = first.column * width, -first.row * width
         return cls(west, -(last.row + 1) * width, (last.column + 1) * width, north)

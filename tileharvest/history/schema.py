@@ -450,10 +450,13 @@ times fewer rows than versions. A page that shows the upper tile with 384 pixels
 
 
 def insert_into(table: Table) -> Insert:
-    """Returns an INSERT that can say what happens to rows that are there already, by ON CONFLICT.
+    """Returns an INSERT that can say what happens to rows that are there already, by ON CONFLICT. It serves
+    both databases.
 
-    SQLite has taken this clause from PostgreSQL. SQLAlchemy writes its PostgreSQL form for both, which a test
-    compares with its SQLite form.
+    SQLite has taken this clause from PostgreSQL. SQLAlchemy has an INSERT for each of the two, and does not
+    promise that one serves the other. The release in `requirements.txt` writes its PostgreSQL INSERT for
+    SQLite in the same words as its SQLite INSERT, which a test compares. If a later release does not, this
+    function needs the dialect as a parameter, and no statement can be built before there is a connection.
     """
     return insert(table)
 

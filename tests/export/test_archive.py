@@ -147,6 +147,27 @@ def test_readers_are_told_where_the_tiles_are(world: World, tmp_path: Path) -> N
     assert [edge / 1e7 for edge in edges] == pytest.approx([west, south, east, north])
 
 
+@pytest.mark.parametrize("ending", FORMS)
+def test_readers_are_told_no_hidden_characters_of_a_layers_name(tmp_path: Path, ending: str) -> None:
+    """A site chooses the names of its layers, and other programs print what an archive says of itself."""
+    world, name = World(tmp_path), "day\x1b[2J\u202e"
+    world.harvest(FIRST, {Tile(0, 1, 1): noise(1)}, layer=name, described=Layer(name, Pyramid(1), "png"))
+    path = tmp_path / f"map{ending}"
+    archive(world, path)
+    if ending == ".pmtiles":
+        with path.open("rb") as file:
+            told = Reader(MmapSource(file)).metadata()
+    elif ending == ".mbtiles":
+        with closing(sqlite3.connect(path)) as opened:
+            told = dict(opened.execute("SELECT name, value FROM metadata").fetchall())
+    else:
+        with zipfile.ZipFile(path) as opened_zip:
+            told = json.loads(opened_zip.read("tiles.json"))
+    seen = r"day\x1b[2J\u202e"
+    assert told["name"] == f"{MAP}, {seen}, {FIRST}"
+    assert told["description"] == f"{MAP}, layer {seen}, on {FIRST}"
+
+
 def test_the_same_image_is_in_an_archive_once(tmp_path: Path) -> None:
     world, ocean = World(tmp_path / "world"), noise(1)
     world.harvest(FIRST, dict.fromkeys(square(0, 32), ocean))

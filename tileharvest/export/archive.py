@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 from PIL import Image as Pillow
 from pmtiles.tile import Compression, Entry, TileType, serialize_directory, serialize_header, zxy_to_tileid
 
-from tileharvest.errors import ConfigurationError, ExitStatus, TileHarvestError
+from tileharvest.errors import ConfigurationError, ExitStatus, TileHarvestError, printable
 from tileharvest.export.excerpt import nothing_there, zooms_between
 from tileharvest.export.picture_file import background_of, on_ground
 from tileharvest.export.target import made_whole
@@ -372,14 +372,15 @@ def _reach(places: list[Place], place: Place) -> None:
 
 def _about(plan: ArchivePlan, done: Archived, places: Sequence[Place]) -> dict[str, Any]:
     excerpt = plan.excerpt
+    layer = printable(excerpt.layer.name)
     west = south = east = north = 0.0
     if places:
         (zoom, left, top), (_, right, bottom) = places
         west, north = _degrees(zoom, left, top)
         east, south = _degrees(zoom, right + 1, bottom + 1)
     return {
-        "name": f"{excerpt.map.name}, {excerpt.layer.name}, {excerpt.last}",
-        "description": f"{excerpt.map.name}, layer {excerpt.layer.name}, on {excerpt.last}",
+        "name": f"{excerpt.map.name}, {layer}, {excerpt.last}",
+        "description": f"{excerpt.map.name}, layer {layer}, on {excerpt.last}",
         "version": "1",
         "type": "baselayer",
         "format": plan.kind,

@@ -77,7 +77,7 @@ def test_a_look_without_a_harvest_is_not_led_into_a_network_of_ours(
         near = tested.process_response(first, redirect(302, "/moved/overviewerConfig.js"))
         return await tested.process_response(near, redirect(302, "http://other.example.net/a.js"))
 
-    monkeypatch.setattr(redirects, "_addresses_of", addresses_of)
+    monkeypatch.setattr(redirects, "addresses_of", addresses_of)
     if is_followed:
         assert asyncio.run(test()).url == "http://other.example.net/a.js"
     else:
@@ -147,7 +147,7 @@ class Elsewhere:
         crawl.harvest = Harvesting()  # type: ignore[assignment]
         monkeypatch.setattr(crawl, "end", self.ends.append)
         tested.crawler.engine = SimpleNamespace(download_async=self.download)  # type: ignore[assignment]
-        monkeypatch.setattr(redirects, "_addresses_of", self.look_up)
+        monkeypatch.setattr(redirects, "addresses_of", self.look_up)
 
     async def look_up(self, host: str) -> list[str]:
         return self.addresses.get(host, [])

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from scrapy.http import Response
 
 from tests.servers.published import published
 from tileharvest.errors import SiteError
 from tileharvest.history.site_files import MISSING, SiteFile
 from tileharvest.maps.description import MapDescription
+from tileharvest.queue.requests import NEAR
 from tileharvest.renderers.registry import probe as probe_as_named
 from tileharvest.renderers.registry import with_indexes
 from tileharvest.renderers.site import Fetched, Site
+from tileharvest.spiders import fetch as fetches
 from tileharvest.spiders.fetch import probe_as_before
 from tileharvest.tiles.versions import Validator
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from scrapy import Request
 
     from tileharvest.politeness.probe import Probe
     from tileharvest.renderers.site import Fetch
@@ -139,3 +146,66 @@ def test_where_an_index_has_changed_all_is_asked_once(bluemap: Served) -> None:
 
 def test_where_no_index_is_relied_on_all_is_asked(bluemap: Served) -> None:
     assert asked_on_the_next_day(bluemap, SETTINGS[0], is_relied_on=False) == sorted([*INDEX, *SETTINGS])
+
+
+ADDRESSES: Final = {
+    "map.example.net": "93.184.215.14",
+    "tiles.example.net": "93.184.215.15",
+    "inside.example.net": "10.0.0.1",
+    "map.inside.example.net": "10.0.0.2",
+}
+
+
+class Engine:
+    """Answers 404 to whatever is asked."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.asked: list[Request] = []
+
+        async def addresses_of(host: str) -> list[str]:
+            return [ADDRESSES[host]]
+
+        monkeypatch.setattr(fetches, "addresses_of", addresses_of)
+
+    async def download_async(self, request: Request) -> Response:
+        self.asked.append(request)
+        return Response(request.url, status=404)
+
+    async def fetch(self, host: str, url: str) -> Fetched:
+        crawler: Any = SimpleNamespace(engine=self)
+        return await fetches.fetch_with(crawler, host)("GET", url)
+
+
+def test_a_file_that_a_site_names_in_a_network_of_ours_is_not_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As BlueMap's `mapDataRoot` and Overviewer's `base` can name it, without a redirect."""
+    engine = Engine(monkeypatch)
+    with pytest.raises(
+        SiteError, match=r"^inside\.example\.net, .*that is private, .*map\.example\.net"
+    ):
+        asyncio.run(engine.fetch("map.example.net", "http://inside.example.net/maps/world/settings.json"))
+    assert engine.asked == []
+    own = asyncio.run(engine.fetch("map.inside.example.net", "http://inside.example.net/settings.json"))
+    assert own.status == 404
+
+
+def test_the_name_of_another_host_is_looked_at_once_more_when_it_is_connected(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engine = Engine(monkeypatch)
+    for host in ("map", "tiles"):
+        asyncio.run(engine.fetch("map.example.net", f"http://{host}.example.net/settings.json"))
+    assert [request.meta.get(NEAR) for request in engine.asked] == [None, ["93.184.215.14"]]
+
+
+@pytest.mark.parametrize(("host", "is_near"), [("map", True), ("tiles", True), ("inside", False)])
+def test_tiles_that_a_site_names_in_a_network_of_ours_are_not_asked_for(
+    monkeypatch: pytest.MonkeyPatch, host: str, is_near: bool
+) -> None:
+    """Whether or not its robots.txt is asked for."""
+    Engine(monkeypatch)
+    layer: Any = SimpleNamespace(host=f"{host}.example.net")
+    refusal = nullcontext() if is_near else pytest.raises(SiteError, match="was not asked")
+    with refusal:
+        asyncio.run(fetches.expect_near(Site("bluemap", (layer,)), "map.example.net"))

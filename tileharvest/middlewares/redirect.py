@@ -112,9 +112,9 @@ class TileRedirectMiddleware(RedirectMiddleware):
         asked first.
         """
         first = request.meta.get("redirect_urls", (request.url,))[0]
-        own = await _addresses_of(urlsplit(first).hostname or "")
+        own = await addresses_of(urlsplit(first).hostname or "")
         origin = origin_of(followed.url)
-        network = refused_network(await _addresses_of(urlsplit(origin).hostname or ""), own)
+        network = refused_network(await addresses_of(urlsplit(origin).hostname or ""), own)
         if network is not None:
             raise IgnoreRequest(f"the redirect to {origin} was not followed: its network is {network}")
         followed.meta[NEAR] = own
@@ -163,8 +163,8 @@ class TileRedirectMiddleware(RedirectMiddleware):
         this returns None, and the download handler decides when it is connected."""
         assert self._crawl.harvest is not None
         if not self._own:
-            self._own = await _addresses_of(self._crawl.harvest.description.host)
-        found = await _addresses_of(urlsplit(origin).hostname or "")
+            self._own = await addresses_of(self._crawl.harvest.description.host)
+        found = await addresses_of(urlsplit(origin).hostname or "")
         network = refused_network(found, self._own)
         if network is None:
             return None
@@ -226,7 +226,7 @@ def _is_robots(request: Request) -> bool:
     return state is not None and state.is_aside and urlsplit(first).path == _ROBOTS
 
 
-async def _addresses_of(host: str) -> list[str]:
+async def addresses_of(host: str) -> list[str]:
     """Returns the IP addresses of a host, or none if its name cannot be resolved."""
     with suppress(OSError, UnicodeError):
         found = await asyncio.get_running_loop().getaddrinfo(host, None)

@@ -5,14 +5,17 @@ from __future__ import annotations
 from contextlib import suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 from scrapy import Request
 
 from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError
 from tileharvest.history.site_files import MISSING, SiteFile
 from tileharvest.middlewares.diff import answer_of
+from tileharvest.middlewares.redirect import addresses_of
+from tileharvest.politeness.neighbours import refused_network
 from tileharvest.politeness.outages import no_answer_in_words
-from tileharvest.queue.requests import STATE, RequestState
+from tileharvest.queue.requests import NEAR, STATE, RequestState
 from tileharvest.renderers.bounds import MOST_BYTES as FILE_BYTES
 from tileharvest.renderers.site import Fetched
 
@@ -34,12 +37,16 @@ _ABSENT: Final = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_FOUND, HTTPStatus.GONE)
 
 
 def fetch_with(
-    crawler: Crawler, known: Mapping[str, SiteFile] | None = None, read: dict[str, SiteFile] | None = None
+    crawler: Crawler,
+    host: str,
+    known: Mapping[str, SiteFile] | None = None,
+    read: dict[str, SiteFile] | None = None,
 ) -> Fetch:
     """Returns a function that asks as the harvest asks: at its pace, with its patience and its counts.
 
     A `known` file of the site is asked for by a conditional GET, and returned as it is known if it has not
-    changed. Each file that was asked for by GET is added to `read`, also if it was not there.
+    changed. Each file that was asked for by GET is added to `read`, also if it was not there. `host` is the
+    map's own host. A site may name files on other hosts, which are asked only as `addresses_beside` says.
     """
     files = {url: file for url, file in (known or {}).items() if file != MISSING}
 
@@ -47,6 +54,8 @@ def fetch_with(
         file = files.get(url) if method == "GET" else None
         headers = {} if file is None else dict(file.validator.conditions)
         meta = {STATE: RequestState(is_aside=True), "download_maxsize": FILE_BYTES}
+        if (own := await addresses_beside(urlsplit(url).hostname or "", host)) is not None:
+            meta[NEAR] = own
         request = Request(url, method=method, headers=headers, meta=meta)
         try:
             response = await crawler.engine.download_async(request)
@@ -71,6 +80,31 @@ def fetch_with(
         return Fetched(status, body, response.url)
 
     return fetch
+
+
+async def addresses_beside(other: str, host: str) -> list[str] | None:
+    """Returns the IP addresses of the map's own host, or None if the other host is this one.
+
+    Raises SiteError if the other host's address is of a network that the map's own host is not in. Otherwise
+    a site could lead us into the networks of whoever harvests it.
+    """
+    if other == host:
+        return None
+    own = await addresses_of(host)
+    network = refused_network(await addresses_of(other), own)
+    if network is not None:
+        raise SiteError(
+            f"{other}, which the site names, was not asked: its address is of a network that is {network},"
+            f" and the map's own host {host} is not in it; nothing was changed: tell the map's owner"
+        )
+    return own
+
+
+async def expect_near(site: Site, host: str) -> None:
+    """Raises SiteError, as `addresses_beside` does, if a layer's tiles must not be asked for. Asks the site
+    for nothing."""
+    for other in {layer.host for layer in site.layers}:
+        await addresses_beside(other, host)
 
 
 async def probe_as_before(

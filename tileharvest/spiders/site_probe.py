@@ -11,7 +11,7 @@ from tileharvest.politeness.probe import probe_politely
 from tileharvest.politeness.robots import Robots
 from tileharvest.renderers.registry import probe
 from tileharvest.scheduler.crawl import crawl_of
-from tileharvest.spiders.fetch import fetch_with
+from tileharvest.spiders.fetch import expect_near, fetch_with
 from tileharvest.spiders.settings import suit_tiles
 
 if TYPE_CHECKING:
@@ -60,11 +60,12 @@ class SiteProbeSpider(Spider):
             self.site, self.robots = await probe_politely(
                 probe,
                 self.description,
-                fetch_with(self.crawler),
+                fetch_with(self.crawler, self.description.host),
                 obeys=self.rules.robots,
                 gap=self.rules.gap.at_least(self.rules.host_gap),
                 waits=crawl_of(self.crawler).waits,
             )
+            await expect_near(self.site, self.description.host)
             await self.probed(self.site)
         except TileHarvestError as error:
             self.ending = error

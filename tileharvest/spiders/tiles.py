@@ -39,7 +39,7 @@ from tileharvest.scheduler.crawl import crawl_of, relax_garbage_collection
 from tileharvest.scheduler.scheduler import scheduler_of
 from tileharvest.scheduler.spider import HeldSpider
 from tileharvest.spiders.amendments import Amendments
-from tileharvest.spiders.fetch import fetch_with, probe_as_before
+from tileharvest.spiders.fetch import expect_near, fetch_with, probe_as_before
 from tileharvest.spiders.queued_tiles import method_for, queued_tiles
 from tileharvest.spiders.settings import suit_tiles
 from tileharvest.store.settings import open_store_for_reading
@@ -400,7 +400,7 @@ class TileSpider(Spider, HeldSpider):
         description, rules = self.harvest.description, self.crawl.rules
         assert rules is not None
         (known, is_relied_on), read = await self.harvest.site_files(), dict[str, SiteFile]()
-        fetch = fetch_with(self.crawler, known, read)
+        fetch = fetch_with(self.crawler, description.host, known, read)
 
         async def probe(description: MapDescription, fetch: Fetch) -> Site:
             return await probe_as_before(
@@ -410,6 +410,7 @@ class TileSpider(Spider, HeldSpider):
         site, self.crawl.robots = await probe_politely(
             probe, description, fetch, obeys=rules.robots, waits=self.crawl.waits
         )
+        await expect_near(site, description.host)
         kept = {url: file for url, file in read.items() if file.is_worth_keeping}
         self._site_files = None if kept == known else kept
         return site

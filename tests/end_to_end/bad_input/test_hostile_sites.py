@@ -29,6 +29,7 @@ from tests.end_to_end.project import Project
 from tests.servers import rules
 from tests.servers.misbehaving import Answer, misbehaving
 from tests.tiles.test_images import webp_of
+from tests.viewer.building import picture
 from tileharvest.errors import HIDDEN, ExitStatus
 
 if TYPE_CHECKING:
@@ -98,14 +99,14 @@ def head_with_a_body() -> Rule:
 
 
 def reset_further_on() -> Rule:
-    """Resets each connection 17 bytes later in the answer than the one before."""
+    """Sends `WHOLE` for each tile, and resets each connection one byte later than the one before."""
     place = 0
 
     async def answer(exchange: Exchange) -> web.StreamResponse:
         nonlocal place
-        place += 17
-        whole = proper_head(exchange) + exchange.proper.body
-        return await rules.raw(whole[: min(place, len(whole) - 1)], ending="reset")(exchange)
+        sent = WHOLE[: place % len(WHOLE)]
+        place += 1
+        return await rules.raw(sent, ending="reset")(exchange)
 
     return answer
 
@@ -128,6 +129,11 @@ def image_bomb(size: int) -> bytes:
 
 
 HTTP: Final = b"HTTP/1.1 200 OK\r\n"
+IMAGE: Final = picture(size=16)
+WHOLE: Final = HTTP + b'ETag: "1"\r\nContent-Length: %d\r\n\r\n' % len(IMAGE) + IMAGE
+"""The whole answer for a tile, as short as it can be."""
+FOURS: Final = -(-len(WHOLE) // 4)
+"""The layers, each with four tiles at its first level, whose tiles are as many as the bytes of `WHOLE`."""
 CHUNKED: Final = HTTP + b"Transfer-Encoding: chunked\r\n\r\n"
 HINT: Final = b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>; rel=preload\r\n\r\n"
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -187,6 +193,10 @@ TABLE: Final = {
     "reset": Row(5, "cannot be reached", rules.reset()),
     "loop": Row(5, "max redirections", rules.redirect(302, "overviewerConfig.js")),
     "private": Row(5, "cannot be reached", rules.redirect(302, "http://169.254.169.254/overviewerConfig.js")),
+    "private-base": told_row(
+        "169.254.169.254, which the site names, was not asked: its address is of a network that is link-",
+        told([{**TILESET, "base": "http://169.254.169.254/"}]),
+    ),
     "webp": Row(3, "the image has 9,400 x 9,400 pixels", tile=file(webp_of(9_400, 9_400))),
     "larger-webp": Row(3, "the image has 13,300 x 13,300 pixels", tile=file(webp_of(13_300, 13_300))),
     "large-webp": Row(3, "the image has 1,000 x 1,000 pixels, and", tile=file(webp_of(1_000, 1_000))),
@@ -205,7 +215,12 @@ TABLE: Final = {
     "long-retry": Row(
         3, "503", tile=rules.status(503, {"Retry-After": "Mon, 1 Jan 2024 00:00:00 +99999999999"})
     ),
-    "tile-resets": Row(3, "Connection reset by peer", tile=reset_further_on()),
+    "tile-resets": Row(
+        3,
+        "Connection reset by peer",
+        file(told([{**TILESET, "path": f"p{number}"} for number in range(FOURS)])),
+        tile=reset_further_on(),
+    ),
     "tile-loop": Row(3, "max redirections", tile=rules.redirect(302, "?again")),
     "tile-private": Row(3, "its address is of a network", tile=rules.redirect(302, LINKED_LOCALLY)),
     "few-hints": Row(0, None, tile=led_by(HINT * 20)),
@@ -317,6 +332,11 @@ def test_none_of_them_makes_a_traceback_or_takes_much_memory(runs: tuple[Run, Ru
     most = ends[ExitStatus.UNREACHABLE] + min(10, ends[ExitStatus.FAILED_TILES]) + 1
     assert len(runs[0].said.splitlines()) == most
     assert runs[0].peak < MOST_MEMORY
+
+
+def test_no_part_of_an_answer_is_a_tile_whichever_byte_is_the_last(runs: tuple[Run, Run, Project]) -> None:
+    assert runs[0].reports["tile-resets"]["counts"] == {"fail": 4 * FOURS}
+    assert len(WHOLE) <= 4 * FOURS
 
 
 @pytest.mark.parametrize("name", TABLE)

@@ -181,9 +181,7 @@ def test_a_file_that_a_site_names_in_a_network_of_ours_is_not_asked_for(
 ) -> None:
     """As BlueMap's `mapDataRoot` and Overviewer's `base` can name it, without a redirect."""
     engine = Engine(monkeypatch)
-    with pytest.raises(
-        SiteError, match=r"^inside\.example\.net, .*that is private, .*map\.example\.net"
-    ):
+    with pytest.raises(SiteError, match=r"^inside\.example\.net, .*that is private, .*map\.example\.net"):
         asyncio.run(engine.fetch("map.example.net", "http://inside.example.net/maps/world/settings.json"))
     assert engine.asked == []
     own = asyncio.run(engine.fetch("map.inside.example.net", "http://inside.example.net/settings.json"))

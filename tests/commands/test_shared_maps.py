@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.settings import Settings
 
-from tileharvest.commands.shared_maps import SharedHarvests
+from tileharvest.commands.shared_maps import SharedMaps
 from tileharvest.queue.map_leases import LocalMapLeases
 
 if TYPE_CHECKING:
@@ -31,10 +31,10 @@ def test_a_release_that_is_on_its_way_ends_before_the_leases_are_closed(
     monkeypatch.setattr("tileharvest.queue.settings.map_leases", lambda settings: leases)
 
     async def test() -> None:
-        shared = SharedHarvests(Settings(), {}, lambda harvest: None)
+        shared = SharedMaps(Settings())
         await leases.open()
         assert await leases.acquire(["world"], 0.0) is not None
-        shared.release("world")
+        shared.leave("world")
         await asyncio.sleep(0)
         await shared.close()
         assert asyncio.all_tasks() == {asyncio.current_task()}

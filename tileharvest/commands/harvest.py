@@ -7,6 +7,7 @@ import sys
 from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from scrapy.commands import BaseRunSpiderCommand
@@ -14,7 +15,7 @@ from scrapy.exceptions import UsageError
 
 from tileharvest.commands.map_command import ProjectCommand
 from tileharvest.commands.settings import ask_history, maps_at_once, progress_interval
-from tileharvest.commands.shared_maps import SharedHarvests, complete_harvests, is_once_for_all
+from tileharvest.commands.shared_maps import LOOK, SharedMaps, complete_harvests, is_once_for_all
 from tileharvest.commands.terminal import (
     MOST_NAMED,
     console,
@@ -60,7 +61,8 @@ _AHEAD: Final = 16
 """The number of maps whose orders are asked for together. One by one, many maps would begin later."""
 
 _FRESH: Final = 1.0
-"""Seconds for which these orders are believed."""
+"""Seconds for which these orders are believed. After so many seconds, too, the history is asked again which
+harvests other workers have completed."""
 
 
 class Command(ProjectCommand, BaseRunSpiderCommand):
@@ -283,17 +285,17 @@ class _Harvests:
         self._looks_first = not self._is_alone and is_once_for_all(settings, names[0], arguments)
         """Whether one look into the history finds the complete harvests of all maps, which then need not
         begin."""
-        self._shared: SharedHarvests | None = None
+        self._shared: SharedMaps | None = None
         """The maps as shared with other workers. None if this process harvests all maps itself."""
         if self._looks_first and is_shared(settings):
-            self._shared = SharedHarvests(settings, arguments, self._complete)
+            self._shared = SharedMaps(settings)
 
     async def names(self, order: Sequence[str]) -> AsyncIterator[str]:
         """Yields the maps in this order. Passes over a paused map, for which the person would have to
         wait."""
         self._display.begin()
         places = {name: place for place, name in enumerate(order)}
-        async for name in self._left(order) if self._shared is None else self._shared.free(order):
+        async for name in self._left(order) if self._shared is None else self._free(self._shared, order):
             # In a fleet nobody knows which maps come next.
             following = [name] if self._shared else order[places[name] : places[name] + _AHEAD]
             if self._passes_over and await self._is_paused(name, following):
@@ -309,13 +311,56 @@ class _Harvests:
         if self._looks_first:
             # Each harvest meets the same error, and tells it.
             with suppress(TileHarvestError):
-                found = await asyncio.to_thread(complete_harvests, self._settings, self._arguments, order)
-                done = {harvest.description.name: harvest for harvest in found}
+                done = await self._complete_ones(order)
         for name in order:
             if name in done and not await asyncio.to_thread(self._has_requests, name):
                 self._complete(done[name])
             else:
                 yield name
+
+    async def _free(self, shared: SharedMaps, order: Sequence[str]) -> AsyncIterator[str]:
+        """Yields the maps that this worker is to harvest, the free ones first.
+
+        Waits for the maps that others hold, because these workers may leave them or be killed. If the leases
+        cannot be opened, yields all maps: each harvest then meets the same error and tells it.
+        """
+        left = list(order)
+        try:
+            await shared.open()
+            async for name in self._taken(shared, left):
+                yield name
+        except TileHarvestError as error:
+            write_error(str(error))
+        for name in left:
+            yield name
+
+    async def _taken(self, shared: SharedMaps, left: list[str]) -> AsyncIterator[str]:
+        """Removes the maps from the list as it yields them, or as they are found complete."""
+        looked, has_said = -inf, False
+        while True:
+            if (now := asyncio.get_running_loop().time()) - looked >= _FRESH:
+                looked = now
+                for complete, harvest in (await self._complete_ones(left)).items():
+                    left.remove(complete)
+                    self._complete(harvest)
+            if not left:
+                return
+            lease, others = await shared.take(left), await shared.taken(left)
+            # A map that has failed elsewhere cannot be leased for a while, but a person wants it now.
+            name = next((one for one in left if one not in others), None) if lease is None else lease.map
+            if name is not None:
+                left.remove(name)
+                yield name
+                continue
+            if not has_said:
+                say(f"waiting for other workers, who are at {first_of(left)}")
+                has_said = True
+            await asyncio.sleep(LOOK)
+
+    async def _complete_ones(self, names: Sequence[str]) -> dict[str, Harvest]:
+        """Returns the complete harvests of these maps, by map. Raises HistoryError."""
+        found = await asyncio.to_thread(complete_harvests, self._settings, self._arguments, names)
+        return {harvest.description.name: harvest for harvest in found}
 
     def _has_requests(self, name: str) -> bool:
         from tileharvest.queue.settings import has_requests
@@ -333,7 +378,7 @@ class _Harvests:
 
     def _release(self, name: str) -> None:
         if self._shared is not None:
-            self._shared.release(name)
+            self._shared.leave(name)
 
     async def _is_paused(self, name: str, following: Sequence[str]) -> bool:
         from tileharvest.queue.settings import orders_for_all

@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from datetime import UTC, datetime
-from math import inf
 from typing import TYPE_CHECKING, Final
 
 from tileharvest.commands.settings import ask_history
-from tileharvest.commands.terminal import first_of, say, write_error
 from tileharvest.errors import TileHarvestError
 from tileharvest.harvest.due import first_day, leaves_room
 from tileharvest.maps.settings import described_map
@@ -18,7 +16,7 @@ from tileharvest.queue.orders import Orders
 from tileharvest.queue.requests import PUSHED
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from scrapy.settings import BaseSettings
 
@@ -31,9 +29,6 @@ counts as gone after six times as long."""
 
 _JOINED_AT_ONCE: Final = 16
 """The most maps of others that an idle worker looks at in one look. Each costs a few calls of the queue."""
-
-_FRESH: Final = 1.0
-"""Seconds after which the worker asks the history again which harvests are complete."""
 
 
 def utc_now() -> datetime:
@@ -56,6 +51,8 @@ class SharedMaps:
         self._clock = clock
         self._leases = map_leases(settings)
         self._signs: asyncio.Task[None] | None = None
+        self._leaving: set[asyncio.Task[None]] = set()
+        """The releases that are on their way."""
 
     async def open(self) -> None:
         """Opens the leases and begins to give signs of life. Raises QueueError."""
@@ -63,7 +60,9 @@ class SharedMaps:
         self._signs = asyncio.ensure_future(self._give_signs())
 
     async def close(self) -> None:
-        """Releases all maps. May be called twice."""
+        """Releases all maps, after the releases that are still on their way. May be called twice."""
+        for task in list(self._leaving):
+            await cancel(task)
         if self._signs is not None:
             self._signs.cancel()
         with suppress(TileHarvestError):
@@ -98,6 +97,12 @@ class SharedMaps:
         with suppress(TileHarvestError):
             await self._leases.release(name, self._clock().timestamp())
 
+    def leave(self, name: str) -> None:
+        """Begins to release a map, and does not wait until that is done."""
+        task = asyncio.ensure_future(self.release(name))
+        self._leaving.add(task)
+        task.add_done_callback(self._leaving.discard)
+
     async def fail(self, name: str, again: datetime) -> None:
         """Releases a map whose harvest has failed. No worker takes it before `again`."""
         with suppress(TileHarvestError):
@@ -124,73 +129,6 @@ class SharedMaps:
             rates=[one.rate for one in workers],
             since=min((present - one.started for one in workers), default=0.0),
         )
-
-
-class SharedHarvests:
-    """The maps that a person asked this worker to harvest, and perhaps other workers as well."""
-
-    def __init__(
-        self, settings: BaseSettings, arguments: Mapping[str, str], complete: Callable[[Harvest], None]
-    ) -> None:
-        """`arguments` are the spiders' arguments. `complete` is called with each harvest that is complete, so
-        that nobody needs to begin it."""
-        self._settings = settings
-        self._arguments = arguments
-        self._say_complete = complete
-        self._maps = SharedMaps(settings)
-        self._releasing: set[asyncio.Task[None]] = set()
-
-    async def free(self, names: Sequence[str]) -> AsyncIterator[str]:
-        """Yields the maps that this worker is to harvest, the free ones first, in the order of the names.
-
-        Waits for the maps that others hold, because these workers may leave them or be killed. If the leases
-        cannot be opened, yields all maps: each harvest then meets the same error and tells it.
-        """
-        left = list(names)
-        try:
-            await self._maps.open()
-            async for name in self._taken(left):
-                yield name
-        except TileHarvestError as error:
-            write_error(str(error))
-        for name in left:
-            yield name
-
-    def release(self, name: str) -> None:
-        """Releases a map whose harvest has ended, or that is passed over."""
-        task = asyncio.ensure_future(self._maps.release(name))
-        self._releasing.add(task)
-        task.add_done_callback(self._releasing.discard)
-
-    async def close(self) -> None:
-        """Releases all maps, after the releases that are still on their way."""
-        for task in list(self._releasing):
-            await cancel(task)
-        await self._maps.close()
-
-    async def _taken(self, left: list[str]) -> AsyncIterator[str]:
-        """Removes the maps from the list as it yields them, or as they are found complete."""
-        looked, has_said = -inf, False
-        while True:
-            if (now := asyncio.get_running_loop().time()) - looked >= _FRESH:
-                looked = now
-                complete = await asyncio.to_thread(complete_harvests, self._settings, self._arguments, left)
-                for harvest in complete:
-                    left.remove(harvest.description.name)
-                    self._say_complete(harvest)
-            if not left:
-                return
-            lease, others = await self._maps.take(left), await self._maps.taken(left)
-            # A map that has failed elsewhere cannot be leased for a while, but a person wants it now.
-            name = next((one for one in left if one not in others), None) if lease is None else lease.map
-            if name is not None:
-                left.remove(name)
-                yield name
-                continue
-            if not has_said:
-                say(f"waiting for other workers, who are at {first_of(left)}")
-                has_said = True
-            await asyncio.sleep(LOOK)
 
 
 def complete_harvests(

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextvars import copy_context
 
 import pytest
 from scrapy.utils.project import get_project_settings
 
 from tests.scheduler.driving import entry
-from tileharvest.commands.runner import CrawlSettings, Places, _lines_from, _maps_named, _whose
+from tileharvest.commands.runner import CrawlSettings, Places, _lines_from
 from tileharvest.queue.port import Changes
 from tileharvest.queue.sqlite.queue import SqliteQueue
+from tileharvest.spiders.log import WHOSE, PrintableRecord
 
 
 def begun(at_once: int, *names: str, most: int = 1000) -> Places:
@@ -80,30 +80,6 @@ def test_no_more_maps_are_under_way_than_the_process_can_hold() -> None:
     assert not places.is_any_free
 
 
-def test_a_line_says_of_which_map_it_is_once_and_nothing_where_it_is_of_none(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    log = logging.getLogger("tests")
-
-    def write_as(whose: str) -> None:
-        _whose.set(whose)
-        log.warning("the host has %d faults", 2)
-        log.warning("map 'one' is paused")
-        log.warning("map 'other' is no concern of %s", "layer 'one'")
-
-    with _maps_named():
-        log.warning("a line of none")
-        copy_context().run(write_as, "one")
-    log.warning("after it")
-    assert caplog.messages == [
-        "a line of none",
-        "map 'one': the host has 2 faults",
-        "map 'one' is paused",
-        "map 'one': map 'other' is no concern of layer 'one'",
-        "after it",
-    ]
-
-
 def test_lines_that_are_not_written_are_not_made(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     with _lines_from("WARNING"):
@@ -113,11 +89,14 @@ def test_lines_that_are_not_written_are_not_made(caplog: pytest.LogCaptureFixtur
     assert caplog.messages == ["written", "after it"]
 
 
-def test_the_thread_of_a_queue_knows_whose_it_is(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_thread_of_a_queue_knows_whose_it_is(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """There the filter says that it is full."""
+    monkeypatch.setattr("logging._logRecordFactory", PrintableRecord)
 
     async def overfill(name: str) -> None:
-        _whose.set(name)
+        WHOSE.set(name)
         queue = SqliteQueue(expected=1)
         await queue.open(0.0)
         await queue.exchange(Changes(pushed=[entry(str(number)) for number in range(2000)]), 0, 0.0)
@@ -126,8 +105,7 @@ def test_the_thread_of_a_queue_knows_whose_it_is(caplog: pytest.LogCaptureFixtur
     async def both() -> None:
         await asyncio.gather(overfill("one"), overfill("other"))
 
-    with _maps_named():
-        asyncio.run(both())
+    asyncio.run(both())
     told = [line.partition(": the filter of seen requests is full")[0] for line in caplog.messages]
     assert sorted(told) == ["map 'one'", "map 'other'"]
 

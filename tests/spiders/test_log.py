@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+from contextvars import copy_context
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tileharvest.spiders.log import PrintableRecord
+from tileharvest.spiders.log import WHOSE, PrintableRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,6 +30,30 @@ def _printable() -> Iterator[None]:
 def test_a_line_of_the_log_stays_one_printable_line(name: str, caplog: pytest.LogCaptureFixture) -> None:
     logging.getLogger(name).error("layer %s", NASTY)
     assert caplog.messages == [f"layer {SHOWN}"]
+
+
+@pytest.mark.usefixtures("_printable")
+def test_a_line_says_of_which_map_it_is_once_and_nothing_where_it_is_of_none(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    log = logging.getLogger("tests")
+
+    def write_as(whose: str) -> None:
+        WHOSE.set(whose)
+        log.warning("the host has %d faults", 2)
+        log.warning("map 'one' is paused")
+        log.warning("map 'other' is no concern of %s", "layer 'one'")
+
+    log.warning("a line of none")
+    copy_context().run(write_as, "one")
+    log.warning("another line of none")
+    assert caplog.messages == [
+        "a line of none",
+        "map 'one': the host has 2 faults",
+        "map 'one' is paused",
+        "map 'one': map 'other' is no concern of layer 'one'",
+        "another line of none",
+    ]
 
 
 @pytest.mark.usefixtures("_printable")

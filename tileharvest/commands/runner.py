@@ -6,8 +6,7 @@ import asyncio
 import importlib
 import logging
 import signal
-from contextlib import contextmanager, nullcontext, suppress
-from contextvars import ContextVar
+from contextlib import contextmanager, suppress
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
@@ -19,7 +18,7 @@ from tileharvest.commands.terminal import say
 from tileharvest.errors import ConfigurationError
 from tileharvest.maps.settings import described_map
 from tileharvest.politeness.reasons import Reason
-from tileharvest.spiders.log import PrintableRecord
+from tileharvest.spiders.log import WHOSE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -47,10 +46,6 @@ _WAITING: Final = 10
 
 _HELD: Final = frozenset({Reason.PAUSED, Reason.QUIET, Reason.DOWN})
 """The reasons for which a map may wait for minutes or hours."""
-
-
-_whose: Final[ContextVar[str | None]] = ContextVar("whose", default=None)
-"""The map for which the present task works, or None. Tasks and callbacks inherit it from their maker."""
 
 
 class CrawlSettings(Settings):
@@ -228,7 +223,7 @@ class Runner:
         asyncio.get_event_loop().create_task(self._run(names))
         # The reactor must not stop after the first crawl: another one may follow.
         level = str(self._process.settings["LOG_LEVEL"])
-        with HISTORIES.kept(), _lines_from(level), nullcontext() if self._is_alone else _maps_named():
+        with HISTORIES.kept(), _lines_from(level):
             self._process.start(stop_after_crawl=False)
 
     async def _run(self, names: AsyncIterator[str]) -> None:
@@ -311,7 +306,8 @@ class Runner:
     async def _harvest(self, name: str, crawler: Crawler) -> None:
         from tileharvest.scheduler.crawl import forget
 
-        _whose.set(name)
+        if not self._is_alone:
+            WHOSE.set(name)
         try:
             self._listener.begun(name, crawler)
             await self._process.crawl(crawler, map=name, **self._arguments)
@@ -325,33 +321,6 @@ class Runner:
         del self._crawlers[name]
         self._listener.ended(name, crawler.spider)
         forget(crawler)
-
-
-class _RecordOfMap(PrintableRecord):
-    """A line of the log that names its map, unless it has none or its text names it already."""
-
-    def __init__(self, *args: Any, **more: Any) -> None:
-        super().__init__(*args, **more)
-        self.whose = _whose.get()
-
-    def getMessage(self) -> str:  # noqa: N802 - the library's name
-        """Returns the text. Called only for lines that are written."""
-        message, whose = super().getMessage(), f"map '{self.whose}'"
-        return message if self.whose is None or whose in message else f"{whose}: {message}"
-
-
-@contextmanager
-def _maps_named() -> Iterator[None]:
-    """Makes all lines of the log name their map: ours, Scrapy's, and those of other libraries.
-
-    Scrapy makes its handler anew for each crawler, so the handler cannot do it.
-    """
-    before = logging.getLogRecordFactory()
-    logging.setLogRecordFactory(_RecordOfMap)
-    try:
-        yield
-    finally:
-        logging.setLogRecordFactory(before)
 
 
 @contextmanager

@@ -1,9 +1,10 @@
-"""Scrapy's log format, without lines about single tiles unless the level is DEBUG."""
+"""The lines of the log: printable ones, and none about single tiles unless the level is DEBUG."""
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, Self
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from scrapy.logformatter import LogFormatter
 
@@ -43,11 +44,23 @@ def is_debugging(settings: BaseSettings) -> bool:
     return level <= logging.DEBUG
 
 
+WHOSE: Final[ContextVar[str | None]] = ContextVar("whose", default=None)
+"""The map that the lines of the present task are to name. None unless one process harvests several maps.
+Tasks and callbacks inherit it from their maker."""
+
+
 class PrintableRecord(logging.LogRecord):
     """A line of the log that any terminal can show, whatever a site has written into it.
 
     A message of Scrapy's, such as its settings, and a traceback keep their lines. All others become one line.
+    A line names the map of `WHOSE`, unless its text names that map already. Scrapy makes its handler anew for
+    each crawler, so the handler cannot add the name.
     """
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        # Kept now, because another thread may write the line.
+        self.whose = WHOSE.get()
 
     @property
     def exc_text(self) -> str | None:
@@ -61,9 +74,9 @@ class PrintableRecord(logging.LogRecord):
     def getMessage(self) -> str:  # noqa: N802 - the library's name
         """Python calls this only for lines that are written."""
         message = super().getMessage()
-        if self.name.startswith("scrapy."):
-            return _printable_lines(message)
-        return printable(message)
+        message = _printable_lines(message) if self.name.startswith("scrapy.") else printable(message)
+        whose = f"map '{self.whose}'"
+        return message if self.whose is None or whose in message else f"{whose}: {message}"
 
 
 def _printable_lines(text: str) -> str:

@@ -14,7 +14,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tileharvest.errors import QueueError
-from tileharvest.extensions.prometheus import MetricsServer, Prometheus
+from tileharvest.extensions.prometheus import Prometheus, listen, metrics_server
 from tileharvest.history.costs import Traffic
 from tileharvest.monitoring.overview import Overview, workers_as_plain
 from tileharvest.queue.port import Counts, Lane, Worker
@@ -43,16 +43,16 @@ class Page:
     def __init__(self, ask: Callable[[], Awaitable[Overview | None]], **options: Any) -> None:
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port: int = free.getsockname()[1]
-        self.server = MetricsServer()
-        self.server.crawls.append(Prometheus("small", ask, **options))
+        self.crawls = [Prometheus("small", ask, **options)]
         self.text = ""
 
     async def __aenter__(self) -> Self:
-        await self.server.start("127.0.0.1", self.port)
+        self.server = metrics_server(self.crawls)
+        await listen(self.server, "127.0.0.1", self.port)
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        await self.server.stop()
+        await self.server.cleanup()
 
     async def read(self) -> dict[tuple[str, ...], float]:
         """Each value by its name and its labels' values, in the order of the labels' names."""
@@ -101,7 +101,7 @@ def test_one_page_tells_of_all_crawls_that_are_watched_there() -> None:
 
     async def read() -> dict[tuple[str, ...], float]:
         async with Page(ask) as page:
-            page.server.crawls.append(Prometheus("large", ask))
+            page.crawls.append(Prometheus("large", ask))
             return await page.read()
 
     large = {
@@ -202,10 +202,9 @@ def test_a_port_that_is_in_use_is_an_error_and_one_that_was_stopped_is_free() ->
     async def take_turns() -> None:
         async with Page(ask) as first:
             second = Page(ask)
+            second.port = first.port
             with pytest.raises(OSError, match="address already in use"):
-                await second.server.start("127.0.0.1", first.port)
-            await second.server.stop()
-        second.port = first.port
+                await second.__aenter__()
         async with second:
             assert await second.read() == QUEUE
 

@@ -16,13 +16,12 @@ from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.scheduler.scheduler import scheduler_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from aiohttp import web
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
-    from tileharvest.extensions.metrics import MetricsPage
     from tileharvest.harvest.harvest import Harvest
     from tileharvest.monitoring.overview import Overview
 
@@ -37,8 +36,9 @@ PATIENCE: Final = 5.0
 _TO_END: Final = 0.3
 """Seconds that pages under way have to end when the crawl does."""
 
-_SERVERS: Final[dict[tuple[str, int], MetricsServer]] = {}
-"""The servers by host and port. All crawls of a process share them."""
+_SERVED: Final[dict[tuple[str, int], tuple[list[Prometheus], web.AppRunner]]] = {}
+"""By host and port: the crawls of this process that are watched there, in the order of the page, and their
+server. It works in their event loop, and no crawl waits for it."""
 
 
 class Prometheus:
@@ -92,9 +92,9 @@ class Prometheus:
         crawler.signals.connect(extension._closed, signals.spider_closed)
         return extension
 
-    async def tell(self, page: MetricsPage) -> None:
-        """Adds the crawl's metrics to the page."""
-        page.tell(self._map, await self._overview(), self._harvest)
+    async def watched(self) -> tuple[str, Overview | None, Harvest | None]:
+        """Returns the map, the overview of its queue, and its harvest, as `metrics_page` takes them."""
+        return self._map, await self._overview(), self._harvest
 
     async def _overview(self) -> Overview | None:
         """Returns the overview of the queue, or None if the queue does not answer in time.
@@ -116,15 +116,17 @@ class Prometheus:
             return None
 
     async def _opened(self) -> None:
-        if (server := _SERVERS.get((self._host, self._port))) is not None:
-            server.crawls.append(self)
+        address = self._host, self._port
+        if address in _SERVED:
+            _SERVED[address][0].append(self)
             return
-        server = _SERVERS[self._host, self._port] = MetricsServer()
-        server.crawls.append(self)
+        crawls = [self]
+        server = metrics_server(crawls)
+        _SERVED[address] = crawls, server
         try:
-            await server.start(self._host, self._port)
+            await listen(server, *address)
         except (OSError, UnicodeError) as error:
-            _SERVERS.pop((self._host, self._port))
+            _SERVED.pop(address)
             in_use = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
             _logger.warning(
                 "port %d of %s is not served to Prometheus: %s; this goes on without. Each worker on one"
@@ -140,57 +142,43 @@ class Prometheus:
     async def _closed(self) -> None:
         if self._asking is not None:
             self._asking.cancel()
-        server = _SERVERS.get((self._host, self._port))
-        if server is None or self not in server.crawls:
+        crawls, server = _SERVED.get((self._host, self._port), ([], None))
+        if server is None or self not in crawls:
             return
-        server.crawls.remove(self)
-        if not server.crawls:
+        crawls.remove(self)
+        if not crawls:
             # Another crawl may begin while the last pages end. It starts a server of its own.
-            _SERVERS.pop((self._host, self._port))
-            await server.stop()
+            _SERVED.pop((self._host, self._port))
+            await server.cleanup()
 
 
-class MetricsServer:
-    """Serves the page at /metrics for all crawls of this process that are watched at one address.
+def metrics_server(crawls: Sequence[Prometheus]) -> web.AppRunner:
+    """Returns a server for the page at /metrics, which has the metrics of these crawls at each moment. It
+    does not listen yet."""
+    from aiohttp import web  # noqa: PLC0415
 
-    It works in their event loop. No crawl waits for it.
-    """
+    async def answer(request: web.Request) -> web.Response:
+        from tileharvest.extensions.metrics import metrics_page  # noqa: PLC0415
 
-    def __init__(self) -> None:
-        self.crawls: list[Prometheus] = []
-        """The crawls on the page, in this order."""
-        self._runner: web.AppRunner | None = None
-
-    async def start(self, host: str, port: int) -> None:
-        """Begins to listen. Raises OSError if the port cannot be used, and UnicodeError for a wrong host."""
-        from aiohttp import web  # noqa: PLC0415
-
-        application = web.Application()
-        application.router.add_get("/metrics", self._answer)
-        runner = web.AppRunner(application, handle_signals=False, access_log=None, shutdown_timeout=_TO_END)
-        await runner.setup()
-        try:
-            await web.TCPSite(runner, host, port).start()
-        except BaseException:
-            await runner.cleanup()
-            raise
-        self._runner = runner
-
-    async def stop(self) -> None:
-        """Stops listening. Does nothing if it does not listen."""
-        runner, self._runner = self._runner, None
-        if runner is not None:
-            await runner.cleanup()
-
-    async def _answer(self, request: web.Request) -> web.Response:
-        from aiohttp import web  # noqa: PLC0415
-
-        from tileharvest.extensions.metrics import MetricsPage  # noqa: PLC0415
-
-        page = MetricsPage()
-        await asyncio.gather(*(crawl.tell(page) for crawl in self.crawls))
-        body, kind = page.answer(request.headers.get("Accept", ""))
+        watched = await asyncio.gather(*(crawl.watched() for crawl in crawls))
+        body, kind = metrics_page(watched, request.headers.get("Accept", ""))
         return web.Response(body=body, headers={"Content-Type": kind})
+
+    application = web.Application()
+    application.router.add_get("/metrics", answer)
+    return web.AppRunner(application, handle_signals=False, access_log=None, shutdown_timeout=_TO_END)
+
+
+async def listen(server: web.AppRunner, host: str, port: int) -> None:
+    """Begins to serve. Raises OSError if the port cannot be used, and UnicodeError for a wrong host."""
+    from aiohttp import web  # noqa: PLC0415
+
+    await server.setup()
+    try:
+        await web.TCPSite(server, host, port).start()
+    except BaseException:
+        await server.cleanup()
+        raise
 
 
 _LARGEST_PORT: Final = 65535

@@ -100,18 +100,6 @@ class MapOutline:
     """The days on which no harvest is finished."""
 
 
-@dataclass(frozen=True, slots=True)
-class BriefOutline:
-    """A map in a list of all maps."""
-
-    layers: tuple[str, ...]
-    """The names of the layers in the order in which they were first harvested."""
-    days: int
-    """The number of days with a harvest, finished or not."""
-    first_day: date | None
-    last_day: date | None
-
-
 _DAYS_OF_ALL: Final = (
     select(
         maps.c.name,
@@ -225,8 +213,14 @@ def _as_plain(day: date, layer: Layer) -> dict[str, Any]:
     }
 
 
-def brief_outlines(history: History) -> dict[str, BriefOutline]:
-    """Returns all maps for a list, by name in alphabetical order.
+NEVER_HARVESTED: Final[dict[str, Any]] = {"layers": [], "days": 0, "first_day": None, "last_day": None}
+"""What a list says of a map that the history does not have."""
+
+
+def brief_outlines(history: History) -> dict[str, dict[str, Any]]:
+    """Returns what a list of maps tells programs and the page, by the maps' names in alphabetical order: the
+    names of the layers, in the order in which they were first harvested, the number of days with a harvest,
+    finished or not, and the first and the last of these days.
 
     Two queries, which read an index of all harvests and all layers: a millisecond for a hundred maps. Raises
     HistoryError.
@@ -236,8 +230,13 @@ def brief_outlines(history: History) -> dict[str, BriefOutline]:
         for name, layer in connection.execute(_LAYERS_OF_ALL):
             named.setdefault(name, []).append(layer)
         return {
-            name: BriefOutline(tuple(named.get(name, ())), *days)
-            for name, *days in connection.execute(_DAYS_OF_ALL)
+            name: {
+                "layers": named.get(name, []),
+                "days": days,
+                "first_day": first and first.isoformat(),
+                "last_day": last and last.isoformat(),
+            }
+            for name, days, first, last in connection.execute(_DAYS_OF_ALL)
         }
 
 

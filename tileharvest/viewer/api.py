@@ -210,15 +210,7 @@ def _running(summaries: Sequence[HarvestSummary], workers: int) -> dict[str, Any
 
 
 def _summary(served: ServedMaps, name: str) -> dict[str, Any]:
-    found = served.brief(name)
-    return {
-        **_map_as_plain(served, name),
-        "layers": list(found.layers),
-        "days": found.days,
-        "first_day": None if found.first_day is None else found.first_day.isoformat(),
-        "last_day": None if found.last_day is None else found.last_day.isoformat(),
-        "areas": len(served.areas(name)),
-    }
+    return {**_map_as_plain(served, name), **served.brief(name), "areas": len(served.areas(name))}
 
 
 def _map_as_plain(served: ServedMaps, name: str) -> dict[str, Any]:

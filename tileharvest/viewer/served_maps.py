@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from tileharvest.errors import ConfigurationError
-from tileharvest.history.outlines import BriefOutline, MapOutline, brief_outlines, map_outline
+from tileharvest.history.outlines import NEVER_HARVESTED, MapOutline, brief_outlines, map_outline
 from tileharvest.history.summaries import harvest_summaries
 from tileharvest.maps.maps_file import load_maps, stamp_of
 from tileharvest.maps.named_areas import load_areas
@@ -96,7 +96,7 @@ class ServedMaps:
         self._opening = threading.Lock()
         self._opened: History | None = None
         self._workers = workers
-        self._briefs: TimedCache[dict[str, BriefOutline]] = TimedCache(OUTLINE_AGE, clock)
+        self._briefs: TimedCache[dict[str, dict[str, Any]]] = TimedCache(OUTLINE_AGE, clock)
         self._outlines: TimedCache[MapOutline] = TimedCache(OUTLINE_AGE, clock)
         self._harvests: TimedCache[tuple[list[HarvestSummary], int]] = TimedCache(HARVESTS_AGE, clock)
         self._only: frozenset[str] = frozenset()
@@ -167,9 +167,9 @@ class ServedMaps:
             raise unknown(f"map '{map_name}' has no layer {quoted(name)}; it has: {there}")
         return history, outline, found
 
-    def brief(self, name: str) -> BriefOutline:
-        """Returns a map's brief outline, for a list of maps. Costs next to nothing for each map."""
-        return self._harvested().get(name) or BriefOutline((), 0, None, None)
+    def brief(self, name: str) -> dict[str, Any]:
+        """Returns what `brief_outlines` says of a map. Costs next to nothing for each map."""
+        return self._harvested().get(name, NEVER_HARVESTED)
 
     def areas(self, name: str) -> Sequence[NamedArea]:
         """Returns the map's named areas, in the file's order. If the file has become wrong, its last right
@@ -189,7 +189,7 @@ class ServedMaps:
         is_known = name in self._maps() or name in self._harvested()
         return is_known and (not self._only or name in self._only)
 
-    def _harvested(self) -> dict[str, BriefOutline]:
+    def _harvested(self) -> dict[str, dict[str, Any]]:
         history = self.history
         return {} if history is None else self._briefs.get(None, lambda: brief_outlines(history))
 

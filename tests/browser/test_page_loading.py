@@ -124,3 +124,15 @@ def test_pulling_the_slider_over_many_days_asks_once_for_each_harvest(screen: Sc
     days = [re.search(r"day=([\d-]+)", url)[1] for url in asked]  # type: ignore[index]
     assert set(days) <= set(DAYS)
     assert len(asked) == len(set(asked))
+
+
+def test_all_that_is_in_view_is_one_question_for_each_day(screen: Screen) -> None:
+    """In the middle of the grid four blocks of 8 x 8 tiles meet."""
+    asked: list[str] = []
+    screen.page.on("request", lambda request: asked.append(request.url) if "/view?" in request.url else None)
+    screen.open(Spot(0, 0), map="antworld", day=LAST)
+    screen.choose_day(FIRST)
+    days = [re.search(r"day=([\d-]+)", url)[1] for url in asked]  # type: ignore[index]
+    assert set(days) >= {FIRST, LAST}
+    assert len(days) == len(set(days))
+    assert all("zoom=0&x_from=-15&x_to=15&y_from=-15&y_to=15" in url for url in asked)

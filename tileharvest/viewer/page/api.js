@@ -46,6 +46,9 @@ const BASE = "api/v1";
 /** The page asks for blocks of 2^3 = 8 by 8 tiles. Four of them cover a screen, wherever they meet on it. */
 export const BLOCK_LEVELS = 3;
 
+/** The server refuses larger areas. */
+const MOST_TILES = 1024;
+
 /** A failed question, with the words of the server, or those of the browser if there was no answer. */
 export class ApiError extends Error {
   /** @param {string} message @param {number} status 0 if nothing answered */
@@ -70,15 +73,55 @@ export function outline(map) {
   return ask(`maps/${encodeURIComponent(map)}`);
 }
 
+/** @typedef {Map<string, string | null>} Addresses by `x_y`; null: the tile was gone; absent: it was not there yet */
+
+/** The areas of one day that are asked for in this moment, by map, layer, day and zoom.
+ * @type {Map<string, {areas: Area[], whole: Promise<Area | null>, answer?: Promise<Addresses>}>} */
+const asking = new Map();
+
 /**
- * The addresses of the images of an area's tiles on a day, by `x_y`. A tile that was gone has null. A tile that was
- * not there yet is absent.
+ * The addresses of the images of an area's tiles on a day. A screen shows several areas, which are asked for in one
+ * moment. If they make up a rectangle, they are one question, and its answer has the tiles of all of them.
  * @param {string} map @param {string} layer @param {string} day @param {Area} area
- * @returns {Promise<Map<string, string | null>>}
+ * @returns {Promise<Addresses>}
  */
 export async function view(map, layer, day, area) {
+  const key = JSON.stringify([map, layer, day, area.zoom]);
+  let together = asking.get(key);
+  if (together === undefined) {
+    const areas = /** @type {Area[]} */ ([]);
+    const whole = Promise.resolve().then(() => {
+      asking.delete(key);
+      return rectangleOf(areas);
+    });
+    together = { areas, whole };
+    asking.set(key, together);
+  }
+  together.areas.push(area);
+  const whole = await together.whole;
+  if (whole === null) return viewOf(map, layer, day, area);
+  together.answer ??= viewOf(map, layer, day, whole);
+  return together.answer;
+}
+
+/** @param {Area[]} areas of one zoom @returns {Area | null} null: they leave holes, overlap, or are too large together */
+function rectangleOf(areas) {
+  const edge = (/** @type {"xFrom" | "xTo" | "yFrom" | "yTo"} */ name) => areas.map((area) => area[name]);
+  const whole = {
+    zoom: areas[0].zoom,
+    xFrom: Math.min(...edge("xFrom")), xTo: Math.max(...edge("xTo")),
+    yFrom: Math.min(...edge("yFrom")), yTo: Math.max(...edge("yTo")),
+  };
+  const tilesOf = (/** @type {Area} */ { zoom, xFrom, xTo, yFrom, yTo }) =>
+    ((xTo - xFrom) * 2 ** (zoom - 1) + 1) * ((yTo - yFrom) * 2 ** (zoom - 1) + 1);
+  const tiles = areas.reduce((sum, area) => sum + tilesOf(area), 0);
+  return tiles === tilesOf(whole) && (tiles <= MOST_TILES || areas.length === 1) ? whole : null;
+}
+
+/** @param {string} map @param {string} layer @param {string} day @param {Area} area @returns {Promise<Addresses>} */
+async function viewOf(map, layer, day, area) {
   const answer = await ask(`maps/${encodeURIComponent(map)}/view`, { layer, day, ...parameters(area) });
-  /** @type {Map<string, string | null>} */
+  /** @type {Addresses} */
   const addresses = new Map();
   for (const [place, image] of Object.entries(answer.tiles)) {
     addresses.set(place, image === null ? null : imageAddress(image));

@@ -177,6 +177,14 @@ def test_what_is_not_there_is_not_found(client: Client, path: str) -> None:
     expect_security(reply.headers)
 
 
+def test_a_question_that_is_not_there_names_those_that_are(client: Client) -> None:
+    asked = client.get(f"{API}/tiles")
+    assert asked.status == 404
+    assert asked.error.startswith("'tiles' is no question about a map; there are: areas, areas/AREA, before/")
+    assert "tiles/TILE, view, changes, " in asked.error
+    assert asked.error.endswith("events.atom, events.ics")
+
+
 def test_an_address_in_full_is_as_good_as_its_path(client: Client) -> None:
     assert client.ask("GET", "http://127.0.0.1/healthz").status == 200
     assert client.ask("GET", "http://elsewhere.example/healthz").status == 421

@@ -147,8 +147,9 @@ def area_story(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
     areas = served.areas(map_name)
     area = next((one for one in areas if one.name == name), None)
     if area is None:
-        there = ", ".join(quoted(one.name) for one in areas) or "none: `scrapy areas` adds one"
-        raise unknown(f"map '{map_name}' has no area {quoted(name)}; it has: {there}")
+        named = ", ".join(quoted(one.name) for one in areas)
+        there = f"it has: {named}" if named else "it has none: `scrapy areas` adds one"
+        raise unknown(f"map '{map_name}' has no area {quoted(name)}; {there}")
     history, outline, layer = served.layer(map_name, area.layer)
     try:
         rectangle = rectangle_of_area(area, layer, outline.renderer)

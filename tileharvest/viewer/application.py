@@ -84,6 +84,18 @@ minute."""
 _FILM_THREADS: Final = 1
 _FILMS_WAITING: Final = 4
 """Each film takes up to a minute."""
+_FORMS: Final = (
+    "areas",
+    "areas/AREA",
+    "before/DAY/DAY.jpg",
+    "composed/TILE/DAY.png",
+    "film.webp",
+    "ground/DAY.jpg",
+    "harvests",
+    "pixels",
+    "tiles/TILE",
+)
+"""The forms of the questions about a map that are not in the tables of `api` and `feeds`."""
 _FORM: Final = "answer 1"
 """The form of the answers, a part of each name in the cache. Change the number with the form: the cache
 outlives the program."""
@@ -406,10 +418,8 @@ def _question(parts: Sequence[str]) -> tuple[Question, Sequence[str]]:
             return api.tile_story, (name, tile)
         case [name, question] if question in api.OF_LAYERS:
             return api.OF_LAYERS[question], (name,)
-    there = ", ".join([*api.OF_LAYERS, *api.LONG, *FEEDS])
-    raise unknown(
-        f"of a map can be asked: areas, before, composed, film.webp, ground, harvests, pixels, tiles, {there}"
-    )
+    there = ", ".join([*_FORMS, *api.OF_LAYERS, *api.LONG, *FEEDS])
+    raise unknown(f"{quoted('/'.join(parts[1:]))} is no question about a map; there are: {there}")
 
 
 def _query(request: web.BaseRequest) -> list[tuple[str, str]]:

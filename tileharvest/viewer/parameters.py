@@ -83,11 +83,18 @@ class Parameters:
         """Returns the rectangle of the parameters `AREA`. Raises RefusedError if it has more tiles than
         `most`."""
         zoom = self.number("zoom", _COARSEST, 0)
+        unit = 1 << -zoom
         edges = {name: self.number(name, -_FARTHEST, _FARTHEST) for name in AREA[1:]}
-        try:
-            area = TileRange(zoom, **edges)
-        except ValueError as error:
-            raise wrong(str(error)) from None
+        for name, edge in edges.items():
+            if edge % (2 * unit) != unit:
+                raise wrong(
+                    f"{name}={edge} is no tile's centre at zoom {zoom}: write an odd multiple of {unit}"
+                )
+        for axis in "xy":
+            first, last = edges[f"{axis}_from"], edges[f"{axis}_to"]
+            if first > last:
+                raise wrong(f"{axis}_from={first} is greater than {axis}_to={last}")
+        area = TileRange(zoom, **edges)
         if len(area) > most:
             raise wrong(
                 f"an area can have {most:,} tiles here, and this one has {len(area):,}: ask for parts"

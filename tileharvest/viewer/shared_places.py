@@ -190,7 +190,7 @@ def shared_place(served: ServedMaps, names: Sequence[str], query: Query) -> Shar
         raise unknown(f"{quoted(place_text)} is no place: write X,Z,ZOOM, as in 120,-340,-1")
     language = parameters.text("language") if "language" in parameters else "en"
     if language not in _WORDS:
-        raise unknown(f"there is no language {quoted(language)}; there are: {', '.join(_WORDS)}")
+        raise wrong(f"language={quoted(language)[1:-1]} is not known; known are: {', '.join(_WORDS)}")
     x, z, zoom = map(float, place.groups())
     if is_on_earth(layer.latest, outline.renderer) and abs(z) > _FARTHEST:
         raise unknown(f"{quoted(place_text)} is farther out than the map")

@@ -283,6 +283,24 @@ def test_reading_only_reads_while_a_harvest_runs(url: str) -> None:
             assert harvest_summaries(reader, "world")[0].counts == {Outcome.ADDED: 1}
 
 
+def test_the_stamp_is_another_one_after_each_transaction(url: str) -> None:
+    with History.open(url) as writer, History.open_read_only(url) as reader:
+        assert reader.stamp() == reader.stamp()
+        before = reader.stamp()
+        harvest = began(writer)
+        begun = reader.stamp()
+        ended(harvest)
+        assert len({before, begun, reader.stamp()}) == 3
+        assert reader.stamp() == reader.stamp()
+
+
+def test_the_stamp_tells_of_transactions_of_the_same_program(url: str) -> None:
+    with History.open(url) as history:
+        before = history.stamp()
+        began(history)
+        assert history.stamp() != before
+
+
 def test_reading_only_refuses_to_write(url: str) -> None:
     harvested(url)
     with History.open_read_only(url) as history, pytest.raises(HistoryError, match="cannot be written"):

@@ -22,11 +22,12 @@ from tests.viewer.building import (
     square,
 )
 from tileharvest.errors import ConfigurationError, HistoryError
+from tileharvest.history.database import History
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.projection import Projection
 from tileharvest.tiles.pyramid import Pyramid
-from tileharvest.viewer.served_maps import TimedCache
+from tileharvest.viewer.served_maps import OUTLINE_AGE, ServedMaps, TimedCache
 
 if TYPE_CHECKING:
     from tests.viewer.asking import Client
@@ -262,8 +263,32 @@ def test_a_layer_that_is_not_there_names_those_that_are(world: World) -> None:
     assert reply.error == f"map '{MAP}' has no layer 'noon'; it has: 'day', 'night'"
 
 
+def test_a_value_that_is_too_old_is_made_again_unless_its_stamp_is_the_same() -> None:
+    times, stamps = iter([0.0, 0.5, 1.0, 2.0, 3.0, 4.0]), iter([7, 7, 8, None, None])
+    cache: TimedCache[int] = TimedCache(1.0, lambda: next(times))
+    made = iter(range(10))
+    found = [cache.get("map", lambda: next(made), lambda: next(stamps)) for _ in range(6)]
+    # At 1.0 the stamp is still 7, at 2.0 it is 8, and from then on nobody knows.
+    assert found == [0, 0, 0, 1, 2, 3]
+
+
+def test_an_outline_is_read_again_when_the_history_has_changed(world: World) -> None:
+    """The clock is the test's."""
+    world.harvest(FIRST, {})
+    now = [0.0]
+    with History.open_read_only(f"sqlite:///{world.history_file}") as history:
+        served = ServedMaps(world.maps_file, lambda: history, lambda _: 0, clock=lambda: now[0])
+        before = served.outline(MAP)
+        now[0] += OUTLINE_AGE
+        assert served.outline(MAP) is before
+        world.harvest(SECOND, {}, finished=False)
+        now[0] += OUTLINE_AGE
+        assert served.outline(MAP).unfinished == (SECOND,)
+        assert served.brief(MAP)["days"] == 2
+
+
 def test_of_threads_that_ask_at_once_one_makes_the_value() -> None:
-    """A screen asks four times at once, and what a map is made of takes as long as two of the answers."""
+    """A screen asks several times at once, and reading a map's outline takes longer than an answer."""
     cache: TimedCache[int] = TimedCache(1.0, lambda: 0.0)
     made: list[int] = []
     others_came = Event()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import TracebackType
 
-    from sqlalchemy import Connection, Engine, Select, Table
+    from sqlalchemy import Connection, Engine, PoolProxiedConnection, Select, Table
 
     Work: TypeAlias = Callable[[Connection], None]
 
@@ -80,6 +81,9 @@ class History:
         self._reader = engine.execution_options(**snapshot)
         self._folder = folder
         self._patience = patience
+        self._watching = threading.Lock()
+        self._watcher: PoolProxiedConnection | None = None
+        """The connection that `stamp` asks."""
         self.place = place
         """Its name in messages."""
         self.writer = Writer(self.write)
@@ -198,6 +202,20 @@ class History:
         ):
             yield connection
 
+    def stamp(self) -> int | None:
+        """Returns a number that is another one if any transaction was committed since the last call.
+
+        Returns None if the database is on a server, which tells no such number. Raises HistoryError.
+        """
+        if self.dialect != "sqlite":
+            return None
+        with self._watching, as_history_errors(self.place):
+            if self._watcher is None:
+                self._watcher = self._engine.raw_connection()
+            # SQLite counts for each connection the transactions of all others, those of other programs too.
+            cursor: Any = self._watcher.cursor()
+            return int(cursor.execute("PRAGMA data_version").fetchone()[0])
+
     def damage(self) -> list[str]:
         """Returns a line for each kind of damage that is found, as `damage.damage` does. Reads everything."""
         try:
@@ -250,6 +268,10 @@ class History:
         """Waits for the work of its threads, and closes the connections."""
         self.writer.close()
         self.reader.shutdown()
+        with self._watching:
+            if self._watcher is not None:
+                self._watcher.close()
+                self._watcher = None
         self._engine.dispose()
         if self._folder is not None:
             self._folder.cleanup()

@@ -27,9 +27,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 OUTLINE_AGE: Final = 1.0
-"""Seconds for which a map's outline is used again. Reading it takes milliseconds, and one screen needs it
-dozens of times. It changes when a harvest begins. Replies that a client may keep for ever need no newer
-outline, because days are only added."""
+"""Seconds for which a map's outline is used again. After that it is read again if the history has changed.
+Reading it takes milliseconds, and one screen needs it several times."""
 
 HARVESTS_AGE: Final = 3.0
 """Seconds for which a map's harvests, and the number of its workers, are used again. Counting what an
@@ -49,17 +48,27 @@ class TimedCache(Generic[_Value]):
         """`age` is how many seconds a value is used again. `clock` returns seconds and never goes back."""
         self._age = age
         self._clock = clock
-        self._made: dict[Hashable, tuple[float, _Value]] = {}
+        self._made: dict[Hashable, tuple[float, int | None, _Value]] = {}
         self._making: dict[Hashable, threading.Lock] = {}
 
-    def get(self, key: Hashable, make: Callable[[], _Value]) -> _Value:
+    def get(
+        self, key: Hashable, make: Callable[[], _Value], stamp: Callable[[], int | None] = lambda: None
+    ) -> _Value:
+        """Returns the value of the key.
+
+        `stamp` returns a number that is another one if the value may have changed, or None if that is not
+        known. It is asked when the value is too old. If the number is the same, the value is used again for
+        as long as before.
+        """
         with self._making.setdefault(key, threading.Lock()):
             now = self._clock()
             known = self._made.get(key)
             if known is not None and now - known[0] < self._age:
-                return known[1]
-            value = make()
-            self._made[key] = now, value
+                return known[2]
+            # It is read before the value, so that a change in between is not missed.
+            present = stamp()
+            value = known[2] if known and present is not None and present == known[1] else make()
+            self._made[key] = now, present, value
             return value
 
 
@@ -143,7 +152,7 @@ class ServedMaps:
         history = self.history
         if history is None or name not in self._harvested():
             return MapOutline(name, (), ())
-        return self._outlines.get(name, lambda: map_outline(history, name))
+        return self._outlines.get(name, lambda: map_outline(history, name), history.stamp)
 
     def harvests(self, name: str) -> tuple[list[HarvestSummary], int]:
         """Returns the map's harvests, oldest first, and the number of workers that harvest it now."""
@@ -191,7 +200,9 @@ class ServedMaps:
 
     def _harvested(self) -> dict[str, dict[str, Any]]:
         history = self.history
-        return {} if history is None else self._briefs.get(None, lambda: brief_outlines(history))
+        if history is None:
+            return {}
+        return self._briefs.get(None, lambda: brief_outlines(history), history.stamp)
 
     def _maps(self) -> Mapping[str, MapDescription]:
         """Returns the maps of `maps.toml`, in its order. The file is read again when it has changed. If it

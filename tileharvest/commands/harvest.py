@@ -15,7 +15,7 @@ from scrapy.exceptions import UsageError
 
 from tileharvest.commands.map_command import ProjectCommand
 from tileharvest.commands.settings import ask_history, maps_at_once, progress_interval
-from tileharvest.commands.shared_maps import LOOK, SharedMaps, complete_harvests, is_once_for_all
+from tileharvest.commands.shared_maps import LOOK, SharedMaps
 from tileharvest.commands.terminal import (
     MOST_NAMED,
     console,
@@ -27,6 +27,7 @@ from tileharvest.commands.terminal import (
     write_outcomes,
 )
 from tileharvest.errors import ConfigurationError, ExitStatus, QueueError, TileHarvestError, counted
+from tileharvest.harvest.due import first_day
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.maps.settings import all_maps
 from tileharvest.queue.orders import Orders
@@ -153,6 +154,18 @@ def _longest_first(settings: BaseSettings, maps: Mapping[str, Rules], *, is_dry:
         # The history must be upgraded before it is read. The first harvest would do so too late.
         History.open(database_url(settings)).close()
     return longest_first(maps, ask_history(settings, last_costs) or {})
+
+
+def _is_once_for_all(settings: BaseSettings, name: str, arguments: Mapping[str, str]) -> bool:
+    """Returns whether a harvest with these arguments is made once in its segment, by whichever worker.
+
+    It is not if each start asks for everything. `name` is any of the maps.
+    """
+    from tileharvest.harvest.settings import harvest_for
+
+    if {"dry", "fresh", "stay"} & arguments.keys():
+        return False
+    return harvest_for(settings, {**arguments, "map": name}).segment.ends is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +295,7 @@ class _Harvests:
         self._display = Display(
             console(sys.stderr), progress_interval(settings), maps=len(names), as_json=as_json
         )
-        self._looks_first = not self._is_alone and is_once_for_all(settings, names[0], arguments)
+        self._looks_first = not self._is_alone and _is_once_for_all(settings, names[0], arguments)
         """Whether one look into the history finds the complete harvests of all maps, which then need not
         begin."""
         self._shared: SharedMaps | None = None
@@ -311,7 +324,7 @@ class _Harvests:
         if self._looks_first:
             # Each harvest meets the same error, and tells it.
             with suppress(TileHarvestError):
-                done = await self._complete_ones(order)
+                done = await asyncio.to_thread(self._complete_ones, order)
         for name in order:
             if name in done and not await asyncio.to_thread(self._has_requests, name):
                 self._complete(done[name])
@@ -340,7 +353,7 @@ class _Harvests:
         while True:
             if (now := asyncio.get_running_loop().time()) - looked >= _FRESH:
                 looked = now
-                for complete, harvest in (await self._complete_ones(left)).items():
+                for complete, harvest in (await asyncio.to_thread(self._complete_ones, left)).items():
                     left.remove(complete)
                     self._complete(harvest)
             if not left:
@@ -357,10 +370,16 @@ class _Harvests:
                 has_said = True
             await asyncio.sleep(LOOK)
 
-    async def _complete_ones(self, names: Sequence[str]) -> dict[str, Harvest]:
-        """Returns the complete harvests of these maps, by map. Raises HistoryError."""
-        found = await asyncio.to_thread(complete_harvests, self._settings, self._arguments, names)
-        return {harvest.description.name: harvest for harvest in found}
+    def _complete_ones(self, names: Sequence[str]) -> dict[str, Harvest]:
+        """Returns the harvests of these maps that are complete, by map. This is one look into the history,
+        and blocks. Raises HistoryError."""
+        from tileharvest.harvest.settings import harvest_for
+        from tileharvest.history.past import pasts
+
+        asked = {name: harvest_for(self._settings, {**self._arguments, "map": name}) for name in names}
+        segments = {name: (one.segment.name, first_day(one.segment)) for name, one in asked.items()}
+        known = ask_history(self._settings, lambda history: pasts(history, segments, ())) or {}
+        return {name: one for name, one in asked.items() if name in known and known[name].is_complete}
 
     def _has_requests(self, name: str) -> bool:
         from tileharvest.queue.settings import has_requests

@@ -7,20 +7,18 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from tileharvest.commands.settings import ask_history
 from tileharvest.errors import TileHarvestError
-from tileharvest.harvest.due import first_day, leaves_room
+from tileharvest.harvest.due import leaves_room
 from tileharvest.maps.settings import described_map
 from tileharvest.queue.cancellation import cancel
 from tileharvest.queue.orders import Orders
 from tileharvest.queue.requests import PUSHED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from scrapy.settings import BaseSettings
 
-    from tileharvest.harvest.harvest import Harvest
     from tileharvest.queue.map_leases import MapLease
 
 LOOK: Final = 5.0
@@ -129,31 +127,3 @@ class SharedMaps:
             rates=[one.rate for one in workers],
             since=min((present - one.started for one in workers), default=0.0),
         )
-
-
-def complete_harvests(
-    settings: BaseSettings, arguments: Mapping[str, str], names: Sequence[str]
-) -> list[Harvest]:
-    """Returns the harvests of these maps that are complete, by one look into the history.
-
-    `arguments` are the spiders' arguments. Raises HistoryError.
-    """
-    from tileharvest.harvest.settings import harvest_for
-    from tileharvest.history.past import pasts
-
-    asked = {name: harvest_for(settings, {**arguments, "map": name}) for name in names}
-    segments = {name: (one.segment.name, first_day(one.segment)) for name, one in asked.items()}
-    known = ask_history(settings, lambda history: pasts(history, segments, ())) or {}
-    return [one for name, one in asked.items() if name in known and known[name].is_complete]
-
-
-def is_once_for_all(settings: BaseSettings, name: str, arguments: Mapping[str, str]) -> bool:
-    """Returns whether a harvest with these arguments is made once in its segment, by whichever worker.
-
-    It is not if each start asks for everything. `name` is any of the maps.
-    """
-    from tileharvest.harvest.settings import harvest_for
-
-    if {"dry", "fresh", "stay"} & arguments.keys():
-        return False
-    return harvest_for(settings, {**arguments, "map": name}).segment.ends is not None

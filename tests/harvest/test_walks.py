@@ -101,7 +101,8 @@ def judged(
     **keys: Any,
 ) -> Step:
     async def look(harvest: Harvest) -> Step:
-        return await harvest.walks.step(LAYER, tile, outcome, Answer(200, validator), asked)
+        mark = await harvest.walks.marks.of(LAYER, tile)
+        return harvest.walks.step(mark, LAYER, tile, outcome, Answer(200, validator), asked)
 
     found: Step = during(folder, look, **keys)
     return found
@@ -315,14 +316,17 @@ def test_what_is_new_below_an_unchanged_tile_breaks_the_proof(
 def test_withdrawn_trust_gives_the_tops_and_nothing_skips_any_more(folder: Path) -> None:
     async def look(harvest: Harvest) -> None:
         walks = harvest.walks
+
+        async def step() -> Step:
+            mark = await walks.marks.of(LAYER, TOP)
+            return walks.step(mark, LAYER, TOP, Outcome.IGNORED, Answer(200, said(TOP)), ON_WALK)
+
         # Its mark is read while it is trusted.
-        once = await walks.step(LAYER, TOP, Outcome.IGNORED, Answer(200, said(TOP)), ON_WALK)
-        assert once.skips
+        assert (await step()).skips
         await skip(harvest)
         await harvest.counts()
         assert set(await walks.distrust(LAYER, "the reason")) == set(FIRST_LEVEL)
-        now = await walks.step(LAYER, TOP, Outcome.IGNORED, Answer(200, said(TOP)), ON_WALK)
-        assert now == Step(seen=said(TOP))
+        assert await step() == Step(seen=said(TOP))
         assert await walks.to_audit(LAYER) == []
 
     during(folder, look)

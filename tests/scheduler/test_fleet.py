@@ -88,7 +88,7 @@ def fleet(
 ) -> Fleet:
     """Returns a fleet whose worker has nothing to do."""
     scheduling: Any = SimpleNamespace(
-        queue=shared, shared=shared, segment_of=lambda request: DAY, stay=stay, lease_seconds=SILENT
+        queue=shared, shared=shared, segment_of=lambda: DAY, stay=stay, lease_seconds=SILENT
     )
     worker: Any = SimpleNamespace(is_empty=True, holds_some=False, look_again=looked)
     writer: Any = None

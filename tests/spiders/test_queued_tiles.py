@@ -490,7 +490,7 @@ async def asked_in_a_block(
     assert way is not None
     block = Block(first, way)
     response = await way.ask_all(block)
-    assert (response.url, response.body) == (first.url, b"")
+    assert (response.url, response.body) == (first.queued.url, b"")
     return block
 
 
@@ -613,7 +613,7 @@ def test_every_other_answer_is_left_to_a_request_as_it_came(
             assert scheduler.events == [("left", TILE)]
             (given,) = scheduler.answers
             if isinstance(answer, Reply):
-                assert (given.status, given.url) == (answer.status, tile.url)
+                assert (given.status, given.url) == (answer.status, tile.queued.url)
             else:
                 assert given is answer
             is_refused = isinstance(answer, Reply) and answer.status == 405

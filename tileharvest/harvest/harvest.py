@@ -389,17 +389,17 @@ class Harvest:
         size = self.layers[layer].layer.tile_size if self._tells_sizes else None
         return judge_get(answer, latest, self.day, size, self.description.most_tile_bytes)
 
-    async def mend(self, latest: Version | None, verdict: Verdict, body: bytes, *, late: bool) -> None:
+    async def mend(self, latest: Version | None, found: TileResult, body: bytes, *, late: bool) -> None:
         """Puts the image of an unchanged tile into the store again if it `may_be_damaged` there. Raises
         StoreError."""
-        if not self.may_be_damaged(latest, verdict, late=late):
+        if not self.may_be_damaged(latest, found, late=late):
             return
         assert latest is not None
         assert latest.image is not None
         if await asyncio.to_thread(self._images.store.mend, latest.image, body):
             _log.info("image %s is whole again", latest.image.file_name)
 
-    def may_be_damaged(self, latest: Version | None, verdict: Verdict, *, late: bool) -> bool:
+    def may_be_damaged(self, latest: Version | None, found: TileResult, *, late: bool) -> bool:
         """Returns whether the image of an unchanged tile may be missing in the store, or damaged.
 
         Only images whose version has no validator are meant, because `scrapy check-store --mend` has deleted
@@ -407,7 +407,7 @@ class Harvest:
         asked `late` are meant, such as pushed ones: to look at every tile would be to read the whole store.
         """
         nothing = Validator()
-        if verdict.outcome is not Outcome.NOT_MODIFIED or not (late or verdict.validator != nothing):
+        if found.outcome is not Outcome.NOT_MODIFIED or not (late or found.validator != nothing):
             return False
         return latest is not None and latest.image is not None and latest.validator == nothing
 

@@ -131,12 +131,7 @@ class Walks:
 
         return cls(record, description, layers, await asyncio.to_thread(look))
 
-    async def step(self, layer: str, tile: Tile, outcome: Outcome, answer: Answer, asked: Asked) -> Step:
-        """Returns what a tile's answer means for the walk. Looks up what is remembered of the tile."""
-        mark = await self.marks.of(layer, tile)
-        return self.step_with(mark, layer, tile, outcome, answer, asked)
-
-    def step_with(
+    def step(
         self, mark: Mark | None, layer: str, tile: Tile, outcome: Outcome, answer: Answer, asked: Asked
     ) -> Step:
         """Returns what a tile's answer means for the walk, given what is remembered of the tile."""

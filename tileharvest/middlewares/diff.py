@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Final, Literal, Self
 
 from msgspec.structs import replace
@@ -32,13 +33,12 @@ if TYPE_CHECKING:
     from tileharvest.harvest.harvest import Harvest
     from tileharvest.queue.requests import RequestState
     from tileharvest.tiles.questions import TileQuestion
-    from tileharvest.tiles.results import Step
     from tileharvest.tiles.verdict import NextStep, Verdict
     from tileharvest.tiles.versions import Image, Version
+    from tileharvest.walk.trust import Mark
 
 GETS: Final = 1
 """Priority of the lane for what changed: plus."""
-
 
 _NOT_AT_ONCE: Final = (Outcome.FAILED, Outcome.GONE)
 """Outcomes for which the history must be asked more than about the tile itself."""
@@ -86,9 +86,11 @@ class DiffMiddleware:
             return self._instead(request, question, is_refused=is_refused)
         return None
 
-    def asks_by_head(self, question: TileQuestion, host: str) -> bool:
-        """Returns whether a HEAD that asks this question is never replaced by a GET at this host, as far as
-        is known now."""
+    def keeps_method(self, method: str, question: TileQuestion, host: str) -> bool:
+        """Returns whether a tile is asked by this method at this host, as far as is known now: a GET always,
+        and a HEAD if no GET would take its place."""
+        if method == "GET":
+            return True
         if not self._harvest.answers_head or host in self._refusing_head:
             return False
         return not (self._is_conditional or self._harvest.fetches_unknown) or not self._is_kept(question)
@@ -104,32 +106,52 @@ class DiffMiddleware:
         settle the outcome. Returns None if the history would have to be asked first, and for what is rare:
         failures, tiles that have vanished, and images that may have to be stored again."""
         harvest, (layer, tile) = self._harvest, question.place
-        answer = harvest.understood(answer, tile)
         is_known, latest = harvest.versions.at_hand(layer, tile) if self._is_kept(question) else (True, None)
         is_marked, mark = harvest.walks.marks.at_hand(layer, tile)
         if not (is_known and is_marked):
             return None
-        verdict = self._verdict(question, answer, latest, by_head=by_head)
-        if verdict == "GET":
-            return "GET"
-        if isinstance(verdict, str) or verdict.outcome in _NOT_AT_ONCE:
+        found = self._found(question, answer, latest, mark, by_head=by_head)
+        if isinstance(found, str):
+            return "GET" if found == "GET" else None
+        if found.outcome in _NOT_AT_ONCE or harvest.may_be_damaged(latest, found, late=question.asked.late):
             return None
-        if harvest.may_be_damaged(latest, verdict, late=question.asked.late):
-            return None
-        step = harvest.walks.step_with(mark, layer, tile, verdict.outcome, answer, question.asked)
-        return _result(question, verdict, answer, step), None if latest is None else latest.image
+        return found, None if latest is None else latest.image
 
     def _is_kept(self, question: TileQuestion) -> bool:
         layer, tile = question.place
         return tile.zoom in self._harvest.layers[layer].walk.kept_zooms
 
-    def _verdict(
-        self, question: TileQuestion, answer: Answer, latest: Version | None, *, by_head: bool
-    ) -> Verdict | NextStep:
-        """Judges the understood answer, given the tile's latest version."""
+    def _found(
+        self,
+        question: TileQuestion,
+        answer: Answer,
+        latest: Version | None,
+        mark: Mark | None,
+        *,
+        by_head: bool,
+    ) -> TileResult | NextStep:
+        """Returns the result of a tile, given its latest version and what the walk remembers of it. If the
+        answer does not settle the outcome, returns the request that follows."""
+        harvest, (layer, tile) = self._harvest, question.place
+        answer = harvest.understood(answer, tile)
+        verdict: Verdict | NextStep
         if not self._is_kept(question):
-            return judge_existence(answer, by_head=by_head)
-        return judge_head(answer, latest) if by_head else self._harvest.judged(answer, latest, question.layer)
+            verdict = judge_existence(answer, by_head=by_head)
+        else:
+            verdict = judge_head(answer, latest) if by_head else harvest.judged(answer, latest, layer)
+        if isinstance(verdict, str):
+            return verdict
+        return TileResult(
+            layer,
+            tile,
+            verdict.outcome,
+            image=verdict.image,
+            body=None if verdict.image is None else answer.body,
+            validator=verdict.validator,
+            reason=verdict.reason,
+            step=harvest.walks.step(mark, layer, tile, verdict.outcome, answer, question.asked),
+            again=question.asked.again,
+        )
 
     async def _instead(self, request: Request, question: TileQuestion, *, is_refused: bool) -> Request | None:
         """Returns the GET that takes the place of a HEAD, which is then not sent. Returns None if the HEAD is
@@ -155,56 +177,37 @@ class DiffMiddleware:
         state: RequestState | None = request.meta.get(STATE)
         if state is None or state.question is None:
             return response
-        question = state.question
+        harvest, question, by_head = self._harvest, state.question, request.method == "HEAD"
         (layer, tile), asked = question.place, question.asked
-        by_head = request.method == "HEAD"
         answer = answer_of(response)
         if not by_head:
             answer = replace(answer, length=len(answer.body))
-        answer = self._harvest.understood(answer, tile)
-        if by_head and answer.status in HEAD_REFUSED:
+        elif answer.status in HEAD_REFUSED:
             # This comes before anything is waited for, as further tiles are asked meanwhile.
             self.note_refusal(request.meta["download_slot"])
-        latest = await self._harvest.versions.of(layer, tile) if self._is_kept(question) else None
-        verdict = self._verdict(question, answer, latest, by_head=by_head)
-        if verdict == "GET":
-            return _get(request)
-        if verdict == "conditional GET":
-            return _get(request, conditional_headers(latest))
-        image = None if latest is None else latest.image
-        state.known, reason = image is not None, verdict.reason
-        if verdict.outcome is Outcome.IGNORED and image is not None:
-            self._harvest.traffic.spared_bytes += image.size
-        await self._harvest.mend(latest, verdict, answer.body, late=asked.late)
-        if verdict.outcome is Outcome.FAILED:
-            state.known = await self._harvest.knows_below(layer, tile)
-            reason = with_attempts(reason or "", request.meta.get("retry_times", 0) + 1)
+        latest = await harvest.versions.of(layer, tile) if self._is_kept(question) else None
         if asked.again and not asked.late:
-            asked = replace(asked, late=await self._harvest.has_gone_below(layer, tile))
-        step = await self._harvest.walks.step(layer, tile, verdict.outcome, answer, asked)
-        state.result = _result(question, verdict, answer, step, reason)
+            is_late = await harvest.has_gone_below(layer, tile)
+            question = replace(question, asked=replace(asked, late=is_late))
+        mark = await harvest.walks.marks.of(layer, tile)
+        found = self._found(question, answer, latest, mark, by_head=by_head)
+        if isinstance(found, str):
+            return _get(request, conditional_headers(latest) if found == "conditional GET" else None)
+        image = None if latest is None else latest.image
+        state.known = image is not None
+        if found.outcome is Outcome.IGNORED and image is not None:
+            harvest.traffic.spared_bytes += image.size
+        await harvest.mend(latest, found, answer.body, late=asked.late)
+        if found.outcome is Outcome.FAILED:
+            state.known = await harvest.knows_below(layer, tile)
+            attempts = request.meta.get("retry_times", 0) + 1
+            found = dataclasses.replace(found, reason=with_attempts(found.reason or "", attempts))
+        state.result = found
         return response
 
 
 def _get(request: Request, headers: Mapping[str, str] | None = None) -> Request:
     return request.replace(method="GET", priority=GETS, headers=headers)
-
-
-def _result(
-    question: TileQuestion, verdict: Verdict, answer: Answer, step: Step, reason: str | None = None
-) -> TileResult:
-    layer, tile = question.place
-    return TileResult(
-        layer,
-        tile,
-        verdict.outcome,
-        image=verdict.image,
-        body=None if verdict.image is None else answer.body,
-        validator=verdict.validator,
-        reason=reason,
-        step=step,
-        again=question.asked.again,
-    )
 
 
 def answer_of(response: Response) -> Answer:

@@ -30,14 +30,6 @@ class QueuedTile:
     """What was found for the tile. None until its answer is judged."""
 
     @property
-    def url(self) -> str:
-        return self.queued.url
-
-    @property
-    def method(self) -> str:
-        return self.queued.method
-
-    @property
     def meta(self) -> dict[str, Any]:
         return self.queued.meta
 
@@ -68,7 +60,8 @@ class Block(Request):
         self.way = way
         self.under_way: set[asyncio.Future[Any]] = set()
         """The transactions and writes of tiles that were answered and are not yet kept."""
-        super().__init__(first.url, self._end, first.method, dont_filter=True, meta={"verbatim_url": True})
+        url, method = first.queued.url, first.queued.method
+        super().__init__(url, self._end, method, dont_filter=True, meta={"verbatim_url": True})
 
     async def _end(self, _response: Response) -> AsyncIterator[Request]:
         """Scrapy's callback: it ends when every tile of the block is kept, and yields nothing."""

@@ -53,7 +53,7 @@ class Fleet:
         An ordinary spider ends when nothing is left."""
         self._queue = scheduling.queue
         self._shared = scheduling.shared
-        self._segment = scheduling.segment_of(None)
+        self._segment = scheduling.segment_of()
         self._worker = worker
         self._writer = writer
         self._listener = listener

@@ -148,7 +148,7 @@ class Scheduler(BaseScheduler):
             body = self._writer.write(request)
         except CodecError as error:
             return self._keep_in_memory(request, error)
-        segment = self._scheduling.segment or self._scheduling.segment_of(request)
+        segment = self._scheduling.segment_of(request)
         fingerprint, due = self._filtered_by(request), request.meta.get(NOT_BEFORE)
         self.worker.push(Entry(body, segment, fingerprint, request.priority, due))
         return True
@@ -176,7 +176,7 @@ class Scheduler(BaseScheduler):
     def entries_of(self, tiles: Iterable[QueuedRequest]) -> list[Entry]:
         """Returns what lets tiles wait that are of the present segment and hold nothing but what this program
         has made. Raises ValueError if an address has no canonical form."""
-        segment, filters = self._segment, self._scheduling.filters
+        segment, filters = self._scheduling.segment_of(), self._scheduling.filters
         return [
             Entry(
                 encode_own(queued),
@@ -228,7 +228,7 @@ class Scheduler(BaseScheduler):
         Raises QueueError, also if this worker must not work beside the present ones, and ConfigurationError
         for settings with which no queue can be reached.
         """
-        scheduling, queue, current = self._scheduling, self._scheduling.queue, self._segment
+        scheduling, queue, current = self._scheduling, self._scheduling.queue, self._scheduling.segment_of()
         if self._start_urls is not None or (scheduling.shared is not None and self._crawl.harvest is None):
             from tileharvest.queue.redis.start_urls import refuse_pickled  # noqa: PLC0415 - most need no Redis
 
@@ -308,7 +308,7 @@ class Scheduler(BaseScheduler):
 
     async def _join(self, harvest: str, *, continued: bool) -> Fleet | None:
         queue, shared, pace = self._scheduling.queue, self._scheduling.shared, self._politeness.pace
-        is_first, segment = True, self._segment
+        is_first, segment = True, self._scheduling.segment_of()
         self._begun = None if continued else segment
         if not continued and shared is None:
             await queue.forget(segment)
@@ -623,10 +623,6 @@ class Scheduler(BaseScheduler):
             self.worker.push(Entry(body, segment, fingerprint, priority))
         self.worker.take_up(failure.id)
         self._count("retried_failures")
-
-    @property
-    def _segment(self) -> str:
-        return self._scheduling.segment_of(None)
 
 
 def scheduler_of(crawler: Crawler) -> Scheduler | None:

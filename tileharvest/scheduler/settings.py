@@ -80,8 +80,8 @@ class Scheduling:
     """Whether one of Scrapy's tools asks. Its requests wait in memory, because the shell gives them their
     callback only after it has enqueued them."""
 
-    def segment_of(self, request: object | None) -> str:
-        """Returns the name of a request's segment, or for None of the present segment."""
+    def segment_of(self, request: object | None = None) -> str:
+        """Returns the name of a request's segment, or without a request that of the present segment."""
         return self.segment or self.resolver.segment_at(request, datetime.now(UTC)).name
 
 

@@ -125,7 +125,7 @@ class QueuedTiles:
             and queued.meta.keys() == _OF_TILE
             and not (queued.headers or queued.body or queued.cookies or queued.cb_kwargs or queued.flags)
             and queued.url.partition(":")[0] in self._handlers
-            and self._keeps_method(queued)
+            and self._diff.keeps_method(queued.method, question, queued.meta["download_slot"])
         )
 
     def _is_as_now(self, queued: QueuedRequest) -> bool:
@@ -149,13 +149,8 @@ class QueuedTiles:
             return False
         if robots.rules and not robots.allows(queued.url):
             return False
-        return self._keeps_method(queued)
-
-    def _keeps_method(self, queued: QueuedRequest) -> bool:
-        """Returns whether the tile is asked by the method with which it has waited."""
         assert queued.question is not None
-        host = queued.meta["download_slot"]
-        return queued.method == "GET" or self._diff.asks_by_head(queued.question, host)
+        return self._diff.keeps_method(queued.method, queued.question, queued.meta["download_slot"])
 
     async def ask_all(self, block: Block) -> Response:
         tile: QueuedTile | None = block.first
@@ -169,7 +164,7 @@ class QueuedTiles:
                 if isinstance(reply, Exception):
                     self._scheduler.leave(tile, reply)
                 elif not self._keep(block, tile, reply):
-                    self._scheduler.leave(tile, _response_of(reply, tile))
+                    self._scheduler.leave(tile, _response_of(reply, tile.queued))
             left -= 1
             tile = self._scheduler.next_tile(tile) if left and may_go_on(self._engine) else None
         return Response(block.url, request=block)
@@ -177,7 +172,7 @@ class QueuedTiles:
     async def _ask(self, tile: QueuedTile) -> Reply | Exception:
         """Returns what the site replies, or the exception that tells why it does not. By then the history has
         been asked, too: about the tile's mark, and about its latest version if the tile is to be kept."""
-        url, question = tile.url, tile.queued.question
+        url, question = tile.queued.url, tile.queued.question
         assert question is not None
         layer, place = question.place
         fetching: list[asyncio.Task[Any] | None] = [self._harvest.walks.marks.fetch(layer, place)]
@@ -186,7 +181,7 @@ class QueuedTiles:
         try:
             reply: Reply | Exception
             try:
-                reply = await self._handlers[url.partition(":")[0]].ask(tile.method, url)
+                reply = await self._handlers[url.partition(":")[0]].ask(tile.queued.method, url)
             except Exception as error:  # noqa: BLE001 - as in Scrapy's own engine: the middlewares hear of it
                 reply = error
             for task in fetching:
@@ -200,8 +195,9 @@ class QueuedTiles:
     def _keep(self, block: Block, tile: QueuedTile, reply: Reply) -> bool:
         """Judges the reply, enqueues the tiles below, and begins to keep the result. Returns False, and has
         done nothing, if an ordinary request must go on with the reply."""
-        question, by_head, host = tile.queued.question, tile.method == "HEAD", tile.meta["download_slot"]
+        queued, question = tile.queued, tile.queued.question
         assert question is not None
+        by_head, host = queued.method == "HEAD", queued.meta["download_slot"]
         if by_head and reply.status in HEAD_REFUSED:
             # The middleware hears of it later, when further tiles were asked.
             self._diff.note_refusal(host)
@@ -215,7 +211,7 @@ class QueuedTiles:
                 return False
             if found == "GET":
                 result, spared = None, 0
-                entries = self._scheduler.entries_of([_get_of(tile.queued)])
+                entries = self._scheduler.entries_of([_get_of(queued)])
             else:
                 result, image = found
                 spared = image.size if image is not None and result.outcome is Outcome.IGNORED else 0
@@ -226,7 +222,7 @@ class QueuedTiles:
         except Exception:  # noqa: BLE001 - the ordinary request raises it again, and the tile fails
             return False
         self._count(len(reply.body), spared)
-        self._outages.answered(host, tile.url if reply.status == HTTPStatus.OK else None)
+        self._outages.answered(host, queued.url if reply.status == HTTPStatus.OK else None)
         self._scheduler.enqueue_entries(entries)
         if transaction is not None:
             tile.result = result
@@ -245,9 +241,9 @@ class QueuedTiles:
 
     def _count(self, received: int, spared: int) -> None:
         """Counts the bytes of a reply that is kept. Those of one that is left are counted by middlewares."""
-        self._crawl.traffic.spared_bytes += spared
+        self._harvest.traffic.spared_bytes += spared
         if received:
-            self._crawl.traffic.received_bytes += received
+            self._harvest.traffic.received_bytes += received
             if self._crawl.politeness is not None:
                 self._crawl.politeness.received()
 
@@ -368,11 +364,11 @@ def _get_of(queued: QueuedRequest) -> QueuedRequest:
     return replace(queued, method="GET", priority=GETS)
 
 
-def _response_of(reply: Reply, tile: QueuedTile) -> Response | Exception:
+def _response_of(reply: Reply, queued: QueuedRequest) -> Response | Exception:
     """Returns what a download handler would give for the reply. Headers that no response can be made of are a
     failure of the tile, as they are there."""
     try:
-        return reply.response(tile.method, tile.url)
+        return reply.response(queued.method, queued.url)
     except Exception as error:  # noqa: BLE001 - as in Scrapy's own engine: the middlewares hear of it
         return error
 

@@ -15,11 +15,11 @@ from sqlalchemy import insert, select
 from tileharvest.history.connection import (
     LOCK_TIMEOUT,
     PATIENCE,
-    WRITES,
     Address,
     connect,
     persevere,
     revision_of,
+    transaction,
     write_ahead,
 )
 from tileharvest.history.damage import damage
@@ -75,7 +75,6 @@ class History:
     ) -> None:
         """Use the `open` methods instead. `folder`, if given, is removed when the history is closed."""
         self._engine = engine
-        self._writer = engine.execution_options(**{WRITES: True})
         # On SQLite every transaction sees one state anyway.
         snapshot = {"isolation_level": "REPEATABLE READ"} if engine.dialect.name == "postgresql" else {}
         self._reader = engine.execution_options(**snapshot)
@@ -185,7 +184,7 @@ class History:
         with (
             self._telling_damage(),
             as_history_errors(self.place),
-            self._reader.begin() as connection,
+            transaction(self._reader) as connection,
         ):
             yield connection
 
@@ -198,7 +197,7 @@ class History:
         with (
             self._telling_damage(),
             as_history_errors(self.place),
-            self._writer.begin() as connection,
+            transaction(self._engine, writes=True) as connection,
         ):
             yield connection
 
@@ -219,7 +218,7 @@ class History:
     def damage(self) -> list[str]:
         """Returns a line for each kind of damage that is found, as `damage.damage` does. Reads everything."""
         try:
-            with as_history_errors(self.place), self._reader.begin() as connection:
+            with as_history_errors(self.place), transaction(self._reader) as connection:
                 return damage(connection)
         except UnicodeError:
             # SQLite's message quotes bytes of the damaged file, which sqlite3 cannot decode.

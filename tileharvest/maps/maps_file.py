@@ -119,7 +119,7 @@ def find_map(file: Path, name: str) -> MapDescription:
 
     Raises ConfigurationError as `load_maps` does, and for an unknown name. It then names the known maps.
     """
-    maps = load_maps(file)
+    maps = _maps_of(file, stamp_of(file))
     if name not in maps:
         hint = nearest(name, maps, f"it has: {', '.join(maps) or 'none yet'}")
         raise ConfigurationError(f"{file} has no map '{name}'; {hint}")

@@ -20,6 +20,8 @@ from tileharvest.queue.locks import locks_in
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tileharvest.queue.locks import Locks
+
     Result = TypeVar("Result")
 
 _logger = logging.getLogger(__name__)
@@ -125,6 +127,8 @@ class HostFile:
         self._folder = folder
         self._patience = patience
         self._table = _HostTable(None)
+        self._locks: Locks | None = None
+        """The locks of the processes that use the folder. None for hosts in memory."""
         self.process = ""
 
     def open(self) -> None:
@@ -137,7 +141,8 @@ class HostFile:
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             process = f"{os.getpid()}-{secrets.token_hex(8)}"
-            locks_in(self._folder).take(process)
+            self._locks = locks_in(self._folder)
+            self._locks.take(process)
         except OSError as error:
             raise QueueError(
                 f"{self._folder}, in which harvests of this machine share their pace, cannot be written"
@@ -180,8 +185,9 @@ class HostFile:
         if table.users <= 0:
             table.close()
             _TABLES.pop(table.file, None)
-        if self._folder is not None and self.process:
-            locks_in(self._folder).drop(self.process)
+        if self._locks is not None:
+            self._locks.drop(self.process)
+            self._locks = None
         self.process = ""
 
     async def _begun(self) -> sqlite3.Connection:
@@ -214,7 +220,7 @@ class HostFile:
         row = connection.execute("SELECT state FROM hosts WHERE name = ?", (host,)).fetchone()
         known = decoded(row[0] if row else b"", self._table.file)
         others = [one.id for one in known.processes if one.id != self.process]
-        locks = None if self._folder is None else locks_in(self._folder)
+        locks = self._locks
         known.settle(now, [one for one in others if locks and not locks.is_taken(one)])
         return known
 

@@ -67,7 +67,13 @@ class Scheduler(BaseScheduler):
         self._engine = EngineHook(self._completed)
         self._spider = as_held(spider)
         self._has_usual_start = type(spider).start is Spider.start
-        self._fingerprint = crawler.request_fingerprinter.fingerprint
+        fingerprinter = crawler.request_fingerprinter
+        self._fingerprint = fingerprinter.fingerprint
+        self._tile_fingerprint = (
+            fingerprinter.fingerprint_of if isinstance(fingerprinter, SegmentFingerprinter) else None
+        )
+        """The function that returns the fingerprint of a method and an address. None under a fingerprinter of
+        the project's own, which must see each request."""
         self._writer = RequestWriter(spider)
         self._politeness = self._crawl.politeness = Politeness(
             scheduling.queue,
@@ -177,6 +183,7 @@ class Scheduler(BaseScheduler):
         """Returns what lets tiles wait that are of the present segment and hold nothing but what this program
         has made. Raises ValueError if an address has no canonical form."""
         segment, filters = self._scheduling.segment_of(), self._scheduling.filters
+        assert self._tile_fingerprint is not None
         return [
             Entry(
                 encode_own(queued),
@@ -292,9 +299,7 @@ class Scheduler(BaseScheduler):
 
     def shorten(self, way: ShortWay) -> None:
         """Lets tiles go in blocks, unless BLOCK_SIZE or Scrapy's own pauses between requests forbid it."""
-        fingerprinter = self._crawler.request_fingerprinter
-        if self.block_size > 1 and isinstance(fingerprinter, SegmentFingerprinter):
-            self._tile_fingerprint = fingerprinter.fingerprint_of
+        if self.block_size > 1 and self._tile_fingerprint is not None:
             self._way = way
 
     @property

@@ -118,7 +118,6 @@ class Harvest:
         moved.
 
         `expected` is another number: the first process has noted it, perhaps with other zones."""
-        self._is_first = False
         self.expected = 0
         """The number of tiles that the history knew when the harvest began. It will find about as many. It is
         the same in each process of the harvest."""
@@ -293,7 +292,7 @@ class Harvest:
         walks = {name: part.walk for name, part in self.layers.items() if part.walk.goes_sideways}
         endless = {name: [walk.pyramid.range_at(walk.top)] for name, walk in walks.items()}
 
-        def begun() -> tuple[TileStore, HarvestRecord, int, int, dict[str, Extent]]:
+        def begun() -> tuple[TileStore, HarvestRecord, bool, int, int, dict[str, Extent]]:
             history = self._on_close.enter_context(self._holdings.open_history())
             store = self._holdings.open_store()
             record = begin(history, beginning, self._today)
@@ -301,15 +300,23 @@ class Harvest:
                 keep_site_files(history, self.description.name, record.day, files)
             store.join(identity_of(history))
             known = record.known_before(self._areas)
-            self._is_first = record.is_first()
             self._tops = record.unasked(endless, MOST_TOPS) if endless else []
             expected = 0 if record.is_pushed else record.expect(known)
-            return store, record, known, expected, self._extents_of(record)
+            return store, record, record.is_first(), known, expected, self._extents_of(record)
 
         begun_now = await asyncio.to_thread(begun)
-        store, self._record, self._known_before, self.expected, self.extents = begun_now
+        store, self._record, is_first, self._known_before, self.expected, self.extents = begun_now
         self._images = StoreWriter(store)
         self.is_pushed = self._record.is_pushed
+        fetches_first = self.description.first == "get" and not self.is_pushed
+        self.fetches_at_once = fetches_first and not (self._known_before or self._is_widened)
+        """Whether kept tiles are asked by GET with no HEAD before, because no tile was known when the harvest
+        began. Tiles that other runs of the same harvest have added do not count."""
+        self.fetches_unknown = fetches_first and is_first
+        """Whether kept tiles of which nothing is known are asked by GET with no HEAD before.
+
+        Until a harvest of the map is finished, most of these tiles exist. Later most of them are empty
+        places."""
         self.day, self.continued = self._record.day, self._record.continued
         self.versions = Known(self._record.latest, self._record.history.reader)
         """The latest version of each tile before the harvest judged it. A gone one is a version, too."""
@@ -345,24 +352,6 @@ class Harvest:
             is_alike_an_end = wish is None and not part.layer.pyramid.has_edge
             extents[name] = Extent(most, found.get(name, 0), is_alike_an_end=is_alike_an_end)
         return extents
-
-    @property
-    def fetches_at_once(self) -> bool:
-        """Whether kept tiles are asked by GET with no HEAD before, because no tile was known when the harvest
-        began. Tiles that other runs of the same harvest have added do not count."""
-        return self._fetches_first and not (self._known_before or self._is_widened)
-
-    @property
-    def fetches_unknown(self) -> bool:
-        """Whether kept tiles of which nothing is known are asked by GET with no HEAD before.
-
-        Until a harvest of the map is finished, most of these tiles exist. Later most of them are empty
-        places."""
-        return self._fetches_first and self._is_first
-
-    @property
-    def _fetches_first(self) -> bool:
-        return self.description.first == "get" and not self.is_pushed
 
     @property
     def identity(self) -> str:
@@ -484,11 +473,6 @@ class Harvest:
                 _log.warning("image %s was removed while it was recorded; it was put again", image.file_name)
         self._put_anew.clear()
 
-    def _count(self, result: TileResult) -> None:
-        if result.is_counted:
-            self.tally[result.outcome] += 1
-            self._measure(result)
-
     async def has_gone_below(self, layer: str, tile: Tile) -> bool:
         """Returns whether anything below a tile may have been asked in this harvest. Also returns True if
         nobody knows.
@@ -524,9 +508,12 @@ class Harvest:
         self.extents[layer].learn(0)
         self.extents[layer].learn((await asyncio.to_thread(self._record.found))[layer])
 
-    def _measure(self, result: TileResult) -> None:
-        """Counts the result in its layer's bounds, and notes in `doubted` if the layer seems to have no
+    def _count(self, result: TileResult) -> None:
+        """Counts the result, also in its layer's bounds, and notes in `doubted` if the layer seems to have no
         end."""
+        if not result.is_counted:
+            return
+        self.tally[result.outcome] += 1
         if result.outcome in _NOT_THERE or result.layer in self.doubted:
             return
         sha1 = None if result.image is None else result.image.sha1

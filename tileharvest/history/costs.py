@@ -74,11 +74,11 @@ class Traffic:
     """Counts what one process costs. Code that causes a cost adds it to a field, and `take` returns the sum.
 
     Between `count_ahead` and `settle`, `take` counts ahead: it also returns the requests and bytes that may
-    come before its next call. No request may start beyond those that are recorded (`may_ask`). If the process
-    is killed, all its requests are counted, however slow the database is. Requests beside the queue do not
-    wait for that. Bytes are counted approximately, because nobody knows the size of answers that are on the
-    way. A quarter of the bytes counted ahead is kept for these answers; a kill leaves uncounted what they
-    have beyond that.
+    come before its next call. No request may start beyond those that are recorded (`ask`). If the process is
+    killed, all its requests are counted, however slow the database is. Requests beside the queue do not wait
+    for that. Bytes are counted approximately, because nobody knows the size of answers that are on the way. A
+    quarter of the bytes counted ahead is kept for these answers; a kill leaves uncounted what they have
+    beyond that.
 
     Used from one thread. It counts time from `start` on. `pause` and `resume` may be called twice. After a
     `pause` before `start` the time stands still until `resume`.
@@ -136,19 +136,16 @@ class Traffic:
         self._paused = False
         self._go_on()
 
-    def may_ask(self) -> bool:
-        """Returns whether a request may start, because its cost is recorded ahead. If not, has the next cost
-        recorded."""
-        if self.requests < self._most[0] and self.received_bytes <= self._most[1]:
-            return True
-        self._tell_low()
-        return False
-
-    def ask(self) -> None:
-        """Counts a request that starts now."""
+    def ask(self) -> bool:
+        """Counts a request that starts now, if its cost is recorded ahead. If not, has the next cost recorded
+        and returns False: the request may not start yet."""
+        if self.requests >= self._most[0] or self.received_bytes > self._most[1]:
+            self._tell_low()
+            return False
         self.requests += 1
         if self.requests >= self._low_from[0] or self.received_bytes > self._low_from[1]:
             self._tell_low()
+        return True
 
     def count_ahead(self, when_low: Callable[[], None]) -> None:
         """Makes `take` count ahead from now on. No request may start before its first return is `recorded`.

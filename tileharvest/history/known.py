@@ -58,21 +58,22 @@ class Known(Generic[_Value]):
         Raises HistoryError if the history cannot be read; a later call tries again. Raises KeyError for a
         layer that the harvest does not have.
         """
-        block = self._block(layer, tile)
+        key, block = self._block(layer, tile)
         if block is None:
             # If one caller is cancelled, the others that wait for the same block still get it.
-            block = await asyncio.shield(self._fetching_of(_key_of(layer, tile), tile))
+            block = await asyncio.shield(self._fetching_of(key, tile))
         return block.get(tile)
 
     def fetch(self, layer: str, tile: Tile) -> asyncio.Task[dict[Tile, _Value]] | None:
         """Begins to fetch the tile's block and returns the task, or None if the block is in memory.
 
         The task ends when the block is in memory, or when the query has failed."""
-        return None if self._block(layer, tile) is not None else self._fetching_of(_key_of(layer, tile), tile)
+        key, block = self._block(layer, tile)
+        return None if block is not None else self._fetching_of(key, tile)
 
     def at_hand(self, layer: str, tile: Tile) -> tuple[bool, _Value | None]:
         """Returns whether the tile's block is in memory, and what is known of the tile. Asks no history."""
-        block = self._block(layer, tile)
+        _, block = self._block(layer, tile)
         return (False, None) if block is None else (True, block.get(tile))
 
     @property
@@ -80,12 +81,16 @@ class Known(Generic[_Value]):
         """Whether any query waits for its answer."""
         return bool(self._fetching)
 
-    def _block(self, layer: str, tile: Tile) -> dict[Tile, _Value] | None:
-        key = _key_of(layer, tile)
+    def _block(self, layer: str, tile: Tile) -> tuple[_Key, dict[Tile, _Value] | None]:
+        """Returns the key of the tile's block, and the block if it is in memory."""
+        column, row = tile.block(LEVELS)
+        if column in _AROUND and row in _AROUND:
+            column, row = _CENTRE
+        key = layer, tile.zoom, column, row
         block = self._blocks.get(key)
         if block is not None:
             self._blocks.move_to_end(key)
-        return block
+        return key, block
 
     def forget(self) -> None:
         """Forgets all blocks. Callers that wait for a block now still get what was known before."""
@@ -115,10 +120,3 @@ class Known(Generic[_Value]):
         if len(blocks) > MOST_BLOCKS:
             blocks.popitem(last=False)
         return block
-
-
-def _key_of(layer: str, tile: Tile) -> _Key:
-    column, row = tile.block(LEVELS)
-    if column in _AROUND and row in _AROUND:
-        column, row = _CENTRE
-    return layer, tile.zoom, column, row

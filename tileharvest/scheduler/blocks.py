@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from tileharvest.queue.codec import QueuedRequest
     from tileharvest.queue.port import Lease
-    from tileharvest.tiles.results import TileResult
 
 
 @dataclass(slots=True, eq=False)
@@ -26,8 +25,6 @@ class QueuedTile:
 
     lease: Lease
     queued: QueuedRequest
-    result: TileResult | None = None
-    """What was found for the tile. None until its answer is judged."""
 
     @property
     def meta(self) -> dict[str, Any]:

@@ -183,7 +183,7 @@ class Politeness:
         if self._late:
             return False
         left = self._left(request) if DELAY in request.meta else 0.0
-        if left <= 0 and not self._traffic.may_ask():
+        if left <= 0 and not self._traffic.ask():
             left = _SOON
         if left > 0:
             if self._timer is None:
@@ -192,7 +192,6 @@ class Politeness:
         self._last_start, self._delayed = asyncio.get_running_loop().time(), None
         if self._worker is not None:
             self._worker.started()
-        self._traffic.ask()
         return True
 
     @contextmanager

@@ -200,8 +200,7 @@ class Scheduler(BaseScheduler):
         """Enqueues what `entries_of` has made."""
         if self._fleet is not None:
             self._fleet.ending = "goes on"
-        if entries:
-            self.worker.push(*entries)
+        self.worker.push(*entries)
 
     def has_pending_requests(self) -> bool:
         """Returns whether the spider must stay."""

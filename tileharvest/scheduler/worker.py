@@ -303,7 +303,7 @@ class QueueWorker:
             self._started += 1
         elif self._leases.earliest is not None:
             self._wait_for(self._leases.earliest - now)
-        if self._is_short and self._wants_leases():
+        if self._wants_leases():
             self._begin()
         return lease
 
@@ -376,13 +376,11 @@ class QueueWorker:
 
     # The exchange
 
-    @property
-    def _is_short(self) -> bool:
-        """Whether half of the leases that it may hold ahead have started."""
-        return self._leases.waiting <= self._ahead // 2
-
     def _wants_leases(self) -> bool:
-        return self._may_have_more and self._is_short and self._listener.may_start and not self._is_held
+        """Returns whether it is time to lease more: half of the leases that it may hold ahead have started,
+        the queue may have more, and nothing holds it back."""
+        is_short = self._leases.waiting <= self._ahead // 2
+        return is_short and self._may_have_more and self._listener.may_start and not self._is_held
 
     @property
     def _is_held(self) -> bool:

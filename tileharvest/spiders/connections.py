@@ -110,10 +110,7 @@ class Connections:
         if crawl not in self._taken:
             return True
         # Crawls that wait for a further place come first.
-        if not self._free or (self._queue and self._taken[crawl]) or not self._has_place(crawl):
-            return False
-        self._give(crawl)
-        return True
+        return not (self._queue and self._taken[crawl]) and self._give(crawl)
 
     async def wait(self, crawl: object) -> None:
         """Returns when the crawl has been given a place, after `take` found none."""
@@ -139,24 +136,25 @@ class Connections:
         if self._queue:
             self._let_in()
 
-    def _has_place(self, crawl: object) -> bool:
-        """Returns whether a crawl may have a place. One that has a place leaves those free that are kept: one
-        for each crawl that has none, or an eighth of all for crawls to come, whichever is more."""
-        kept = max(self._idle, self._most // _KEPT) if self._taken[crawl] else 0
-        return self._free > kept
-
-    def _give(self, crawl: object) -> None:
+    def _give(self, crawl: object) -> bool:
+        """Gives a place to a crawl if it may have one, and returns whether it has got one. A crawl that has
+        a place leaves those free that are kept: one for each crawl that has none, or an eighth of all for
+        crawls to come, whichever is more."""
+        taken = self._taken[crawl]
+        kept = max(self._idle, self._most // _KEPT) if taken else 0
+        if self._free <= kept:
+            return False
         self._free -= 1
-        if not self._taken[crawl]:
+        self._taken[crawl] = taken + 1
+        if not taken:
             self._idle -= 1
-        self._taken[crawl] += 1
+        return True
 
     def _let_in(self) -> None:
         for waiting in list(self._queue):
             crawl, given = waiting
-            if not given.done() and self._free and self._has_place(crawl):
+            if not given.done() and self._give(crawl):
                 self._queue.remove(waiting)
-                self._give(crawl)
                 given.set_result(None)
 
     def close(self) -> None:

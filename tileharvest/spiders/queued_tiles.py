@@ -105,8 +105,8 @@ class QueuedTiles:
         self._after = after
         self._stores_in_turn = bool(crawl.rules and crawl.rules.store_gap != NO_GAP)
         """Whether the pipeline pauses between two images."""
-        self._kept: dict[asyncio.Future[BaseException | None], list[QueuedTile]] = {}
-        """The tiles of which nothing is new, by the transaction that keeps them."""
+        self._kept: dict[asyncio.Future[BaseException | None], tuple[list[QueuedTile], list[TileResult]]] = {}
+        """The tiles of which nothing is new, with their results, by the transaction that keeps them."""
 
     def takes(self, lease: Lease, queued: QueuedRequest, *, is_begun: bool) -> bool:
         question = queued.question
@@ -215,18 +215,18 @@ class QueuedTiles:
             else:
                 result, image = found
                 spared = image.size if image is not None and result.outcome is Outcome.IGNORED else 0
-                below = self._below(result, question.asked, known=image is not None)
-                entries = self._scheduler.entries_of(below)
+                below = list(self._below(result, question.asked, known=image is not None))
+                entries = self._scheduler.entries_of(below) if below else []
             if result is not None and result.image is None and result.is_recorded:
                 transaction = self._harvest.keep_unchanged(result)
         except Exception:  # noqa: BLE001 - the ordinary request raises it again, and the tile fails
             return False
         self._count(len(reply.body), spared)
         self._outages.answered(host, queued.url if reply.status == HTTPStatus.OK else None)
-        self._scheduler.enqueue_entries(entries)
-        if transaction is not None:
-            tile.result = result
-            self._await(block, tile, transaction)
+        if entries:
+            self._scheduler.enqueue_entries(entries)
+        if result is not None and transaction is not None:
+            self._await(block, tile, result, transaction)
         elif result is not None and result.image is not None:
             self._store(block, tile, result)
         else:
@@ -251,24 +251,28 @@ class QueuedTiles:
     # for no more while too much is there.
 
     def _await(
-        self, block: Block, tile: QueuedTile, transaction: asyncio.Future[BaseException | None]
+        self,
+        block: Block,
+        tile: QueuedTile,
+        result: TileResult,
+        transaction: asyncio.Future[BaseException | None],
     ) -> None:
         """Lets a tile be through when the transaction is done that records its result."""
         slot = self._engine.scraper.slot
         slot.active_size += slot.MIN_RESPONSE_SIZE
-        tiles = self._kept.get(transaction)
-        if tiles is None:
-            tiles = self._kept[transaction] = []
+        if transaction not in self._kept:
+            self._kept[transaction] = [], []
             transaction.add_done_callback(self._settle)
+        tiles, results = self._kept[transaction]
         tiles.append(tile)
+        results.append(result)
         if transaction not in block.under_way:
             block.under_way.add(transaction)
             transaction.add_done_callback(block.under_way.discard)
 
     def _settle(self, transaction: asyncio.Future[BaseException | None]) -> None:
-        tiles, slot = self._kept.pop(transaction), self._engine.scraper.slot
+        (tiles, results), slot = self._kept.pop(transaction), self._engine.scraper.slot
         slot.active_size -= len(tiles) * slot.MIN_RESPONSE_SIZE
-        results = (tile.result for tile in tiles if tile.result is not None)
         try:
             self._harvest.kept(results, transaction.result())
         except BaseException as error:  # noqa: BLE001 - whatever it is, it ends the crawl

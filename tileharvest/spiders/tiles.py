@@ -284,9 +284,10 @@ class TileSpider(Spider, HeldSpider):
         walk, walks = self.harvest.layers[result.layer].walk, self.harvest.walks
         is_asked_below = self.harvest.is_pushed and result.outcome in _UNCHANGED
         is_ended = result.layer in self.harvest.endless
-        if not (result.step.skips or is_asked_below or is_ended):
-            below = walk.below(result.tile, result.outcome, known=known)
-            asked_below = asked.below if below else ON_WALK
+        is_left_out = result.step.skips or is_asked_below or is_ended
+        below = () if is_left_out else walk.below(result.tile, result.outcome, known=known)
+        if below:
+            asked_below = asked.below
             for child in walks.to_ask(result.layer, below, asked):
                 yield child, asked_below
         if walk.goes_sideways and not (self.harvest.is_pushed or is_ended):

@@ -64,6 +64,9 @@ class Walk:
     Without zones that is the first level, even if only deep zooms are kept. A map of depth 17 would have more
     squares three levels above its deepest zoom than the whole map has tiles.
     """
+    goes_sideways: bool = field(init=False, compare=False)
+    """Whether the walk goes sideways along its top. Zones say themselves how far it goes, so with zones it
+    does not."""
     _ranges: dict[int, tuple[TileRange, ...]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -92,6 +95,7 @@ class Walk:
             "deepest": deepest,
             "kept_zooms": kept,
             "top": top,
+            "goes_sideways": self.pyramid.is_endless and not self.zones,
             "_ranges": ranges,
         }
         for name, value in derived.items():
@@ -140,12 +144,6 @@ class Walk:
             return children
         ranges = self._ranges[tile.zoom + 1]
         return tuple(child for child in children if any(child in r for r in ranges))
-
-    @property
-    def goes_sideways(self) -> bool:
-        """Whether the walk goes sideways along its top. Zones say themselves how far it goes, so with zones
-        it does not."""
-        return self.pyramid.is_endless and not self.zones
 
     def beside(self, tile: Tile, outcome: Outcome, *, known: bool) -> tuple[Tile, ...]:
         """Returns the tiles around this one to ask for, given its outcome. Most of them were asked before.

@@ -124,6 +124,19 @@ class SuitedSpider(StubSpider):
         suit_tiles(settings)
 
 
+class HurriedSpider(SuitedSpider):
+    """Ends Scrapy's delay at each answer. AutoThrottle changes the delay at each answer, too."""
+
+    def note(self, response: Response) -> Iterator[Any]:
+        downloader: Any = self.crawler.engine.downloader
+        for slot in downloader.slots.values():
+            slot.delay = 0.0
+            if slot.latercall is not None:
+                slot.latercall.cancel()
+                downloader._latercall(slot)
+        yield from super().note(response)
+
+
 class RefusingPipeline:
     """Raises for an item that says it is bad."""
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
-import pytest
-
-from tests.end_to_end.project import answered, await_condition
+from tests.end_to_end.project import await_condition
+from tests.fleet.gate import Gate
 from tests.scheduler.crawling import Crawls, order, run
 from tileharvest.queue import orders
 
@@ -14,28 +13,34 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.servers.nginx import Nginx
+    from tests.servers.misbehaving import Misbehaving
 
-PAGES = 20
+PAGES: Final = 8
+LONG: Final = 3600
+"""Seconds. Neither Scrapy's delay, which the spider ends, nor a time-out ends within a test."""
 
 
-@pytest.fixture
-def crawls(tmp_path: Path, nginx: Callable[..., Nginx]) -> Crawls:
+def test_what_waits_in_the_downloader_goes_back_into_the_queue_in_a_pause(
+    tmp_path: Path, misbehaving: Callable[[Path], Misbehaving]
+) -> None:
+    """The first request is answered in the pause. Then all others have their turn at once, which have waited
+    for the end of the delay."""
     (tmp_path / "site").mkdir()
-    return Crawls(tmp_path, nginx(tmp_path / "site"))
-
-
-def test_what_waits_in_the_downloader_goes_back_into_the_queue_in_a_pause(crawls: Crawls) -> None:
-    crawls.push(*[order(f"{crawls.server.url}/{number}") for number in range(PAGES)])
-    with crawls.running(run(spider="SuitedSpider", CONCURRENT_REQUESTS=8, DOWNLOAD_DELAY=0.4)) as process:
-        assert await_condition(lambda: answered(crawls.server) >= 1, process)
+    site: Any = misbehaving(tmp_path / "site")
+    site.rule_for_all = gate = Gate()
+    crawls = Crawls(tmp_path, site)
+    crawls.push(*[order(crawls.write_page(str(number))) for number in range(PAGES)])
+    settings = {"DOWNLOAD_DELAY": LONG, "DOWNLOAD_TIMEOUT": LONG, "DOWNLOAD_LOW_SPEED_TIME": LONG}
+    with crawls.running(run(spider="HurriedSpider", CONCURRENT_REQUESTS=PAGES, **settings)) as process:
+        assert await_condition(lambda: gate.is_reached, process)
         crawls.tell(orders.pause, "10:00")
         while "is paused since 10:00" not in process.stderr.readline():
             assert process.poll() is None
-        asked = len(crawls.asked())
+        assert crawls.counts().leased == PAGES
+        gate.open()
+        assert await_condition(lambda: crawls.counts().leased == 0, process)
         crawls.tell(orders.stop)
         process.communicate(timeout=240)
-    # One may have been on its way.
-    assert asked <= len(crawls.asked()) <= asked + 1 < 7
+    assert len(site.received) == 1
     counts = crawls.counts()
-    assert (counts.leased, counts.left, counts.failed) == (0, PAGES - len(crawls.asked()), 0)
+    assert (counts.leased, counts.left, counts.failed) == (0, PAGES - 1, 0)

@@ -15,6 +15,7 @@ import pytest
 from msgspec.structs import replace as replaced
 from scrapy import Request, Spider
 from scrapy.crawler import Crawler
+from scrapy.http import Response
 
 from tests.middlewares.making import run_jumping
 from tests.queue.polite_memory import comes_true
@@ -286,6 +287,27 @@ def test_what_a_block_has_left_at_the_end_is_offered_again_as_another_attempt() 
             assert lease is not None
             one.scheduler.leave(QueuedTile(lease, decode(lease.body)))
             assert await left(one) == [("a", 2), ("b", 1)]
+
+    run_jumping(test())
+
+
+def test_bytes_that_came_for_what_a_block_has_left_count_at_the_end() -> None:
+    """No middleware counts them any more. Those of an answer that the engine was given count there."""
+
+    async def test() -> None:
+        async with offered("a", "b", "c") as one:
+            for size in (5, 70, None):
+                lease = one.scheduler.worker.next_lease()
+                assert lease is not None
+                tile = QueuedTile(lease, decode(lease.body))
+                answer = ConnectionError() if size is None else Response(tile.url, body=bytes(size))
+                one.scheduler.leave(tile, answer)
+            given = one.scheduler.next_request()
+            assert given is not None
+            one.scheduler._completed(given)
+            assert one.crawl.traffic.received_bytes == 0
+            assert await left(one) == [("b", 2), ("c", 2)]
+            assert one.crawl.traffic.received_bytes == 70
 
     run_jumping(test())
 

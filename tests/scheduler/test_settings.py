@@ -136,6 +136,13 @@ def test_a_queue_in_memory_has_no_file(settings: Settings) -> None:
     assert of_this_worker(scheduling(settings))._file is None
 
 
+@pytest.mark.parametrize("redis", ["", REDIS])
+def test_the_setting_says_how_many_are_leased_ahead_at_most(settings: Settings, redis: str) -> None:
+    settings.set("REDIS_URL", redis)
+    settings.set("LEASE_AHEAD", 100)
+    assert scheduling(settings).ahead == 100
+
+
 def test_a_history_in_a_file_is_known_to_be_of_one_machine(settings: Settings) -> None:
     assert scheduling(settings).is_history_local
     settings.set("DATABASE_URL", "postgresql+psycopg://user:password@db.example.net/maps")

@@ -42,7 +42,8 @@ from tileharvest.scheduler.blocks import Block, QueuedTile
 from tileharvest.scheduler.crawl import crawl_of, forget
 from tileharvest.scheduler.fingerprint import SegmentFingerprinter
 from tileharvest.scheduler.request_writer import RequestWriter
-from tileharvest.spiders.download import Reply
+from tileharvest.scheduler.scheduler import Scheduler
+from tileharvest.spiders.download import Reply, TileDownloadHandler
 from tileharvest.spiders.queued_tiles import queued_tile, queued_tiles
 from tileharvest.spiders.renderers import spider_of
 from tileharvest.spiders.tiles import TileSpider
@@ -52,10 +53,11 @@ from tileharvest.tiles.questions import LATE, ON_WALK, Asked, TileQuestion
 from tileharvest.tiles.results import TileResult
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
+    from collections.abc import AsyncIterator, Iterable, Iterator
     from pathlib import Path
 
     from scrapy import Request
+    from scrapy.http import Response
 
     from tileharvest.queue.codec import QueuedRequest
     from tileharvest.spiders.queued_tiles import QueuedTiles
@@ -68,8 +70,16 @@ class WatchingMiddleware(TrafficMiddleware):
     """A middleware of a project's own."""
 
 
+class WatchingSpiderMiddleware:
+    """A spider middleware of a project's own."""
+
+
 class WatchingPipeline(HistoryPipeline):
     """A pipeline of a project's own."""
+
+
+class OtherHandler(TileDownloadHandler):
+    """A download handler of a project's own."""
 
 
 class OtherFingerprinter(SegmentFingerprinter):
@@ -81,6 +91,33 @@ class PreparingSpider(TileSpider):
 
     def prepared(self, request: Request, segment: str) -> Request | None:
         return super().prepared(request, segment)
+
+
+class AskingSpider(TileSpider):
+    """Has something to add to each request."""
+
+    def ask(self, *what: Any, **how: Any) -> Request:
+        return super().ask(*what, **how)
+
+
+class AnsweredSpider(TileSpider):
+    """Looks at each answer."""
+
+    def answered(self, response: Response) -> Iterator[TileResult | Request]:
+        return super().answered(response)
+
+
+class Shortened(Scheduler):
+    """A scheduler that lists the short ways that it is told of, and offers nothing."""
+
+    def __init__(self) -> None:
+        self.ways: list[Any] = []
+
+    def shorten(self, way: Any) -> None:
+        self.ways.append(way)
+
+    async def release(self, harvest: str, *, continued: bool) -> None:
+        return None
 
 
 class Listed:
@@ -225,6 +262,9 @@ def test_of_another_run_only_what_the_site_still_wants_so_is_taken(tmp_path: Pat
     [
         {"DOWNLOADER_MIDDLEWARES": {f"{__name__}.WatchingMiddleware": 995}},
         {"DOWNLOADER_MIDDLEWARES": {"tileharvest.middlewares.outage.OutageMiddleware": None}},
+        {"DOWNLOADER_MIDDLEWARES": {"tileharvest.middlewares.outage.OutageMiddleware": 1}},
+        {"DOWNLOAD_HANDLERS": {"https": f"{__name__}.OtherHandler"}},
+        {"SPIDER_MIDDLEWARES": {f"{__name__}.WatchingSpiderMiddleware": 500}},
         {"ITEM_PIPELINES": {f"{__name__}.WatchingPipeline": 400}},
         {"FEEDS": {"tiles.jsonl": {"format": "jsonlines"}}},
         {"LOG_LEVEL": "DEBUG"},
@@ -233,6 +273,9 @@ def test_of_another_run_only_what_the_site_still_wants_so_is_taken(tmp_path: Pat
     ids=[
         "a middleware more",
         "a middleware less",
+        "another middleware before ours",
+        "another download handler",
+        "a spider middleware",
         "a pipeline",
         "a feed",
         "the log names each tile",
@@ -249,12 +292,18 @@ def test_where_a_project_looks_at_each_tile_none_goes_the_short_way(
     asyncio.run(run())
 
 
-def test_a_spider_of_a_projects_own_that_prepares_requests_is_not_usual(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("spider_class", "is_short"),
+    [(TileSpider, True), (PreparingSpider, False), (AskingSpider, False), (AnsweredSpider, False)],
+)
+def test_where_a_spider_of_a_projects_own_looks_at_requests_no_tile_goes_the_short_way(
+    tmp_path: Path, spider_class: type[TileSpider], is_short: bool
+) -> None:
     async def run() -> None:
-        async with crawled(tmp_path, spider_class=PreparingSpider) as (spider, _):
-            assert not spider.is_usual
-        async with crawled(tmp_path / "usual") as (spider, _):
-            assert spider.is_usual
+        async with crawled(tmp_path, spider_class=spider_class) as (spider, crawler):
+            crawler.engine._slot.scheduler = scheduler = Shortened()
+            await spider._offer()
+            assert bool(scheduler.ways) is is_short
 
     asyncio.run(run())
 
@@ -597,6 +646,20 @@ def test_results_that_could_not_be_kept_end_the_crawl_whatever_the_failure_is(
     asyncio.run(run())
 
 
+@pytest.mark.parametrize("status", [404, 410])
+@pytest.mark.parametrize("method", ["HEAD", "GET"])
+def test_word_that_an_unknown_tile_is_not_there_is_kept(tmp_path: Path, method: str, status: int) -> None:
+    async def run() -> None:
+        scheduler = Listed()
+        async with crawled(tmp_path, []) as (spider, _):
+            block = await asked_in_a_block(spider, scheduler, tile_of(ABOVE, method), Reply(status, []))
+            await kept(spider, block)
+            assert (scheduler.events, scheduler.asked) == ([("through", ABOVE)], [])
+            assert await spider.harvest.counts() == {Outcome.NOTHING: 1}
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize(
     "answer",
     [Reply(404, []), Reply(405, []), Reply(500, []), ConnectionError()],
@@ -633,6 +696,28 @@ def test_an_answer_to_get_that_brings_no_image_is_left_with_its_body(tmp_path: P
             assert scheduler.events == [("left", TILE)]
             assert scheduler.answers[0].body == reply.body
             assert spider.harvest.traffic.received_bytes == 0, "the middleware counts it"
+
+    asyncio.run(run())
+
+
+class StrangeReply(Reply):
+    """A reply whose headers Scrapy can make no response of. Python 3.13 fails so at
+    `Content-Disposition: attachment; filename="http://[/"`."""
+
+    def response(self, method: str, url: str) -> Response:
+        raise ValueError("Invalid IPv6 URL")
+
+
+@pytest.mark.parametrize("method", ["HEAD", "GET"])
+def test_a_reply_that_makes_no_response_fails_its_tile_and_the_block_goes_on(
+    tmp_path: Path, method: str
+) -> None:
+    async def run() -> None:
+        scheduler = Listed(tile_of(DEEPEST[1], method))
+        async with crawled(tmp_path) as (spider, _):
+            await asked_in_a_block(spider, scheduler, tile_of(TILE, method), StrangeReply(500, []))
+            assert scheduler.events == [("left", TILE), ("left", DEEPEST[1])]
+            assert [str(answer) for answer in scheduler.answers] == ["Invalid IPv6 URL"] * 2
 
     asyncio.run(run())
 

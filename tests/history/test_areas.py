@@ -51,6 +51,12 @@ def inside(areas: list[TileRange], tiles: set[Tile]) -> set[Tile]:
     return {tile for tile in tiles if any(tile in area for area in areas)}
 
 
+def test_an_area_may_be_wider_than_any_layer(harvest: HarvestRecord) -> None:
+    """Also than Python can count."""
+    edge = 2**70 - 1
+    assert set(harvest.latest(LAYER, TileRange(0, -edge, edge, -edge, edge))) == set(SQUARE)
+
+
 def test_latest_gives_exactly_the_tiles_of_the_area(harvest: HarvestRecord) -> None:
     for area in random_areas():
         versions = harvest.latest(LAYER, area)

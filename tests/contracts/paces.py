@@ -83,6 +83,12 @@ class Asking(Driven):
     def take_turn(self, pace: Pace) -> tuple[float, float] | None:
         return self.run(self.queue.take_turn(pace))
 
+    def visit(self, pace: Pace, visits: int = 0) -> tuple[bool, float]:
+        return self.run(self.queue.visit(pace, visits))
+
+    def leave(self, host: str, visits: int = 0, *, for_good: bool = True) -> None:
+        self.run(self.queue.leave(host, visits, for_good=for_good))
+
     def start(self, number: int, size: int = 0, *, was_sent: bool = True) -> None:
         """Start so many of the requests that were leased, each of which costs so many bytes."""
         self.ahead -= number
@@ -150,6 +156,11 @@ class AskedHost:
     def map(self, name: str, concurrency: int = 100, **limits: Any) -> Asking:
         """Its worker, at this pace."""
         self.opened.append(self.opening(self, name, self.pace(concurrency, **limits)))
+        return self.opened[-1]
+
+    def guest(self) -> Asking:
+        """Returns the worker of a map whose own host is another one."""
+        self.opened.append(self.opening(self, "guest", Pace(f"other-{self.host}", 100)))
         return self.opened[-1]
 
     def pace(self, concurrency: int = 100, **limits: Any) -> Pace:

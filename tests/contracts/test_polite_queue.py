@@ -230,6 +230,47 @@ def test_all_maps_together_never_have_more_on_the_way_than_the_host_allows(
     assert not shares or max(shares.values()) - min(shares.values()) <= 1
 
 
+# Requests of maps of other hosts
+
+
+@pytest.mark.parametrize("gap", ["gap", "host_gap"])
+def test_a_map_of_another_host_shares_the_gap_of_a_host_that_it_asks(asked: AskedHost, gap: str) -> None:
+    own, guest = asked.map("one", **{gap: Gap.of(2.0)}), asked.guest()
+    own.fill(9)
+    assert own.starts(1) == pytest.approx([1000.0])
+    pace = asked.pace(host_gap=Gap.of(2.0))
+    assert guest.visit(pace) == (False, pytest.approx(1.5))
+    asked.clock.now = 1001.6
+    assert guest.visit(pace) == (True, pytest.approx(0.4))
+    assert own.starts(1) == []
+    asked.clock.now = 1003.6
+    assert own.starts(1) == pytest.approx([1004.0])
+    assert guest.visit(pace, 1) == (False, pytest.approx(1.9))
+
+
+def test_a_map_of_another_host_shares_the_concurrency_of_a_host_that_it_asks(asked: AskedHost) -> None:
+    own, guest = asked.map("one", 10, host_concurrency=4), asked.guest()
+    # It knows another limit, but that of the host's own map holds.
+    pace = asked.pace(host_concurrency=99)
+    assert own.ask().share == 4
+    assert not guest.visit(pace)[0]
+    for _ in range(2):
+        assert own.ask(in_flight=2).share == 2
+    assert [guest.visit(pace, number)[0] for number in (0, 1, 2)] == [True, True, False]
+    guest.leave(asked.host, 1, for_good=False)
+    assert own.ask(in_flight=2).share == 2
+    guest.leave(asked.host)
+    assert own.ask(in_flight=2).share == 4
+
+
+def test_a_map_of_another_host_leaves_a_host_alone_that_rests(asked: AskedHost) -> None:
+    own, guest = asked.map("one"), asked.guest()
+    own.rest(asked.host, 20.0)
+    assert guest.visit(asked.pace()) == (False, 20.0)
+    asked.clock.now += 20.0
+    assert guest.visit(asked.pace()) == (True, 0.0)
+
+
 # Rests and probes
 
 

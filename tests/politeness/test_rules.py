@@ -165,6 +165,21 @@ def test_one_map_without_a_rate_leaves_its_host_without_one(settings: Settings) 
     assert owed(settings, '[n]\nurl = "http://maps.example.net/"\nrequests_per_second = 1').host_gap == NO_GAP
 
 
+@pytest.mark.parametrize(
+    ("toml", "concurrency", "gap"),
+    [
+        ("concurrency = 3", 3, NO_GAP),
+        ('[o]\nurl = "http://other.example.net/"\nconcurrency = 60\ndelay = [0.2, 0.4]', 60, Gap(0.2, 0.2)),
+        ('[hosts."other.example.net"]\nconcurrency = 2\ndelay = 5', 2, Gap(5.0, 5.0)),
+    ],
+    ids=["the host has no map", "the host has a map", "the host has a table"],
+)
+def test_another_host_has_limits_of_its_own(
+    settings: Settings, toml: str, concurrency: int, gap: Gap
+) -> None:
+    assert owed(settings, toml).limits_at("other.example.net") == (concurrency, gap)
+
+
 def test_the_user_agent_names_the_program_and_how_to_reach_who_uses_it(settings: Settings) -> None:
     assert owed(settings, "").user_agents == ("TileHarvest/0.1",)
     settings.set("CONTACT", "all@example.net")

@@ -30,8 +30,10 @@ from scrapy.exceptions import (
 from scrapy.http import Headers
 from scrapy.utils.test import get_crawler
 
+from tests.queue.polite_memory import comes_true
 from tests.scheduler.polite_crawl import crawling
 from tileharvest.politeness.reasons import HeldBackError, Reason
+from tileharvest.queue.requests import NEAR, STATE, RequestState
 from tileharvest.spiders.download import TileDownloadHandler
 
 if TYPE_CHECKING:
@@ -70,13 +72,13 @@ ANSWERS: Final = {
     "/silent": b"",
     "/no-http": b"hello\r\n\r\n",
 }
-"""What the site sends, whatever the method. It keeps the connection open after each."""
+"""The site's answers by path, whatever the method. It keeps the connection open after each."""
 _CUT: Final = "/cut"
 """The site closes the connection in the middle of this answer."""
 _RESET: Final = "/reset/"
 """The site resets the connection behind as many bytes of the plain answer as the path says."""
 _CUT_LARGE: Final = "/cut-large"
-"""So too, after a megabyte."""
+"""The site closes the connection in the middle of this answer, after a megabyte."""
 
 
 class Site:
@@ -423,6 +425,34 @@ def test_a_request_that_waited_for_a_connection_starts_only_if_it_still_may(
                     await waiting
                 assert len(crawl.site.heads) == 1
             assert oldest() is None
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize("end", ["rest over", "paused", "stopped"])
+def test_a_request_to_a_host_that_is_not_the_maps_own_waits_for_its_turn_there(end: str) -> None:
+    async def test() -> None:
+        async with crawling() as polite, asking() as crawl:
+            politeness = crawl.handler._crawl.politeness = polite.politeness
+            await polite.queue.rest("127.0.0.1", 0.5)
+            meta = {NEAR: ["127.0.0.1"], STATE: RequestState(attempt=1)}
+            waiting = asyncio.ensure_future(crawl.ask("/moved", **meta))
+            await comes_true(lambda: [one.what for one in politeness.waits(0.0)] == ["its turn at 127.0.0.1"])
+            assert crawl.site.heads == []
+            if end == "stopped":
+                politeness.cut_short()
+            elif end == "paused":
+                politeness.hold(Reason.PAUSED)
+            await polite.queue._hosts.change(
+                "127.0.0.1", 0.0, lambda host, now: setattr(host, "rests_until", now)
+            )
+            if end == "rest over":
+                assert (await waiting).status == 302
+            else:
+                with pytest.raises(HeldBackError):
+                    await waiting
+                assert crawl.site.heads == []
+            assert await polite.queue._hosts.change("127.0.0.1", 0.0, lambda host, now: host.processes) == []
 
     asyncio.run(test())
 

@@ -3,7 +3,7 @@ shares, rests and budgets. Pure."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, floor
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -282,6 +282,26 @@ class Host(msgspec.Struct):
             self.spent(account.map),
             is_alone,
         )
+
+    def visit(
+        self, own: Process, pace: Pace, visits: int, *, now: float, random: Callable[[], float]
+    ) -> tuple[bool, float]:
+        """Takes a start for a request of a process whose map lies at another host. The process has so many
+        requests on the way to this host (`visits`), and `pace` is that of its map, with this host's limits.
+
+        Returns whether the start was taken, and when the request may start. If the start was not taken, that
+        is the time at which to ask again: the host rests, all of its concurrency is used, or the start is too
+        far away. The limits that maps of this host have set stay, but a gap may become longer.
+        """
+        if self.own is not None:
+            host_gap = self.own.gap.at_least(pace.host_gap)
+            pace = replace(pace, host_concurrency=self.own.concurrency, host_gap=host_gap)
+        self.limit(own, pace)
+        standing = self.stand(own, pace, wanted=1, now=now)
+        if standing.share > visits and standing.allowed:
+            (start,), _ = self.take_starts(own, 1, now=now, random=random)
+            return True, start
+        return False, standing.ask_again(standing.next_start, now, has_some=False)
 
     def next_start(self, own: Process) -> float:
         """Returns when the next request of the process that is not leased yet may start."""

@@ -10,7 +10,7 @@ from tileharvest.maps.quiet_hours import quiet_until
 from tileharvest.maps.rates import NO_GAP, Gap
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
     from datetime import datetime
 
     from tileharvest.maps.description import MapDescription
@@ -31,6 +31,11 @@ class Rules:
     """The most requests on the way from all maps of the host together. None if only its maps limit them."""
     host_gap: Gap = NO_GAP
     """The gap between two requests from all maps of the host together."""
+    limits_at: Callable[[str], tuple[int | None, Gap]] = field(
+        default=lambda host: (None, NO_GAP), repr=False, compare=False
+    )
+    """Returns the concurrency and the gap of another host, which a request of this map shares with all maps
+    of that host."""
     store_gap: Gap = NO_GAP
     """The gap between the storing of two images, for each worker."""
     autothrottle: bool = False
@@ -67,15 +72,16 @@ class Rules:
         return None if self.quiet_gap is None else gap.at_least(self.quiet_gap)
 
 
-def most_generous(its_maps: Collection[MapDescription]) -> tuple[int, Gap]:
+def most_generous(its_maps: Collection[MapDescription], *, beside: bool = False) -> tuple[int, Gap]:
     """Returns the concurrency and the gap of all these maps of a host together, if nobody has set any for the
     host: those of the most generous map.
 
     With a single map the host has no gap, because the map has its own. Otherwise a rate set by hand could
-    never be faster.
+    never be faster. `beside` says that requests of another map come to those of these maps: then the host has
+    the gap of a single map, too.
     """
     gaps = [one.gap or NO_GAP for one in its_maps]
     return (
         max((one.concurrency for one in its_maps), default=1),
-        NO_GAP if len(gaps) < 2 else Gap.of(min(gap.least for gap in gaps)),
+        Gap.of(min(gap.least for gap in gaps)) if len(gaps) > (0 if beside else 1) else NO_GAP,
     )

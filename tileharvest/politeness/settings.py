@@ -39,8 +39,7 @@ def rules_for(settings: BaseSettings, description: MapDescription) -> Rules:
     outage_limits(settings)
     file = maps_file(settings)
     maps = maps_at(file, description.host) if file.exists() else [description]
-    concurrency, host_gap = most_generous(maps)
-    of_host = (load_hosts(file) if file.exists() else {}).get(description.host, HostEntry())
+    host_concurrency, host_gap = _limits(settings, description.host, most_generous(maps))
     store_delay = description.store_delay
     said = partial(_said, settings)
     hours_without_requests(settings, description)
@@ -48,8 +47,9 @@ def rules_for(settings: BaseSettings, description: MapDescription) -> Rules:
         host=description.host,
         concurrency=description.concurrency,
         gap=said("DELAY", description.gap, _gap),
-        host_concurrency=said("HOST_CONCURRENCY", of_host.concurrency, _number) or concurrency,
-        host_gap=_of_host(settings, of_host.gap) or host_gap,
+        host_concurrency=host_concurrency,
+        host_gap=host_gap,
+        limits_at=partial(_limits_at, settings, description),
         store_gap=said("STORE_DELAY", None if store_delay is None else Gap.of(store_delay), _gap),
         autothrottle=said("AUTOTHROTTLE_ENABLED", description.autothrottle, _truth),
         quiet=said("QUIET_HOURS", description.quiet, _hours),
@@ -78,6 +78,24 @@ def hours_without_requests(settings: BaseSettings, description: MapDescription) 
             " ever be asked; leave some of it out, or write a quiet_rate"
         )
     return hours
+
+
+def _limits_at(settings: BaseSettings, description: MapDescription, host: str) -> tuple[int, Gap]:
+    """Returns the concurrency and the gap of a host that a map asks although its page lies elsewhere. If the
+    host has no map of its own, the concurrency is that of the map that asks."""
+    file = maps_file(settings)
+    maps = maps_at(file, host) if file.exists() else []
+    generous = most_generous(maps, beside=True) if maps else (description.concurrency, NO_GAP)
+    return _limits(settings, host, generous)
+
+
+def _limits(settings: BaseSettings, host: str, generous: tuple[int, Gap]) -> tuple[int, Gap]:
+    """Returns the concurrency and the gap of a host: those that a person has set, or else the `generous`
+    ones. Raises ConfigurationError."""
+    file = maps_file(settings)
+    of_table = (load_hosts(file) if file.exists() else {}).get(host, HostEntry())
+    concurrency = _said(settings, "HOST_CONCURRENCY", of_table.concurrency, _number)
+    return concurrency or generous[0], _of_host(settings, of_table.gap) or generous[1]
 
 
 def _of_host(settings: BaseSettings, of_table: Gap | None) -> Gap:

@@ -148,6 +148,33 @@ class PoliteQueue:
             self.traffic.requests += 1
         return turn
 
+    async def visit(self, pace: Pace, visits: int) -> tuple[bool, float]:
+        """Takes a turn for one request to a host that is not the map's own, to which so many requests of this
+        process are on the way. Until `leave` the process shares the limits of that host with its maps.
+
+        Returns whether the turn was taken, and the seconds until the request may start; if the turn was not
+        taken, the seconds until to ask again.
+        """
+
+        def step(known: Host, now: float) -> tuple[bool, float]:
+            own = known.tell(self._hosts.process, Account(self._map_name, visits, is_busy=True), now)
+            is_taken, moment = known.visit(own, pace, visits, now=now, random=self._random)
+            return is_taken, moment - now
+
+        return await self._hosts.change(pace.host, self._clock(), step)
+
+    async def leave(self, host: str, visits: int, *, for_good: bool) -> None:
+        """Tells a host that is not the map's own that a request has ended, and so many (`visits`) are left.
+        If none is left and none is to come (`for_good`), its other maps share all of its limits again."""
+
+        def step(known: Host, now: float) -> None:
+            if for_good:
+                known.part(self._hosts.process)
+            else:
+                known.tell(self._hosts.process, Account(self._map_name, visits, is_busy=True), now)
+
+        await self._hosts.change(host, self._clock(), step)
+
     async def claim_probe(self, host: str, seconds: float) -> bool:
         """Returns whether this process may make the request that finds out whether a host is up again. After
         True nobody, this process included, gets True for so many seconds."""

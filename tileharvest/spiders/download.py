@@ -6,6 +6,7 @@ import asyncio
 import os
 import re
 import ssl
+from contextlib import asynccontextmanager
 from math import ceil
 from secrets import choice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
@@ -28,6 +29,7 @@ from scrapy.http import Headers, Response
 from scrapy.utils._download_handlers import make_response, normalize_bind_address
 from scrapy.utils.url import add_http_if_no_scheme
 
+from tileharvest.errors import TileHarvestError
 from tileharvest.maps.settings import setting
 from tileharvest.politeness.neighbours import refused_network
 from tileharvest.politeness.reasons import HeldBackError, Reason
@@ -37,7 +39,7 @@ from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.spiders.connections import connections
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import AsyncIterator, Iterable, Mapping
 
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
@@ -155,6 +157,35 @@ class TileDownloadHandler(BaseHttpDownloadHandler):
         # Scrapy's own delay, such as that of AutoThrottle, lies between the scheduler and here.
         if self._is_held_back and is_offered(request):
             raise HeldBackError
+        async with self._visiting(request):
+            return await self._downloaded(request)
+
+    @asynccontextmanager
+    async def _visiting(self, request: Request) -> AsyncIterator[None]:
+        """Lets a request to a host that is not the map's own keep the limits of that host. Raises
+        HeldBackError for an offered request that must not start any more when its turn comes."""
+        politeness, host = self._crawl.politeness, urlsplit(request.url).hostname or ""
+        if politeness is None or NEAR not in request.meta or not politeness.is_elsewhere(host):
+            yield
+            return
+        try:
+            await politeness.take_turn_at(host)
+        except (asyncio.CancelledError, TileHarvestError) as error:
+            if not is_offered(request):
+                raise
+            if isinstance(error, TileHarvestError):
+                self._crawl.end(error)
+            raise HeldBackError from error
+        try:
+            if not is_offered(request):
+                await politeness.may_go_on()
+            elif self._is_held_back:
+                raise HeldBackError
+            yield
+        finally:
+            politeness.leave(host)
+
+    async def _downloaded(self, request: Request) -> Response:
         request.meta.setdefault("download_timeout", self._timeout)
         # A handle that has sent a body makes a POST of every later request.
         free = None if request.body else self._free.get(request.method)

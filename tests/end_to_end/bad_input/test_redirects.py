@@ -13,6 +13,7 @@ import pytest
 from tests.end_to_end.bad_input.small_site import (
     FIRST_DAY,
     LAYER,
+    PATHS,
     SECOND_DAY,
     Found,
     Stage,
@@ -25,6 +26,7 @@ from tests.end_to_end.bad_input.small_site import (
     visit,
 )
 from tests.end_to_end.project import await_condition, stop
+from tests.fleet.gate import Slow
 from tests.servers import rules
 from tests.servers.misbehaving import Misbehaving, misbehaving
 
@@ -145,6 +147,21 @@ def test_another_host_whose_robots_txt_fails_is_asked_for_no_tile(stage: Stage) 
     assert (done.status, done.counts) == (3, {"add": 16, "fail": 4})
     assert {request.path for request in other.received} == {"/robots.txt"}
     assert "its robots.txt answers 503" in (found(stage.project)["00"].reason or "")
+
+
+def test_another_host_is_asked_within_its_own_limits(stage: Stage) -> None:
+    """The map may have four requests on the way, and the other host allows one."""
+    slow = Slow(0.05)
+    with another_host(stage, "User-agent: *\nDisallow: /nothing\n") as other:
+        other.rule_for_all = slow
+        for path in PATHS:
+            where = f"http://localhost:{other.port}{address(path)}"
+            stage.site.rules[address(path)] = rules.redirect(302, where)
+        with stage.project.maps_file.open("a") as file:
+            file.write("[hosts.localhost]\nconcurrency = 1\n")
+        assert visit(stage.project, FIRST_DAY).counts == {"add": 20}
+        assert len(other.received) == 21
+    assert slow.most == 1
 
 
 def test_a_harvest_that_is_ended_while_another_host_is_looked_at_loses_no_tile(stage: Stage) -> None:

@@ -38,6 +38,7 @@ from tileharvest.errors import (
     MovedError,
     StoreError,
 )
+from tileharvest.history.database import History
 from tileharvest.politeness.rules import Rules
 from tileharvest.renderers.site import Site
 from tileharvest.store.files import FileStore
@@ -583,6 +584,31 @@ def test_an_image_that_a_killed_process_has_stored_counts_when_its_tile_is_asked
     assert stored_bytes(tmp_path) == [len(sea)]
 
 
+def test_images_of_a_batch_that_could_not_be_kept_whole_count_in_the_next_run(tmp_path: Path) -> None:
+    """The store keeps the first image, and fails at the second one."""
+    sea, island = drawn("sea"), drawn("island")
+    results = [added(FIRST_LEVEL[0], sea), added(FIRST_LEVEL[1], island)]
+
+    async def run() -> None:
+        async with opened(tmp_path) as harvest:
+            store: Any = harvest._images.store
+            put = store.put
+
+            def put_one(images: Any) -> set[Any]:
+                put(dict([*images.items()][:1]))
+                raise StoreError("the disk is full")
+
+            store.put = put_one
+            for kept in await asyncio.gather(*map(harvest.keep, results), return_exceptions=True):
+                assert isinstance(kept, StoreError)
+        async with opened(tmp_path) as harvest:
+            await asyncio.gather(*(harvest.keep(replace(one, again=True)) for one in results))
+            await harvest.finish()
+
+    asyncio.run(run())
+    assert stored_bytes(tmp_path) == [len(sea) + len(island)]
+
+
 def test_whether_versions_name_images_is_looked_up_for_many_at_once(tmp_path: Path) -> None:
     """A look reads all versions, and after a kill hundreds of tiles are asked again."""
     bodies = {tile: drawn(str(tile)) for tile in ALL}
@@ -650,6 +676,21 @@ def test_a_harvest_knows_whether_its_store_or_its_history_has_not_answered_yet(t
 
     asyncio.run(run())
     assert told == [None, "the store", "the history", None]
+
+
+def test_a_harvest_knows_how_long_it_waits_at_most_for_its_history(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(History, "patience_left", 20.0)
+
+    async def run() -> tuple[str | None, float | None]:
+        async with opened(tmp_path) as harvest:
+            assert (harvest.waits_for, harvest.waits_for_at_most) == (None, None)
+            return await harvest._looked_up(
+                lambda _: (harvest.waits_for, harvest.waits_for_at_most), (None, None)
+            )
+
+    assert asyncio.run(run()) == ("the history", 20.0)
 
 
 def test_nobody_knows_what_was_asked_below_where_the_zoom_is_not_kept(tmp_path: Path) -> None:

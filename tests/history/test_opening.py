@@ -5,21 +5,29 @@ import sqlite3
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from textwrap import dedent
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.history.making import EVERYWHERE, LATER, LAYER, A, B, began, ended, found
 from tileharvest.errors import HistoryError
 from tileharvest.history import database, revisions
+from tileharvest.history.connection import PATIENCE
 from tileharvest.history.database import History
+from tileharvest.history.errors import PassingError
 from tileharvest.history.recorded_versions import tile_versions
 from tileharvest.history.schema import REVISION
 from tileharvest.history.summaries import harvest_summaries, map_summaries
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.outcomes import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sqlalchemy import Connection
 
 # What the next release might bring: a column, in a revision that follows the present one.
 NEXT = f"{int(REVISION) + 1:04}"
@@ -54,6 +62,46 @@ def next_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return revision
 
 
+def test_a_call_that_waits_for_a_lock_tells_when_it_gives_up(tmp_path: Path) -> None:
+    file = tmp_path / "h.sqlite"
+    with (
+        History.open(f"sqlite:///{file}", lock_timeout=1000) as history,
+        closing(sqlite3.connect(file, isolation_level=None)) as other,
+        ThreadPoolExecutor(1) as thread,
+    ):
+        other.execute("BEGIN IMMEDIATE")
+        writing = thread.submit(history.write, lambda _: history.patience_left)
+        while (left := history.patience_left) is None:
+            assert not writing.done()
+        other.execute("ROLLBACK")
+        assert 0 < left <= 1000
+        # The work itself has no such end.
+        assert writing.result() is None
+
+
+def test_a_call_for_a_server_that_is_away_tells_when_it_gives_up(
+    history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left: list[float | None] = []
+    reading = history.reading
+
+    @contextmanager
+    def away_at_first() -> Iterator[Connection]:
+        left.append(history.patience_left)
+        if len(left) < 3:
+            raise PassingError("the server is away")
+        with reading() as connection:
+            yield connection
+
+    monkeypatch.setattr(history, "reading", away_at_first)
+    history.read(lambda _: left.append(history.patience_left))
+    first, second, third, at_work = left
+    assert (first, at_work, history.patience_left) == (None, None, None)
+    assert second is not None
+    assert third is not None
+    assert 0 < third < second <= PATIENCE
+
+
 def harvested(url: str) -> None:
     with History.open(url) as history:
         harvest = began(history)
@@ -78,7 +126,7 @@ def test_a_new_history_is_created_with_its_folder(url: str, file: Path) -> None:
 
 
 def test_an_empty_file_becomes_a_history(url: str, file: Path) -> None:
-    """As a kill leaves it between creating the file and the tables."""
+    """A kill between creating the file and the tables leaves such a file."""
     file.parent.mkdir()
     file.touch()
     with History.open(url) as history:

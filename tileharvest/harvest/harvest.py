@@ -11,11 +11,11 @@ import asyncio
 import contextlib
 import logging
 from collections import Counter
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from tileharvest.errors import AlreadyHarvestedError, BudgetError, MovedError, TileHarvestError, counted
 from tileharvest.harvest.clean_up import clean_up
-from tileharvest.harvest.holdings import StoreWriter
+from tileharvest.harvest.holdings import HISTORIES, StoreWriter
 from tileharvest.harvest.walks import MOST_TOPS, LayerWalk, Walks, kept_in_words, relies_on_indexes, walk_over
 from tileharvest.history.costs import NO_COST, Traffic, spent
 from tileharvest.history.errors import HarvestEndedError
@@ -69,6 +69,8 @@ _MOST_PUT_ANEW: Final = 100
 """The most images that are kept in memory to be put once more at the end. Mostly there are none."""
 
 
+_HISTORY: Final = "the history"
+
 _ENDED: Final = "endless:"
 """The beginning of a remark's key that says that a layer's walk was ended. The layer's name follows."""
 
@@ -106,8 +108,6 @@ class Harvest:
         history."""
         self.answers_head = True
         """Whether the site's server answers HEAD as it should."""
-        self._tells_sizes = True
-        """Whether the site says how large its tiles are. If it does not, an image may have any size."""
         self.layers: dict[str, LayerWalk] = {}
         self._holdings = holdings
         self._clock = clock
@@ -142,6 +142,8 @@ class Harvest:
         self.doubted: dict[str, str] = {}
         """These layers, and those whose walks are to be ended and still go on because that is not noted
         yet."""
+        self._asked: list[str] = []
+        """What was asked in threads and has not answered."""
         self._is_widened = False
         self._looking = asyncio.Lock()
         self._wondered: set[str] = set()
@@ -166,14 +168,20 @@ class Harvest:
 
     @property
     def waits_for(self) -> str | None:
-        """The name of what has not answered yet, the store or the history. None if both have answered, or are
-        not open."""
+        """The name of what has not answered yet, the store or the history. None if both have answered."""
+        if self._asked:
+            return self._asked[-1]
         if not self.is_open:
             return None
         if self._images.is_storing:
             return "the store"
         is_asked = self.versions.is_asked or self.walks.marks.is_asked or self._commits.is_recording
-        return "the history" if is_asked else None
+        return _HISTORY if is_asked else None
+
+    @property
+    def waits_for_at_most(self) -> float | None:
+        """The seconds until that wait ends at the latest. None if nobody knows."""
+        return HISTORIES.patience_left(self._holdings.url) if self.waits_for == _HISTORY else None
 
     async def is_any_unfinished(self) -> bool:
         """Returns whether the map has an unfinished harvest, of whatever segment. Raises HistoryError."""
@@ -216,7 +224,15 @@ class Harvest:
             with self._holdings.open_to_look() as history:
                 return question(history)
 
-        return await asyncio.to_thread(look)
+        return await self._ask(look)
+
+    async def _ask(self, work: Callable[..., _Answer], *arguments: Any, what: str = _HISTORY) -> _Answer:
+        """Does a work of the history in a thread, and returns its result. Meanwhile `waits_for` is `what`."""
+        self._asked.append(what)
+        try:
+            return await asyncio.to_thread(work, *arguments)
+        finally:
+            self._asked.remove(what)
 
     def limit(self, rules: Rules, folder: Path) -> None:
         """Sets the rules of the day, and those of the disk on which the folder is, from now on."""
@@ -260,6 +276,7 @@ class Harvest:
         self.renderer: Renderer = renderer_named(site.renderer)
         self.answers_head = site.answers_head
         self._tells_sizes = site.tells_sizes
+        """Whether the site says how large its tiles are. If it does not, an image may have any size."""
         self.layers = {
             layer.name: LayerWalk(layer, walk_over(self.description, layer)) for layer in site.layers
         }
@@ -304,7 +321,7 @@ class Harvest:
             expected = 0 if record.is_pushed else record.expect(known)
             return store, record, record.is_first(), known, expected, self._extents_of(record)
 
-        begun_now = await asyncio.to_thread(begun)
+        begun_now = await self._ask(begun, what="the history and the store")
         store, self._record, is_first, self._known_before, self.expected, self.extents = begun_now
         self._images = StoreWriter(store)
         self.is_pushed = self._record.is_pushed
@@ -385,7 +402,7 @@ class Harvest:
             return
         assert latest is not None
         assert latest.image is not None
-        if await asyncio.to_thread(self._images.store.mend, latest.image, body):
+        if await self._ask(self._images.store.mend, latest.image, body, what="the store"):
             _log.info("image %s is whole again", latest.image.file_name)
 
     def may_be_damaged(self, latest: Version | None, found: TileResult, *, late: bool) -> bool:
@@ -406,7 +423,7 @@ class Harvest:
         Takes a query, so call it only after a failure.
         """
         ranges = self.layers[layer].walk.kept_below(tile)
-        return await asyncio.to_thread(self._record.known, {layer: ranges}) > 0
+        return await self._ask(self._record.known, {layer: ranges}) > 0
 
     async def keep(self, result: TileResult) -> None:
         """Makes a result durable: its bytes, then its row. When it returns, the result survives kills and
@@ -458,13 +475,13 @@ class Harvest:
         """Puts images into the store again that a clean-up is removing, because these results name them."""
         bodies = {one.image: one.body for one in results if one.image and one.body is not None}
         history = self._record.history
-        await asyncio.to_thread(let_stay, history, names)
+        await self._ask(let_stay, history, names)
         for image, body in bodies.items():
             if image.file_name in names:
                 await self._images.put(image, body)
                 if len(self._put_anew) < _MOST_PUT_ANEW:
                     self._put_anew[image] = body
-        await asyncio.to_thread(take_back, history, names)
+        await self._ask(take_back, history, names)
 
     async def _put_what_left_late(self) -> None:
         """Puts the images of `_put_again` once more, because S3 may have removed them late."""
@@ -486,7 +503,7 @@ class Harvest:
         if tile.zoom < walk.deepest and tile.zoom + 1 not in walk.kept_zooms:
             return True
         await self._commits.flush()
-        return await asyncio.to_thread(self._record.has_result, layer, walk.kept_below(tile))
+        return await self._ask(self._record.has_result, layer, walk.kept_below(tile))
 
     async def _is_named(self, image: Image) -> bool:
         """Returns whether a version names an image that is in the store. If none does, a process has stored
@@ -498,7 +515,7 @@ class Harvest:
         async with self._looking:
             if image.sha1 in self._wondered:
                 wondered = set(self._wondered)
-                self._named |= await asyncio.to_thread(self._record.named, wondered)
+                self._named |= await self._ask(self._record.named, wondered)
                 self._wondered -= wondered
         return image.sha1 in self._named
 
@@ -506,7 +523,7 @@ class Harvest:
         """Makes a layer's bounds count the tiles of other processes, too."""
         # This comes first, so that no other result starts the same query in the meantime.
         self.extents[layer].learn(0)
-        self.extents[layer].learn((await asyncio.to_thread(self._record.found))[layer])
+        self.extents[layer].learn((await self._ask(self._record.found))[layer])
 
     def _count(self, result: TileResult) -> None:
         """Counts the result, also in its layer's bounds, and notes in `doubted` if the layer seems to have no
@@ -579,7 +596,7 @@ class Harvest:
         def look() -> tuple[list[tuple[str, Tile]], int]:
             return self._record.unasked(self._areas, _UNASKED_AT_ONCE), self._record.vanished(self._areas)
 
-        found, vanished = await asyncio.to_thread(look)
+        found, vanished = await self._ask(look)
         if vanished > self._known_before / 2:
             raise self._moved()
         # Tiles of a layer whose walk was ended are not asked.
@@ -609,13 +626,13 @@ class Harvest:
             by_layer.setdefault(layer, []).append(tile)
         found: dict[tuple[str, Tile], Outcome] = {}
         for layer, tiles in by_layer.items():
-            outcomes = await asyncio.to_thread(self._record.outcomes, layer, tiles)
+            outcomes = await self._ask(self._record.outcomes, layer, tiles)
             found |= {(layer, tile): outcome for tile, outcome in outcomes.items()}
         return found
 
     async def is_finished(self) -> bool:
         """Returns whether the harvest is finished, by whatever process."""
-        finished = await asyncio.to_thread(self._record.ended) == FINISHED
+        finished = await self._ask(self._record.ended) == FINISHED
         self.ended_here = not finished
         return finished
 
@@ -630,16 +647,16 @@ class Harvest:
     async def counts(self) -> dict[Outcome, int]:
         """Returns the exact counts so far, by all processes of the harvest."""
         await self._commits.flush()
-        return await asyncio.to_thread(self._record.counts)
+        return await self._ask(self._record.counts)
 
     async def why_failed(self) -> dict[str, int]:
         """Returns the reasons of failed tiles with their numbers, by all processes, the most frequent
         first."""
-        return await asyncio.to_thread(self._record.why_failed)
+        return await self._ask(self._record.why_failed)
 
     async def stop(self, reason: str) -> None:
         """Notes why this run ends before the harvest does, such as `budget: 1,000 requests`."""
-        self.ended_here = await asyncio.to_thread(self._record.stop, reason)
+        self.ended_here = await self._ask(self._record.stop, reason)
 
     async def close(self) -> None:
         """Records the waiting results, and closes history and store. An unfinished harvest can be
@@ -664,7 +681,7 @@ class Harvest:
             ended_here = self._record.finish(ended, reason, settle_gone=settle_gone)
             return ended_here, self._record.counts()
 
-        self.ended_here, counts = await asyncio.to_thread(end)
+        self.ended_here, counts = await self._ask(end)
         if reason == FINISHED and self.ended_here:
             await asyncio.to_thread(self._clean_up)
         return counts

@@ -231,18 +231,22 @@ def _driver_text(statement: Insert, dialect: str) -> str:
 
 
 def persevere(
-    attempt: Callable[[], _Result], patience: float, passing: type[PassingError] = PassingError
+    attempt: Callable[[], _Result],
+    patience: float,
+    passing: type[PassingError] = PassingError,
+    failed: Callable[[], None] = lambda: None,
 ) -> _Result:
     """Calls `attempt` until it raises no error of the kind `passing`, and returns its result.
 
-    Raises the error if it lasts for more than `patience` seconds after the first failure. Any other error is
-    raised at once. Sleeps between attempts, so it is not for an event loop. It must be possible to repeat
-    `attempt`, because a failed one may have taken effect all the same.
+    Raises the error if it lasts for more than `patience` seconds after the first failure, of which `failed`
+    hears. Any other error is raised at once. Sleeps between attempts, so it is not for an event loop. It must
+    be possible to repeat `attempt`, because a failed one may have taken effect all the same.
     """
     try:
         return attempt()
     except passing as error:
         _log.warning("trying again for %.0f s: %s", patience, error)
+        failed()
     retrying = Retrying(
         retry=retry_if_exception_type(passing),
         wait=_PAUSES,

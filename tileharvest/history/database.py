@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -45,6 +46,7 @@ from tileharvest.history.schema import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
     from types import TracebackType
 
     from sqlalchemy import Connection, Engine, PoolProxiedConnection, Select, Table
@@ -72,6 +74,7 @@ class History:
         place: str,
         folder: TemporaryDirectory[str] | None = None,
         patience: float = PATIENCE,
+        lock_timeout: float = LOCK_TIMEOUT,
     ) -> None:
         """Use the `open` methods instead. `folder`, if given, is removed when the history is closed."""
         self._engine = engine
@@ -83,6 +86,9 @@ class History:
         self._watching = threading.Lock()
         self._watcher: PoolProxiedConnection | None = None
         """The connection that `stamp` asks."""
+        self._lock_timeout = lock_timeout
+        self._ends: dict[int, float] = {}
+        """By thread: when its call gives up, by `time.monotonic`."""
         self.place = place
         """Its name in messages."""
         self.writer = Writer(self.write)
@@ -104,7 +110,8 @@ class History:
         for a server that is starting or recovering. If nobody answers, the address may be wrong.
         """
         address = Address.parse(url)
-        history = cls(connect(address, lock_timeout), address.place, patience=patience)
+        engine = connect(address, lock_timeout)
+        history = cls(engine, address.place, patience=patience, lock_timeout=lock_timeout)
         with _closed_on_error(history):
             persevere(lambda: history._prepare(address), patience, RecoveringError)
         return history
@@ -243,12 +250,7 @@ class History:
 
         If a server goes away meanwhile, `work` is called again, for up to the history's patience.
         """
-
-        def attempt() -> _Result:
-            with self.reading() as connection:
-                return work(connection)
-
-        return persevere(attempt, self._patience)
+        return self._done(work, self.reading)
 
     def write(self, work: Callable[[Connection], _Result]) -> _Result:
         """Calls `work` with a transaction of `writing`, and returns its result. Repeats it as `read` does.
@@ -256,12 +258,37 @@ class History:
         It must be possible to repeat `work`. If the connection is lost during the commit, the transaction may
         have taken effect, and `work` is called again.
         """
+        if self.dialect == "sqlite":
+            self._end_in(self._lock_timeout)
+        return self._done(work, self.writing)
 
+    @property
+    def patience_left(self) -> float | None:
+        """The seconds until a call of `read` or `write` gives up. None if no call waits, or nobody knows.
+
+        A call that writes into a file waits for another program's transaction. A call for a server waits from
+        its first failure on. A server that stays connected and does not answer is waited for without an end.
+        """
+        left = min(self._ends.copy().values(), default=0.0) - time.monotonic()
+        return left if left > 0 else None
+
+    def _end_in(self, seconds: float) -> None:
+        self._ends[threading.get_ident()] = time.monotonic() + seconds
+
+    def _done(
+        self,
+        work: Callable[[Connection], _Result],
+        transaction: Callable[[], AbstractContextManager[Connection]],
+    ) -> _Result:
         def attempt() -> _Result:
-            with self.writing() as connection:
+            with transaction() as connection:
+                self._ends.pop(threading.get_ident(), None)
                 return work(connection)
 
-        return persevere(attempt, self._patience)
+        try:
+            return persevere(attempt, self._patience, failed=lambda: self._end_in(self._patience))
+        finally:
+            self._ends.pop(threading.get_ident(), None)
 
     def close(self) -> None:
         """Waits for the work of its threads, and closes the connections."""

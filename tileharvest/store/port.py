@@ -47,7 +47,7 @@ class TileStore(Protocol):
         Many images together cost less than one by one, because they wait for the disk, or for a service, at
         the same time. Raises ValueError if bytes are not the image's, and StoreError if they cannot be kept.
         After an error some of the images may have been kept. They count as there before when they are put
-        again, so nobody learns that they were new.
+        again; then only the history tells whether any version names them.
         """
         ...
 

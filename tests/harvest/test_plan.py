@@ -217,9 +217,44 @@ def test_pruned_walks_that_spared_nothing_twice_speak_against_the_next_one(
     last = [
         replace(summary, walk=walk, day=summary.day - timedelta(days=age)) for age, walk in enumerate(walks)
     ]
-    why = why_not_pruned(last, summary.day + timedelta(days=days), 7)
+    why = why_not_pruned(last, None, summary.day + timedelta(days=days), 7)
     told = "the pruned walks of 2026-11-19 and 2026-11-20 had to ask for everything after all"
     assert why == (told if is_told else None)
+
+
+def walked(walk: str, day: int, requests: int, *, changed: int = 0, expected: int = 100) -> HarvestSummary:
+    return replace(
+        last_harvest().summary,
+        walk=walk,
+        day=date(2026, 11, day),
+        cost=Cost(requests + changed, 0, 0, 0, 1.0),
+        counts={Outcome.UPDATED: changed},
+        expected=expected,
+    )
+
+
+@pytest.mark.parametrize(
+    ("requests", "is_told"), [((100, 100), False), ((141, 100), True), ((79, 160), False), ((79, 162), True)]
+)
+def test_pruned_walks_that_cost_more_than_a_full_one_speak_against_the_next_one(
+    requests: tuple[int, int], is_told: bool
+) -> None:
+    last = [walked(SPARING, 19, requests[0]), walked(REPAIRED, 18, requests[1])]
+    why = why_not_pruned(last, walked("full", 17, 120), date(2026, 11, 20), 7)
+    assert (why is not None) == is_told
+    if is_told:
+        took = "took {1} and {0} requests, and the full one of 2026-11-17 took 120".format(*requests)
+        walks = "the pruned walks of 2026-11-18 and 2026-11-19"
+        assert why == f"{walks} {took} (without the GETs for what had changed)"
+
+
+def test_what_has_changed_makes_no_walk_dearer() -> None:
+    last = [walked(SPARING, 19, 79, changed=90), walked(SPARING, 18, 79, changed=90)]
+    today = date(2026, 11, 20)
+    assert why_not_pruned(last, walked("full", 17, 100), today, 7) is None
+    assert why_not_pruned(last, walked("full", 17, 79, changed=5), today, 7) is None
+    # A first harvest asks by GET for what it finds, once for each tile.
+    assert why_not_pruned(last, walked("full", 17, 10, changed=90, expected=0), today, 7) is None
 
 
 def test_a_harvest_tells_which_part_of_the_tiles_it_asked() -> None:

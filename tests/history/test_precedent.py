@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tests.history.making import DAY, LATER, LAYER, A, B, began, ended, found
 from tests.history.pyramid import THIRD
-from tileharvest.history.summaries import last_pruned, precedent
+from tileharvest.history.summaries import last_in_full, last_pruned, precedent
 from tileharvest.tiles.grid import Tile
 
 if TYPE_CHECKING:
@@ -92,3 +92,7 @@ def test_of_the_walks_that_began_pruned_the_last_two_are_told(history: History) 
     ended(repaired)
     assert [one.walk for one in last_pruned(history, "world")] == ["repaired", "pruned"]
     assert last_pruned(history, "another") == []
+    full = last_in_full(history, "world")
+    assert full is not None
+    assert full.day == DAY
+    assert last_in_full(history, "another") is None

@@ -119,18 +119,37 @@ def plan_by_last(last: Precedent, rules: Rules, *, audit: float, at_once: bool =
     )
 
 
-def why_not_pruned(last: Sequence[HarvestSummary], today: date, days: int) -> str | None:
-    """Returns a reason against a pruned walk if the last two that began pruned have spared nothing, because
-    both had to ask for everything that they had skipped.
+def why_not_pruned(
+    last: Sequence[HarvestSummary], full: HarvestSummary | None, today: date, days: int
+) -> str | None:
+    """Returns a reason against a pruned walk if the last two that began pruned were dearer on average than
+    the last full one, or both had to ask for everything that they had skipped.
 
-    `last` is returned by `last_pruned`. Returns None if one of them has spared something. Also returns None
-    if the latest was at least `days` days ago, so that a pruned walk is tried again.
+    `last` is returned by `last_pruned`, and `full` by `last_in_full`. Returns None if the pruned walks were
+    not dearer. Also returns None if the latest was at least `days` days ago, so that a pruned walk is tried
+    again.
     """
-    if len(last) < 2 or not all(one.walk == "repaired" for one in last):
+    if len(last) < 2 or not 0 <= (today - last[0].day).days < days:
         return None
-    if not 0 <= (today - last[0].day).days < days:
+    walks = f"the pruned walks of {last[1].day} and {last[0].day}"
+    if all(one.walk == "repaired" for one in last):
+        return f"{walks} had to ask for everything after all"
+    later, sooner = map(_questions, last)
+    if full is None or sooner + later <= 2 * _questions(full):
         return None
-    return f"the pruned walks of {last[1].day} and {last[0].day} had to ask for everything after all"
+    return (
+        f"{walks} took {sooner:,} and {later:,} requests, and the full one of {full.day} took"
+        f" {_questions(full):,} (without the GETs for what had changed)"
+    )
+
+
+def _questions(harvest: HarvestSummary) -> int:
+    """Returns the requests of a harvest without those that fetched what had changed, which any walk makes.
+
+    A first harvest asks each tile by the request that fetches it.
+    """
+    fetched = sum(harvest.counts.get(outcome, 0) for outcome in _FETCHED) if harvest.expected else 0
+    return harvest.cost.requests - fetched
 
 
 def _mean_gap(rules: Rules) -> float:

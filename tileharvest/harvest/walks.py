@@ -16,7 +16,7 @@ from tileharvest.history.change_indexes import stored_indexes
 from tileharvest.history.known import Known
 from tileharvest.history.proofs import last_full, proofs
 from tileharvest.history.schema import GIT_WALK, PUSHED_WALK
-from tileharvest.history.summaries import last_pruned
+from tileharvest.history.summaries import last_in_full, last_pruned
 from tileharvest.tiles.grid import unpacked
 from tileharvest.tiles.questions import IN_FULL, Asked
 from tileharvest.walk.change_index import audited_share
@@ -292,11 +292,11 @@ def next_walks(
 
 def cheaper(history: History, description: MapDescription, decisions: Decisions, today: date) -> Decisions:
     """Returns the decisions, or full walks in their place if the map's `walk` is `auto` and its last pruned
-    walks have spared nothing. Raises HistoryError."""
+    walks were dearer than the last full one. Raises HistoryError."""
     if description.walk != "auto" or not any(one.is_pruned for one in decisions.layers.values()):
         return decisions
-    last = last_pruned(history, description.name)
-    return decisions.unless(why_not_pruned(last, today, description.full_every))
+    last, full = last_pruned(history, description.name), last_in_full(history, description.name)
+    return decisions.unless(why_not_pruned(last, full, today, description.full_every))
 
 
 def relies_on_indexes(history: History, description: MapDescription, today: date) -> bool:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import date, datetime
 
-    from sqlalchemy import Connection, Row, Select
+    from sqlalchemy import ColumnElement, Connection, Row, Select
 
     from tileharvest.history.database import History
 
@@ -325,13 +325,27 @@ def precedent(history: History, map_name: str) -> Precedent | None:
 def last_pruned(history: History, map_name: str) -> list[HarvestSummary]:
     """Returns the last two finished harvests of a map that began pruned, the latest first. Those that had to
     ask for what they had skipped are among them. Reads two rows. Raises HistoryError."""
+    return _last_walks(history, map_name, harvests.c.walk.in_(("pruned", "repaired")), 2)
+
+
+def last_in_full(history: History, map_name: str) -> HarvestSummary | None:
+    """Returns the last finished harvest of a map whose walk was full, or None. Reads a row. Raises
+    HistoryError."""
+    return next(
+        iter(_last_walks(history, map_name, func.coalesce(harvests.c.walk, "full") == "full", 1)), None
+    )
+
+
+def _last_walks(
+    history: History, map_name: str, of_kind: ColumnElement[bool], most: int
+) -> list[HarvestSummary]:
     query = (
         select(harvests)
         .join_from(harvests, maps, maps.c.id == harvests.c.map)
         .where(maps.c.name == map_name, harvests.c.reason == FINISHED)
-        .where(harvests.c.walk.in_(("pruned", "repaired")))
+        .where(of_kind)
         .order_by(harvests.c.id.desc())
-        .limit(2)
+        .limit(most)
     )
     with history.reading() as connection:
         return [_harvest_summary(connection, row) for row in connection.execute(query).all()]

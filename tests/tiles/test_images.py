@@ -202,6 +202,21 @@ def test_a_small_file_of_many_pixels_is_refused_before_it_is_decoded(side, tile_
         identify(webp_of(side, side), tile_size)
 
 
+def jpeg_of(width: int, height: int) -> bytes:
+    """A small JPEG whose header says that it is of this size."""
+    before, marker, after = of_size("JPEG", 16, 16).partition(b"\xff\xc0")
+    assert marker
+    # Behind the marker come the length of the header, 2 bytes, and the bits of a sample, 1 byte.
+    return before + marker + after[:3] + height.to_bytes(2) + width.to_bytes(2) + after[7:]
+
+
+@pytest.mark.parametrize("side", [10_000, 16_383])
+def test_a_jpeg_of_many_pixels_is_refused_by_its_header_and_without_a_warning(side, recwarn):
+    with pytest.raises(ValueError, match=f"has {side:,} x {side:,} pixels, and 8,388,608 are the most"):
+        identify(jpeg_of(side, side))
+    assert not recwarn.list
+
+
 @pytest.mark.parametrize("lossless", [True, False])
 @pytest.mark.parametrize("mode", ["RGB", "RGBA"])
 def test_the_size_of_a_webp_is_read_as_pillow_reads_it(lossless, mode):

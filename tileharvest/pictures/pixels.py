@@ -31,15 +31,7 @@ _COMPRESSION: Final = 1
 BACKGROUND: Final = (26, 26, 26)
 """The colour that Overviewer shows where there is no tile, `#1a1a1a`."""
 
-UNREADABLE: Final = (
-    StoreError,
-    OSError,
-    SyntaxError,
-    ValueError,
-    EOFError,
-    Pillow.DecompressionBombError,
-    Warning,
-)
+UNREADABLE: Final = (StoreError, OSError, SyntaxError, ValueError, EOFError, Warning)
 """The errors for an image that is missing or damaged, and those of Pillow for bytes that are no whole
 image."""
 

@@ -51,6 +51,8 @@ MOST_BYTES: Final = 32 * 1024 * 1024
 MOST_PIXELS: Final = 1 << 23
 """The most pixels of an image: twice as many as Dynmap's largest tiles have. Pillow takes some 17 bytes of
 memory for each pixel of a WebP, and a WebP of 36 bytes can claim any number of pixels."""
+# Pillow's own limit is 20 times as high. It would refuse an image in other words, or warn of it and go on.
+Pillow.MAX_IMAGE_PIXELS = None
 _LEAST, _MOST = 0.25, 4.0
 """The least and the greatest width and height of an image, in tiles of its layer. Images for screens of high
 density have two pixels for each pixel of the layer, and BlueMap's images have heights below the picture."""
@@ -109,7 +111,7 @@ def is_transparent(body: bytes) -> bool:
     try:
         with opened(body) as image:
             return image.convert("RGBA").getchannel("A").getextrema() == (0, 0)
-    except (OSError, SyntaxError, ValueError, EOFError, Pillow.DecompressionBombError):
+    except (OSError, SyntaxError, ValueError, EOFError):
         return False
 
 
@@ -125,7 +127,7 @@ def _extension(body: bytes, tile_size: Size | None) -> str:
                 raise OSError(error) from None
     except UnidentifiedImageError:
         raise ValueError("the answer is no PNG, JPEG or WebP image") from None
-    except (OSError, SyntaxError, EOFError, Pillow.DecompressionBombError) as error:
+    except (OSError, SyntaxError, EOFError) as error:
         raise ValueError(f"the image is cut off or damaged: {error}") from None
     if _ENDS.get(image_format, b"") not in body[-_TAIL:]:
         raise ValueError("the image is cut off: it has no end")

@@ -28,12 +28,12 @@ from tests.end_to_end.forking import ROOT
 from tests.end_to_end.project import Project
 from tests.servers import rules
 from tests.servers.misbehaving import Answer, misbehaving
-from tests.tiles.test_images import webp_of
+from tests.tiles.test_images import jpeg_of, webp_of
 from tests.viewer.building import picture
 from tileharvest.errors import HIDDEN, ExitStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from aiohttp import web
 
@@ -156,8 +156,8 @@ class Row(NamedTuple):
     """What the site sends for each tile."""
     robots: Rule | None = None
     """What the site sends for robots.txt. Such a site has a host of its own."""
-    first: str = "get"
-    """The key `first` of the map: how a first harvest asks for tiles."""
+    keys: Mapping[str, Any] = {}
+    """Further keys of the map."""
 
 
 def told_row(line: str, config: bytes) -> Row:
@@ -165,10 +165,25 @@ def told_row(line: str, config: bytes) -> Row:
     return Row(5, line, file(config))
 
 
+UNENDING: Final = {**TILESET, "path": "unending"}
+"""A layer that the site has on the first day only."""
+
 TABLE: Final = {
     "deep": told_row("zoomLevels is 33", told([{**TILESET, "zoomLevels": 33}])),
     "bottomless": told_row("zoomLevels is 1000000000", told([{**TILESET, "zoomLevels": 10**9}])),
     "flat": told_row("CONST.tileSize is 0", told([TILESET]).replace(b'"tileSize": 48', b'"tileSize": 0')),
+    "inside-out": told_row(
+        "CONST.tileSize is -1", told([TILESET]).replace(b'"tileSize": 48', b'"tileSize": -1')
+    ),
+    "turned": told_row("north_direction is 9", told([{**TILESET, "north_direction": 9}])),
+    "far": told_row(
+        "spawn[0] is inf", told([{**TILESET, "spawn": [0, 0, 7]}]).replace(b"[0, 0, 7]", b"[1e999, 0, 7]")
+    ),
+    "twice": told_row("twice", told([TILESET, TILESET])),
+    "unnamed": told_row("path is ", told([{**TILESET, "path": ""}])),
+    "steering": told_row(
+        "zoomLevels is 33", told([{**TILESET, "path": "\x1b[2J\u202e\nerror", "zoomLevels": 33}])
+    ),
     "long-path": told_row("path is aaa", told([{**TILESET, "path": "a" * 1_000_000}])),
     "long-tag": told_row("map.cacheTag is aaa", told([TILESET], map={"cacheTag": "a" * 1_000_000})),
     "long-suffix": told_row("imgextension is aaa", told([{**TILESET, "imgextension": "a" * 1_000_000}])),
@@ -197,20 +212,37 @@ TABLE: Final = {
         "169.254.169.254, which the site names, was not asked: its address is of a network that is link-",
         told([{**TILESET, "base": "http://169.254.169.254/"}]),
     ),
+    "12-levels": Row(
+        4,
+        "has more than 40 tiles: its walk was ended",
+        file(told([TILESET, {**UNENDING, "zoomLevels": 12}])),
+        tile=file(IMAGE),
+        keys={"max_tiles": 40},
+    ),
+    "30-levels": Row(
+        4,
+        "has more than 40 tiles: its walk was ended",
+        file(told([TILESET, {**UNENDING, "zoomLevels": 30}])),
+        tile=file(IMAGE),
+        keys={"max_tiles": 40},
+    ),
     "webp": Row(3, "the image has 9,400 x 9,400 pixels", tile=file(webp_of(9_400, 9_400))),
     "larger-webp": Row(3, "the image has 13,300 x 13,300 pixels", tile=file(webp_of(13_300, 13_300))),
     "large-webp": Row(3, "the image has 1,000 x 1,000 pixels, and", tile=file(webp_of(1_000, 1_000))),
+    "large-jpeg": Row(3, "the image has 16,383 x 16,383 pixels", tile=file(jpeg_of(16_383, 16_383))),
     "packed-tile": Row(
         3, "the answer is no PNG, JPEG or WebP image", tile=rules.packed(packed_bomb(1 << 28))
     ),
     "image-bomb": Row(0, None, tile=file(image_bomb(1 << 28))),
     "endless-tile": Row(3, "the answer has more than 33,554,432 bytes", tile=rules.endless()),
+    "tile-silent": Row(3, "less than 1,000 bytes a second", tile=rules.hang()),
+    "tile-slow": Row(3, "less than 1,000 bytes a second", tile=rules.trickle(CHUNKED, b"1\r\n \r\n")),
     "tile-lengths": Row(3, "Invalid Content-Length", tile=rules.raw(LENGTHS)),
     "tile-chunks": Row(3, "chunk hex-length char not a hex digit", tile=rules.raw(CHUNKED + b"-5\r\nx\r\n")),
     "tile-head": Row(3, "more than 64 kB of headers", tile=rules.raw(HTTP, HEADER, ending="again")),
     "tile-hints": Row(3, "more than 20 answers before", tile=rules.raw(HINT, ending="again")),
     "long-length": Row(
-        3, "the answer has more than", tile=rules.raw(LONG_LENGTH, ending="open"), first="head"
+        3, "the answer has more than", tile=rules.raw(LONG_LENGTH, ending="open"), keys={"first": "head"}
     ),
     "long-retry": Row(
         3, "503", tile=rules.status(503, {"Retry-After": "Mon, 1 Jan 2024 00:00:00 +99999999999"})
@@ -225,9 +257,15 @@ TABLE: Final = {
     "tile-private": Row(3, "its address is of a network", tile=rules.redirect(302, LINKED_LOCALLY)),
     "few-hints": Row(0, None, tile=led_by(HINT * 20)),
     "behind": Row(0, None, tile=followed_by(SECOND)),
-    "head-body": Row(0, None, tile=head_with_a_body(), first="head"),
+    "head-body": Row(0, None, tile=head_with_a_body(), keys={"first": "head"}),
     "robots-loop": Row(5, "max redirections", robots=rules.redirect(302, "/robots.txt")),
     "robots-hints": Row(5, "more than 20 answers before", robots=rules.raw(HINT, ending="again")),
+    "robots-silent": Row(5, "less than 1,000 bytes a second", robots=rules.hang()),
+    "robots-rate": Row(
+        5,
+        "seconds between two requests, and nothing else",
+        robots=file(b"User-agent: *\nRequest-rate: 1/1000000000"),
+    ),
     "robots-slow": Row(
         5,
         "seconds between two requests, and nothing else",
@@ -299,7 +337,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Run, Run, P
                 site = until_the_end.enter_context(misbehaving(folder / "site"))
                 site.rules["/robots.txt"] = row.robots
                 sites.append(site)
-            project.add_map(name, f"{site.url}/{name}/", first=row.first)
+            project.add_map(name, f"{site.url}/{name}/", **row.keys)
         first = harvested(project, FIRST_DAY, *TABLE)
         for site in sites:
             site.rule_for_all = None
@@ -329,7 +367,7 @@ def test_none_of_them_makes_a_traceback_or_takes_much_memory(runs: tuple[Run, Ru
     assert "Traceback" not in runs[0].said
     ends = Counter(row.status for row in TABLE.values())
     # Ten maps with failed tiles have a line, and the last line says how all maps ended.
-    most = ends[ExitStatus.UNREACHABLE] + min(10, ends[ExitStatus.FAILED_TILES]) + 1
+    most = ends[ExitStatus.UNREACHABLE] + ends[ExitStatus.BUDGET] + min(10, ends[ExitStatus.FAILED_TILES]) + 1
     assert len(runs[0].said.splitlines()) == most
     assert runs[0].peak < MOST_MEMORY
 
@@ -347,11 +385,11 @@ def test_a_later_healthy_harvest_is_as_if_nothing_had_been(runs: tuple[Run, Run,
 
 
 def latest(project: Project, name: str) -> list[tuple[Any, ...]]:
-    """Returns the latest version of each tile of a map."""
+    """Returns the latest version of each tile of a map, but for those of the layer `unending`."""
     rows = project.query(
         "SELECT layers.name, zoom, x, y, sha1, max(versions.day) FROM versions"
         " JOIN layers ON layers.id = versions.layer JOIN maps ON maps.id = layers.map"
-        " WHERE maps.name = ? GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4",
+        " WHERE maps.name = ? AND layers.name != 'unending' GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4",
         name,
     )
     return [row[:-1] for row in rows]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 OLD, NEW = "Sat, 13 Feb 2021 06:00:00 GMT", "Sat, 13 Feb 2021 07:00:00 GMT"
 UPPER = Tile(-2, 4, 4)
-"""Of a zoom that is not kept; D lies below it, and A and B below D."""
+"""A tile of a zoom that is not kept. D lies below it, and A and B below D."""
 THIRD = date(2021, 2, 20)
 
 

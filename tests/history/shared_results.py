@@ -1,4 +1,4 @@
-"""What each of several workers records of one map: some tiles alone, others with the rest of them."""
+"""The results that each of several workers records of one map: for its own tiles, and for shared ones."""
 
 from __future__ import annotations
 

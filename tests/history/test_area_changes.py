@@ -1,4 +1,4 @@
-"""What has changed in a named area."""
+"""The changes in a named area."""
 
 from __future__ import annotations
 

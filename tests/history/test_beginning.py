@@ -183,7 +183,7 @@ def test_a_refused_beginning_ends_no_harvest(history: History) -> None:
 
 
 def test_a_day_without_versions_does_not_bar_an_earlier_one(history: History) -> None:
-    """As after a run with a wrong clock that recorded nothing new."""
+    """A run with a wrong clock that recorded nothing new leaves such a day."""
     ended(began(history, LATER))
     assert began(history, DAY).day == DAY
 

@@ -1,4 +1,4 @@
-"""What recording counts in `changes`. The model in test_recording_model compares all of it with the rule."""
+"""The counts in `changes` that recording makes. test_recorder_model compares all of them with the rule."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tileharvest.history.harvests import HarvestRecord
 
 BLOCK = Tile(-3, 8, 8)
-"""Of A and B."""
+"""The block of A and B."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What is counted of a harvest while a process works, by a clock that the test sets."""
+"""The costs of a harvest while a process works, by a clock that the test sets."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def test_a_kill_leaves_no_more_bytes_uncounted_than_is_said(
 
 
 def test_a_site_that_has_sent_no_bytes_yet_may_be_asked(traffic: Traffic) -> None:
-    """It has answered HEAD. Then nothing is counted ahead of bytes."""
+    """It has answered HEAD only. Then no bytes are counted ahead."""
     traffic.count_ahead(list)
     for _ in range(40):
         assert not traffic.take().received_bytes > 16 * 32_768

@@ -105,7 +105,7 @@ def three_days(history: History) -> None:
 
 
 def recorded(file: Path) -> list[tuple[object, ...]]:
-    """What is promised: which tile had which image from which day on, and how many changed."""
+    """Returns all that is promised: which tile had which image from which day on, and how many changed."""
     with closing(sqlite3.connect(file)) as connection:
         shown = connection.execute(
             "SELECT maps.name, layers.name, factor, zoom, x, y, day, sha1, extension, size FROM versions"

@@ -46,7 +46,7 @@ def test_what_a_harvest_costs_on_a_later_day_is_spent_on_that_day(history: Histo
 
 
 def test_what_workers_on_two_days_spend_adds_up(history: History) -> None:
-    """Of two processes with one harvest each knows the day by itself."""
+    """Two processes have one harvest, and each knows the day by its own clock."""
     early, late = (began(history, segment="week", today=lambda day=day: day) for day in (DAY, LATER))  # type: ignore[misc]
     for each in (early, late, early):
         each.record([], FIRST)

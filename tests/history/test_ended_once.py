@@ -1,4 +1,4 @@
-"""Of several processes that end one harvest, one is told that it did: so that one tells people."""
+"""Several processes end one harvest, and only one is told that it did. That one tells people."""
 
 from __future__ import annotations
 

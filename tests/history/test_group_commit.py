@@ -237,7 +237,7 @@ def test_what_comes_after_others_have_finished_the_harvest_stops_nothing(
 def test_what_a_late_worker_has_spent_is_recorded_before_it_may_be_killed(
     harvest: WatchedHarvest, history: History
 ) -> None:
-    """It has waited for nothing, so that a kill takes nothing of it."""
+    """The cost waits for no further result, so that a kill cannot take it."""
     traffic = Traffic()
 
     async def run() -> None:
@@ -353,7 +353,7 @@ def test_an_image_that_is_removed_again_and_again_is_a_failure_like_others(
     let_leave(history, END)
 
     async def put_again(*_: object) -> None:
-        """It leaves once more."""
+        """Does nothing, so that the image is missing again."""
 
     async def run() -> None:
         commits = GroupCommit(harvest, Traffic(), linger=0, put_again=put_again)

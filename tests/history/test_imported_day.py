@@ -55,11 +55,11 @@ EVERYWHERE = [TileRange(0, -1023, 1023, -1023, 1023), TileRange(-1, -1022, 1022,
 CELLS = [Tile(0, 2 * x + 1, 2 * y + 1) for x in (-6, -4, 2) for y in range(2)] + [D]
 Place = tuple[str, Tile]
 State = dict[Place, bytes]
-"""What there is on a day; what is not named is not there."""
+"""The images of a day. Tiles that are not named are not there."""
 
 
 def random_days(seed: int, count: int = 7) -> dict[date, State]:
-    """What a site was on some days."""
+    """Returns a site's images on some days."""
     random = Random(seed)
     return {
         DAY + timedelta(days=2 * number): {

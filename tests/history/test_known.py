@@ -175,7 +175,7 @@ def test_marks_are_kept_until_they_are_to_be_forgotten(history: History, forget:
 
 
 def test_what_was_asked_before_forgetting_is_not_kept(harvest: WatchedHarvest) -> None:
-    """It may have been read before trust was withdrawn."""
+    """Its block may have been read before trust was withdrawn."""
 
     async def run() -> None:
         versions = Known(harvest.latest, harvest.history.reader)

@@ -90,7 +90,7 @@ def write_first_revision(url: str, versions: list[VersionRow]) -> None:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def first(request: pytest.FixtureRequest, file: Path) -> str:
-    """Where a first revision is to be written: an empty database of each kind."""
+    """Returns the address of an empty database of each kind, for a first revision."""
     if request.param == "sqlite":
         file.parent.mkdir()
         return f"sqlite:///{file}"
@@ -100,7 +100,7 @@ def first(request: pytest.FixtureRequest, file: Path) -> str:
 
 @pytest.fixture
 def versions(first: str) -> list[VersionRow]:
-    """Those of a history that the first release wrote and that was then opened by this one."""
+    """Returns the versions of a history that the first release wrote, and that this one has opened since."""
     versions = random_versions()
     write_first_revision(first, versions)
     History.open(first).close()

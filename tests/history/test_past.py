@@ -1,4 +1,4 @@
-"""What the history knows of the harvests of many maps at once."""
+"""The past harvests of many maps, read at once."""
 
 from __future__ import annotations
 

@@ -126,8 +126,8 @@ def test_it_goes_to_the_columns_tiles_and_days_that_were_asked_for(
 
 @pytest.fixture(scope="module")
 def on_server(postgresql: PostgresqlServer) -> Iterator[History]:
-    """Whose tables are gone through only where there is no other way: they are so small that PostgreSQL would
-    go through all of them."""
+    """Gives a history on a server that scans a table only if there is no other way. The tables are so small
+    that PostgreSQL would scan all of them."""
     with postgresql.database() as name:
         postgresql.ask(f"ALTER DATABASE {name} SET enable_seqscan = off")
         postgresql.ask(f"ALTER DATABASE {name} SET enable_bitmapscan = off")

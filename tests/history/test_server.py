@@ -1,4 +1,4 @@
-"""What only a history on a server can meet: logins, rights, and a server that goes away."""
+"""Logins, rights, and a server that goes away: cases that only a history on a server can meet."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def test_a_server_that_stays_away_is_one_clear_line(restarted: PostgresqlServer)
 
 
 def test_a_reader_outlives_a_restart_of_the_server(restarted: PostgresqlServer) -> None:
-    """As the viewer does, which asks again on its own."""
+    """The viewer reads so. It asks again by itself."""
     with restarted.database() as name, History.open(restarted.url(name)) as history:
         began(history).record([found("add")])
         with History.open_read_only(restarted.url(name)) as reader:

@@ -38,7 +38,7 @@ A_DAY: Final = timedelta(days=1)
 
 
 class Store:
-    """What was removed from it."""
+    """A store that notes the images that are removed from it."""
 
     def __init__(self) -> None:
         self.removed: list[str] = []
@@ -296,7 +296,7 @@ def test_it_counts_from_the_removal_for_how_long_one_is_known_that_was_found_old
 def test_nobody_puts_an_image_again_while_a_removal_is_held_up(
     postgresql: PostgresqlServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As of a program that is frozen. The server ends other transactions that wait for their program."""
+    """The program that removes is frozen. The server ends other transactions that wait for their program."""
     monkeypatch.setattr(connections, "IDLE_TIMEOUT", 0.2)
     with postgresql.database() as database:
         url = postgresql.url(database)
@@ -323,7 +323,7 @@ def test_nobody_puts_an_image_again_while_a_removal_is_held_up(
 def test_a_removal_whose_connection_is_lost_does_not_go_on_with_others(
     postgresql: PostgresqlServer, store: Store
 ) -> None:
-    """As when the server is restarted. What stays meanwhile is not removed by the next attempt."""
+    """A restart of the server does that. The next attempt removes no image that was taken back meanwhile."""
     images = sorted(image_of(b"%d" % number).file_name for number in range(30))
     lost: list[str] = []
     with postgresql.database() as database:

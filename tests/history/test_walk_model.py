@@ -1,4 +1,4 @@
-"""What a harvest remembers and skips, compared step by step with a model of it."""
+"""A harvest remembers and skips the same as a model of it, step by step."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STEPS = 80
 
 
 def marks(harvest: HarvestRecord) -> dict[Tile, Mark]:
-    """Of all tiles that are not missing."""
+    """Returns the marks of all tiles that are not missing."""
     found: dict[Tile, Mark] = {}
     for zoom, edge in EDGES.items():
         found |= harvest.marks(LAYER, TileRange(zoom, -edge, edge, -edge, edge))

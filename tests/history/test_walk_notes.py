@@ -1,4 +1,4 @@
-"""What a harvest remembers for the next one's walk, what it skips, and when trust is withdrawn."""
+"""The notes of a harvest for the next one's walk, the tiles that it skips, and when trust is withdrawn."""
 
 from __future__ import annotations
 

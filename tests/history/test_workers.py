@@ -46,7 +46,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
 def new_url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Of a history that does not exist yet."""
+    """Gives the address of a history that does not exist yet."""
     if request.param == "sqlite":
         yield f"sqlite:///{tmp_path_factory.mktemp('workers') / 'history.sqlite'}"
         return

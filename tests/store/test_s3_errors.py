@@ -65,7 +65,7 @@ class Time:
 
 
 def refused(status: int, code: str = "") -> Rule:
-    """As S3 refuses, quoting the key that was used."""
+    """Refuses as S3 does, and quotes the key that was used."""
     text = f"<Error><Code>{code}</Code><AWSAccessKeyId>{KEY_ID}</AWSAccessKeyId></Error>" if code else ""
     refusal = Answer(status, {"Content-Type": "application/xml"}, text.encode())
 

@@ -44,7 +44,7 @@ for _ in sys.stdin:
 
 @contextmanager
 def program(url: str) -> Iterator[subprocess.Popen[str]]:
-    """It puts the image each time it is sent a line, and says what `put` says."""
+    """Runs a program that puts the image for each line that it is sent, and prints whether it was new."""
     running = subprocess.Popen(
         [sys.executable, "-c", PROGRAM],
         stdin=subprocess.PIPE,

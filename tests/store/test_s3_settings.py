@@ -13,7 +13,7 @@ PASSWORD = "open-sesame"
 
 @pytest.fixture(autouse=True)
 def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a service that is not there, and that nobody asks."""
+    """Names a service that is not there. No test asks it."""
     lead_to("http://127.0.0.1:9", monkeypatch)
 
 

@@ -6,7 +6,7 @@ import asyncio
 import resource
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,6 +15,7 @@ from tests.servers.redis import queue_on, redis_cluster, redis_server
 from tileharvest.errors import QueueError
 from tileharvest.queue.map_leases import LocalMapLeases, MapLease
 from tileharvest.queue.port import SILENT
+from tileharvest.queue.redis import map_leases
 from tileharvest.queue.redis.map_leases import KEY, RedisMapLeases
 from tileharvest.queue.requests import PUSHED
 from tileharvest.queue.sqlite.queue import SqliteQueue
@@ -239,6 +240,52 @@ def test_others_join_where_a_queue_is_shared(box: Box) -> None:
         assert three.acquired("a") is None
         two.release("a")
         assert three.acquired("a") == "a"
+
+
+@pytest.mark.parametrize("box", ["redis"], indirect=True)
+def test_a_map_released_amid_a_sign_of_life_is_free(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sign of life has read the leases before the release changes them, and has to try again."""
+    one, two = box.worker(), box.worker()
+    one.acquire("a")
+    one.acquire("b")
+    swap, is_released = map_leases.swap, False
+
+    async def overtaken(client: Any, key: bytes, before: bytes, after: bytes, seconds: int) -> Any:
+        nonlocal is_released
+        if after != before and not is_released:
+            is_released = True
+            await one.leases.release("a", box.now)
+        return await swap(client, key, before, after, seconds)
+
+    monkeypatch.setattr(map_leases, "swap", overtaken)
+    one.extend()
+    assert is_released
+    assert two.acquired("b", "a") == "a"
+
+
+def test_a_lease_whose_release_was_not_heard_ends_though_its_worker_lives(
+    box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = box.worker(), box.worker()
+    one.acquire("a")
+    one.acquire("b")
+    if isinstance(one.leases, RedisMapLeases):
+        with monkeypatch.context() as patched:
+            patched.setattr(one.leases, "_swap", refused)
+            with pytest.raises(QueueError):
+                one.release("a")
+    else:
+        one.release("a")
+    for _ in range(6):
+        box.now += SILENT / 6
+        one.extend()
+    assert two.acquired("b", "a") == "a"
+    one.close()
+    assert two.acquired("b") == "b"
+
+
+async def refused(*_: object) -> None:
+    raise QueueError("Redis is away")
 
 
 @pytest.mark.parametrize("box", ["redis"], indirect=True)

@@ -117,6 +117,10 @@ class RedisMapLeases:
         self._silent = silent
         self._server_clock = server_clock
         self._held: set[str] = set()
+        """The maps on which Redis may have a lease of this worker."""
+        self._left: set[str] = set()
+        """The maps that this worker has left. It gives no sign of life for them, so their leases end even if
+        Redis never hears of it."""
         self.worker = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
 
     async def open(self) -> None:
@@ -146,18 +150,24 @@ class RedisMapLeases:
         return self._had(await self._change(now, step))
 
     async def extend(self, now: float) -> None:
-        """Gives a sign of life. Makes no call if this worker has no lease."""
-        if self._held:
-            held = sorted(self._held)
-            await self._change(now, lambda table, now: table.extend(self.worker, held, now + self._silent))
+        """Gives a sign of life. Makes no call if this worker is at no map."""
+
+        def step(table: MapTable, now: float) -> None:
+            # Looked up in each attempt, because a map may have been left since the last one.
+            table.extend(self.worker, sorted(self._held - self._left), now + self._silent)
+
+        if self._held - self._left:
+            await self._change(now, step)
 
     async def release(self, name: str, now: float) -> None:
+        self._left.add(name)
         await self._change(now, lambda table, now: table.leave(self.worker, [name]))
         # Only now: `close` leaves the maps of calls that were cut off.
         self._held.discard(name)
 
     async def fail(self, name: str, again: float, now: float) -> None:
         """Ends a lease with a failure. Only the seconds from `now` to `again` count, as clocks may differ."""
+        self._left.add(name)
         await self._change(
             now, lambda table, its_now: table.leave(self.worker, [name], its_now + again - now)
         )
@@ -184,6 +194,7 @@ class RedisMapLeases:
     def _had(self, lease: MapLease | None) -> MapLease | None:
         if lease is not None:
             self._held.add(lease.map)
+            self._left.discard(lease.map)
         return lease
 
     async def _change(

@@ -191,12 +191,33 @@ def test_the_day_and_what_changed_on_it_are_said_in_full(width: int, phone: Scre
         phone.open(MIDDLE, map="antworld", day=DAYS[1])
         expect(phone.part("day-change")).to_have_text(re.compile(r"^\d+ tiles changed in view$"))
         expect(phone.part("day")).to_have_text(in_words(DAYS[1]))
-        for part in ("day", "day-change"):
+        # The longest of all such words, whatever this map has.
+        longest = {"day": "September 30, 2026", "day-change": "1,000,000 tiles changed in view"}
+        for part, words in [*longest.items(), ("day-change", "this zoom begins Sep 30, 2026")]:
+            phone.part(part).evaluate("(part, words) => { part.textContent = words; }", words)
             box = phone.part(part).evaluate(_CONTENT_AND_BOX)
             assert box["content"][0] <= box["box"][0]
             assert box["content"][1] <= box["box"][1]
     finally:
         phone.page.set_viewport_size({"width": WIDTH, "height": HEIGHT})
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_a_swipe_hides_neither_of_its_days_nor_a_button(language: str, phone: Screen) -> None:
+    """On the smallest of telephones, where the border runs through the box with the place."""
+    phone.page.set_viewport_size({"width": 320, "height": 568})
+    try:
+        phone.open(MIDDLE, **SWIPE)
+        phone.part("language").select_option(language)
+        expect(phone.part("left-day")).to_have_text(re.compile("年|, "))
+        left, right = phone.part("left-day").bounding_box(), phone.part("right-day").bounding_box()
+        assert left is not None
+        assert right is not None
+        assert left["x"] + left["width"] < right["x"]
+        assert phone.part("place").evaluate(_IS_ABOVE)
+    finally:
+        phone.page.set_viewport_size({"width": WIDTH, "height": HEIGHT})
+        phone.part("language").select_option("en")
 
 
 def test_words_about_a_wrong_link_leave_the_map_and_the_tools_in_view(phone: Screen) -> None:
@@ -296,6 +317,13 @@ _OUT_OF_REACH: Final = """() => {
     return !target.contains(hit) || width < least || height < least;
   });
   return { controls: controls.length, hidden: hidden.map((control) => control.outerHTML.slice(0, 80)) };
+}"""
+
+_IS_ABOVE: Final = """(element) => {
+  const { left, top, width, height } = element.getBoundingClientRect();
+  const middle = document.getElementById("swipe").getBoundingClientRect();
+  const x = middle.left + middle.width / 2;
+  return left < x && x < left + width && element.contains(document.elementFromPoint(x, top + height / 2));
 }"""
 
 _CONTENT_AND_BOX: Final = """(element) => ({

@@ -27,6 +27,19 @@ def test_a_number_has_the_word_that_fits_it(call: Call) -> None:
     assert call("text.js", "text", days) == ["here: changed on 1 day", "here: changed on 2 days"]
 
 
+def test_what_has_changed_is_never_told_as_0_percent(call: Call) -> None:
+    told = {
+        0: "0 % changed",
+        0.000001: "less than 0.1 % changed",
+        0.00049: "less than 0.1 % changed",
+        0.0005: "0.1 % changed",
+        0.0999: "10 % changed",
+        0.104: "10 % changed",
+        1: "100 % changed",
+    }
+    assert call("text.js", "changedInWords", [[share] for share in told]) == list(told.values())
+
+
 def test_what_a_site_writes_cannot_turn_or_hide_the_words_around_it(call: Call) -> None:
     (told,) = call("text.js", "text", [["linkNoMap", {"map": "a\u202eb\x1b\u2028c"}]])
     assert told == r"There is no map a\u{202e}b\u{1b}\u{2028}c here"

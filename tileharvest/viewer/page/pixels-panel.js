@@ -2,7 +2,7 @@
 import * as api from "./api.js";
 import { dayInWords } from "./days.js";
 import { element } from "./dom.js";
-import { number, text } from "./text.js";
+import { changedInWords, text } from "./text.js";
 
 /**
  * Return the panel's content before there is a rectangle.
@@ -56,7 +56,7 @@ export function pixelsPanel(view, ground, actions, signal) {
     if ("day" in line) {
       const mark = element("span", { class: "share" });
       mark.textContent = line.empty ? text("storyGone") : marks.size === 0 ? text("pixelsAppeared")
-        : text("storyShare", { percent: number(line.share * 100, line.share < 0.1 ? 1 : 0) });
+        : changedInWords(line.share);
       marks.set(line.day, mark);
       strip.prepend(chapter(outline.name, layer.name, ground, line, mark, actions));
     } else if ("error" in line) {
@@ -64,7 +64,7 @@ export function pixelsPanel(view, ground, actions, signal) {
     } else {
       sum.textContent = line.since === null ? text("storyNothing")
         : text(line.changes === 1 ? "pixelsSumOne" : "pixelsSum", {
-          n: line.changes, versions: line.versions, day: dayInWords(line.since, "long"),
+          n: line.changes - 1, versions: line.versions, day: dayInWords(line.since, "long"),
         });
       for (const day of line.same_before) marks.get(day)?.append(` · ${text("pixelsAsToday")}`);
     }

@@ -4,7 +4,7 @@ import { changedShare } from "./difference.js";
 import { dayInWords } from "./days.js";
 import { element } from "./dom.js";
 import { tileName } from "./grid.js";
-import { bytesInWords, number, text } from "./text.js";
+import { bytesInWords, changedInWords, text } from "./text.js";
 
 /**
  * @typedef {import("./outline.js").Outline} Outline
@@ -77,7 +77,7 @@ function chapterItem(tile, chapter, before, tileSize, actions) {
   else if (address === null) share.textContent = text("storyGone");
   else if (before.isBelow) share.textContent = text("storyOwn");
   else changedShare(before.address, address, tileSize).then((changed) => {
-    share.textContent = text("storyShare", { percent: number(changed * 100, changed < 0.1 ? 1 : 0) });
+    share.textContent = changedInWords(changed);
   }, () => {});
   const picture = address === null
     ? element("span", { class: "thumbnail gone" }, "∅")

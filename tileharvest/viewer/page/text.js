@@ -83,6 +83,14 @@ export function number(value, digits = 0) {
   return new Intl.NumberFormat(current, { maximumFractionDigits: digits }).format(value);
 }
 
+const LEAST_SHARE = 0.0005; // What is rounded to 0.1 %.
+
+/** @param {number} share 0 to 1, of a picture that changed @returns {string} never 0 % if anything changed */
+export function changedInWords(share) {
+  if (share > 0 && share < LEAST_SHARE) return text("storyShareLeast");
+  return text("storyShare", { percent: number(share * 100, share < 0.1 ? 1 : 0) });
+}
+
 /** @param {number} bytes @returns {string} in powers of 1000, such as `1.2 MB` */
 export function bytesInWords(bytes) {
   const units = ["B", "kB", "MB", "GB", "TB"];

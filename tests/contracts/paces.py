@@ -83,11 +83,11 @@ class Asking(Driven):
     def take_turn(self, pace: Pace) -> tuple[float, float] | None:
         return self.run(self.queue.take_turn(pace))
 
-    def visit(self, pace: Pace, visits: int = 0) -> tuple[bool, float]:
-        return self.run(self.queue.visit(pace, visits))
+    def visit(self, pace: Pace) -> tuple[bool, float]:
+        return self.run(self.queue.visit(pace))
 
-    def leave(self, host: str, visits: int = 0, *, for_good: bool = True) -> None:
-        self.run(self.queue.leave(host, visits, for_good=for_good))
+    def leave(self, host: str) -> None:
+        self.run(self.queue.leave(host))
 
     def start(self, number: int, size: int = 0, *, was_sent: bool = True) -> None:
         """Start so many of the requests that were leased, each of which costs so many bytes."""

@@ -245,7 +245,7 @@ def test_a_map_of_another_host_shares_the_gap_of_a_host_that_it_asks(asked: Aske
     assert own.starts(1) == []
     asked.clock.now = 1003.6
     assert own.starts(1) == pytest.approx([1004.0])
-    assert guest.visit(pace, 1) == (False, pytest.approx(1.9))
+    assert guest.visit(pace) == (False, pytest.approx(1.9))
 
 
 def test_a_map_of_another_host_shares_the_concurrency_of_a_host_that_it_asks(asked: AskedHost) -> None:
@@ -256,11 +256,24 @@ def test_a_map_of_another_host_shares_the_concurrency_of_a_host_that_it_asks(ask
     assert not guest.visit(pace)[0]
     for _ in range(2):
         assert own.ask(in_flight=2).share == 2
-    assert [guest.visit(pace, number)[0] for number in (0, 1, 2)] == [True, True, False]
-    guest.leave(asked.host, 1, for_good=False)
+    assert [guest.visit(pace)[0] for _ in range(3)] == [True, True, False]
+    guest.leave(asked.host)
     assert own.ask(in_flight=2).share == 2
     guest.leave(asked.host)
     assert own.ask(in_flight=2).share == 4
+
+
+def test_a_map_of_another_host_holds_no_place_of_a_host_while_it_has_nothing_on_the_way_there(
+    asked: AskedHost,
+) -> None:
+    guest, pace = asked.guest(), asked.pace(host_concurrency=1)
+    assert guest.visit(pace)[0]
+    assert not guest.visit(pace)[0]
+    own = asked.map("one", host_concurrency=1)
+    assert own.ask().share == 0
+    guest.leave(asked.host)
+    assert own.ask().share == 1
+    assert not guest.visit(pace)[0]
 
 
 def test_a_map_of_another_host_leaves_a_host_alone_that_rests(asked: AskedHost) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, TypeVar
@@ -77,6 +78,8 @@ class PoliteQueue:
         self._is_busy = False
         self._ahead = 0
         """The leases that had not started at the last exchange, with those that this exchange may bring."""
+        self._visits: Counter[str] = Counter()
+        """By host: the requests on the way to hosts that are not the map's own."""
         self.budget = Budget()
         """The budget of the run; it has no limits before `allow`."""
         self.lacking: str | None = None
@@ -148,30 +151,41 @@ class PoliteQueue:
             self.traffic.requests += 1
         return turn
 
-    async def visit(self, pace: Pace, visits: int) -> tuple[bool, float]:
-        """Takes a turn for one request to a host that is not the map's own, to which so many requests of this
-        process are on the way. Until `leave` the process shares the limits of that host with its maps.
+    async def visit(self, pace: Pace) -> tuple[bool, float]:
+        """Takes a turn for one request to a host that is not the map's own. Until `leave` the request counts
+        in the limits of that host, which its own maps share. One call must end before the next one begins.
 
         Returns whether the turn was taken, and the seconds until the request may start; if the turn was not
         taken, the seconds until to ask again.
         """
+        host = pace.host
 
         def step(known: Host, now: float) -> tuple[bool, float]:
-            own = known.tell(self._hosts.process, Account(self._map_name, visits, is_busy=True), now)
-            is_taken, moment = known.visit(own, pace, visits, now=now, random=self._random)
+            before = self._visits[host] - 1
+            own = known.tell(self._hosts.process, Account(self._map_name, before, is_busy=True), now)
+            is_taken, moment = known.visit(own, pace, before, now=now, random=self._random)
             return is_taken, moment - now
 
-        return await self._hosts.change(pace.host, self._clock(), step)
+        is_taken = False
+        # It counts before it is told, or `leave` could take this process off the host in the meantime.
+        self._visits[host] += 1
+        try:
+            is_taken, seconds = await self._hosts.change(host, self._clock(), step)
+        finally:
+            self._visits[host] -= not is_taken
+        return is_taken, seconds
 
-    async def leave(self, host: str, visits: int, *, for_good: bool) -> None:
-        """Tells a host that is not the map's own that a request has ended, and so many (`visits`) are left.
-        If none is left and none is to come (`for_good`), its other maps share all of its limits again."""
+    async def leave(self, host: str) -> None:
+        """Hears that a request has ended that has taken its turn by `visit`. After the last one the host's
+        own maps share all of its limits again."""
+        self._visits[host] -= 1
 
         def step(known: Host, now: float) -> None:
-            if for_good:
-                known.part(self._hosts.process)
+            if self._visits[host]:
+                account = Account(self._map_name, self._visits[host], is_busy=True)
+                known.tell(self._hosts.process, account, now)
             else:
-                known.tell(self._hosts.process, Account(self._map_name, visits, is_busy=True), now)
+                known.part(self._hosts.process)
 
         await self._hosts.change(host, self._clock(), step)
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import random
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
@@ -46,17 +46,6 @@ long."""
 
 _ANY: Final = 1_000_000
 """A number of requests on the way at the same time that is never reached."""
-
-
-@dataclass(slots=True)
-class _Visit:
-    """The requests to a host that is not the map's own."""
-
-    requests: int = 0
-    """The requests on the way, and those that wait for their turns."""
-    under_way: int = 0
-    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held by the request that is the next to start."""
 
 
 class Politeness:
@@ -102,8 +91,8 @@ class Politeness:
         """The request that waits for its own delay, and the seconds of this delay, which are drawn once."""
         self._turns: list[Wait] = []
         """The waits of requests beside the queue, and of requests that have started without a connection."""
-        self._visits: dict[str, _Visit] = {}
-        """By host: the requests to hosts that are not the map's own."""
+        self._next_at: dict[str, asyncio.Lock] = {}
+        """By host that is not the map's own: held by the request that starts there next."""
         self._late = 0
         """The number of requests that have started and have no connection yet."""
         self._timer: asyncio.TimerHandle | None = None
@@ -314,38 +303,25 @@ class Politeness:
         Raises ConfigurationError, QueueError, and CancelledError if the crawl is over. The request does not
         count then.
         """
-        visit = self._visits.setdefault(host, _Visit())
-        visit.requests += 1
-        try:
-            async with visit.turn:
-                await self._wait_at(host, visit)
-                visit.under_way += 1
-        except BaseException:
-            self._left_over(host, visit)
-            raise
+        assert self._rules is not None
+        concurrency, gap = self._rules.limits_at(host)
+        async with self._next_at.setdefault(host, asyncio.Lock()):
+            is_taken = False
+            while not is_taken:
+                assert self.pace is not None
+                pace = replace(self.pace, host=host, host_concurrency=concurrency, host_gap=gap)
+                is_taken, left = await self._queue.visit(pace)
+                try:
+                    with noted(self._turns, f"its turn at {host}", left):
+                        await self.wait(left)
+                except asyncio.CancelledError:
+                    if is_taken:
+                        self.leave(host)
+                    raise
 
     def leave(self, host: str) -> None:
         """Hears that a request has ended that has taken its turn at a host that is not the map's own."""
-        visit = self._visits[host]
-        visit.under_way -= 1
-        self._left_over(host, visit)
-
-    def _left_over(self, host: str, visit: _Visit) -> None:
-        visit.requests -= 1
-        if not visit.requests:
-            del self._visits[host]
-        self._tell(self._queue.leave(host, visit.under_way, for_good=not visit.requests))
-
-    async def _wait_at(self, host: str, visit: _Visit) -> None:
-        assert self._rules is not None
-        concurrency, gap = self._rules.limits_at(host)
-        is_taken = False
-        while not is_taken:
-            assert self.pace is not None
-            pace = replace(self.pace, host=host, host_concurrency=concurrency, host_gap=gap)
-            is_taken, left = await self._queue.visit(pace, visit.under_way)
-            with noted(self._turns, f"its turn at {host}", left):
-                await self.wait(left)
+        self._tell(self._queue.leave(host))
 
     async def claim_probe(self, host: str, seconds: float) -> bool:
         """Returns whether this crawl may make the request that finds out whether a host is up again. After

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 from scrapy.commands import BaseRunSpiderCommand
 from scrapy.exceptions import UsageError
 
+from tileharvest.commands.display import Display
 from tileharvest.commands.map_command import ProjectCommand
+from tileharvest.commands.runner import Runner
 from tileharvest.commands.settings import ask_history, maps_at_once, progress_interval
 from tileharvest.commands.shared_maps import LOOK, SharedMaps
 from tileharvest.commands.terminal import (
@@ -108,8 +110,6 @@ class Command(ProjectCommand, BaseRunSpiderCommand):
         self._maps = _checked_maps(settings, args, opts.spargs)
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
-        from tileharvest.commands.runner import Runner
-
         assert self.crawler_process is not None
         harvests = _Harvests(settings, list(self._maps), opts.spargs, as_json=opts.json, is_all=opts.all)
         order = list(self._maps)
@@ -276,7 +276,6 @@ class _Harvests:
         as_json: bool,
         is_all: bool,
     ) -> None:
-        from tileharvest.commands.display import Display
         from tileharvest.queue.settings import is_shared
 
         self._settings = settings

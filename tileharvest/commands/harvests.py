@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
 from scrapy.commands import ScrapyCommand
 
 from tileharvest.commands.map_command import MapCommand
@@ -15,7 +17,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from rich.table import Table
     from scrapy.settings import BaseSettings
 
     from tileharvest.history.summaries import HarvestSummary
@@ -59,9 +60,6 @@ def _table(summaries: Sequence[HarvestSummary]) -> Table:
     A long reason of a stop is broken into lines. Only `--json` tells how long a harvest took and how many
     requests it spared.
     """
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=0)
     table.add_column("day", no_wrap=True)
     table.add_column("walk", no_wrap=True)

@@ -6,6 +6,8 @@ import json
 import time
 from typing import TYPE_CHECKING, Any, Self
 
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
 from tileharvest.errors import printable
 from tileharvest.harvest.plan import duration_in_words
 
@@ -13,7 +15,6 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from rich.console import Console
-    from rich.progress import Progress
 
 
 class ProgressLine:
@@ -34,14 +35,6 @@ class ProgressLine:
         """A text beside the numbers, such as the day that was done last."""
         self._moving: Progress | None = None
         if console.is_terminal and not as_json:
-            from rich.progress import (
-                BarColumn,
-                MofNCompleteColumn,
-                Progress,
-                TextColumn,
-                TimeRemainingColumn,
-            )
-
             columns = (
                 TextColumn("{task.description}"),
                 BarColumn(),

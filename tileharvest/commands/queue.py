@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.commands import ScrapyCommand
 
+from tileharvest.commands.display import in_words, state_in_words
 from tileharvest.commands.map_command import MapCommand
 from tileharvest.commands.settings import ask_history, queue_owner
 from tileharvest.commands.terminal import write_json, write_line, write_rows, write_table
@@ -34,7 +35,6 @@ class Command(MapCommand, ScrapyCommand):
     )
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
-        from tileharvest.commands.display import in_words
         from tileharvest.history.summaries import progress_of
         from tileharvest.queue.settings import workers_on
 
@@ -65,8 +65,6 @@ def _without_figures(owner: QueueOwner, state: State) -> str:
 
     A harvest that begins is in the queue before it is in the history. A spider never is in the history.
     """
-    from tileharvest.commands.display import state_in_words
-
     is_running = state.activity is not Activity.INTERRUPTED
     if owner.description is None:
         words = (", ".join(state_in_words(state)) or "is running") if is_running else "is not running"

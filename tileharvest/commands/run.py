@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 
 from scrapy.commands import ScrapyCommand
 
+from tileharvest.commands.display import Display
 from tileharvest.commands.due_maps import DueMaps
 from tileharvest.commands.harvest import HarvestEnd
 from tileharvest.commands.map_command import ProjectCommand
+from tileharvest.commands.runner import Runner
 from tileharvest.commands.serve import HOST, PORT, add_site_options, announce, viewer_of
 from tileharvest.commands.settings import maps_at_once, progress_interval
 from tileharvest.commands.terminal import console, first_of, say, write_line
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler, CrawlerProcessBase
     from scrapy.settings import BaseSettings
 
-    from tileharvest.commands.runner import Runner
     from tileharvest.viewer.application import Application
 
 
@@ -70,7 +71,6 @@ class Command(ProjectCommand, ScrapyCommand):
             rules_for(settings, description)
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
-        from tileharvest.commands.runner import Runner
         from tileharvest.history.database import History
         from tileharvest.history.settings import database_url
 
@@ -115,8 +115,6 @@ class _Worker:
     """The worker of `scrapy run`: gives the due maps to the Runner, and shows its harvests."""
 
     def __init__(self, settings: BaseSettings, maps: DueMaps) -> None:
-        from tileharvest.commands.display import Display
-
         self._settings = settings
         self._maps = maps
         self._display = Display(console(sys.stderr), progress_interval(settings), maps=None)

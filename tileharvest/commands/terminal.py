@@ -9,15 +9,17 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table
+
 from tileharvest.errors import HIDDEN, ExitStatus, TileHarvestError, printable
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
     import re
     from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from rich.console import Console
-    from rich.table import Table
 
 Columns: TypeAlias = "Mapping[str, str | Callable[[Mapping[str, Any]], str]]"
 """A table's columns by their heads. The value is the key, or the function, that gives a cell of a row."""
@@ -151,10 +153,6 @@ def write_table(
 
     On a terminal that is too narrow, the last `spare` columns are left out, one by one, until the table fits.
     """
-    from rich.box import SIMPLE_HEAD
-    from rich.cells import cell_len
-    from rich.table import Table
-
     widths = [max(map(cell_len, cells)) for cells in zip(map(_head, columns), *rows, strict=True)]
     most = console(sys.stdout).width
     kept = len(columns)
@@ -182,8 +180,6 @@ def _head(column: str) -> str:
 
 def print_table(table: Table) -> None:
     """Writes a table on stdout. A terminal that is too narrow breaks its lines, and cuts nothing off."""
-    from rich.cells import cell_len
-
     shown = console(sys.stdout)
     for column in table.columns:
         if column.no_wrap:
@@ -203,8 +199,6 @@ def write_outcomes(title: str, counts: Mapping[Outcome, int]) -> None:
 
 def console(file: Any) -> Console:
     """Returns a Rich console that reads no markup. It cuts nothing off unless the output is a terminal."""
-    from rich.console import Console
-
     return Console(
         file=file,
         width=None if file.isatty() else _WIDTH_OF_PIPES,

@@ -216,9 +216,11 @@ class ApngFile:
         self._file.write(struct.pack(">I", len(body)) + name + body + struct.pack(">I", check))
 
 
+_TRANSPARENT: Final = 255
+"""The number of the transparent colour of a GIF's frame. The frame's own colours have the numbers below."""
 _CHOSEN_FROM: Final = 512 * 1024
-"""The most pixels of which a frame's colours are chosen. A whole frame of 1080p that is all noise would take
-80 MB and 2.4 s of CPU for that; these take 20 MB and 0.5 s."""
+"""The most pixels from which a frame's colours are chosen. To choose them from a whole frame of 1080p that is
+all noise takes 80 MB and 2.4 s of CPU. To choose them from so many pixels takes 20 MB and 0.5 s."""
 
 
 class GifFile:
@@ -232,12 +234,7 @@ class GifFile:
 
     def packed(self, patch: Patch) -> bytes:
         image = patch.image
-        full = image.convert("RGB")
-        step = math.ceil(math.sqrt(full.width * full.height / _CHOSEN_FROM))
-        # Pixels are left out and not blended, which would make colours that the frame does not have.
-        sample = full.resize((-(-full.width // step), -(-full.height // step)), Image.Resampling.NEAREST)
-        colours = sample.quantize(255, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
-        flat = colours if step == 1 else full.quantize(palette=colours, dither=Image.Dither.NONE)
+        flat = _in_few_colours(image.convert("RGB"))
         palette = (flat.getpalette() or [])[: 3 * _TRANSPARENT]
         flat.putpalette(palette + [0] * (3 * 256 - len(palette)))
         flat.paste(_TRANSPARENT, mask=ImageChops.invert(image.getchannel("A")))
@@ -264,4 +261,15 @@ class GifFile:
         self._file.write(b"\x3b")
 
 
-_TRANSPARENT: Final = 255
+def _in_few_colours(image: Image.Image) -> Image.Image:
+    """Returns an image of RGB in at most 255 colours. An image that has no more keeps its colours exactly."""
+    step = math.ceil(math.sqrt(image.width * image.height / _CHOSEN_FROM))
+    if step == 1 or image.getcolors(_TRANSPARENT) is not None:
+        return _with_chosen_colours(image)
+    # Pixels are left out and not blended, because blending makes colours that the frame does not have.
+    sample = image.resize((-(-image.width // step), -(-image.height // step)), Image.Resampling.NEAREST)
+    return image.quantize(palette=_with_chosen_colours(sample), dither=Image.Dither.NONE)
+
+
+def _with_chosen_colours(image: Image.Image) -> Image.Image:
+    return image.quantize(_TRANSPARENT, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)

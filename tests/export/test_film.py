@@ -9,7 +9,7 @@ from datetime import date, timedelta
 from itertools import pairwise
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import av
 import pytest
@@ -32,6 +32,7 @@ from tests.viewer.building import (
     SIZE,
     THIRD,
     World,
+    as_png,
     square,
 )
 from tests.viewer.building import picture as coloured
@@ -384,23 +385,44 @@ def test_what_cannot_be_made_is_said(
 
 
 def test_of_an_avif_that_is_too_long_it_is_said_how_many_frames_fit(tmp_path: Path) -> None:
-    """A frame of 1920 x 1080 in which all changes has 2,073,600 x 0.2 bytes, and 7 times as many with
-    quality 100."""
-    world = World(tmp_path / "world")
-    tiles = [Tile.at(0, column, row) for column in range(30) for row in range(17)]
-    for number in range(12):
-        image = coloured((number, 0, 0, 255))
-        world.harvest(FIRST + timedelta(days=number), dict.fromkeys(tiles, image))
+    """Of noise a pixel of the film has a byte. On each day but the first all of them change. A film is
+    expected to take 0.22 bytes of each, and eight times as many with quality 100: 3.6 MB."""
+    world, chance = World(tmp_path / "world"), Random(1)
+    layer = Layer("day", Pyramid(4), "png", tile_size=(192, 192))
+    for number in range(6):
+        image = as_png(Image.frombytes("RGB", (192, 192), chance.randbytes(192 * 192 * 3)))
+        tiles = [Tile.at(0, column, row) for column in range(10) for row in range(6)]
+        world.harvest(FIRST + timedelta(days=number), dict.fromkeys(tiles, image), described=layer)
     with History.open_read_only(f"sqlite:///{world.history_file}") as history:
         excerpt = excerpt_of(history, MAP, Wanted(is_period=True))
         with pytest.raises(
             ConfigurationError,
-            match=r"a file has 12\.0 MB at most: of its 12 frames about \d fit; choose \.webp, \.mp4, a",
+            match=r"a file has 12\.0 MB at most: of its 6 frames about 3 fit; choose \.webp, \.mp4, a",
         ):
             film_of(excerpt, Path("film.avif"), FilmStyle(quality=100))
-        assert len(film_of(excerpt, Path("film.avif"), FilmStyle()).moments) == 12
-        assert len(film_of(excerpt, Path("film.webp"), FilmStyle()).moments) == 12
-        assert len(film_of(excerpt, Path("film.avif"), FilmStyle((640, 360), quality=100)).moments) == 12
+        assert len(film_of(excerpt, Path("film.avif"), FilmStyle()).moments) == 6
+        assert len(film_of(excerpt, Path("film.webp"), FilmStyle(quality=100)).moments) == 6
+        assert len(film_of(excerpt, Path("film.avif"), FilmStyle((640, 360), quality=100)).moments) == 6
+
+
+def real_film(shared_maps: Path, tmp_path: Path, name: str, style: FilmStyle, file: str) -> tuple[int, int]:
+    """The bytes that are expected of a film of all versions of a shared map, and those that it has."""
+    past = PastMap(tmp_path, name)
+    for number, day in enumerate(days(shared_maps, name), 1):
+        past.add(published(shared_maps, name, number, tmp_path / f"site-{number}"), date.fromisoformat(day))
+    with History.open_read_only(past.url) as history:
+        film = film_of(excerpt_of(history, name, Wanted(is_period=True)), tmp_path / file, style)
+        size, _ = write_film(film, tmp_path / file, past.store, Count())
+        return film.expected_bytes, size
+
+
+@pytest.mark.parametrize("name", ["jgore43", "antworld"])
+@pytest.mark.parametrize("ending", ["mp4", "webm", "webp", "gif"])
+def test_a_film_of_a_real_map_has_about_as_many_bytes_as_expected(
+    shared_maps: Path, tmp_path: Path, name: str, ending: str
+) -> None:
+    expected_bytes, size = real_film(shared_maps, tmp_path, name, FilmStyle((960, 540)), f"film.{ending}")
+    assert size / 2 <= expected_bytes <= 2 * size
 
 
 @pytest.mark.parametrize(("name", "quality"), [("jgore43", None), ("antworld", None), ("antworld", 100)])
@@ -408,14 +430,9 @@ def test_an_avif_of_a_real_map_is_no_larger_than_expected_and_not_much_smaller(
     shared_maps: Path, tmp_path: Path, name: str, quality: int | None
 ) -> None:
     """What is expected decides whether it is refused."""
-    past = PastMap(tmp_path, name)
-    for number, day in enumerate(days(shared_maps, name), 1):
-        past.add(published(shared_maps, name, number, tmp_path / f"site-{number}"), date.fromisoformat(day))
-    with History.open_read_only(past.url) as history:
-        excerpt = excerpt_of(history, name, Wanted(is_period=True))
-        film = film_of(excerpt, tmp_path / "film.avif", FilmStyle((960, 540), quality=quality))
-        size, _ = write_film(film, tmp_path / "film.avif", past.store, Count())
-    assert size <= film.expected_bytes <= 2.5 * size
+    style = FilmStyle((960, 540), quality=quality)
+    expected_bytes, size = real_film(shared_maps, tmp_path, name, style, "film.avif")
+    assert size <= expected_bytes <= 2.5 * size
 
 
 def test_a_zoom_that_does_not_fit_is_refused(road: World) -> None:
@@ -426,6 +443,46 @@ def test_a_zoom_that_does_not_fit_is_refused(road: World) -> None:
         film_of(
             excerpt_of(history, MAP, Wanted(is_period=True)), Path("film.gif"), FilmStyle((128, 64), zoom=0)
         )
+
+
+@pytest.mark.parametrize(("ending", "codec"), [("mp4", "h264"), ("webm", "av1")])
+def test_a_video_is_of_the_codec_that_is_promised_and_each_picture_plays(
+    world: World, history: History, tmp_path: Path, ending: str, codec: str
+) -> None:
+    """A picture that stays is repeated once a second."""
+    _, shown, _ = made(world, history, tmp_path / f"film.{ending}")
+    with av.open(tmp_path / f"film.{ending}") as container:
+        (stream,) = container.streams.video
+        assert stream.codec_context.codec.canonical_name == codec
+        assert sum(packet.size > 0 for packet in container.demux(stream)) == len(shown)
+    # The first picture, five of each change, and two repetitions of the last one while it stays.
+    assert len(shown) == 1 + 5 + 5 + 2
+
+
+@pytest.mark.parametrize(("ending", "name"), [("mp4", "libx264"), ("webm", "libsvtav1")])
+def test_a_pyav_without_the_codec_is_said_in_one_line(
+    world: World, history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str, name: str
+) -> None:
+    """PyAV itself raises the error, of a name that it does not know."""
+
+    class Lacking:
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            self._container = opened(*arguments, **options)
+
+        def __enter__(self) -> Self:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            self._container.close()
+
+        def add_stream(self, codec: str, **options: Any) -> None:
+            self._container.add_stream(f"{codec}-of-another-build", **options)
+
+    opened: Any = av.open
+    monkeypatch.setattr(av, "open", Lacking)
+    with pytest.raises(ConfigurationError, match=rf"\.{ending} needs the codec {name}, which the PyAV of"):
+        made(world, history, tmp_path / f"film.{ending}")
+    assert not any(tmp_path.iterdir())
 
 
 def test_a_video_without_its_extra_says_how_to_get_it(

@@ -13,7 +13,7 @@ from PIL import Image, ImageChops
 
 from tileharvest.errors import ConfigurationError
 from tileharvest.export.excerpt import nothing_there
-from tileharvest.export.film_file import AVIF_QUALITY, FILM_FORMS, TICKS, film_form_of, write_film_file
+from tileharvest.export.film_file import FILM_FORMS, MOST_PIXELS, TICKS, film_form_of, write_film_file
 from tileharvest.export.picture_file import background_of
 from tileharvest.history.area_changes import MOST_TILES
 from tileharvest.history.changes import changed_blocks, deepest_changes, heat
@@ -136,16 +136,22 @@ class Film:
 
     @property
     def expected_bytes(self) -> int:
-        """About as many bytes as the file will have, for a map of the game."""
+        """About as many bytes as the file will have, by the bytes of the images that the film shows."""
+        form, layer, zoom = self.form, self.excerpt.layer, self.lens.zoom
+        there = self.excerpt.reach(zoom, self.lens.tiles(self.moments[0].corner))
+        source = layer.source_zoom(zoom, self.excerpt.last)
+        if there is None or source is None:
+            return form.each * len(self.moments)
+        # A pixel of the film holds about a byte of an image that is made smaller.
         (width, height), (across, down) = self.lens.size, self.lens.tile_size
+        scale = self.lens.scale * float(layer.factor) ** (zoom - source)
+        shown = min(there.bytes, there.tiles * across * down * scale**2, width * height)
         # The changed tiles are those of the deepest zoom.
-        nearer = self.excerpt.layer.factor ** (self.lens.zoom - self.excerpt.zooms()[0])
-        whole, tile = width * height, across * down * (self.lens.scale * nearer) ** 2
-        moving = sum(min(one.changed * tile, whole) for one in self.moments[1:])
-        moving += whole * sum(before.corner != after.corner for before, after in pairwise(self.moments))
-        size = whole * self.form.still + moving * self.form.moving + self.form.each * (len(self.moments) - 1)
-        finer = max(0, (self.style.quality or AVIF_QUALITY) - AVIF_QUALITY)
-        return int(size * self.form.finer**finer)
+        tile = shown / there.tiles * float(layer.factor) ** (2 * (source - self.excerpt.zooms()[0]))
+        moving = sum(min(one.changed * tile, shown) for one in self.moments[1:])
+        moving += shown * sum(before.corner != after.corner for before, after in pairwise(self.moments))
+        size = shown * form.still + moving * form.moving + form.each * len(self.moments)
+        return int(size * form.finer ** max(0, (self.style.quality or form.quality) - form.quality))
 
     def in_words(self) -> str:
         """Returns a line about the film that will be made."""
@@ -198,10 +204,10 @@ def film_of(excerpt: Excerpt, path: Path, style: FilmStyle) -> Film:
     last = min(excerpt.last, excerpt.map.days[-1])
     excerpt = replace(excerpt, first=min(excerpt.first, last), last=last)
     width, height = style.size
-    if width * height > form.most_pixels:
+    if width * height > MOST_PIXELS:
         raise ConfigurationError(
             f"--size {width}x{height} cannot be: {path.suffix} is packed in 300 MB of memory, in which a"
-            f" frame has {form.most_pixels:,} pixels at most; nothing was made"
+            f" frame has {MOST_PIXELS:,} pixels at most; nothing was made"
         )
     if style.camera == "follow":
         lens, box = _near(excerpt, style)

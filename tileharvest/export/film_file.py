@@ -38,8 +38,8 @@ TICKS: Final = 20
 HOW_TO_INSTALL: Final = "pip install '.[film]'"
 """The command that installs PyAV. It is run in the project's folder."""
 
-AVIF_QUALITY: Final = 60
-"""The quality of an .avif if none is asked for."""
+MOST_PIXELS: Final = 1920 * 1200
+"""The most pixels of a frame that can be packed in 300 MB of memory."""
 _LONGEST_STILL: Final = TICKS
 """Ticks after which a video repeats a picture that stays, so that a player that jumps finds one within a
 second."""
@@ -51,14 +51,15 @@ class FilmForm(NamedTuple):
 
     name: str
     is_video: bool
-    most_pixels: int
-    """The most pixels of a frame that can be packed in 300 MB of memory."""
     still: float
-    """About as many bytes as a pixel of a whole frame takes, of a map of the game."""
+    """About as many bytes as a picture takes for each byte of the images that it shows."""
     moving: float
-    """About as many bytes as a pixel takes that changes, for all frames of the change together."""
-    each: int = 0
+    """About as many bytes as all pictures of a change take together, for each byte of the images that
+    change."""
+    each: int
     """About as many bytes as the outline and the lettering of a frame take."""
+    quality: int = 100
+    """The quality if none is asked for."""
     finer: float = 1
     """The factor by which the file grows for each step of the quality above the usual one."""
     most_bytes: int | None = None
@@ -71,26 +72,27 @@ class FilmForm(NamedTuple):
         return not self.is_video or find_spec("av") is not None
 
 
+# For films of the demo and of four real maps, with 960 x 540 and with 1920 x 1080 pixels, the expected bytes
+# were 0.6 to 3 times the real ones, and 0.4 to 6 times for an .apng. A film of noise, which no codec makes
+# small, has two to six times the expected bytes.
 FILM_FORMS: Final = {
-    ".mp4": FilmForm("mp4", is_video=True, most_pixels=1920 * 1200, still=0.15, moving=1.5),
-    ".webm": FilmForm("webm", is_video=True, most_pixels=1920 * 1200, still=0.15, moving=0.8),
-    ".webp": FilmForm("WEBP", is_video=False, most_pixels=1920 * 1200, still=0.15, moving=1.2),
+    ".mp4": FilmForm("mp4", is_video=True, still=0.3, moving=1, each=5000, quality=75, finer=1.02),
+    ".webm": FilmForm("webm", is_video=True, still=0.13, moving=0.35, each=4000, quality=75, finer=1.02),
+    ".webp": FilmForm("WEBP", is_video=False, still=0.1, moving=0.5, each=8000, quality=80, finer=1.065),
     # Pillow holds the packed bytes about three times until the end, and the encoder takes 115 MB for 1080p.
-    # Films of five real maps had 0.04 bytes of a whole pixel, 0.15 of a changed one, 5,000 of a frame, and 7
-    # times as many with quality 100. These figures are a bit higher, because the file must not become larger
-    # than expected.
+    # These figures are higher than those of real films: the file must not become larger than expected.
     ".avif": FilmForm(
         "AVIF",
         is_video=False,
-        most_pixels=1920 * 1200,
-        still=0.04,
-        moving=0.2,
+        still=0.08,
+        moving=0.22,
         each=5000,
-        finer=1.05,
+        quality=60,
+        finer=1.053,
         most_bytes=12_000_000,
     ),
-    ".gif": FilmForm("GIF", is_video=False, most_pixels=1920 * 1200, still=0.5, moving=2.0),
-    ".apng": FilmForm("PNG", is_video=False, most_pixels=1920 * 1200, still=1.2, moving=6.0),
+    ".gif": FilmForm("GIF", is_video=False, still=0.3, moving=1.5, each=30_000),
+    ".apng": FilmForm("PNG", is_video=False, still=0.8, moving=8, each=80_000),
 }
 """The forms by the ending of a file's name."""
 
@@ -119,43 +121,45 @@ def write_film_file(path: Path, size: Size, shots: Shots, pool: Executor, qualit
     be written, and what `shots` raises. After an error there is no file, or the file from before.
     """
     form = film_form_of(path)
+    chosen = form.quality if quality is None else quality
     with made_whole(path) as file:
         if form.is_video:
-            _write_video(file, form, size, shots, quality)
+            _write_video(file, form, size, shots, chosen)
         elif form.name == "AVIF":
-            _write_avif(file, size, shots, quality)
+            _write_avif(file, size, shots, chosen)
         else:
             timed = ((patches, ticks * 1000 // TICKS) for patches, ticks in shots)
-            write_frames(_animation(file, form, size, quality), size, timed, pool)
+            write_frames(_animation(file, form, size, chosen), size, timed, pool)
         return file.seek(0, os.SEEK_END)
 
 
-def _animation(file: BinaryIO, form: FilmForm, size: Size, quality: int | None) -> AnimationFile:
+def _animation(file: BinaryIO, form: FilmForm, size: Size, quality: int) -> AnimationFile:
     if form.name == "WEBP":
-        return WebpFile(file, size, quality or 80)
+        return WebpFile(file, size, quality)
     return (GifFile if form.name == "GIF" else ApngFile)(file, size)
 
 
-def _write_video(file: BinaryIO, form: FilmForm, size: Size, shots: Shots, quality: int | None) -> None:
+def _write_video(file: BinaryIO, form: FilmForm, size: Size, shots: Shots, quality: int) -> None:
     import av  # noqa: PLC0415 - an extra, loaded where it is used
+    from av.codec.codec import UnknownCodecError  # noqa: PLC0415
     from av.video.reformatter import ColorRange, Colorspace  # noqa: PLC0415
 
-    share, options = (quality or 75) / 100, {"movflags": "faststart"} if form.name == "mp4" else {}
+    share, options = quality / 100, {"movflags": "faststart"} if form.name == "mp4" else {}
     if form.name == "mp4":
         # x264: 75 is its 20, which hardly anybody tells from the original. The rest spares 70 MB of memory.
         spared = {"rc-lookahead": "4", "x264-params": "bframes=0:sync-lookahead=0"}
-        codec = "libx264", {"preset": "superfast", "crf": f"{50 - 40 * share:.0f}", **spared}
+        name, chosen = "libx264", {"preset": "superfast", "crf": f"{50 - 40 * share:.0f}", **spared}
     else:
         # AV1 by SVT, which takes 90 MB for 1080p where VP9 by libvpx takes 165. Faster presets than 10 leave
         # visible faults, and slower ones take 60 MB more. Two levels of parallelism take 30 MB more than one
         # and let drawing go on beside the encoder. It tells of itself on stderr unless told not to.
         os.environ.setdefault("SVT_LOG", "1")
         spared = {"svtav1-params": "lookahead=0:pred-struct=1:lp=2:scd=0"}
-        codec = "libsvtav1", {"preset": "10", "crf": f"{63 - 38 * share:.0f}", **spared}
+        name, chosen = "libsvtav1", {"preset": "10", "crf": f"{63 - 38 * share:.0f}", **spared}
     try:
         # PyAV gets the name, not the file: at the end it reads an .mp4 again to put its index first.
         with av.open(file.name, "w", format=form.name, options=options) as container:
-            stream = container.add_stream(codec[0], rate=TICKS, options=codec[1])
+            stream = container.add_stream(name, rate=TICKS, options=chosen)
             assert isinstance(stream, av.VideoStream)
             stream.width, stream.height = size
             stream.pix_fmt = "yuv420p"
@@ -178,6 +182,11 @@ def _write_video(file: BinaryIO, form: FilmForm, size: Size, shots: Shots, quali
                 frame.pts, frame.time_base = at, Fraction(1, TICKS)
                 container.mux(stream.encode(frame))
             container.mux(stream.encode(None))
+    except UnknownCodecError:
+        raise ConfigurationError(
+            f".{form.name} needs the codec {name}, which the PyAV of this computer lacks; nothing was made:"
+            " pip install --force-reinstall --only-binary av av"
+        ) from None
     except av.FFmpegError as error:
         raise OSError(error.errno, error.strerror) from error
 
@@ -229,7 +238,7 @@ def _repeated(shots: Shots) -> Iterator[tuple[Sequence[Patch], int]]:
         yield (), at - 1
 
 
-def _write_avif(file: BinaryIO, size: Size, shots: Shots, quality: int | None) -> None:
+def _write_avif(file: BinaryIO, size: Size, shots: Shots, quality: int) -> None:
     sequence = _Sequence(size, shots)
     # Speed 9 of AVIF takes a tenth of the time of speed 6, the usual one.
     sequence.save(
@@ -237,7 +246,7 @@ def _write_avif(file: BinaryIO, size: Size, shots: Shots, quality: int | None) -
         "AVIF",
         save_all=True,
         duration=sequence.milliseconds,
-        quality=quality or AVIF_QUALITY,
+        quality=quality,
         speed=9,
         max_threads=_THREADS,
     )

@@ -7,6 +7,7 @@ import json
 import random
 import shutil
 import sqlite3
+import tracemalloc
 import zipfile
 from contextlib import closing
 from datetime import date
@@ -24,6 +25,7 @@ from tests.export.test_restored_tree import PastMap
 from tests.servers.published import published
 from tests.viewer.building import FIRST, MAP, SECOND, SIZE, THIRD, World, as_png, square
 from tileharvest.errors import ConfigurationError, ExitStatus, TileHarvestError
+from tileharvest.export import archive as archives
 from tileharvest.export.archive import Archived, ArchivePlan, PmtilesFile, write_archive
 from tileharvest.export.excerpt import Wanted, excerpt_of
 from tileharvest.history.database import History
@@ -189,7 +191,7 @@ def test_many_tiles_have_a_directory_in_parts(tmp_path: Path) -> None:
     bodies = {number: bytes([number % 251]) * chance.randrange(1, 300) for number in places}
     about = {"minzoom": 12, "maxzoom": 12, "bounds": [0.0, 0.0, 1.0, 1.0]}
     with (tmp_path / "map.pmtiles").open("wb") as file:
-        archive = PmtilesFile(file, "png")
+        archive = PmtilesFile(file, io.BytesIO(), "png")
         for number, body in bodies.items():
             place = tileid_to_zxy(zxy_to_tileid(12, 0, 0) + number)
             archive.put(place, f"{number}.png", body)
@@ -200,6 +202,23 @@ def test_many_tiles_have_a_directory_in_parts(tmp_path: Path) -> None:
         for number in chance.sample(places, 200):
             place = tileid_to_zxy(zxy_to_tileid(12, 0, 0) + number)
             assert reader.get(*place) == bodies[number]
+
+
+def test_memory_does_not_grow_with_the_tiles_of_pmtiles(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """50,000 entries of four numbers of 8 bytes would take 1.6 MB."""
+    monkeypatch.setattr(archives, "_MOST_REMEMBERED", 1000)
+    with (tmp_path / "map.pmtiles").open("wb") as file, (tmp_path / "entries").open("w+b") as entries:
+        archive = PmtilesFile(file, entries, "png")
+        tracemalloc.start()
+        for number in range(60_000):
+            archive.put((8, number // 256, number % 256), f"{number}.png", b"image")
+            if number == 10_000:
+                before, _ = tracemalloc.get_traced_memory()
+        after, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert after - before < 100_000
 
 
 def test_images_of_two_kinds_become_one_where_the_form_asks_for_it(tmp_path: Path) -> None:

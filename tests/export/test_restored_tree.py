@@ -10,12 +10,15 @@ from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Final
 
 import pytest
+from PIL import Image
 
 from tests.end_to_end.real_maps import days
 from tests.export.test_mosaic import Count, most_bytes_of_a_file
 from tests.history.making import put_empty_history
 from tests.servers.plain_tiles import DEEPEST, WORLD, plain_tiles
 from tests.servers.published import published
+from tests.viewer.building import BLUE, FIRST, GREEN, MAP, RED, SIZE, World, picture
+from tests.viewer.building import URL as SITE
 from tileharvest.errors import TileHarvestError
 from tileharvest.export.restored_tree import PastSite, Restored, restore
 from tileharvest.history.database import History
@@ -25,6 +28,7 @@ from tileharvest.importers.images import ImportedImages
 from tileharvest.importers.imported_map import ImportedMap
 from tileharvest.maps.description import MapDescription
 from tileharvest.store.files import FileStore
+from tileharvest.tiles.grid import Tile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -130,6 +134,27 @@ def test_zooms_that_are_not_kept_are_composed_and_told(shared_maps: Path, tmp_pa
     assert told.composed == {-4: len(parents)}
     assert past.watch.done == past.watch.expected == len(kept) + len(parents)
     assert "of layer 'world-lighting' the history has nothing deeper than zoom -3" in told.lacking
+
+
+def test_each_tile_is_composed_once_however_many_deep_ones_it_has(tmp_path: Path) -> None:
+    """Of a map of depth 10 in which tiles of zoom 0 alone are kept, far apart in one of its four quarters."""
+    world, colours = World(tmp_path), {(1, 1): RED, (701, 701): GREEN, (1001, 1): BLUE}
+    world.harvest(FIRST, {Tile(0, x, y): picture(colour) for (x, y), colour in colours.items()})
+    description = MapDescription(name=MAP, url=SITE)
+    with History.open_read_only(f"sqlite:///{world.history_file}") as history:
+        past = PastSite.on(history, description, map_outline(history, MAP), FIRST)
+        watch = Count()
+        told = restore(past, world.store, tmp_path / "restored", watch)
+    above = {zoom: {Tile(0, *place).ancestor(-zoom) for place in colours} for zoom in range(-1, -10, -1)}
+    assert told.composed == {zoom: len(tiles) for zoom, tiles in above.items()}
+    assert told.composed[-9] == 1
+    assert watch.done == watch.expected == 3 + sum(map(len, above.values()))
+    # Right and up is quarter 1, and of it the lower left one is 2.
+    with Image.open(tmp_path / "restored" / "day" / "1" / f"{'2/' * 7}2.png") as image:
+        assert image.convert("RGBA").getcolors() == [
+            (SIZE * SIZE // 4, RED),
+            (SIZE * SIZE * 3 // 4, (0, 0, 0, 0)),
+        ]
 
 
 def test_what_is_there_is_not_overwritten(shared_maps: Path, tmp_path: Path) -> None:

@@ -7,13 +7,16 @@ import gzip
 import io
 import json
 import sqlite3
+import struct
 import zipfile
-from array import array
 from collections import Counter
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from math import atan, degrees, log2, pi, sinh
+from hashlib import blake2b
+from math import atan, ceil, degrees, log2, pi, sinh
+from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from PIL import Image as Pillow
@@ -36,7 +39,6 @@ from tileharvest.tiles.grid import Tile, TileRange, least_depth
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from datetime import date
-    from pathlib import Path
     from typing import BinaryIO
 
     from pmtiles.tile import HeaderDict
@@ -54,8 +56,15 @@ ONE_KIND: Final = (".pmtiles", ".mbtiles")
 _MOST_ZIPPED: Final = 200_000
 """The most tiles of a zip, whose list of contents is held in memory until the end."""
 _MOST_REMEMBERED: Final = 1_000_000
-"""The most images of PMTiles whose offsets are remembered, so that each image is written once. They take 100
-MB."""
+"""The most images of PMTiles whose offsets are remembered, so that each of these images is written once. They
+take 100 MB."""
+_ENTRY: Final = struct.Struct("<QQLL")
+"""An entry of PMTiles until the directories are written: its tile's number, offset, length, and run."""
+_LEAF: Final = 4096
+"""The least entries of a leaf directory of PMTiles, if there are so many."""
+_MOST_LEAVES: Final = 1000
+"""The most leaf directories of PMTiles. In the root directory each takes up to 9 bytes for the number of its
+first tile, 1 for the run, 4 for the length and 1 for the offset. So all of them fit into its 16,257 bytes."""
 _DEEPEST: Final = 30
 """The deepest zoom that most readers know."""
 _BLOCK: Final = 6
@@ -154,16 +163,14 @@ class ArchivePlan:
             if counts.total() > _MOST_ZIPPED:
                 raise ConfigurationError(
                     f"{counts.total():,} tiles are too many for a zip, which takes {_MOST_ZIPPED:,};"
-                    f" nothing was"
-                    " made: choose .pmtiles, fewer --zooms or a smaller --area"
+                    " nothing was made: choose .pmtiles, fewer --zooms or a smaller --area"
                 )
             return cls(excerpt, chosen, None, counts.total(), size)
         width, height = excerpt.tile_size
         if width != height:
             raise ConfigurationError(
-                f"tiles of {width} x {height} pixels are no squares, which {path.suffix} asks for; nothing"
-                f" was"
-                " made: choose .zip"
+                f"tiles of {width} x {height} pixels are no squares, which {path.suffix} asks for;"
+                " nothing was made: choose .zip"
             )
         # Transparent images cannot become JPEG.
         most = [kind for kind, _ in counts.most_common() if kind != "jpg" or len(counts) == 1]
@@ -402,7 +409,9 @@ def _opened(path: Path, file: BinaryIO, plan: ArchivePlan) -> Iterator[ArchiveFi
     """Opens an archive of the form that the path's ending tells."""
     suffix = path.suffix.lower()
     if suffix == ".pmtiles":
-        yield PmtilesFile(file, plan.kind or "png")
+        # On the disk of the archive, whose errors are told, and not in a folder that may lie in memory.
+        with TemporaryFile(dir=Path(file.name).parent) as entries:
+            yield PmtilesFile(file, entries, plan.kind or "png")
     elif suffix == ".mbtiles":
         try:
             with closing(sqlite3.connect(file.name, isolation_level=None)) as opened:
@@ -417,21 +426,24 @@ def _opened(path: Path, file: BinaryIO, plan: ArchivePlan) -> Iterator[ArchiveFi
 
 class PmtilesFile:
     """A file of PMTiles v3: header and root directory in the first 16,384 bytes, then the tiles, then the
-    rest of the directory."""
+    leaf directories and the metadata. Memory does not grow with the tiles."""
 
-    def __init__(self, file: BinaryIO, kind: str) -> None:
+    def __init__(self, file: BinaryIO, entries: BinaryIO, kind: str) -> None:
+        """`entries` is an empty file for the entries of the directories, which are known at the end."""
         self._file = file
+        self._entries = entries
         self._kind = kind
         self._at = 0
-        self._numbers, self._offsets, self._lengths = array("Q"), array("Q"), array("L")
-        self._runs = array("L")
-        self._lies: dict[int, int] = {}
-        self._tiles = self._contents = 0
+        self._last: Entry | None = None
+        """The entry of the last tiles, which the next tile may extend."""
+        self._lies: dict[bytes, int] = {}
+        """The offsets of images, by 12 bytes of a hash of their names, which no two names share."""
+        self._tiles = self._count = self._contents = 0
         file.seek(_ROOT)
 
     def put(self, place: Place, name: str, body: bytes) -> None:
-        number, key = zxy_to_tileid(*place), hash(name)
-        offset = self._lies.get(key)
+        number, key = zxy_to_tileid(*place), blake2b(name.encode(), digest_size=12).digest()
+        offset, last = self._lies.get(key), self._last
         self._tiles += 1
         if offset is None:
             offset = self._at
@@ -440,34 +452,32 @@ class PmtilesFile:
             self._contents += 1
             if len(self._lies) < _MOST_REMEMBERED:
                 self._lies[key] = offset
-        elif self._numbers and offset == self._offsets[-1] and number == self._numbers[-1] + self._runs[-1]:
-            self._runs[-1] += 1
+        elif last is not None and offset == last.offset and number == last.tile_id + last.run_length:
+            last.run_length += 1
             return
-        self._numbers.append(number)
-        self._offsets.append(offset)
-        self._lengths.append(len(body))
-        self._runs.append(1)
+        self._keep_last()
+        self._last = Entry(number, offset, len(body), 1)
 
     def end(self, about: Mapping[str, Any]) -> None:
-        root, leaves = self._directories()
+        self._keep_last()
+        at = _ROOT + self._at
+        root, length = self._write_directories()
         told = {key: value for key, value in about.items() if key not in ("minzoom", "maxzoom", "bounds")}
         metadata = gzip.compress(json.dumps(told).encode(), mtime=0)
-        at = _ROOT + self._at
         self._file.write(metadata)
-        self._file.write(leaves)
         west, south, east, north = (round(edge * 1e7) for edge in about["bounds"])
         header: HeaderDict = {
             "version": 3,
             "root_offset": _HEADER,
             "root_length": len(root),
-            "metadata_offset": at,
+            "metadata_offset": at + length,
             "metadata_length": len(metadata),
-            "leaf_directory_offset": at + len(metadata),
-            "leaf_directory_length": len(leaves),
+            "leaf_directory_offset": at,
+            "leaf_directory_length": length,
             "tile_data_offset": _ROOT,
             "tile_data_length": self._at,
             "addressed_tiles_count": self._tiles,
-            "tile_entries_count": len(self._numbers),
+            "tile_entries_count": self._count,
             "tile_contents_count": self._contents,
             "clustered": True,
             "internal_compression": Compression.GZIP,
@@ -487,30 +497,33 @@ class PmtilesFile:
         self._file.write(serialize_header(header))
         self._file.write(root)
 
-    def _directories(self) -> tuple[bytes, bytes]:
-        """Returns the root directory, and its leaf directories, which are empty if everything fits into the
-        root."""
-        count = len(self._numbers)
-        whole = self._directory(0, count) if count <= 16_384 else b""
-        if whole and len(whole) <= _ROOT - _HEADER:
-            return whole, b""
-        size = 4096
-        while True:
-            leaves, entries = bytearray(), []
-            for first in range(0, count, size):
-                part = self._directory(first, min(count, first + size))
-                entries.append(Entry(self._numbers[first], len(leaves), len(part), 0))
-                leaves += part
-            root = serialize_directory(entries)
-            if len(root) <= _ROOT - _HEADER:
-                return root, bytes(leaves)
-            size *= 2
+    def _keep_last(self) -> None:
+        if (last := self._last) is not None:
+            self._entries.write(_ENTRY.pack(last.tile_id, last.offset, last.length, last.run_length))
+            self._count += 1
 
-    def _directory(self, first: int, last: int) -> bytes:
-        columns = (self._numbers, self._offsets, self._lengths, self._runs)
-        return serialize_directory(
-            [Entry(*row) for row in zip(*(one[first:last] for one in columns), strict=True)]
-        )
+    def _write_directories(self) -> tuple[bytes, int]:
+        """Writes the leaf directories. Returns the root directory, and the bytes of the leaves, which are 0
+        if everything fits into the root."""
+        self._entries.seek(0)
+        if self._count <= _ROOT:
+            whole = serialize_directory(self._read(self._count))
+            if len(whole) <= _ROOT - _HEADER:
+                return whole, 0
+            self._entries.seek(0)
+        size, written = max(_LEAF, ceil(self._count / _MOST_LEAVES)), 0
+        leaves: list[Entry] = []
+        for first in range(0, self._count, size):
+            entries = self._read(min(size, self._count - first))
+            leaf = serialize_directory(entries)
+            self._file.write(leaf)
+            leaves.append(Entry(entries[0].tile_id, written, len(leaf), 0))
+            written += len(leaf)
+        return serialize_directory(leaves), written
+
+    def _read(self, count: int) -> list[Entry]:
+        """Returns the next entries that `put` has kept."""
+        return [Entry(*row) for row in _ENTRY.iter_unpack(self._entries.read(count * _ENTRY.size))]
 
 
 class MbtilesFile:

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 LISTS: Final = (".json", ".csv", ".geojson")
 """The endings of files for lists."""
+_COLUMNS: Final = 16
+"""The columns of tiles whose differences are in memory at once. They have 16,000 tiles of a square map of
+1,000,000."""
 
 
 class Difference(NamedTuple):
@@ -69,7 +72,8 @@ class Differences:
         """Yields the changed tiles of the whole excerpt. Memory holds some columns of them."""
         box = self._excerpt.box(self.zoom)
         if box is not None:
-            yield from self.within(box.tiles(self.zoom, self._excerpt.tile_size))
+            for part in box.tiles(self.zoom, self._excerpt.tile_size).slices(_COLUMNS):
+                yield from self.within(part)
 
     def count(self) -> Counter[Change]:
         """Returns the number of tiles of each kind of change."""

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, time, timedelta
 from email.utils import parsedate_to_datetime
+from functools import partial
 from pathlib import Path, PurePosixPath
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final
@@ -19,17 +20,20 @@ import msgspec
 from tileharvest.errors import SiteError, StoreError, TileHarvestError
 from tileharvest.export.picture_file import background_of, on_ground
 from tileharvest.export.target import writing_to
-from tileharvest.history.areas import MOST_COLUMNS
+from tileharvest.history.changes import block_places
 from tileharvest.history.recorded_versions import present_versions, reach
+from tileharvest.history.schema import BLOCK_LEVELS
 from tileharvest.history.site_files import MISSING, first_day_of_files, site_files_of
 from tileharvest.pictures.composer import Composer, PastLayer
 from tileharvest.pictures.threads import open_threads
 from tileharvest.renderers.registry import RENDERERS, probe
 from tileharvest.renderers.site import INDEX, Fetched, Site, path_of
+from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.pyramid import EVERYWHERE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from concurrent.futures import Executor
     from datetime import date
 
     from tileharvest.export.picture_file import Watch
@@ -39,13 +43,14 @@ if TYPE_CHECKING:
     from tileharvest.history.site_files import SiteFile
     from tileharvest.maps.description import MapDescription
     from tileharvest.store.port import TileStore
-    from tileharvest.tiles.grid import Tile
     from tileharvest.tiles.layers import Layer
     from tileharvest.tiles.versions import Version
 
 _FORMATS: Final = {"png": "PNG", "jpg": "JPEG", "webp": "WEBP"}
 _AT_ONCE: Final = 4
 """The number of threads that read and write files."""
+_LEVELS: Final = 6
+"""The levels of an area of 64 x 64 tiles, for which the history is asked at once."""
 
 
 @dataclass(slots=True)
@@ -247,10 +252,11 @@ class _Restoring:
         watch.expects(self._expected)
         self._restore_files(folder)
         kept = list(self._past.layers())
-        for outline, layer in kept:
-            for zoom in outline.kept_zooms(self._past.day):
-                self._restore_zoom(folder, outline, layer, zoom, watch)
-            self._compose(folder, outline, layer, watch)
+        with open_threads(_AT_ONCE, "restore") as pool:
+            for outline, layer in kept:
+                for zoom in outline.kept_zooms(self._past.day):
+                    self._restore_zoom(folder, outline, layer, zoom, watch, pool)
+                self._compose(folder, outline, layer, watch)
         self._tell_lacking({outline.name for outline, _ in kept})
 
     def _restore_files(self, folder: Path) -> None:
@@ -264,18 +270,23 @@ class _Restoring:
         self.restored.files.sort()
 
     def _restore_zoom(
-        self, folder: Path, outline: LayerOutline, layer: Layer, zoom: int, watch: Watch
+        self, folder: Path, outline: LayerOutline, layer: Layer, zoom: int, watch: Watch, pool: Executor
     ) -> None:
-        past = self._past
-        there = past.reach(outline, zoom)
-        if there is None:
-            return
-        with open_threads(_AT_ONCE, "restore") as pool:
-            for part in there.area.slices(MOST_COLUMNS):
-                found = present_versions(past.history, outline.id, part, past.day)
-                for written in pool.map(lambda item: self._restore_tile(folder, layer, *item), found.items()):
-                    self._count(written)
-                    watch.passed()
+        past, write = self._past, partial(self._restore_tile, folder, layer)
+        for area in self._areas(outline, zoom, zoom):
+            found = present_versions(past.history, outline.id, area, past.day)
+            for written in pool.map(write, found.keys(), found.values()):
+                self._count(written)
+                watch.passed()
+
+    def _areas(self, outline: LayerOutline, source: int, zoom: int) -> list[TileRange]:
+        """Returns areas of a zoom that together have all tiles of the layer, or all that can be composed of
+        the deeper zoom `source`. Memory holds one area's tiles at a time, at most 64 x 64 of the source."""
+        places = block_places(self._past.history, outline.id, source)
+        leaves = (Tile(source - BLOCK_LEVELS, *place) for place in places)
+        blocks = sorted({leaf.ancestor(_LEVELS - BLOCK_LEVELS) for leaf in leaves})
+        # The history's blocks follow columns and rows alone, however tiles nest.
+        return list(dict.fromkeys(TileRange.of(block).at_zoom(source).at_zoom(zoom) for block in blocks))
 
     def _restore_tile(self, folder: Path, layer: Layer, tile: Tile, version: Version) -> _Written | None:
         """Writes a tile. Returns what was written, or None if the image cannot be read."""
@@ -327,34 +338,30 @@ class _Restoring:
             source = outline.source_zoom(zoom, past.day)
             if zoom in kept or source is None:
                 continue
-            there = past.reach(outline, source)
-            if there is None:
-                continue
             layer_then = PastLayer(
                 past.history, outline.id, past.day, source, then.tile_size, past.map.days, past.map.ended
             )
-            parts = composer.parts(layer_then, there.area.at_zoom(zoom))
-            self._expected += len(parts)
-            watch.expects(self._expected)
-            for tile, part in parts.items():
-                watch.passed()
-                # An image that cannot be read was counted when its own tile was left out.
-                image, _ = composer.image(layer_then, part)
-                target = self._target(folder, layer.addresses.url_of(tile))
-                if image is None or target is None:
-                    continue
-                target.parent.mkdir(parents=True, exist_ok=True)
-                picture = image if layer.image_extension != "jpg" else on_ground(image, ground)
-                picture.save(target, _FORMATS[layer.image_extension])
-                self.restored.composed[zoom] += 1
+            for area in self._areas(outline, source, zoom):
+                parts = composer.parts(layer_then, area)
+                self._expected += len(parts)
+                watch.expects(self._expected)
+                for tile, part in parts.items():
+                    watch.passed()
+                    # An image that cannot be read was counted when its own tile was left out.
+                    image, _ = composer.image(layer_then, part)
+                    target = self._target(folder, layer.addresses.url_of(tile))
+                    if image is None or target is None:
+                        continue
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    picture = image if layer.image_extension != "jpg" else on_ground(image, ground)
+                    picture.save(target, _FORMATS[layer.image_extension])
+                    self.restored.composed[zoom] += 1
 
     def _tell_lacking(self, restored_layers: set[str]) -> None:
         past, tell = self._past, self.restored.lacking.append
         if past.unconfigured is not None:
-            tell(
-                f"{past.unconfigured}; the tiles lie where the renderer writes them unless a `base` is"
-                " configured"
-            )
+            usual = "the tiles lie where the renderer writes them unless a `base` is configured"
+            tell(f"{past.unconfigured}; {usual}")
         if past.files_day is not None:
             tell(f"the configuration is that of {past.files_day}: no earlier one is kept")
         for layer in past.site.layers:

@@ -13,16 +13,16 @@ from tests.export.island import picture
 from tests.export.watching import Count, most_bytes_of_a_file
 from tests.viewer.averaging import averaged, farthest_apart, pixels_of
 from tests.viewer.building import FIRST, MAP, SECOND, SIZE, THIRD, World
+from tests.viewer.building import picture as coloured
 from tileharvest.errors import ConfigurationError, TileHarvestError
 from tileharvest.export.excerpt import Wanted, excerpt_of
 from tileharvest.export.mosaic import sheet_of, write_mosaic
 from tileharvest.export.picture_file import on_ground
+from tileharvest.history.database import History
 from tileharvest.tiles.grid import Tile
 
 if TYPE_CHECKING:
     from datetime import date
-
-    from tileharvest.history.database import History
 
 GROUND = (10, 20, 30)
 
@@ -98,6 +98,41 @@ def test_what_cannot_be_made_is_said_with_what_can(
     with pytest.raises(ConfigurationError, match=r"\S") as caught:
         sheet_of(excerpt_of(history, MAP, Wanted()), Path(name), zoom, most)
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "tiles", "words"),
+    [
+        (
+            "map.jpg",
+            8192,
+            "has 65,536 x 8 pixels, and JPEG ends at 65,535 pixels; nothing was made; --zoom -1",
+        ),
+        (
+            "map.webp",
+            2048,
+            "has 16,384 x 8 pixels, and WEBP ends at 16,383 pixels; nothing was made; --zoom -1",
+        ),
+        ("map.png", 500_001, "has 4,000,008 x 8 pixels, and PNG ends at 4,000,000 pixels; nothing was made;"),
+        (
+            "map.tif",
+            500_001,
+            "has 4,000,008 x 8 pixels, and TIFF ends at 4,000,000 pixels; nothing was made;",
+        ),
+    ],
+)
+def test_of_a_picture_that_its_form_cannot_hold_the_zoom_is_named_that_fits(
+    tmp_path: Path, name: str, tiles: int, words: str
+) -> None:
+    """The picture reaches from the first of so many tiles in a row to the last, and there are no others."""
+    world, half = World(tmp_path / "world"), tiles // 2
+    world.harvest(FIRST, {Tile.at(0, column, 0): coloured() for column in (-half, tiles - half - 1)})
+    with History.open_read_only(f"sqlite:///{world.history_file}") as opened:
+        excerpt = excerpt_of(opened, MAP, Wanted())
+        with pytest.raises(ConfigurationError, match=rf"zoom 0 {words}") as caught:
+            sheet_of(excerpt, Path(name), 0, None)
+        assert "--zoom -1 fits: " in str(caught.value)
+        assert sheet_of(excerpt, Path(name), -1, None).box.width <= 4 * tiles + 8
 
 
 def test_max_pixels_chooses_the_deepest_zoom_that_fits(history: History) -> None:

@@ -43,9 +43,12 @@ class Form(NamedTuple):
     """About as many bytes as a pixel of an isometric map of the game takes."""
 
 
-_PNG: Final = Form("PNG", (1 << 31) - 1, None, is_opaque=False, bytes_per_pixel=0.4)
+_WIDEST: Final = 4_000_000
+"""The most pixels along an edge of a picture that is written in strips. A strip has at least one line, and a
+few lines are in memory at once: of so many pixels they take 200 MB."""
+_PNG: Final = Form("PNG", _WIDEST, None, is_opaque=False, bytes_per_pixel=0.4)
 _JPEG: Final = Form("JPEG", 65_535, None, is_opaque=True, bytes_per_pixel=0.3)
-_TIFF: Final = Form("TIFF", (1 << 31) - 1, None, is_opaque=False, bytes_per_pixel=0.4)
+_TIFF: Final = Form("TIFF", _WIDEST, None, is_opaque=False, bytes_per_pixel=0.4)
 FORMS: Final = {
     ".png": _PNG,
     ".jpg": _JPEG,

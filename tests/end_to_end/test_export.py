@@ -17,7 +17,7 @@ from tests.viewer.building import picture
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
+    from pathlib import Path, PurePath
 
     from tests.end_to_end.forking import Forked
     from tests.end_to_end.project import Project
@@ -29,24 +29,34 @@ if TYPE_CHECKING:
 def test_a_mosaic_is_put_together_of_the_published_tiles(
     project: Project, harvested_map: Rendering, tmp_path: Path
 ) -> None:
-    """Zoom -3 of a map of depth 5 has the tiles of two digits, four in a row."""
+    """Zoom -3 of a map of depth 5 has the tiles of two digits, four in a row. The picture ends with the tiles
+    of five digits, of which one has 48 pixels of it."""
     path = tmp_path / "map.png"
     told = json.loads(project.scrapy("mosaic", SMALL, str(path), "--zoom", "-3", "--json").stdout)
-    places = {}
-    for file in harvested_map.folder.glob("world-lighting/?/?.png"):
-        first, second = int(file.parent.name), int(file.stem)
-        places[2 * (first % 2) + second % 2, 2 * (first // 2) + second // 2] = file
-    columns, rows = ({place[axis] for place in places} for axis in (0, 1))
-    expected = Image.new("RGBA", (384 * len(columns), 384 * len(rows)))
-    for (column, row), file in places.items():
+    layer = harvested_map.folder / "world-lighting"
+    whole = Image.new("RGBA", (4 * 384, 4 * 384))
+    for file in layer.glob("?/?.png"):
+        column, row = place_of(file.relative_to(layer))
         with Image.open(file) as image:
-            left, top = 384 * (column - min(columns)), 384 * (row - min(rows))
-            expected.paste(image.convert("RGBA"), (left, top))
+            whole.paste(image.convert("RGBA"), (384 * column, 384 * row))
+    columns, rows = zip(
+        *(place_of(file.relative_to(layer)) for file in layer.glob("?/?/?/?/?.png")), strict=True
+    )
+    edges = min(columns), min(rows), max(columns) + 1, max(rows) + 1
+    expected = whole.crop(tuple(48 * edge for edge in edges))
     with Image.open(path) as found:
         assert found.size == (told["width"], told["height"]) == expected.size
         assert found.tobytes() == expected.tobytes()
     assert told["bytes"] == path.stat().st_size
     assert (told["day"], told["damaged"]) == (SMALL_DAY, 0)
+
+
+def place_of(path: PurePath) -> tuple[int, int]:
+    """Column and row of a tile of Overviewer from the upper left, by the digits of its path."""
+    column = row = 0
+    for digit in map(int, path.with_suffix("").parts):
+        column, row = 2 * column + digit % 2, 2 * row + digit // 2
+    return column, row
 
 
 def test_the_differences_are_those_of_the_published_files(

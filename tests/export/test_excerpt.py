@@ -54,6 +54,22 @@ def test_the_whole_map_reaches_as_far_as_it_did_on_that_day(tmp_path: Path) -> N
     assert boxes == {FIRST: (0, -8, 8, 0), SECOND: (0, -8, 24, 0), THIRD: (16, -8, 24, 0)}
 
 
+@pytest.mark.parametrize(
+    ("beyond", "box"),
+    [(None, (2, -4, 4, 0)), (Tile.at(-2, 1, 0), (0, -8, 16, 8))],
+)
+def test_a_coarse_picture_ends_with_the_deepest_tiles_unless_some_are_missing(
+    tmp_path: Path, beyond: Tile | None, box: tuple[int, int, int, int]
+) -> None:
+    """Of a tile of zoom -2 with 8 pixels a deepest tile shows two."""
+    world, deep = World(tmp_path), [Tile.at(0, 1, -2), Tile.at(0, 1, -1)]
+    above = {tile.ancestor(levels) for tile in deep for levels in (1, 2)}
+    tiles = [*deep, *above] if beyond is None else [*deep, *above, beyond]
+    world.harvest(FIRST, dict.fromkeys(tiles, picture()))
+    with History.open_read_only(f"sqlite:///{world.history_file}") as history:
+        assert excerpt_of(history, MAP, Wanted()).box(-2) == box
+
+
 def test_a_period_begins_with_the_history_unless_it_is_said(history: History) -> None:
     of_all, until, since = (
         excerpt_of(history, MAP, wanted)

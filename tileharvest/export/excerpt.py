@@ -104,16 +104,17 @@ class Excerpt:
         """Returns the pixels of a zoom that belong to the excerpt, or None if no tile was there.
 
         The whole map reaches as far as its tiles of the first and of the last day. Raises HistoryError."""
-        factor, size = self.layer.factor, self.tile_size
+        factor, size, days = self.layer.factor, self.tile_size, {self.last, self.first}
         if self.ground is None:
-            reaches = [Ground.of(there.area, factor) for there in self._reaches(zoom)]
-            if not reaches:
+            grounds = [one for day in days if (one := self._ground_of_tiles(zoom, day)) is not None]
+            if not grounds:
                 return None
-            points = [point for one in reaches for point in ((one.west, one.south), (one.east, one.north))]
+            points = [point for one in grounds for point in ((one.west, one.south), (one.east, one.north))]
             return PixelBox.of(Ground.around(points), zoom, factor, size)
         # The deepest tiles decide, because a coarser tile also shows ground outside of the area.
         deepest = self.zooms()[0]
-        is_any = self._reaches(deepest, self.ground.tiles(deepest, factor))
+        area = self.ground.tiles(deepest, factor)
+        is_any = any(self.reach(deepest, area, day) is not None for day in days)
         return PixelBox.of(self.ground, zoom, factor, size) if is_any else None
 
     def reach(self, zoom: int, area: TileRange | None = None, day: date | None = None) -> Reach | None:
@@ -130,9 +131,19 @@ class Excerpt:
             self._known[key] = reach(self.history, self.layer.id, within, day)
         return self._known[key]
 
-    def _reaches(self, zoom: int, area: TileRange | None = None) -> list[Reach]:
-        reaches = (self.reach(zoom, area, day) for day in dict.fromkeys((self.last, self.first)))
-        return [there for there in reaches if there is not None]
+    def _ground_of_tiles(self, zoom: int, day: date) -> Ground | None:
+        """Returns the ground of all tiles of a zoom on a day, or None if there were none.
+
+        A coarse tile also shows ground on which nothing is, so the deepest tiles tell how far the map
+        reaches, unless coarse tiles lie beyond all of them: then deeper tiles are missing there.
+        """
+        there, deepest = (self.reach(one, None, day) for one in (zoom, self.zooms()[0]))
+        if there is None:
+            return None
+        factor = self.layer.factor
+        if deepest is not None and deepest.area.at_zoom(there.area.zoom, factor) == there.area:
+            there = deepest
+        return Ground.of(there.area, factor)
 
     def in_words(self) -> str:
         """Returns a text such as `world, layer day, 2021-02-13`."""

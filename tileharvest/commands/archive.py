@@ -27,10 +27,8 @@ class Command(ExportCommand, ScrapyCommand):
     summary = "Put all tiles of a day into one file: PMTiles, MBTiles or a zip"
     details = (
         "FILE ends with .pmtiles, .mbtiles or .zip; a file of that name is replaced. With --every there is"
-        " a file"
-        " for each day, whose name has the day. Exit status: 0 done, 1 error, 2 wrong usage, 3 some images"
-        " could"
-        " not be read and are left out."
+        " a file for each day, whose name has the day. Exit status: 0 done, 1 error, 2 wrong usage, 3 some"
+        " images could not be read and are left out."
     )
     arguments = range(2, 3)
     usage = "say which map, and the file: scrapy {word} NAME FILE"

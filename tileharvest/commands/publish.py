@@ -119,9 +119,8 @@ def _scope(settings: BaseSettings, history: History, name: str, opts: argparse.N
 
 def _in_words(folder: Path, published: Published) -> str:
     words = (
-        f"{folder}: {published.images:,} images, {published.new_images:,} of them new; {published.lists:,}"
-        f" lists,"
-        f" {published.new_lists:,} new; {bytes_in_words(published.bytes)} written"
+        f"{folder}: {published.images:,} images, {published.new_images:,} of them new;"
+        f" {published.lists:,} lists, {published.new_lists:,} new; {bytes_in_words(published.bytes)} written"
     )
     if published.removed:
         words += f"; {published.removed:,} files removed that nothing names any more"

@@ -76,7 +76,7 @@ def mirror(folder: Path, bucket: str, prefix: str, watch: Watch) -> Mirrored:
     if bringing.is_out:
         raise TileHarvestError(
             f"{bringing.place} is up to date, but files that nothing names any more are left there: {why};"
-            f" the next --mirror removes them"
+            " the next --mirror removes them"
         )
     raise TileHarvestError(
         f"{bringing.place} was not brought up to date, and what was there before works as it did: {why}"
@@ -102,8 +102,8 @@ class _Bringing:
         theirs = map_in(self._mark(there)) if there else map_in(mark)
         if theirs is None or theirs != map_in(mark):
             raise ConfigurationError(
-                f"{self.place} holds other files than this published map; nothing was sent: name a folder of"
-                f" its own"
+                f"{self.place} holds other files than this published map; nothing was sent: name a folder"
+                " of its own"
             )
         published = _files(self._folder)
         new = [path for path in published if is_new(path, self._folder, there)]

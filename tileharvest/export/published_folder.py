@@ -208,8 +208,7 @@ class _Publication:
         if folder.is_dir() and not mark.is_file() and any(folder.iterdir()):
             raise ConfigurationError(
                 f"{folder} holds files that were not published here; nothing was written: name a folder"
-                f" that is"
-                " not there, or is empty"
+                " that is not there, or is empty"
             )
         folder.mkdir(parents=True, exist_ok=True)
         with held(folder) as file:
@@ -236,7 +235,7 @@ class _Publication:
                 if place.is_symlink():
                     raise ConfigurationError(
                         f"{place} is a link, and what it leads to may not be ours; nothing was written:"
-                        f" remove it, or name another folder"
+                        " remove it, or name another folder"
                     )
 
     def _write_data(self, scope: Scope, watch: Watch, pool: Executor) -> str:
@@ -380,7 +379,7 @@ def held(folder: Path) -> Iterator[BinaryIO]:
         except BlockingIOError as error:
             raise TileHarvestError(
                 f"{folder}: another scrapy publish is at work there; this one has written nothing: try again"
-                f" when that has ended"
+                " when that has ended"
             ) from error
         mark.seek(0)
         yield mark

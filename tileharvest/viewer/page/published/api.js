@@ -3,10 +3,10 @@
  *
  * @typedef {import("../api.js").Tile} Tile
  * @typedef {import("../api.js").Area} Area
- * @typedef {{side: number, tiles: number[][], eras: {first: number, list: string | null}[], last: string}} Leaf of
- *   each of 8 x 8 tiles, or of 4 x 4 where they change often, the numbers of the days on which it changed; of each
- * era the
- *   first day, and the list of its images; or null for the last one, whose images may be here
+ * @typedef {{side: number, tiles: number[][], eras: {first: number, list: string | null}[], last: string}} Leaf for
+ *   each of 8 x 8 tiles, or of 4 x 4 if they change often, the numbers of the days on which it changed; for each era
+ *   the first day, and the name of the list of its images. The name is null for the last era if its images are in
+ *   `last`
  */
 import { ApiError, tileSizeOf } from "../api.js";
 import { cellOf, parseTile, tileAtCell } from "../grid.js";

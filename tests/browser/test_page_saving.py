@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlencode
 
 import av
 import pytest
@@ -29,6 +30,7 @@ from tests.viewer.building import (
     picture,
     square,
 )
+from tileharvest.maps.named_areas import NamedArea, add_area
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.projection import Projection
 from tileharvest.tiles.pyramid import Pyramid
@@ -48,19 +50,22 @@ LAYER: Final = Layer(
     projection=Projection((0.125, 0, 0, 0), (0, 0, -0.125, 0)),
 )
 """A tile is 16 x 16 blocks."""
+AREA: Final = "my base & 农场"
 APART: Final = 16
 """By how much a colour may differ in a film: it has 6 bits for a pixel and second, and 220 steps of light."""
 
 
 @pytest.fixture(scope="module")
 def changing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Viewer]:
-    """Green, with a tile right below the origin that turns blue and then red."""
+    """Green, with a tile right below the origin that turns blue and then red, which is a named area."""
     world = World(tmp_path_factory.mktemp("changing"))
     tiles = square(0, 24, -12, -12)
     right_below = next(tile for tile in tiles if (tile.x, tile.y) == (1, -1))
     world.harvest(FIRST, dict.fromkeys(tiles, picture(GREEN, 64)), described=LAYER)
     world.harvest(SECOND, {right_below: picture(BLUE, 64)}, described=LAYER)
     world.harvest(THIRD, {right_below: picture(RED, 64)}, described=LAYER)
+    area = NamedArea(name=AREA, layer=DAY_LAYER, corners=((0, 0), (15, 15)))
+    add_area(world.data / "areas.toml", MAP, area)
     with serving(world, most_filmed=1024) as client:
         yield Viewer(f"http://127.0.0.1:{client.port}", Project(world.folder))
 
@@ -146,6 +151,48 @@ def test_a_film_shows_each_day_on_which_something_in_view_changed(
         assert max(abs(one - other) for one, other in zip(colour, expected, strict=False)) <= APART
 
 
+def test_the_page_of_an_area_has_its_film(
+    open_page: Callable[..., Page], changing: Viewer, tmp_path: Path
+) -> None:
+    page = open_page(**DESK)
+    page.goto(f"{changing.url}/#{urlencode({'area': AREA, 'map': MAP})}")
+    path = saved(page, "Save film", tmp_path)
+    assert path.name.endswith(f"-{FIRST}-{THIRD}.webm")
+    with av.open(path) as container:
+        frames = list(container.decode(video=0))
+    images = [frame.to_image().convert("RGB") for frame in (frames[0], frames[3], frames[-1])]
+    assert images[0].size == (640, 640)
+    for image, expected in zip(images, (GREEN, BLUE, RED), strict=True):
+        colour = image.getpixel((320, 320))
+        assert isinstance(colour, tuple)
+        assert max(abs(one - other) for one, other in zip(colour, expected, strict=False)) <= APART
+    # What is told stays when the page looks again.
+    page.evaluate(_LOOK_AGAIN, {"map": MAP, "area": AREA})
+    expect(page.get_by_role("status").filter(has_text=path.name)).to_be_visible()
+
+
+_LOOK_AGAIN: Final = """async (wanted) => {
+  const { maps } = await import("/page/api.js");
+  const { drawArea } = await import("/page/areas-page.js");
+  await drawArea(await maps(), wanted);
+}"""
+
+
+def test_the_page_of_an_area_has_the_servers_film_where_the_browser_makes_none(
+    open_page: Callable[..., Page], changing: Viewer, tmp_path: Path
+) -> None:
+    page = open_page(**DESK)
+    page.add_init_script("delete globalThis.VideoEncoder")
+    page.goto(f"{changing.url}/#{urlencode({'area': AREA, 'map': MAP})}")
+    path = saved(page, "Save film", tmp_path)
+    assert path.name == f"{MAP}-{FIRST}-{THIRD}.webp"
+    with Image.open(path) as film:
+        film.seek(film.n_frames - 1)
+        pixel = film.convert("RGB").getpixel((film.width // 2, film.height // 2))
+    assert isinstance(pixel, tuple)
+    assert max(abs(one - other) for one, other in zip(pixel, RED, strict=False)) <= APART
+
+
 def test_a_film_of_days_that_are_being_counted_is_to_be_had_when_they_are(
     open_page: Callable[..., Page], changing: Viewer, tmp_path: Path
 ) -> None:
@@ -165,10 +212,10 @@ def test_of_too_many_days_the_servers_film_has_the_last(
 ) -> None:
     page = open_page(**DESK)
     page.add_init_script("delete globalThis.VideoEncoder")
-    module = (FOLDER / "save-panel.js").read_text(encoding="utf-8")
+    module = (FOLDER / "film.js").read_text(encoding="utf-8")
     assert "SERVED = 366;" in module
     page.route(
-        "**/save-panel.js",
+        "**/film.js",
         lambda route: route.fulfill(
             body=module.replace("SERVED = 366;", "SERVED = 2;"), content_type="text/javascript"
         ),

@@ -263,7 +263,30 @@ export function groundAddress(map, layer, day, ground) {
  */
 export async function film(map, layer, ground, from, signal) {
   const query = new URLSearchParams({ layer, ...corners(ground), from });
-  const response = await fetch(`${BASE}/maps/${encodeURIComponent(map)}/film.webp?${query}`, { signal });
+  return bodyOf(await fetch(`${BASE}/maps/${encodeURIComponent(map)}/film.webp?${query}`, { signal }));
+}
+
+/**
+ * Have the server make a film of an area.
+ * @param {string} map @param {NamedArea} area @param {string} from @param {AbortSignal} signal
+ * @returns {Promise<Blob>} a WebP
+ */
+export async function areaFilm(map, area, from, signal) {
+  const query = `${ofArea(area)}&${new URLSearchParams({ from })}`;
+  return bodyOf(await fetch(`${BASE}/maps/${encodeURIComponent(map)}/film.webp?${query}`, { signal }));
+}
+
+/**
+ * @param {string} map @param {NamedArea} area @param {string} day @param {AbortSignal} signal
+ * @returns {Promise<Blob | null>} the picture of exactly the area on that day; null: nothing was there
+ */
+export async function areaImage(map, area, day, signal) {
+  const response = await fetch(areaPicture(map, area, day, null), { signal });
+  return response.status === 204 ? null : bodyOf(response);
+}
+
+/** @param {Response} response @returns {Promise<Blob>} */
+async function bodyOf(response) {
   if (response.ok) return response.blob();
   const answer = await response.json().catch(() => ({ error: response.statusText }));
   throw new ApiError(answer.error, response.status);

@@ -2,11 +2,19 @@
 import * as api from "./api.js";
 import { dayInWords } from "./days.js";
 import { element, fill } from "./dom.js";
+import { brushOf, canvasOf, download, filmOf, saver, servedFilm } from "./film.js";
 import { AREAS, areaAddress, writeHash } from "./permalink.js";
 import { NOTHING } from "./state.js";
-import { text } from "./text.js";
+import { language, text } from "./text.js";
 
 const MOST_SHOWN = 60; // Days of a story, each with a picture of two days.
+const NARROWEST = 640; // Pixels along a film's upper edge: smaller pictures are enlarged.
+
+/**
+ * The film of the area that is shown. Its button and its words stay when the page looks again.
+ * @type {{key: string, days: string[], block: HTMLElement, making: AbortController} | null}
+ */
+let film = null;
 
 /** @param {api.MapSummary[]} maps @param {string} [missing] an area that a link names and that does not exist */
 export async function drawAreas(maps, missing) {
@@ -47,6 +55,7 @@ export async function drawArea(maps, { map, area: name }) {
       element("a", { href: api.feedAddress(map, "atom", area) }, text("areaFeed")),
       element("a", { href: api.feedAddress(map, "ics", area) }, text("areaCalendar")),
     ].filter((link) => link !== null)),
+    days.length < 2 ? null : filmOfArea(map, area),
     days.length === 0 ? element("p", {}, text("areaNothing")) : null,
     element("ol", { class: "chapters", reversed: true }, ...shown),
     days.length > MOST_SHOWN ? element("p", {}, text("areaEarlier", { n: days.length - MOST_SHOWN })) : null,
@@ -73,4 +82,59 @@ function chapter(map, area, day, before, tiles) {
 /** @param {api.NamedArea} area @returns {string} */
 function corners({ corners: both }) {
   return both.map((corner) => corner.join(", ")).join(" – ");
+}
+
+/** @param {string} map @param {api.AreaStory} area @returns {HTMLElement} the button that saves its film, and what it tells */
+function filmOfArea(map, area) {
+  const days = Object.keys(area.days);
+  const key = JSON.stringify([language(), map, area.name, area.layer, area.corners]);
+  if (film?.key === key) {
+    film.days = days;
+    return film.block;
+  }
+  film?.making.abort();
+  const making = new AbortController();
+  const { run, told, bar } = saver(making.signal);
+  const made = { key, days, making, block: element("div", { class: "actions" }) };
+  made.block.append(element("button", {
+    type: "button", onclick: () => run((tell) => saveFilm(map, area, made.days, making.signal, tell)),
+  }, text("saveFilm")), bar, told);
+  film = made;
+  return made.block;
+}
+
+/**
+ * @param {string} map @param {api.NamedArea} area @param {string[]} days oldest first @param {AbortSignal} signal
+ * @param {(done: number, of: number) => void} tell
+ * @returns {Promise<string>} what is told
+ */
+async function saveFilm(map, area, days, signal, tell) {
+  const picture = await lastPicture(map, area, days, signal);
+  // Whole pixels keep their edges.
+  const times = Math.max(1, Math.ceil(NARROWEST / picture.width));
+  const extent = { width: picture.width * times, height: picture.height * times };
+  const draw = async (/** @type {string} */ day) => {
+    const canvas = canvasOf(extent.width, extent.height);
+    const brush = brushOf(canvas);
+    const body = await api.areaImage(map, area, day, signal);
+    brush.imageSmoothingEnabled = false;
+    if (body !== null) brush.drawImage(await createImageBitmap(body), 0, 0, extent.width, extent.height);
+    return canvas;
+  };
+  const words = `${map} · ${area.name}`;
+  const body = await filmOf(extent, days, draw, words, signal, (done) => tell(done, days.length));
+  if (body !== null) return download(body, `${map}-${area.name}-${days[0]}-${days[days.length - 1]}.webm`);
+  return servedFilm(map, days, (first) => api.areaFilm(map, area, first, signal));
+}
+
+/**
+ * @param {string} map @param {api.NamedArea} area @param {string[]} days @param {AbortSignal} signal
+ * @returns {Promise<ImageBitmap>} of the last day on which anything was there
+ */
+async function lastPicture(map, area, days, signal) {
+  for (const day of [...days].reverse()) {
+    const body = await api.areaImage(map, area, day, signal);
+    if (body !== null) return createImageBitmap(body);
+  }
+  throw new Error(text("areaNothing"));
 }

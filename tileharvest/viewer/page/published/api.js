@@ -174,6 +174,8 @@ export const groundFeedAddress = () => "";
 export const areas = async () => [];
 export const places = async () => [];
 export const film = null;
+export const areaFilm = refuse;
+export const areaImage = refuse;
 export const heat = refuse;
 export const area = refuse;
 export const harvests = refuse;

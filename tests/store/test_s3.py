@@ -63,6 +63,23 @@ def state(s3: S3) -> tuple[str | None, str | None, bytes]:
     return reply.headers["Last-Modified"], reply.headers["x-amz-version-id"], reply.body
 
 
+def test_of_a_batch_nothing_further_is_tried_after_an_image_could_not_be_put(
+    store: S3Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[Image] = []
+
+    def put(image: Image, body: bytes) -> bool:
+        tried.append(image)
+        raise StoreError("the service is away")
+
+    monkeypatch.setattr(store, "_put", put)
+    images = {Image(f"{number:040x}", "png", 1): b"x" for number in range(100)}
+    with pytest.raises(StoreError, match="the service is away"):
+        store.put(images)
+    # Those that eight threads had begun.
+    assert len(tried) <= 8
+
+
 def versioned(s3: S3) -> None:
     """From now on the bucket gives each write a number."""
     told = b"<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>"

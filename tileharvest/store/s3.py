@@ -8,6 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
+from threading import Event
 from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import urlsplit
 
@@ -146,8 +147,20 @@ class S3Store:
         self._expect_writable()
         if len(images) == 1:
             return {image for image, body in images.items() if self._put(image, body)}
+        has_failed = Event()
+
+        def put_unless_failed(image: Image, body: bytes) -> bool:
+            # If the service is away, each image would be tried for as long as the first one.
+            if has_failed.is_set():
+                return False
+            try:
+                return self._put(image, body)
+            except BaseException:
+                has_failed.set()
+                raise
+
         with ThreadPoolExecutor(_PUTS_AT_ONCE, "store-put") as threads:
-            news = list(threads.map(self._put, images.keys(), images.values()))
+            news = list(threads.map(put_unless_failed, images.keys(), images.values()))
         return {image for image, is_new in zip(images, news, strict=True) if is_new}
 
     def _put(self, image: Image, body: bytes) -> bool:

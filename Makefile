@@ -40,8 +40,9 @@ lint: $(VENV)/development ## style, types and import contracts only
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-torture: debian-packages $(VENV)/development ## kill harvests a thousand times, as root and with the real maps, and compare what they leave; options in ARGS
+torture: debian-packages $(VENV)/development ## kill harvests a thousand times, as root and with the real maps, and compare what they leave; then make up input for hours; without the latter: options in ARGS
 	nice $(BIN)/python -m tests.torture $(ARGS)
+	$(if $(ARGS),,nice $(BIN)/pytest -n $(TEST_PROCESSES) --all tests/*/test_fuzzed*.py)
 
 pythons: $(VENV)/development ## prepare the other Pythons of this computer for the tests, or look for wheels for them
 	$(BIN)/python tools/pythons.py

@@ -85,12 +85,17 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out repetitions, unless `--all` asks for them. Puts the long files first: the last files to be
-    handed out are short, and no process is left alone with a long one at the end."""
+    """Leaves out repetitions, unless `--all` asks for them. Then made-up input may take as long as it does.
+    Puts the long files first: the last files to be handed out are short, and no process is left alone with a
+    long one at the end."""
     if not config.getoption("--all"):
         repetitions = [item for item in items if item.get_closest_marker("repetition")]
         config.hook.pytest_deselected(items=repetitions)
         items[:] = [item for item in items if item not in repetitions]
+    for item in items:
+        if config.getoption("--all") and item.path.name.startswith("test_fuzzed"):
+            # A thousand times as many examples take hours.
+            item.add_marker(pytest.mark.timeout(0))
     tests = Path(__file__).parent
     places = {folder: place for place, folder in enumerate(_FIRST)}
     items.sort(key=lambda item: places.get(item.path.relative_to(tests).parts[0], len(places)))

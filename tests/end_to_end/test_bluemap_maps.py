@@ -252,7 +252,7 @@ def test_its_own_server_is_asked_by_get_alone(
 def test_a_head_would_break_the_connection(shared_maps: Path, tmp_path: Path) -> None:
     """That the server answers as BlueMap's does: it is why none is sent."""
     with own_server(published(shared_maps, MAP, 1, tmp_path)) as server:
-        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=240)
         connection.request("HEAD", "/maps/world/tiles/3/x-1/z-1.png")
         connection.getresponse().read()
         connection.request("GET", "/maps/world/settings.json")

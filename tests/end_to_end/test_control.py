@@ -29,7 +29,11 @@ if TYPE_CHECKING:
 HARVEST: Final = ("harvest", "small", "-a", f"day={FIRST_DAY}")
 BEGUN: Final = 10
 """Requests after which it is paused: a quarter of all."""
-LEASE: Final = 1.5
+SLOW: Final = 4
+"""Requests per second until then, so few that a busy machine hears of the pause long before the last one."""
+RATE: Final = 20
+"""Requests per second after the pause."""
+LEASE: Final = 4.0
 """Seconds. On a busy machine a process may come late to extend a lease, but not that late."""
 PAUSE: Final = 2 * LEASE
 CONCURRENCY: Final = 2
@@ -88,15 +92,21 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
     project = Project(folder / "project")
     project.folder.mkdir()
     with nginx_server(site.folder) as server, nginx_server(other.folder) as elsewhere:
-        pace = {"requests_per_second": 20, "concurrency": CONCURRENCY}
-        project.add_map("small", server.url, first="head", **pace)
-        project.add_map("other", elsewhere.url)
+        describe(project, server, elsewhere, SLOW)
         story = Story(project, site, server)
         story.tell("nobody to stop", "stop", "small")
         pause_and_kill(story)
+        describe(project, server, elsewhere, RATE)
         start_and_stop(story)
         start_and_resume(story)
         yield story
+
+
+def describe(project: Project, server: Nginx, elsewhere: Nginx, rate: int) -> None:
+    project.maps_file.unlink(missing_ok=True)
+    pace = {"requests_per_second": rate, "concurrency": CONCURRENCY}
+    project.add_map("small", server.url, first="head", **pace)
+    project.add_map("other", elsewhere.url)
 
 
 def pause_and_kill(story: Story) -> None:

@@ -37,7 +37,7 @@ def free_port() -> int:
 
 def numbers(port: int) -> dict[str, float]:
     """The values of all maps and lanes together, by name; of the tiles by outcome."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=240) as answer:
         text = answer.read().decode()
     found: dict[str, float] = {}
     for family in text_string_to_metric_families(text):

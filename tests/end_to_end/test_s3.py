@@ -49,7 +49,7 @@ def test_the_viewer_shows_images_from_the_bucket(project: Project, small_map: Re
     with project.running("serve", "--port", "0") as viewer:
         assert viewer.stdout is not None
         address = urlsplit(viewer.stdout.readline().split()[4])
-        connection = HTTPConnection(str(address.hostname), address.port or 0, timeout=30)
+        connection = HTTPConnection(str(address.hostname), address.port or 0, timeout=240)
         connection.request("GET", f"/tiles/{version.sha1}.{version.extension}")
         answer = connection.getresponse()
         assert (answer.status, answer.read()) == (200, small_map.images()[version.tile])

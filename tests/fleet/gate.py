@@ -15,15 +15,19 @@ if TYPE_CHECKING:
 
 
 class Gate:
-    """Keeps the answer to the first request that comes, or to all that come, until it is opened."""
+    """Answers `after` requests. Then it keeps the answer to the next one, or to all that come, until it is
+    opened."""
 
-    def __init__(self, *, keeps_all: bool = False) -> None:
+    def __init__(self, after: int = 0, *, keeps_all: bool = False) -> None:
+        self._after = after
         self._keeps_all = keeps_all
         self._opened = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def __call__(self, exchange: Exchange) -> web.StreamResponse:
-        if self._loop is None or self._keeps_all:
+        if self._after:
+            self._after -= 1
+        elif self._loop is None or self._keeps_all:
             self._loop = asyncio.get_running_loop()
             await self._opened.wait()
         return await exchange.send_properly()

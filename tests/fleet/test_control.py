@@ -10,22 +10,27 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from tests.end_to_end.gaps import EARLY, gaps_between, given_starts
+from tests.fleet.gate import Gate, tiles_only
 from tests.fleet.records import assert_harvested, records
 from tests.fleet.workers import HARVEST, MAP
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from tests.end_to_end.rendering import Rendering
     from tests.fleet.workers import Fleet, Worker
+    from tests.servers.misbehaving import Misbehaving, Received
     from tests.servers.nginx import LogLine, Nginx
 
 ON_THE_WAY: Final = 4
 """Requests at the most, when all three have said that they pause: the map's concurrency."""
-LEASE: Final = 3.0
+LEASE: Final = 10.0
 """Seconds. On a busy machine a worker may come late to extend a lease, but not that late."""
 RATE: Final = 30
 """Requests per second."""
+SLOW: Final = 5
+"""Requests per second, so few that a busy machine comes to an order long before the harvest ends."""
 
 
 def tell(fleet: Fleet, monkeypatch: pytest.MonkeyPatch, *words: str) -> str:
@@ -34,11 +39,15 @@ def tell(fleet: Fleet, monkeypatch: pytest.MonkeyPatch, *words: str) -> str:
     return fleet.project.scrapy(*words).stdout
 
 
-def start(fleet: Fleet, server: Nginx) -> list[Worker]:
-    """Three that work, of a harvest that has begun."""
+def start(fleet: Fleet, server: Misbehaving | Nginx, rate: int) -> list[Worker]:
     fleet.settings |= {"LEASE_SECONDS": LEASE, "LOG_LEVEL": "DEBUG"}
-    fleet.describe(server.url, requests_per_second=RATE)
-    workers = fleet.start_several(3)
+    fleet.describe(server.url, requests_per_second=rate)
+    return fleet.start_several(3)
+
+
+def started(fleet: Fleet, server: Nginx, rate: int) -> list[Worker]:
+    """Three that work, of a harvest that has begun."""
+    workers = start(fleet, server, rate)
     fleet.await_until(lambda: len([one for one in fleet.known() if one.finished]) == 3)
     return workers
 
@@ -56,31 +65,43 @@ def is_tile(line: LogLine) -> bool:
 
 
 def test_all_pause_go_on_at_another_rate_and_ask_for_each_tile_once(
-    fleet: Fleet, small: Rendering, nginx: Callable[..., Nginx], monkeypatch: pytest.MonkeyPatch
+    fleet: Fleet,
+    small: Rendering,
+    misbehaving: Callable[[Path], Misbehaving],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    server = nginx(small.folder)
-    workers = start(fleet, server)
-    # So many are found by then that some wait, and are leased ahead.
-    fleet.await_until(lambda: len(starts(server)) >= 60)
+    site = misbehaving(small.folder)
+    # So many are found by then that some are leased ahead. None of these starts, as no more are answered.
+    gate = Gate(60, keeps_all=True)
+    site.rule_for_all = tiles_only(gate)
+
+    def received() -> list[Received]:
+        return [one for one in site.received if one.path.endswith(".png")]
+
+    workers = start(fleet, site, RATE)
+    fleet.await_until(lambda: gate.is_reached and len(fleet.known()) == 3)
+    fleet.await_until(lambda: sum(one.leased for one in fleet.known()) > ON_THE_WAY)
     assert "requests on the way finish, no further one starts" in tell(fleet, monkeypatch, "pause", MAP)
     fleet.await_until(lambda: all(f"map '{MAP}' is paused since" in one.log for one in workers))
-    before = len(starts(server))
+    before = len(received())
+    gate.open()
     # For longer than a lease.
     quiet = time.time() + 1.5 * LEASE
     fleet.await_until(lambda: time.time() > quiet)
-    paused = len(starts(server))
+    paused = len(received())
     assert paused - before <= ON_THE_WAY
+    assert sum(one.leased for one in fleet.known()) > 0
     tell(fleet, monkeypatch, "rate", MAP, "60/s")
-    resumed = time.time()
+    resumed, since = time.time(), time.time() - time.monotonic()
     assert tell(fleet, monkeypatch, "resume", MAP) == f"map '{MAP}' goes on\n"
     fleet.assert_ended_together(*workers)
     assert_harvested(fleet, small)
-    assert set(asked(server).values()) == {1}
+    assert set(Counter((one.method, one.path) for one in received()).values()) == {1}
     given = [start for one in workers for start in given_starts(one.log, MAP) if start > resumed]
-    after = starts(server)[paused:]
+    after = [one.time + since for one in received()[paused:]]
     # As told: at its own rate no two would be so close to each other.
     assert min(gaps_between(given)) == pytest.approx(1 / 60, rel=0.01)
-    # Those that were leased ahead of the pause, if there were any, have a turn again, at whichever worker.
+    # Also those have a turn again that were leased ahead of the pause, by whichever worker.
     assert len(given) >= len(after) > 0
     assert all(moment > start - EARLY for moment, start in zip(after, sorted(given), strict=False))
 
@@ -89,7 +110,7 @@ def test_all_are_killed_while_the_map_is_paused_and_the_next_one_goes_on_with_wh
     fleet: Fleet, small: Rendering, nginx: Callable[..., Nginx], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = nginx(small.folder)
-    workers = start(fleet, server)
+    workers = started(fleet, server, SLOW)
     tell(fleet, monkeypatch, "pause", MAP)
     fleet.await_until(lambda: all(f"map '{MAP}' is paused since" in one.log for one in workers))
     path = max(path for path in small.paths() if path.count("/") == small.depth)
@@ -104,6 +125,7 @@ def test_all_are_killed_while_the_map_is_paused_and_the_next_one_goes_on_with_wh
     fleet.await_until(lambda: time.time() > killed + 2 * LEASE)
     paused = len(starts(server))
     assert paused - before <= ON_THE_WAY
+    tell(fleet, monkeypatch, "rate", MAP, f"{RATE}/s")
     tell(fleet, monkeypatch, "resume", MAP)
     fleet.await_ends(last)
     assert last.status == 0
@@ -120,7 +142,7 @@ def test_what_is_pushed_while_three_work_is_asked_soon_and_once(
     fleet: Fleet, small: Rendering, nginx: Callable[..., Nginx], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = nginx(small.folder)
-    workers = start(fleet, server)
+    workers = started(fleet, server, RATE)
     path = min(path for path in small.paths() if path.count("/") == 1)
     address = f"/{small.layer}{path}.png"
     fleet.await_until(lambda: ("GET", address) in asked(server))
@@ -142,13 +164,14 @@ def test_all_end_when_the_map_is_stopped_and_its_next_harvest_continues(
 ) -> None:
     """Also while it is paused."""
     server = nginx(small.folder)
-    workers = start(fleet, server)
+    workers = started(fleet, server, SLOW)
     tell(fleet, monkeypatch, "pause", MAP)
     fleet.await_until(lambda: all(f"map '{MAP}' is paused since" in one.log for one in workers))
     assert f"map '{MAP}' is stopping" in tell(fleet, monkeypatch, "stop", MAP)
     fleet.assert_ended_together(*workers, status=1)
     assert all("run it again to continue" in one.log for one in workers)
     tell(fleet, monkeypatch, "resume", MAP)
+    fleet.describe(server.url, requests_per_second=RATE)
     last = fleet.start(command=HARVEST)
     fleet.await_ends(last)
     assert last.status == 0

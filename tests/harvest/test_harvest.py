@@ -663,7 +663,7 @@ def test_a_harvest_knows_whether_its_store_or_its_history_has_not_answered_yet(t
             told.append(harvest.waits_for)
             store: Any = harvest._images.store
             put = store.put
-            store.put = lambda images: may_go_on.wait(10) and put(images)
+            store.put = lambda images: may_go_on.wait(240) and put(images)
             keeping = asyncio.ensure_future(harvest.keep(added(FIRST_LEVEL[0], sea)))
             await asyncio.sleep(0)
             told.append(harvest.waits_for)

@@ -47,7 +47,7 @@ class WatchedHarvest(HarvestRecord):
 
         def watched(connection: Connection) -> None:
             self.threads.add(threading.current_thread().name)
-            assert self.let_go.wait(30)
+            assert self.let_go.wait(240)
             record(connection)
 
         return watched

@@ -298,10 +298,10 @@ def test_a_transaction_that_was_broken_off_for_another_is_tried_again(emptied_po
             is_again = len(attempts) > 2
             if is_again:
                 # Otherwise it may take its first row again before the other has it, and be broken off anew.
-                one_is_through.wait(10)
+                one_is_through.wait(240)
             connection.exec_driver_sql(f"SELECT * FROM maps WHERE name = '{first}' FOR UPDATE")
             if not is_again:
-                both_hold_one.wait(10)
+                both_hold_one.wait(240)
             connection.exec_driver_sql(f"SELECT * FROM maps WHERE name = '{second}' FOR UPDATE")
 
         emptied_postgresql.write(work)

@@ -62,7 +62,7 @@ def given(new_url: str) -> list[list[tuple[str, bool]]]:
         workers = [programs.enter_context(started(new_url, number)) for number in range(WORKERS)]
         for worker in workers:
             assert worker.stdout.readline() == "ready\n"
-        answers = [worker.communicate("go\n", timeout=60)[0] for worker in workers]
+        answers = [worker.communicate("go\n", timeout=240)[0] for worker in workers]
         assert [worker.returncode for worker in workers] == [0] * WORKERS
     return [[tuple(harvest) for harvest in json.loads(answer)] for answer in answers]
 
@@ -130,9 +130,9 @@ def held(
 
     with ThreadPoolExecutor(1) as thread:
         holding = thread.submit(hold)
-        assert done.wait(60)
+        assert done.wait(240)
         yield
-        holding.result(60)
+        holding.result(240)
 
 
 def await_waiting(postgresql: PostgresqlServer, database: str) -> None:
@@ -176,9 +176,9 @@ def test_who_creates_the_tables_while_another_does_waits_and_finds_them(
     monkeypatch.setattr(revisions, "_create", create_and_wait)
     with ThreadPoolExecutor(1) as thread:
         other = thread.submit(History.open, url)
-        assert made.wait(10)
+        assert made.wait(240)
         History.open(url).close()
-        other.result(10).close()
+        other.result(240).close()
 
 
 def test_who_ends_while_another_records_waits_and_counts_what_was_recorded(

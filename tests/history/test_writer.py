@@ -23,7 +23,7 @@ class Database:
 
     def write(self, work: Callable[[Any], None]) -> None:
         self.begun.set()
-        assert self.may_go_on.wait(30)
+        assert self.may_go_on.wait(240)
         written: list[str] = []
         work(written)
         self.transactions.append(written)
@@ -54,7 +54,7 @@ def test_what_waits_while_another_transaction_runs_shares_the_next_one(
     writer: Writer, database: Database
 ) -> None:
     first = writer.submit(writing("first"))
-    assert database.begun.wait(30)
+    assert database.begun.wait(240)
     later = [writer.submit(writing(text)) for text in ("second", "third", "fourth")]
     assert not first.done()
     database.may_go_on.set()
@@ -64,7 +64,7 @@ def test_what_waits_while_another_transaction_runs_shares_the_next_one(
 
 def test_a_work_that_fails_takes_no_other_with_it(writer: Writer, database: Database) -> None:
     writer.submit(writing("first"))
-    assert database.begun.wait(30)
+    assert database.begun.wait(240)
     good, bad, better = [writer.submit(work) for work in (writing("good"), failing, writing("better"))]
     database.may_go_on.set()
     assert (good.result(240), better.result(240)) == (None, None)
@@ -75,7 +75,7 @@ def test_a_work_that_fails_takes_no_other_with_it(writer: Writer, database: Data
 
 def test_a_hundred_at_most_share_a_transaction(writer: Writer, database: Database) -> None:
     writer.submit(writing("first"))
-    assert database.begun.wait(30)
+    assert database.begun.wait(240)
     futures = [writer.submit(writing(str(number))) for number in range(150)]
     database.may_go_on.set()
     for future in futures:

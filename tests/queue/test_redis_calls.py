@@ -221,7 +221,7 @@ async def crawl(queue: RedisQueue, tiles: int, at_once: int) -> None:
             leases.append(lease)
         if not leases:
             told.clear()
-            await asyncio.wait_for(told.wait(), 10)
+            await asyncio.wait_for(told.wait(), 240)
         for lease in leases:
             for _ in range(min(4, tiles - pushed)):
                 worker.push(entry(str(pushed)))

@@ -17,6 +17,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.end_to_end.project import answered, await_condition, stop
+from tests.fleet.gate import Gate
 from tests.scheduler.crawling import Crawls, order, run
 from tileharvest.queue.port import Changes, Entry
 from tileharvest.queue.segments import parse_resolver
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from tests.servers.misbehaving import Misbehaving
     from tests.servers.nginx import Nginx
 
 MOVED = "rewrite ^/old$ /new redirect; if ($uri = /broken) { return 503; }"
@@ -290,13 +292,22 @@ def test_a_spider_that_stays_makes_what_is_pushed(crawls: Crawls, page: str) -> 
     assert crawls.counts().left == 0
 
 
-def test_a_spider_that_is_told_to_end_gives_back_what_it_has_not_begun(crawls: Crawls) -> None:
-    crawls.push(*[order(f"{crawls.server.url}/{n}") for n in range(50)])
-    with crawls.running(run(CONCURRENT_REQUESTS=1, DOWNLOAD_DELAY=0.3)) as process:
-        assert await_condition(lambda: answered(crawls.server) == 1, process)
-        _, stderr = stop(process, signal.SIGTERM)
+def test_a_spider_that_is_told_to_end_gives_back_what_it_has_not_begun(
+    tmp_path: Path, misbehaving: Callable[[Path], Misbehaving]
+) -> None:
+    """It is told while it waits for the first answer."""
+    (tmp_path / "site").mkdir()
+    site: Any = misbehaving(tmp_path / "site")
+    site.rule_for_all = gate = Gate()
+    crawls = Crawls(tmp_path, site)
+    crawls.push(*[order(f"{site.url}/{n}") for n in range(50)])
+    with crawls.running(run(CONCURRENT_REQUESTS=1)) as process:
+        assert await_condition(lambda: gate.is_reached, process)
+        process.send_signal(signal.SIGTERM)
+        gate.open()
+        _, stderr = process.communicate(timeout=240)
     counts = crawls.counts()
-    assert (counts.leased, counts.left) == (0, 50 - len(crawls.asked())), stderr[-2000:]
+    assert (counts.leased, counts.left) == (0, 50 - len(site.received)), stderr[-2000:]
     assert counts.left > 40
 
 

@@ -93,7 +93,9 @@ def terminal(
 
 
 def _run(command: Sequence[str]) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=10, check=False)
+    done = subprocess.run(
+        command, capture_output=True, text=True, encoding="utf-8", timeout=_PATIENCE, check=False
+    )
     if done.returncode:
         raise RuntimeError(f"{' '.join(command[6:])}: {done.stderr}")
     return done.stdout

@@ -82,7 +82,7 @@ class Client:
 
     def send(self, request: bytes, method: str = "GET") -> Reply:
         """These bytes, and no others. What comes after the answer is an AssertionError."""
-        with socket.create_connection((HOST, self.port), timeout=30) as connection:
+        with socket.create_connection((HOST, self.port), timeout=240) as connection:
             connection.sendall(request)
             response = HTTPResponse(connection, method=method)
             try:

@@ -49,7 +49,7 @@ class WatchedStore:
     def named(self, name: str) -> bytes:
         self.read[name] += 1
         self.begun.release()
-        assert self.let_go.wait(30)
+        assert self.let_go.wait(240)
         return self._store.named(name)
 
 
@@ -258,18 +258,18 @@ def test_who_waits_for_a_picture_gets_its_error_and_the_next_tries_again() -> No
 
     def broken() -> Picture:
         begun.set()
-        assert fail.wait(30)
+        assert fail.wait(240)
         raise OSError("broken")
 
     with ThreadPoolExecutor(2) as threads:
         making = threads.submit(memory.get, "a", broken)
-        assert begun.wait(30)
+        assert begun.wait(240)
         waiting = threads.submit(memory.get, "a", lambda: made(b"never"))
         fail.set()
         with pytest.raises(OSError, match="broken"):
             making.result(240)
         # It began to wait before the failure, or asked for itself after it.
-        error = waiting.exception(30)
+        error = waiting.exception(240)
         assert isinstance(error, OSError) or waiting.result() == made(b"never")
     memory = PictureMemory(10)
     with pytest.raises(OSError, match="broken"):

@@ -26,7 +26,7 @@ REQUEST = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 def connected(port: int) -> Any:
-    return closing(socket.create_connection((HOST, port), timeout=60))
+    return closing(socket.create_connection((HOST, port), timeout=240))
 
 
 def all_of(connection: socket.socket) -> bytes:
@@ -183,7 +183,7 @@ def test_a_full_queue_refuses_and_says_when_to_come_again() -> None:
 
     def work() -> str:
         began.release()
-        assert let_go.wait(60)
+        assert let_go.wait(240)
         return "done"
 
     async def ask() -> None:

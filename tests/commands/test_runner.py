@@ -128,10 +128,12 @@ def test_settings_are_updated_with_those_that_they_are_a_copy_of_as_scrapy_does_
 
 
 def test_a_copy_of_the_settings_is_as_scrapys_own() -> None:
-    settings = get_project_settings()
-    copied, own = CrawlSettings.of(settings).copy(), settings.copy()
+    own = get_project_settings()
+    settings = CrawlSettings.of(own)
+    copied = settings.copy()
     assert copied.copy_to_dict() == own.copy_to_dict()
     assert [copied.getpriority(name) for name in own] == [own.getpriority(name) for name in own]
     copied.set("CONCURRENT_REQUESTS", 1, "spider")
     copied["DOWNLOADER_MIDDLEWARES"].set("other", 1)
+    copied["RETRY_HTTP_CODES"].append(1)
     assert settings.copy_to_dict() == own.copy_to_dict()

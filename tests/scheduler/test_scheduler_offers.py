@@ -300,7 +300,7 @@ def test_bytes_that_came_for_what_a_block_has_left_count_at_the_end() -> None:
                 lease = one.scheduler.worker.next_lease()
                 assert lease is not None
                 tile = QueuedTile(lease, decode(lease.body))
-                answer = ConnectionError() if size is None else Response(tile.url, body=bytes(size))
+                answer = ConnectionError() if size is None else Response(tile.queued.url, body=bytes(size))
                 one.scheduler.leave(tile, answer)
             given = one.scheduler.next_request()
             assert given is not None

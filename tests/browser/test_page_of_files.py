@@ -98,6 +98,17 @@ def test_each_day_shows_the_files_that_were_published_then(
     expect(files.part("map-title")).to_contain_text(ANTWORLD)
 
 
+def test_the_words_about_changes_say_that_they_count_the_zoom_in_view(
+    files: FileScreen, published_days: PublishedDays
+) -> None:
+    """The lists have no count of the deepest tiles below a coarser one."""
+    files.open(map=ANTWORLD, day=LAST)
+    zoom = round(float(files.await_place()["zoom"]))
+    every = {there for one in published_days.harvested for there in one.images if there.zoom == zoom}
+    count = published_days.changes(every)[LAST]
+    expect(files.part("day-change")).to_have_text(re.compile(f"^{count} (tile|tiles) of this zoom changed$"))
+
+
 def test_two_days_are_compared_in_each_way(files: FileScreen, published_days: PublishedDays) -> None:
     files.open(MIDDLE, map=ANTWORLD, day=LAST, **{"with": FIRST, "mode": "swipe"})
     old, new = (published_days.name(COAST, day) for day in (FIRST, LAST))

@@ -17,6 +17,9 @@ export { ApiError, tileSizeOf };
 /** The smallest leaves have 2^2 = 4 tiles along an edge. */
 export const BLOCK_LEVELS = 2;
 
+/** The text that tells how many tiles changed. The lists name the changed tiles of each zoom. */
+export const COUNTED = "changeManyOfZoom";
+
 const QUARTER = 4; // Tiles along the edge of a quarter of a leaf, which may be a leaf by itself.
 const SIDE = 8; // Tiles along a whole leaf's edge, and leaves along a block's.
 const DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";

@@ -110,6 +110,18 @@ def test_one_page_tells_of_all_crawls_that_are_watched_there() -> None:
     assert asyncio.run(read()) == QUEUE | large
 
 
+def test_two_crawls_that_share_a_queue_count_it_once() -> None:
+    async def ask() -> Overview | None:
+        return FLEET
+
+    async def read() -> dict[tuple[str, ...], float]:
+        async with Page(ask) as page:
+            page.crawls.append(Prometheus("small", ask))
+            return await page.read()
+
+    assert asyncio.run(read()) == page_of(FLEET)
+
+
 def test_of_a_shared_queue_there_is_each_worker_too() -> None:
     assert page_of(FLEET) == QUEUE | {
         ("tileharvest_oldest_lease_seconds", "small"): 12.5,

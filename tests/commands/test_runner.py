@@ -137,3 +137,14 @@ def test_a_copy_of_the_settings_is_as_scrapys_own() -> None:
     copied["DOWNLOADER_MIDDLEWARES"].set("other", 1)
     copied["RETRY_HTTP_CODES"].append(1)
     assert settings.copy_to_dict() == own.copy_to_dict()
+
+
+def test_a_copy_of_a_setting_with_settings_inside_keeps_its_own_priority() -> None:
+    own = get_project_settings()
+    own["DOWNLOADER_MIDDLEWARES"].set("one", 1, "cmdline")
+    copies = CrawlSettings.of(own).copy(), own.copy()
+    for copied in copies:
+        assert copied["DOWNLOADER_MIDDLEWARES"]["one"] == 1
+        copied.set("DOWNLOADER_MIDDLEWARES", {"one": 2}, "spider")
+    ours, scrapys = (dict(copied["DOWNLOADER_MIDDLEWARES"]) for copied in copies)
+    assert ours == scrapys == {"one": 2}

@@ -125,7 +125,10 @@ def _copied(attribute: SettingsAttribute) -> SettingsAttribute:
         copied = value.copy()
     else:
         copied = value if type(value) in _UNCHANGEABLE else deepcopy(value)
-    return SettingsAttribute(copied, attribute.priority)
+    made = SettingsAttribute(copied, attribute.priority)
+    # Otherwise it would have the highest priority of the settings inside.
+    made.priority = attribute.priority
+    return made
 
 
 class RunnerListener(Protocol):

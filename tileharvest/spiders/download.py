@@ -157,6 +157,8 @@ class TileDownloadHandler(BaseHttpDownloadHandler):
         # Scrapy's own delay, such as that of AutoThrottle, lies between the scheduler and here.
         if self._is_held_back and is_offered(request):
             raise HeldBackError
+        if NEAR not in request.meta:
+            return await self._downloaded(request)
         async with self._visiting(request):
             return await self._downloaded(request)
 
@@ -165,7 +167,7 @@ class TileDownloadHandler(BaseHttpDownloadHandler):
         """Lets a request to a host that is not the map's own keep the limits of that host. Raises
         HeldBackError for an offered request that must not start any more when its turn comes."""
         politeness, host = self._crawl.politeness, urlsplit(request.url).hostname or ""
-        if politeness is None or NEAR not in request.meta or not politeness.is_elsewhere(host):
+        if politeness is None or not politeness.is_elsewhere(host):
             yield
             return
         try:

@@ -13,9 +13,10 @@ from tests.middlewares.making import JumpingLoop, run_jumping
 from tests.queue.polite_memory import comes_true
 from tests.scheduler.polite_crawl import HOST, NOON, crawling
 from tileharvest.maps.quiet_hours import QuietHours
-from tileharvest.maps.rates import Gap
+from tileharvest.maps.rates import NO_GAP, Gap
 from tileharvest.politeness.rate_limit import Pace
 from tileharvest.politeness.reasons import Reason
+from tileharvest.politeness.waits import Wait
 from tileharvest.queue import orders
 from tileharvest.queue.requests import DELAY
 
@@ -325,5 +326,28 @@ def test_it_wakes_only_when_the_first_reason_comes_or_the_last_one_goes() -> Non
             for reason in (Reason.DOWN, Reason.PAUSED, Reason.PAUSED):
                 crawl.politeness.let_go(reason)
             assert crawl.wakes == before + 2
+
+    run_jumping(test())
+
+
+def test_a_turn_at_another_host_is_waited_for_from_the_first_look_on() -> None:
+    async def test() -> None:
+        async with crawling(limits_at=lambda host: (1, NO_GAP)) as crawl:
+            began = asyncio.get_running_loop().time()
+            await crawl.politeness.take_turn_at("other")
+            second = asyncio.ensure_future(crawl.politeness.take_turn_at("other"))
+            await asyncio.sleep(60)
+            assert list(crawl.politeness.waits(0.0)) == [Wait("its turn at other", began)]
+            crawl.politeness.leave("other")
+            await second
+            await crawl.queue.rest("third", 600.0)
+            resting = asyncio.ensure_future(crawl.politeness.take_turn_at("third"))
+            await asyncio.sleep(1)
+            (wait,) = crawl.politeness.waits(0.0)
+            assert wait.until is not None
+            assert wait.until - wait.since == pytest.approx(600.0)
+            crawl.politeness.cut_short()
+            with pytest.raises(asyncio.CancelledError):
+                await resting
 
     run_jumping(test())

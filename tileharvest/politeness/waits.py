@@ -49,10 +49,13 @@ def waiting_for(what: str, until: str | None) -> str:
 
 
 @contextmanager
-def noted(waits: list[Wait], what: str, seconds: float | None = None) -> Iterator[None]:
-    """Adds a wait to these while the block runs. `seconds` is the length of the wait, if it is known."""
+def noted(
+    waits: list[Wait], what: str, seconds: float | None = None, *, since: float | None = None
+) -> Iterator[None]:
+    """Adds a wait to these while the block runs. `seconds` is the length of the wait from now on, if it is
+    known. `since` is its beginning, unless that is now."""
     now = asyncio.get_running_loop().time()
-    wait = Wait(what, now, None if seconds is None else now + seconds)
+    wait = Wait(what, now if since is None else since, None if seconds is None else now + seconds)
     waits.append(wait)
     try:
         yield

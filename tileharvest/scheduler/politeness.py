@@ -282,10 +282,11 @@ class Politeness:
         """Returns after so many seconds. Raises CancelledError as soon as the crawl is over."""
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
-        while not self.is_over and (left := until - loop.time()) > 0:
+        while not self.is_over and until > loop.time():
             self._changed.clear()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), left)
+                async with asyncio.timeout_at(until):
+                    await self._changed.wait()
         if self.is_over:
             raise asyncio.CancelledError
 
@@ -306,13 +307,15 @@ class Politeness:
         assert self._rules is not None
         concurrency, gap = self._rules.limits_at(host)
         async with self._next_at.setdefault(host, asyncio.Lock()):
-            is_taken = False
+            is_taken, since = False, asyncio.get_running_loop().time()
             while not is_taken:
                 assert self.pace is not None
                 pace = replace(self.pace, host=host, host_concurrency=concurrency, host_gap=gap)
                 is_taken, left = await self._queue.visit(pace)
+                # Nobody knows when another map leaves a place. Then `left` is only the time to the next look.
+                known = left if left > LOOK else None
                 try:
-                    with noted(self._turns, f"its turn at {host}", left):
+                    with noted(self._turns, f"its turn at {host}", known, since=since):
                         await self.wait(left)
                 except asyncio.CancelledError:
                     if is_taken:

@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import io
+from collections.abc import Callable
 from datetime import date
-from typing import TYPE_CHECKING
+from functools import cache
 
 import pytest
 from PIL import Image
 
 from tests.renderers.sites import PAGE, PublishedSite
 from tests.servers.side_view import SIDE_VIEW
-from tileharvest.demo.forms import FORMS
+from tileharvest.demo.forms import FORMS, Form
 from tileharvest.demo.materials import MATERIALS
 from tileharvest.demo.publication import publish
 from tileharvest.demo.pyramid import FROM_ABOVE
 from tileharvest.demo.world import World
 from tileharvest.maps.description import MapDescription
 from tileharvest.renderers.registry import RENDERERS
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tileharvest.demo.forms import Form
-    from tileharvest.tiles.layers import Layer
+from tileharvest.tiles.layers import Layer
 
 FIRST_DAY = date(2026, 11, 18)
 ALL = (*FORMS.values(), SIDE_VIEW)
@@ -38,12 +34,23 @@ def name_of(form: Form) -> str:
     return type(form).__name__
 
 
-def published_layer(form: Form, folder: Path, day: int = 1) -> tuple[PublishedSite, Layer]:
-    publish(World(), day, FIRST_DAY, folder, form)
-    site = PublishedSite(folder)
-    description = MapDescription(name="m", url=f"{PAGE}{form.page}")
-    (layer,) = asyncio.run(RENDERERS[form.renderer].probe(description, site)).layers
-    return site, layer
+Published = Callable[[Form], tuple[PublishedSite, Layer]]
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Published:
+    """A function that returns the map's first day in a form, which is published once, and its layer."""
+
+    @cache
+    def published(form: Form) -> tuple[PublishedSite, Layer]:
+        folder = tmp_path_factory.mktemp(name_of(form))
+        publish(World(), 1, FIRST_DAY, folder, form)
+        site = PublishedSite(folder)
+        description = MapDescription(name="m", url=f"{PAGE}{form.page}")
+        (layer,) = asyncio.run(RENDERERS[form.renderer].probe(description, site)).layers
+        return site, layer
+
+    return published
 
 
 def colour_at(site: PublishedSite, layer: Layer, x: float, z: float) -> tuple[int, ...]:
@@ -67,8 +74,8 @@ def colour_at(site: PublishedSite, layer: Layer, x: float, z: float) -> tuple[in
 
 
 @pytest.mark.parametrize("form", ALL, ids=name_of)
-def test_every_image_that_is_published_is_a_tile(form: Form, tmp_path: Path) -> None:
-    site, layer = published_layer(form, tmp_path)
+def test_every_image_that_is_published_is_a_tile(form: Form, published: Published) -> None:
+    site, layer = published(form)
     assert layer.tile_size == form.cut.size
     for url in site.images():
         with Image.open(io.BytesIO((site.folder / url.removeprefix(PAGE)).read_bytes())) as image:
@@ -89,8 +96,8 @@ def test_every_image_that_is_published_is_a_tile(form: Form, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("form", SEEN_FROM_ABOVE, ids=name_of)
-def test_blocks_lie_where_the_renderer_says(form: Form, tmp_path: Path) -> None:
-    site, layer = published_layer(form, tmp_path)
+def test_blocks_lie_where_the_renderer_says(form: Form, published: Published) -> None:
+    site, layer = published(form)
     ground = World().landscape(1).ground
     standing = {(x, z) for x, _, z in World().landscape(1).blocks}
     level = [
@@ -107,9 +114,9 @@ def test_blocks_lie_where_the_renderer_says(form: Form, tmp_path: Path) -> None:
     assert level[0][0] < 0 < level[-1][0]
 
 
-def test_in_a_side_view_the_sea_lies_where_mapcrafter_says(tmp_path: Path) -> None:
+def test_in_a_side_view_the_sea_lies_where_mapcrafter_says(published: Published) -> None:
     """A block of it shows its top, where nothing that stands in front is higher."""
-    site, layer = published_layer(SIDE_VIEW, tmp_path)
+    site, layer = published(SIDE_VIEW)
     landscape = World().landscape(1)
     standing = {(x, z) for x, _, z in landscape.blocks}
     open_sea = [
@@ -127,7 +134,7 @@ def test_in_a_side_view_the_sea_lies_where_mapcrafter_says(tmp_path: Path) -> No
     assert open_sea[0][0] < 0 < open_sea[-1][0]
 
 
-def test_overviewer_mapcrafter_and_dynmap_draw_the_same_picture(tmp_path: Path) -> None:
+def test_overviewer_mapcrafter_and_dynmap_draw_the_same_picture(published: Published) -> None:
     """The formulas lead to the same pixels, but from other places of the world.
 
     The middle of Mapcrafter's map lies 8 blocks further east and south than that of Dynmap's. So does that of
@@ -135,7 +142,7 @@ def test_overviewer_mapcrafter_and_dynmap_draw_the_same_picture(tmp_path: Path) 
     """
     ours, site = {}, {}
     for name in ("overviewer", "mapcrafter", "dynmap"):
-        site[name], ours[name] = published_layer(FORMS[name], tmp_path / name)
+        site[name], ours[name] = published(FORMS[name])
     for x, z in ((4, 30), (-42, 0), (38, -34), (-140, 45), (-10, -20)):
         there = colour_at(site["dynmap"], ours["dynmap"], x + 0.5, z + 0.5)
         assert colour_at(site["mapcrafter"], ours["mapcrafter"], x + 8.5, z + 8.5) == there

@@ -89,6 +89,9 @@ class Asking(Driven):
     def leave(self, host: str) -> None:
         self.run(self.queue.leave(host))
 
+    def extend(self) -> None:
+        self.run(self.queue.extend((), self.clock.now))
+
     def start(self, number: int, size: int = 0, *, was_sent: bool = True) -> None:
         """Start so many of the requests that were leased, each of which costs so many bytes."""
         self.ahead -= number

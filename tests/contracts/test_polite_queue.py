@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.scheduler.driving import LEASE
 from tileharvest.maps.rates import Gap
 from tileharvest.politeness.rate_limit import ALONE
 
@@ -274,6 +275,24 @@ def test_a_map_of_another_host_holds_no_place_of_a_host_while_it_has_nothing_on_
     guest.leave(asked.host)
     assert own.ask().share == 1
     assert not guest.visit(pace)[0]
+
+
+def test_a_request_to_another_host_counts_there_however_long_it_takes(asked: AskedHost) -> None:
+    guest = asked.guest()
+    assert guest.visit(asked.pace(host_concurrency=1))[0]
+    for _ in range(4):
+        asked.clock.now += LEASE / 2
+        guest.extend()
+    assert asked.map("one", host_concurrency=1).ask().share == 0
+
+
+def test_a_map_of_another_host_that_ends_leaves_each_host_that_it_was_about_to_ask(asked: AskedHost) -> None:
+    own, guest = asked.map("one", host_concurrency=2), asked.guest()
+    assert own.ask().share == 2
+    assert not guest.visit(asked.pace(host_concurrency=2))[0]
+    assert own.ask().share == 1
+    guest.stop()
+    assert own.ask().share == 2
 
 
 def test_a_map_of_another_host_leaves_a_host_alone_that_rests(asked: AskedHost) -> None:

@@ -79,7 +79,8 @@ class PoliteQueue:
         self._ahead = 0
         """The leases that had not started at the last exchange, with those that this exchange may bring."""
         self._visits: Counter[str] = Counter()
-        """By host: the requests on the way to hosts that are not the map's own."""
+        """By host that is not the map's own: the requests on the way there. The number is 0 at a host that
+        nothing is on the way to, and that this process has not left yet."""
         self.budget = Budget()
         """The budget of the run; it has no limits before `allow`."""
         self.lacking: str | None = None
@@ -103,6 +104,9 @@ class PoliteQueue:
         try:
             if self._hosts.process and self._host and not self._is_lost:
                 await self._changed(lambda known, own, now: known.part(own.id))
+                for host in list(self._visits):
+                    del self._visits[host]
+                    await self._tell_of_visits(host)
         except QueueError as error:
             _logger.debug("this process counts until it is known to have ended: %s", error)
         finally:
@@ -179,15 +183,23 @@ class PoliteQueue:
         """Hears that a request has ended that has taken its turn by `visit`. After the last one the host's
         own maps share all of its limits again."""
         self._visits[host] -= 1
+        await self._tell_of_visits(host)
 
-        def step(known: Host, now: float) -> None:
+    async def _tell_of_visits(self, host: str) -> None:
+        """Tells a host that is not the map's own how many requests are on the way there. Leaves the host if
+        there are none."""
+
+        def step(known: Host, now: float) -> bool:
             if self._visits[host]:
                 account = Account(self._map_name, self._visits[host], is_busy=True)
                 known.tell(self._hosts.process, account, now)
-            else:
-                known.part(self._hosts.process)
+                return False
+            known.part(self._hosts.process)
+            return True
 
-        await self._hosts.change(host, self._clock(), step)
+        has_left = await self._hosts.change(host, self._clock(), step)
+        if has_left and not self._visits[host]:
+            del self._visits[host]
 
     async def claim_probe(self, host: str, seconds: float) -> bool:
         """Returns whether this process may make the request that finds out whether a host is up again. After
@@ -268,6 +280,9 @@ class PoliteQueue:
     async def extend(self, leases: Sequence[Lease], now: float) -> int:
         held = await self._queue.extend(leases, now)
         await self.tell()
+        # A process that is silent for as long as a lease lasts counts as ended.
+        for host in [host for host, visits in self._visits.items() if visits]:
+            await self._tell_of_visits(host)
         return held
 
     async def _started(self, leases: Sequence[Lease], now: float) -> tuple[Sequence[Lease], float]:

@@ -178,14 +178,19 @@ _LOOK_AGAIN: Final = """async (wanted) => {
 }"""
 
 
+@pytest.mark.parametrize("lacks", ["encoder", "pictures"])
 def test_the_page_of_an_area_has_the_servers_film_where_the_browser_makes_none(
-    open_page: Callable[..., Page], changing: Viewer, tmp_path: Path
+    open_page: Callable[..., Page], changing: Viewer, tmp_path: Path, lacks: str
 ) -> None:
+    """The server draws no picture of an area that is so large that it would read too many images."""
     page = open_page(**DESK)
-    page.add_init_script("delete globalThis.VideoEncoder")
+    if lacks == "encoder":
+        page.add_init_script("delete globalThis.VideoEncoder")
+    else:
+        page.route("**/ground/*.jpg?*", lambda route: route.fulfill(status=204))
     page.goto(f"{changing.url}/#{urlencode({'area': AREA, 'map': MAP})}")
     path = saved(page, "Save film", tmp_path)
-    assert path.name == f"{MAP}-{FIRST}-{THIRD}.webp"
+    assert path.name == f"{MAP}-{AREA}-{FIRST}-{THIRD}.webp"
     with Image.open(path) as film:
         film.seek(film.n_frames - 1)
         pixel = film.convert("RGB").getpixel((film.width // 2, film.height // 2))

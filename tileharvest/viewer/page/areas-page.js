@@ -110,6 +110,18 @@ function filmOfArea(map, area) {
  */
 async function saveFilm(map, area, days, signal, tell) {
   const picture = await lastPicture(map, area, days, signal);
+  const body = picture && await drawnFilm(picture, map, area, days, signal, tell);
+  const name = `${map}-${area.name}`;
+  if (body !== null) return download(body, `${name}-${days[0]}-${days[days.length - 1]}.webm`);
+  return servedFilm(name, days, (first) => api.areaFilm(map, area, first, signal));
+}
+
+/**
+ * @param {ImageBitmap} picture of the last day @param {string} map @param {api.NamedArea} area @param {string[]} days
+ * @param {AbortSignal} signal @param {(done: number, of: number) => void} tell
+ * @returns {Promise<Blob | null>} null: this browser cannot make films
+ */
+async function drawnFilm(picture, map, area, days, signal, tell) {
   // Whole pixels keep their edges.
   const times = Math.max(1, Math.ceil(NARROWEST / picture.width));
   const extent = { width: picture.width * times, height: picture.height * times };
@@ -122,19 +134,17 @@ async function saveFilm(map, area, days, signal, tell) {
     return canvas;
   };
   const words = `${map} · ${area.name}`;
-  const body = await filmOf(extent, days, draw, words, signal, (done) => tell(done, days.length));
-  if (body !== null) return download(body, `${map}-${area.name}-${days[0]}-${days[days.length - 1]}.webm`);
-  return servedFilm(map, days, (first) => api.areaFilm(map, area, first, signal));
+  return filmOf(extent, days, draw, words, signal, (done) => tell(done, days.length));
 }
 
 /**
  * @param {string} map @param {api.NamedArea} area @param {string[]} days @param {AbortSignal} signal
- * @returns {Promise<ImageBitmap>} of the last day on which anything was there
+ * @returns {Promise<ImageBitmap | null>} of the last day that has one; null: the server draws no area that is so large
  */
 async function lastPicture(map, area, days, signal) {
   for (const day of [...days].reverse()) {
     const body = await api.areaImage(map, area, day, signal);
     if (body !== null) return createImageBitmap(body);
   }
-  throw new Error(text("areaNothing"));
+  return null;
 }

@@ -127,15 +127,15 @@ export async function filmOf(extent, days, draw, words, signal, tell) {
 
 /**
  * Save the server's film instead of one that this browser cannot make.
- * @param {string} map @param {string[]} days in order
+ * @param {string} name of what the film shows, with which the file's name begins @param {string[]} days in order
  * @param {(first: string) => Promise<Blob> | undefined} ask for the film from a day on
  * @returns {Promise<string>} what is told
  */
-export async function servedFilm(map, days, ask) {
+export async function servedFilm(name, days, ask) {
   const last = days.slice(-SERVED);
   const body = await ask(last[0]);
   if (body === undefined) throw new Error(text("saveNoFilm"));
-  const told = download(body, `${map}-${last[0]}-${last[last.length - 1]}.webp`);
+  const told = download(body, `${name}-${last[0]}-${last[last.length - 1]}.webp`);
   return last.length < days.length ? `${told}. ${text("savedLast", { n: SERVED })}` : told;
 }
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class Outage:
     """A rule that resets every connection after so many answers.
 
-    The host comes back after so many probes, or so many seconds after the first reset. A probe is a HEAD for
-    a path that was answered already; no other request is like that.
+    The host comes back after so many probes, or so many seconds after the first reset, but not before the
+    first probe. A probe is a HEAD for a path that was answered already; no other request is like that.
     """
 
     def __init__(self, answers: int, *, probes: float = inf, seconds: float = inf) -> None:
@@ -39,7 +39,8 @@ class Outage:
             self._answered.add(exchange.path)
             return await exchange.send_properly()
         self._began = min(self._began, now)
-        if len(self.probes) >= self._awaited or now >= self._began + self._seconds:
+        is_over = now >= self._began + self._seconds and self.probes
+        if len(self.probes) >= self._awaited or is_over:
             return await exchange.send_properly()
         is_probe = exchange.request.method == "HEAD" and exchange.path in self._answered
         (self.probes if is_probe else self.failures).append(now)

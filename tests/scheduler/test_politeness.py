@@ -12,6 +12,7 @@ from scrapy import Request
 from tests.middlewares.making import JumpingLoop, run_jumping
 from tests.queue.polite_memory import comes_true
 from tests.scheduler.polite_crawl import HOST, NOON, crawling
+from tileharvest.errors import ConfigurationError
 from tileharvest.maps.quiet_hours import QuietHours
 from tileharvest.maps.rates import NO_GAP, Gap
 from tileharvest.politeness.rate_limit import Pace
@@ -349,5 +350,32 @@ def test_a_turn_at_another_host_is_waited_for_from_the_first_look_on() -> None:
             crawl.politeness.cut_short()
             with pytest.raises(asyncio.CancelledError):
                 await resting
+
+    run_jumping(test())
+
+
+def test_a_maps_file_that_has_become_wrong_ends_no_request_to_another_host() -> None:
+    async def test() -> None:
+        is_right = True
+
+        def limits_at(host: str) -> tuple[int, Gap]:
+            if not is_right:
+                raise ConfigurationError("maps.toml is not valid TOML")
+            return 7, NO_GAP
+
+        async def concurrency_at(host: str) -> int | None:
+            await crawl.politeness.take_turn_at(host)
+            crawl.politeness.leave(host)
+            # The host forgets its limits, so that the next request tells them again.
+            limits = await crawl.queue._hosts.change(host, 0.0, lambda known, now: known.own)
+            await crawl.queue._hosts.change(host, 0.0, lambda known, now: setattr(known, "own", None))
+            return None if limits is None else limits.concurrency
+
+        async with crawling(limits_at=limits_at) as crawl:
+            assert await concurrency_at("known.example.net") == 7
+            is_right = False
+            assert await concurrency_at("known.example.net") == 7
+            # Nothing is known of this one, so the map's own concurrency counts.
+            assert await concurrency_at("unknown.example.net") == 4
 
     run_jumping(test())

@@ -10,7 +10,7 @@ from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
-from tileharvest.errors import BudgetError, QueueError
+from tileharvest.errors import BudgetError, ConfigurationError, QueueError
 from tileharvest.history.group_commit import TICK, at_tick
 from tileharvest.maps.budgets import OF_DAY, PARTS
 from tileharvest.maps.rates import NO_GAP, Gap, rate_in_words
@@ -91,6 +91,8 @@ class Politeness:
         """The request that waits for its own delay, and the seconds of this delay, which are drawn once."""
         self._turns: list[Wait] = []
         """The waits of requests beside the queue, and of requests that have started without a connection."""
+        self._limits: dict[str, tuple[int | None, Gap]] = {}
+        """By host that is not the map's own: the concurrency and the gap that maps.toml told last."""
         self._next_at: dict[str, asyncio.Lock] = {}
         """By host that is not the map's own: held by the request that starts there next."""
         self._late = 0
@@ -301,11 +303,9 @@ class Politeness:
         """Returns when a request may start at a host that is not the map's own. It counts there until
         `leave`.
 
-        Raises ConfigurationError, QueueError, and CancelledError if the crawl is over. The request does not
-        count then.
+        Raises QueueError, and CancelledError if the crawl is over. The request does not count then.
         """
-        assert self._rules is not None
-        concurrency, gap = self._rules.limits_at(host)
+        concurrency, gap = self._limits_at(host)
         async with self._next_at.setdefault(host, asyncio.Lock()):
             is_taken, since = False, asyncio.get_running_loop().time()
             while not is_taken:
@@ -321,6 +321,14 @@ class Politeness:
                     if is_taken:
                         self.leave(host)
                     raise
+
+    def _limits_at(self, host: str) -> tuple[int | None, Gap]:
+        """Returns the concurrency and the gap of a host that is not the map's own. If maps.toml has become
+        wrong, the limits count that it had before."""
+        assert self._rules is not None
+        with suppress(ConfigurationError):
+            self._limits[host] = self._rules.limits_at(host)
+        return self._limits.get(host, (self._rules.concurrency, NO_GAP))
 
     def leave(self, host: str) -> None:
         """Hears that a request has ended that has taken its turn at a host that is not the map's own."""

@@ -24,6 +24,7 @@ from tests.export.test_mosaic import Count, most_bytes_of_a_file
 from tests.export.test_restored_tree import PastMap
 from tests.servers.published import published
 from tests.viewer.building import FIRST, MAP, SECOND, SIZE, THIRD, World, as_png, square
+from tests.viewer.building import picture as coloured
 from tileharvest.errors import ConfigurationError, ExitStatus, TileHarvestError
 from tileharvest.export import archive as archives
 from tileharvest.export.archive import Archived, ArchivePlan, PmtilesFile, write_archive
@@ -316,6 +317,25 @@ def test_a_full_disk_leaves_the_archive_from_before(world: World, tmp_path: Path
         with most_bytes_of_a_file(1000), pytest.raises(TileHarvestError, match="the disk is full"):
             write_archive(plan, path, world.store, Count())
     assert {one.name: one.read_bytes() for one in tmp_path.iterdir()} == {path.name: b"before"}
+
+
+def test_more_tiles_than_a_zip_takes_are_one_line(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archives, "_MOST_ZIPPED", 10)
+    with pytest.raises(ConfigurationError, match="are too many for a zip, which takes 10; nothing was made"):
+        archive(world, tmp_path / "map.zip")
+
+
+def test_tiles_that_are_no_squares_are_refused_but_in_a_zip(tmp_path: Path) -> None:
+    world, layer = World(tmp_path / "world"), Layer("day", Pyramid(4), "png", tile_size=(8, 16))
+    world.harvest(FIRST, {Tile(0, 1, 1): coloured(height=16)}, described=layer)
+    for ending in (".pmtiles", ".mbtiles"):
+        with pytest.raises(
+            ConfigurationError, match=f"tiles of 8 x 16 pixels are no squares, which {ending}"
+        ):
+            archive(world, tmp_path / f"map{ending}")
+    assert archive(world, tmp_path / "map.zip", zooms="0").tiles == 1
 
 
 def test_what_cannot_be_is_one_line(world: World, tmp_path: Path) -> None:

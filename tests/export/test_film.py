@@ -16,7 +16,7 @@ import pytest
 from PIL import Image
 
 from tests.end_to_end.real_maps import days
-from tests.export.island import picture
+from tests.export.island import noise, picture
 from tests.export.test_restored_tree import PastMap
 from tests.export.watching import Count, most_bytes_of_a_file
 from tests.servers.published import published
@@ -403,6 +403,19 @@ def test_of_an_avif_that_is_too_long_it_is_said_how_many_frames_fit(tmp_path: Pa
         assert len(film_of(excerpt, Path("film.avif"), FilmStyle()).moments) == 6
         assert len(film_of(excerpt, Path("film.webp"), FilmStyle(quality=100)).moments) == 6
         assert len(film_of(excerpt, Path("film.avif"), FilmStyle((640, 360), quality=100)).moments) == 6
+
+
+def test_of_a_map_that_is_gone_the_size_is_foretold_by_what_was_there(tmp_path: Path) -> None:
+    world, tiles = World(tmp_path / "world"), square(0, 4)
+    world.harvest(FIRST, {tile: noise(tile.x) for tile in tiles})
+    world.harvest(SECOND, dict.fromkeys(tiles))
+    with History.open_read_only(f"sqlite:///{world.history_file}") as history:
+        film = film_of(
+            excerpt_of(history, MAP, Wanted(is_period=True)), Path("film.webp"), FilmStyle((128, 64))
+        )
+    # The tiles are enlarged twice, and their images have more bytes than 64 x 64. They are shown, and vanish.
+    shown = 64 * 64 * (film.form.still + film.form.moving)
+    assert film.expected_bytes == int(shown + 2 * film.form.each)
 
 
 def real_film(shared_maps: Path, tmp_path: Path, name: str, style: FilmStyle, file: str) -> tuple[int, int]:

@@ -138,7 +138,9 @@ class Film:
     def expected_bytes(self) -> int:
         """About as many bytes as the file will have, by the bytes of the images that the film shows."""
         form, layer, zoom = self.form, self.excerpt.layer, self.lens.zoom
-        there = self.excerpt.reach(zoom, self.lens.tiles(self.moments[0].corner))
+        area = self.lens.tiles(self.moments[0].corner)
+        # On the last day all tiles may be gone.
+        there = self.excerpt.reach(zoom, area) or self.excerpt.reach(zoom, area, self.excerpt.first)
         source = layer.source_zoom(zoom, self.excerpt.last)
         if there is None or source is None:
             return form.each * len(self.moments)

@@ -253,8 +253,10 @@ def test_what_has_changed_makes_no_walk_dearer() -> None:
     today = date(2026, 11, 20)
     assert why_not_pruned(last, walked("full", 17, 100), today, 7) is None
     assert why_not_pruned(last, walked("full", 17, 79, changed=5), today, 7) is None
-    # A first harvest asks by GET for what it finds, once for each tile.
-    assert why_not_pruned(last, walked("full", 17, 10, changed=90, expected=0), today, 7) is None
+    # A first harvest asks by GET for what it finds, once for each tile, unless the map says otherwise.
+    first = walked("full", 17, 10, changed=90, expected=0)
+    assert why_not_pruned(last, first, today, 7, at_once=True) is None
+    assert "the full one of 2026-11-17 took 10 " in str(why_not_pruned(last, first, today, 7, at_once=False))
 
 
 def test_a_harvest_tells_which_part_of_the_tiles_it_asked() -> None:

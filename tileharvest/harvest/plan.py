@@ -120,36 +120,44 @@ def plan_by_last(last: Precedent, rules: Rules, *, audit: float, at_once: bool =
 
 
 def why_not_pruned(
-    last: Sequence[HarvestSummary], full: HarvestSummary | None, today: date, days: int
+    last: Sequence[HarvestSummary],
+    full: HarvestSummary | None,
+    today: date,
+    days: int,
+    *,
+    at_once: bool = True,
 ) -> str | None:
     """Returns a reason against a pruned walk if the last two that began pruned were dearer on average than
     the last full one, or both had to ask for everything that they had skipped.
 
     `last` is returned by `last_pruned`, and `full` by `last_in_full`. Returns None if the pruned walks were
     not dearer. Also returns None if the latest was at least `days` days ago, so that a pruned walk is tried
-    again.
+    again. `at_once` says that a first harvest asks for tiles by the requests that fetch them.
     """
     if len(last) < 2 or not 0 <= (today - last[0].day).days < days:
         return None
     walks = f"the pruned walks of {last[1].day} and {last[0].day}"
     if all(one.walk == "repaired" for one in last):
         return f"{walks} had to ask for everything after all"
-    later, sooner = map(_questions, last)
-    if full is None or sooner + later <= 2 * _questions(full):
+    if full is None:
+        return None
+    later, sooner, in_full = (_questions(one, at_once=at_once) for one in (*last, full))
+    if sooner + later <= 2 * in_full:
         return None
     return (
         f"{walks} took {sooner:,} and {later:,} requests, and the full one of {full.day} took"
-        f" {_questions(full):,} (without the GETs for what had changed)"
+        f" {in_full:,} (without the GETs for what had changed)"
     )
 
 
-def _questions(harvest: HarvestSummary) -> int:
+def _questions(harvest: HarvestSummary, *, at_once: bool) -> int:
     """Returns the requests of a harvest without those that fetched what had changed, which any walk makes.
 
-    A first harvest asks each tile by the request that fetches it.
+    With `at_once` a first harvest has asked for each tile by the request that fetched it.
     """
-    fetched = sum(harvest.counts.get(outcome, 0) for outcome in _FETCHED) if harvest.expected else 0
-    return harvest.cost.requests - fetched
+    if at_once and not harvest.expected:
+        return harvest.cost.requests
+    return harvest.cost.requests - sum(harvest.counts.get(outcome, 0) for outcome in _FETCHED)
 
 
 def _mean_gap(rules: Rules) -> float:

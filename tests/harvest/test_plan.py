@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from tileharvest.harvest.plan import (
 from tileharvest.history.costs import Cost
 from tileharvest.history.summaries import HarvestSummary, Precedent
 from tileharvest.maps.budgets import Budget
+from tileharvest.maps.description import MapDescription
 from tileharvest.maps.rates import Gap
 from tileharvest.politeness.rules import Rules
 from tileharvest.tiles.outcomes import Outcome
@@ -217,9 +219,13 @@ def test_pruned_walks_that_spared_nothing_twice_speak_against_the_next_one(
     last = [
         replace(summary, walk=walk, day=summary.day - timedelta(days=age)) for age, walk in enumerate(walks)
     ]
-    why = why_not_pruned(last, None, summary.day + timedelta(days=days), 7)
+    why = why_not_pruned(last, None, summary.day + timedelta(days=days), described())
     told = "the pruned walks of 2026-11-19 and 2026-11-20 had to ask for everything after all"
     assert why == (told if is_told else None)
+
+
+def described(**keys: Any) -> MapDescription:
+    return MapDescription(name="world", url="http://map.example.net/", full_every=7, **keys)
 
 
 def walked(walk: str, day: int, requests: int, *, changed: int = 0, expected: int = 100) -> HarvestSummary:
@@ -240,7 +246,7 @@ def test_pruned_walks_that_cost_more_than_a_full_one_speak_against_the_next_one(
     requests: tuple[int, int], is_told: bool
 ) -> None:
     last = [walked(SPARING, 19, requests[0]), walked(REPAIRED, 18, requests[1])]
-    why = why_not_pruned(last, walked("full", 17, 120), date(2026, 11, 20), 7)
+    why = why_not_pruned(last, walked("full", 17, 120), date(2026, 11, 20), described())
     assert (why is not None) == is_told
     if is_told:
         took = "took {1} and {0} requests, and the full one of 2026-11-17 took 120".format(*requests)
@@ -251,12 +257,20 @@ def test_pruned_walks_that_cost_more_than_a_full_one_speak_against_the_next_one(
 def test_what_has_changed_makes_no_walk_dearer() -> None:
     last = [walked(SPARING, 19, 79, changed=90), walked(SPARING, 18, 79, changed=90)]
     today = date(2026, 11, 20)
-    assert why_not_pruned(last, walked("full", 17, 100), today, 7) is None
-    assert why_not_pruned(last, walked("full", 17, 79, changed=5), today, 7) is None
+    assert why_not_pruned(last, walked("full", 17, 100), today, described()) is None
+    assert why_not_pruned(last, walked("full", 17, 79, changed=5), today, described()) is None
     # A first harvest asks by GET for what it finds, once for each tile, unless the map says otherwise.
     first = walked("full", 17, 10, changed=90, expected=0)
-    assert why_not_pruned(last, first, today, 7, at_once=True) is None
-    assert "the full one of 2026-11-17 took 10 " in str(why_not_pruned(last, first, today, 7, at_once=False))
+    assert why_not_pruned(last, first, today, described()) is None
+    why = why_not_pruned(last, first, today, described(first="head"))
+    assert "the full one of 2026-11-17 took 10 " in str(why)
+
+
+def test_conditional_gets_are_the_same_requests_whatever_they_find() -> None:
+    last = [walked(SPARING, 19, 90), walked(SPARING, 18, 90)]
+    full, today = walked("full", 17, 40, changed=60), date(2026, 11, 20)
+    assert why_not_pruned(last, full, today, described(check="conditional")) is None
+    assert why_not_pruned(last, full, today, described()) is not None
 
 
 def test_a_harvest_tells_which_part_of_the_tiles_it_asked() -> None:

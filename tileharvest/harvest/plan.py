@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from tileharvest.history.summaries import HarvestSummary, Precedent
     from tileharvest.maps.budgets import Budget
+    from tileharvest.maps.description import MapDescription
     from tileharvest.politeness.rules import Rules
 
 USUAL_REQUESTS: Final = 200
@@ -120,28 +121,23 @@ def plan_by_last(last: Precedent, rules: Rules, *, audit: float, at_once: bool =
 
 
 def why_not_pruned(
-    last: Sequence[HarvestSummary],
-    full: HarvestSummary | None,
-    today: date,
-    days: int,
-    *,
-    at_once: bool = True,
+    last: Sequence[HarvestSummary], full: HarvestSummary | None, today: date, description: MapDescription
 ) -> str | None:
     """Returns a reason against a pruned walk if the last two that began pruned were dearer on average than
     the last full one, or both had to ask for everything that they had skipped.
 
     `last` is returned by `last_pruned`, and `full` by `last_in_full`. Returns None if the pruned walks were
-    not dearer. Also returns None if the latest was at least `days` days ago, so that a pruned walk is tried
-    again. `at_once` says that a first harvest asks for tiles by the requests that fetch them.
+    not dearer. Also returns None if the latest was at least `full_every` days ago, so that a pruned walk is
+    tried again.
     """
-    if len(last) < 2 or not 0 <= (today - last[0].day).days < days:
+    if len(last) < 2 or not 0 <= (today - last[0].day).days < description.full_every:
         return None
     walks = f"the pruned walks of {last[1].day} and {last[0].day}"
     if all(one.walk == "repaired" for one in last):
         return f"{walks} had to ask for everything after all"
     if full is None:
         return None
-    later, sooner, in_full = (_questions(one, at_once=at_once) for one in (*last, full))
+    later, sooner, in_full = (_questions(one, description) for one in (*last, full))
     if sooner + later <= 2 * in_full:
         return None
     return (
@@ -150,12 +146,14 @@ def why_not_pruned(
     )
 
 
-def _questions(harvest: HarvestSummary, *, at_once: bool) -> int:
-    """Returns the requests of a harvest without those that fetched what had changed, which any walk makes.
+def _questions(harvest: HarvestSummary, description: MapDescription) -> int:
+    """Returns the requests of a harvest without those that only fetched what had changed, as any walk makes
+    these.
 
-    With `at_once` a first harvest has asked for each tile by the request that fetched it.
+    A conditional GET asks for a tile and fetches it. So does each GET of most maps' first harvest.
     """
-    if at_once and not harvest.expected:
+    is_first = not harvest.expected
+    if description.check == "conditional" or (is_first and description.first == "get"):
         return harvest.cost.requests
     return harvest.cost.requests - sum(harvest.counts.get(outcome, 0) for outcome in _FETCHED)
 

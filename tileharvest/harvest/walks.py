@@ -296,8 +296,7 @@ def cheaper(history: History, description: MapDescription, decisions: Decisions,
     if description.walk != "auto" or not any(one.is_pruned for one in decisions.layers.values()):
         return decisions
     last, full = last_pruned(history, description.name), last_in_full(history, description.name)
-    at_once = description.first == "get"
-    return decisions.unless(why_not_pruned(last, full, today, description.full_every, at_once=at_once))
+    return decisions.unless(why_not_pruned(last, full, today, description))
 
 
 def relies_on_indexes(history: History, description: MapDescription, today: date) -> bool:

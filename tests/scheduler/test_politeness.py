@@ -20,6 +20,7 @@ from tileharvest.politeness.reasons import Reason
 from tileharvest.politeness.waits import Wait
 from tileharvest.queue import orders
 from tileharvest.queue.requests import DELAY
+from tileharvest.scheduler.politeness import LOOK, NO_PLACE
 
 
 def test_a_paused_map_offers_nothing_until_it_is_resumed(caplog: pytest.LogCaptureFixture) -> None:
@@ -350,6 +351,30 @@ def test_a_turn_at_another_host_is_waited_for_from_the_first_look_on() -> None:
             crawl.politeness.cut_short()
             with pytest.raises(asyncio.CancelledError):
                 await resting
+
+    run_jumping(test())
+
+
+def test_two_maps_that_redirect_to_each_others_hosts_do_not_wait_for_each_other_without_an_end() -> None:
+    async def test() -> None:
+        async with crawling(limits_at=lambda host: (1, NO_GAP)) as crawl:
+            crawl.queue._clock = clock = asyncio.get_running_loop().time
+            began = clock()
+            # Somebody is at the other host and does not leave it.
+            await crawl.politeness.take_turn_at("other")
+            for number in (1, 2):
+                with pytest.raises(TimeoutError):
+                    await crawl.politeness.take_turn_at("other")
+                assert clock() - began == pytest.approx(number * NO_PLACE, abs=number * LOOK)
+            assert not list(crawl.politeness.waits(0.0))
+            crawl.politeness.leave("other")
+            await crawl.politeness.take_turn_at("other")
+            # A rest that is announced may take longer, and does not count.
+            await crawl.queue.rest("other", 3 * NO_PLACE)
+            began = clock()
+            with pytest.raises(TimeoutError):
+                await crawl.politeness.take_turn_at("other")
+            assert clock() - began == pytest.approx(4 * NO_PLACE, abs=2 * LOOK)
 
     run_jumping(test())
 

@@ -32,6 +32,7 @@ from scrapy.utils.test import get_crawler
 
 from tests.queue.polite_memory import comes_true
 from tests.scheduler.polite_crawl import crawling
+from tileharvest.maps.rates import NO_GAP
 from tileharvest.politeness.reasons import HeldBackError, Reason
 from tileharvest.queue.requests import NEAR, STATE, RequestState
 from tileharvest.spiders.download import TileDownloadHandler
@@ -463,6 +464,25 @@ def test_a_request_to_a_host_that_is_not_the_maps_own_waits_for_its_turn_there(e
             asking_there = await hosts.change("127.0.0.1", 0.0, lambda host, now: host.processes)
             # A crawl that is stopped leaves all hosts when it closes.
             assert len(asking_there) == (end == "stopped")
+
+    asyncio.run(test())
+
+
+def test_a_request_whose_turn_at_another_host_does_not_come_is_not_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The other request waits at the site for as long as this one waits for its place."""
+    monkeypatch.setattr("tileharvest.scheduler.politeness.NO_PLACE", 0.0)
+
+    async def test() -> None:
+        async with crawling(limits_at=lambda host: (1, NO_GAP)) as polite, asking() as crawl:
+            crawl.handler._crawl.politeness = polite.politeness
+            await polite.politeness.take_turn_at("127.0.0.1")
+            state = RequestState(attempt=1, was_sent=True)
+            with pytest.raises(IgnoreRequest, match=r"^127\.0\.0\.1 was not asked: .* no place for 300 s$"):
+                await crawl.ask("/moved", **{NEAR: ["127.0.0.1"], STATE: state})
+            assert crawl.site.heads == []
+            assert not state.was_sent
 
     asyncio.run(test())
 

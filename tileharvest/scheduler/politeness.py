@@ -40,6 +40,10 @@ _NEAR: Final = 1.0
 """Seconds by which a request beside the queue may take its turn ahead. Until the turn comes the other maps of
 the host have to wait, even if this crawl ends before."""
 
+NO_PLACE: Final = 300.0
+"""Seconds for which a request waits at most for a place at a host that is not the map's own. Otherwise two
+maps that redirect to each other's hosts could wait for each other without an end."""
+
 _SOON: Final = 0.01
 """Seconds after which to look again whether the history has recorded what was spent. Recording takes about as
 long."""
@@ -303,17 +307,24 @@ class Politeness:
         """Returns when a request may start at a host that is not the map's own. It counts there until
         `leave`.
 
-        Raises QueueError, and CancelledError if the crawl is over. The request does not count then.
+        Raises QueueError, CancelledError if the crawl is over, and TimeoutError if the requests of other maps
+        have left it no place there for `NO_PLACE` seconds. The request does not count then.
         """
         concurrency, gap = self._limits_at(host)
+        clock = asyncio.get_running_loop().time
         async with self._next_at.setdefault(host, asyncio.Lock()):
-            is_taken, since = False, asyncio.get_running_loop().time()
+            is_taken, since = False, clock()
+            no_place_since = since
             while not is_taken:
                 assert self.pace is not None
                 pace = replace(self.pace, host=host, host_concurrency=concurrency, host_gap=gap)
                 is_taken, left = await self._queue.visit(pace)
                 # Nobody knows when another map leaves a place. Then `left` is only the time to the next look.
                 known = left if left > LOOK else None
+                if known is not None:
+                    no_place_since = clock() + known
+                elif not is_taken and clock() - no_place_since >= NO_PLACE:
+                    raise TimeoutError
                 try:
                     with noted(self._turns, f"its turn at {host}", known, since=since):
                         await self.wait(left)

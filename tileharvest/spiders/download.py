@@ -36,6 +36,7 @@ from tileharvest.politeness.reasons import HeldBackError, Reason
 from tileharvest.politeness.waits import Wait
 from tileharvest.queue.requests import NEAR, is_offered, state_of
 from tileharvest.scheduler.crawl import crawl_of
+from tileharvest.scheduler.politeness import NO_PLACE
 from tileharvest.spiders.connections import connections
 
 if TYPE_CHECKING:
@@ -165,13 +166,19 @@ class TileDownloadHandler(BaseHttpDownloadHandler):
     @asynccontextmanager
     async def _visiting(self, request: Request) -> AsyncIterator[None]:
         """Lets a request to a host that is not the map's own keep the limits of that host. Raises
-        HeldBackError for an offered request that must not start any more when its turn comes."""
+        HeldBackError for an offered request that must not start any more when its turn comes, and
+        IgnoreRequest if its turn does not come."""
         politeness, host = self._crawl.politeness, urlsplit(request.url).hostname or ""
         if politeness is None or not politeness.is_elsewhere(host):
             yield
             return
         try:
             await politeness.take_turn_at(host)
+        except TimeoutError:
+            state_of(request).was_sent = False
+            raise IgnoreRequest(
+                f"{host} was not asked: requests of its other maps left no place for {NO_PLACE:g} s"
+            ) from None
         except (asyncio.CancelledError, TileHarvestError) as error:
             if not is_offered(request):
                 raise

@@ -227,6 +227,21 @@ def test_no_path_leads_a_tile_into_a_network_of_ours(elsewhere: Elsewhere) -> No
     asyncio.run(test())
 
 
+def test_a_map_that_leads_each_tile_to_another_site_leads_to_a_hundred_of_them(elsewhere: Elsewhere) -> None:
+    async def test() -> None:
+        sites = [f"http://{number}.example.com" for number in range(101)]
+        elsewhere.answers = [404] * 101
+        for site in sites[:100]:
+            assert (await elsewhere.follow(elsewhere.tile(), f"{site}/0.png")).url == f"{site}/0.png"
+        reason = await elsewhere.reason(f"{sites[100]}/0.png")
+        assert reason == "a redirect to more than 100 other sites was not followed"
+        assert [request.url for request in elsewhere.asked] == [f"{site}/robots.txt" for site in sites[:100]]
+        # Those that are known are followed still.
+        assert (await elsewhere.follow(elsewhere.tile(), f"{sites[0]}/1.png")).url == f"{sites[0]}/1.png"
+
+    asyncio.run(test())
+
+
 def test_a_robots_txt_may_lie_on_another_host_but_not_in_a_network_of_ours(elsewhere: Elsewhere) -> None:
     async def test() -> None:
         first = Request("http://map.example.net/robots.txt", meta={STATE: RequestState(is_aside=True)})

@@ -36,6 +36,9 @@ _FAILURES: Final = 500
 """The first status by which a server says that it has failed."""
 _PASSES: Final = 300.0
 """Seconds after which another site is asked again for a robots.txt that could not be read."""
+_MOST_SITES: Final = 100
+"""The most other sites to which a map's redirects are followed. Otherwise a map that sends each tile to a new
+name would cost a robots.txt for each tile, and memory without an end."""
 _OWN_UNKNOWN: Final = "its network is not the internet, and the address of the map's own host is not known"
 
 
@@ -146,8 +149,11 @@ class TileRedirectMiddleware(RedirectMiddleware):
 
     async def _refused(self, origin: str) -> str | None:
         """Returns why a site must not be asked, or None if it may. Its robots.txt is asked for once in a
-        crawl, and again after some minutes if it could not be read."""
+        crawl, and again after some minutes if it could not be read. Raises IgnoreRequest if the map leads to
+        too many sites."""
         if origin not in self._asked:
+            if len(self._asked) >= _MOST_SITES:
+                raise IgnoreRequest(f"a redirect to more than {_MOST_SITES} other sites was not followed")
             look = self._asked[origin] = asyncio.ensure_future(self._look_at(origin))
             look.add_done_callback(lambda done: self._forget_soon(origin, done))
         return await asyncio.shield(self._asked[origin])

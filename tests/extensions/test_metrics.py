@@ -95,31 +95,29 @@ def test_of_a_local_queue_there_are_its_counts() -> None:
     assert page_of(LOCAL) == QUEUE
 
 
-def test_one_page_tells_of_all_crawls_that_are_watched_there() -> None:
+def page_of_two(overview: Overview, second: str) -> dict[tuple[str, ...], float]:
+    """Returns what a page tells of two crawls, of the map `small` and of the second one."""
+
     async def ask() -> Overview | None:
-        return LOCAL
+        return overview
 
     async def read() -> dict[tuple[str, ...], float]:
         async with Page(ask) as page:
-            page.crawls.append(Prometheus("large", ask))
+            page.crawls.append(Prometheus(second, ask))
             return await page.read()
 
+    return asyncio.run(read())
+
+
+def test_one_page_tells_of_all_crawls_that_are_watched_there() -> None:
     large = {
         tuple("large" if part == "small" else part for part in key): value for key, value in QUEUE.items()
     }
-    assert asyncio.run(read()) == QUEUE | large
+    assert page_of_two(LOCAL, "large") == QUEUE | large
 
 
 def test_two_crawls_that_share_a_queue_count_it_once() -> None:
-    async def ask() -> Overview | None:
-        return FLEET
-
-    async def read() -> dict[tuple[str, ...], float]:
-        async with Page(ask) as page:
-            page.crawls.append(Prometheus("small", ask))
-            return await page.read()
-
-    assert asyncio.run(read()) == page_of(FLEET)
+    assert page_of_two(FLEET, "small") == page_of(FLEET)
 
 
 def test_of_a_shared_queue_there_is_each_worker_too() -> None:

@@ -19,7 +19,7 @@ from tests.servers.postgresql import PASSWORD, postgresql_server
 from tileharvest.errors import HistoryError
 from tileharvest.harvest.holdings import Holdings
 from tileharvest.history import connection
-from tileharvest.history.connection import Address
+from tileharvest.history.connection import parse_address, place_of
 from tileharvest.history.costs import Cost
 from tileharvest.history.database import History
 from tileharvest.history.recorded_versions import tile_versions
@@ -58,20 +58,20 @@ def said(url: str) -> str:
 
 @pytest.mark.parametrize("scheme", ["postgresql", "postgres", "postgresql+psycopg"])
 def test_an_address_of_postgresql_means_psycopg(scheme: str) -> None:
-    address = Address.parse(f"{scheme}://user:secret@host/history")
-    assert address.url.drivername == "postgresql+psycopg"
-    assert address.url.password == "secret"
-    assert address.place == "postgresql+psycopg://user:***@host/history"
+    address = parse_address(f"{scheme}://user:secret@host/history")
+    assert address.drivername == "postgresql+psycopg"
+    assert address.password == "secret"
+    assert place_of(address) == "postgresql+psycopg://user:***@host/history"
 
 
 def test_another_driver_is_refused() -> None:
     with pytest.raises(HistoryError, match=r"psycopg, not postgresql\+asyncpg: write for example"):
-        Address.parse("postgresql+asyncpg://host/history")
+        parse_address("postgresql+asyncpg://host/history")
 
 
 def test_a_password_in_the_query_is_not_told() -> None:
-    address = Address.parse("postgresql://host/history?user=me&password=secret")
-    assert address.place == "postgresql+psycopg://host/history?user=me"
+    address = parse_address("postgresql://host/history?user=me&password=secret")
+    assert place_of(address) == "postgresql+psycopg://host/history?user=me"
 
 
 # -------------------------------------------------------------------------------------------- logins

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import sqlite3
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -67,43 +66,41 @@ _KEEPING: Final = {
 milliseconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
-    """The address of a history. `parse` raises HistoryError if the text names no database that this program
-    can use."""
+def parse_address(text: str) -> URL:
+    """Returns the address of a history. For PostgreSQL it names the driver, psycopg.
 
-    url: URL
-    """SQLAlchemy's URL. For PostgreSQL it always names the driver, psycopg."""
-    place: str
-    """The name in messages: the file's path, or the URL without its password."""
+    Raises HistoryError if the text names no database that this program can use.
+    """
+    try:
+        url = make_url(text)
+        if url.drivername in {"postgresql", "postgres"}:
+            url = url.set(drivername=_POSTGRESQL)
+        dialect = url.get_dialect().name
+    except (ArgumentError, NoSuchModuleError) as error:
+        raise HistoryError(f"the history's address names no database: {_EXAMPLE}") from error
+    if dialect not in DIALECTS:
+        raise HistoryError(f"the history can be SQLite or PostgreSQL, not {dialect}: {_EXAMPLE}")
+    if dialect != "sqlite" and url.drivername != _POSTGRESQL:
+        raise HistoryError(f"PostgreSQL is spoken to with psycopg, not {url.drivername}: {_EXAMPLE}")
+    if dialect == "sqlite" and url.database in {None, "", ":memory:"}:
+        raise HistoryError(f"a history in memory would be lost: {_EXAMPLE}")
+    return url
 
-    @classmethod
-    def parse(cls, text: str) -> Address:
-        try:
-            url = make_url(text)
-            if url.drivername in {"postgresql", "postgres"}:
-                url = url.set(drivername=_POSTGRESQL)
-            dialect = url.get_dialect().name
-        except (ArgumentError, NoSuchModuleError) as error:
-            raise HistoryError(f"the history's address names no database: {_EXAMPLE}") from error
-        if dialect not in DIALECTS:
-            raise HistoryError(f"the history can be SQLite or PostgreSQL, not {dialect}: {_EXAMPLE}")
-        if dialect != "sqlite":
-            if url.drivername != _POSTGRESQL:
-                raise HistoryError(f"PostgreSQL is spoken to with psycopg, not {url.drivername}: {_EXAMPLE}")
-            return cls(url, url.difference_update_query(_SECRETS).render_as_string(hide_password=True))
-        if url.database in {None, "", ":memory:"}:
-            raise HistoryError(f"a history in memory would be lost: {_EXAMPLE}")
-        return cls(url, str(url.database))
 
-    @property
-    def file(self) -> Path | None:
-        """The database's file, or None if the database is on a server."""
-        return Path(self.place) if self.url.get_backend_name() == "sqlite" else None
+def file_of(url: URL) -> Path | None:
+    """Returns the database's file, or None if the database is on a server."""
+    return Path(str(url.database)) if url.get_backend_name() == "sqlite" else None
+
+
+def place_of(url: URL) -> str:
+    """Returns the name of a history in messages: the file's path, or the address without its password."""
+    if url.get_backend_name() == "sqlite":
+        return str(url.database)
+    return url.difference_update_query(_SECRETS).render_as_string(hide_password=True)
 
 
 def connect(
-    address: Address, lock_timeout: float = LOCK_TIMEOUT, *, read_only: bool = False, durable: bool = True
+    url: URL, lock_timeout: float = LOCK_TIMEOUT, *, read_only: bool = False, durable: bool = True
 ) -> Engine:
     """Returns an engine for the database. It opens no connection yet.
 
@@ -111,14 +108,15 @@ def connect(
     whether a file's committed transactions must survive a power loss. Raises HistoryError if the server's
     driver is not installed.
     """
-    if address.file is not None:
-        return _connect_file(address.url, address.file, lock_timeout, read_only=read_only, durable=durable)
+    file = file_of(url)
+    if file is not None:
+        return _connect_file(url, file, lock_timeout, read_only=read_only, durable=durable)
     try:
-        return _connect_server(address.url, lock_timeout, read_only=read_only)
+        return _connect_server(url, lock_timeout, read_only=read_only)
     except ImportError as error:
         # psycopg's own message has a paragraph for each way in which it can be installed.
         raise HistoryError(
-            f"the history {address.place} needs the Python package psycopg[binary], which is not installed"
+            f"the history {place_of(url)} needs the Python package psycopg[binary], which is not installed"
         ) from error
 
 

@@ -16,9 +16,11 @@ from sqlalchemy import insert, select
 from tileharvest.history.connection import (
     LOCK_TIMEOUT,
     PATIENCE,
-    Address,
     connect,
+    file_of,
+    parse_address,
     persevere,
+    place_of,
     revision_of,
     transaction,
     write_ahead,
@@ -71,7 +73,6 @@ class History:
     def __init__(
         self,
         engine: Engine,
-        place: str,
         folder: TemporaryDirectory[str] | None = None,
         patience: float = PATIENCE,
         lock_timeout: float = LOCK_TIMEOUT,
@@ -89,7 +90,7 @@ class History:
         self._lock_timeout = lock_timeout
         self._ends: dict[int, float] = {}
         """By thread: when its call gives up, by `time.monotonic`."""
-        self.place = place
+        self.place = place_of(engine.url)
         """Its name in messages."""
         self.writer = Writer(self.write)
         """Writes for programs with an event loop."""
@@ -109,26 +110,26 @@ class History:
         `read` and `write` wait for up to `patience` seconds for a server that went away. Opening waits only
         for a server that is starting or recovering. If nobody answers, the address may be wrong.
         """
-        address = Address.parse(url)
-        engine = connect(address, lock_timeout)
-        history = cls(engine, address.place, patience=patience, lock_timeout=lock_timeout)
+        engine = connect(parse_address(url), lock_timeout)
+        history = cls(engine, patience=patience, lock_timeout=lock_timeout)
         with _closed_on_error(history):
-            persevere(lambda: history._prepare(address), patience, RecoveringError)
+            persevere(history._prepare, patience, RecoveringError)
         return history
 
     @classmethod
-    def open_read_only(cls, url: str, *, lock_timeout: float = LOCK_TIMEOUT) -> Self:
+    def open_read_only(cls, url: str) -> Self:
         """Opens the history for commands that only read. It is never created, upgraded or written.
 
         Raises HistoryError if there is none, or if it is not of the present revision. A file's folder must be
         writable nevertheless: SQLite's readers announce themselves to writers in a file there.
         """
-        address = Address.parse(url)
-        if address.file is not None and not address.file.is_file():
-            raise no_history(address.place)
-        history = cls(connect(address, lock_timeout, read_only=True), address.place)
+        address = parse_address(url)
+        file = file_of(address)
+        if file is not None and not file.is_file():
+            raise no_history(place_of(address))
+        history = cls(connect(address, read_only=True))
         with _closed_on_error(history):
-            history._expect_present_revision(address)
+            history._expect_present_revision()
         return history
 
     @staticmethod
@@ -138,11 +139,12 @@ class History:
         A file is not opened: this looks only whether it exists and is not empty. From a server it reads a
         row. Raises HistoryError as `open` does.
         """
-        address = Address.parse(url)
-        if address.file is not None:
+        address = parse_address(url)
+        file = file_of(address)
+        if file is not None:
             # A file stays empty until its first transaction, which makes the tables, is committed.
-            return address.file.exists() and address.file.stat().st_size > 0
-        with History(connect(address, read_only=True), address.place) as history:
+            return file.exists() and file.stat().st_size > 0
+        with History(connect(address, read_only=True)) as history:
 
             def look() -> bool:
                 with history.reading() as connection:
@@ -158,8 +160,8 @@ class History:
         """
         with as_history_errors("for a dry run"):
             folder = TemporaryDirectory(prefix="tileharvest-")
-        address = Address.parse(f"sqlite:///{Path(folder.name, 'history.sqlite')}")
-        history = cls(connect(address, durable=False), address.place, folder)
+        address = parse_address(f"sqlite:///{Path(folder.name, 'history.sqlite')}")
+        history = cls(connect(address, durable=False), folder)
         with _closed_on_error(history):
             with history.writing() as connection:
                 metadata.create_all(connection)
@@ -310,15 +312,19 @@ class History:
     ) -> None:
         self.close()
 
-    def _prepare(self, address: Address) -> None:
-        if address.file is not None:
+    @property
+    def _file(self) -> Path | None:
+        return file_of(self._engine.url)
+
+    def _prepare(self) -> None:
+        if self._file is not None:
             with as_history_errors(self.place):
-                address.file.parent.mkdir(parents=True, exist_ok=True)
+                self._file.parent.mkdir(parents=True, exist_ok=True)
         with self.reading() as connection:
             revision = revision_of(connection)
         if revision != REVISION:
             with self.writing() as connection:
-                upgrade(connection, self.place, address.file)
+                upgrade(connection, self.place, self._file)
         self._write_ahead()
 
     def _write_ahead(self) -> None:
@@ -326,11 +332,11 @@ class History:
             with as_history_errors(self.place):
                 write_ahead(self._engine)
 
-    def _expect_present_revision(self, address: Address) -> None:
+    def _expect_present_revision(self) -> None:
         with self.reading() as connection:
             revision = revision_of(connection)
         if revision != REVISION:
-            refuse_to_read(revision, self.place, address.file)
+            refuse_to_read(revision, self.place, self._file)
 
 
 @contextmanager

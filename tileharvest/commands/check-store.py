@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from tileharvest.harvest.inventory import Inventory
-    from tileharvest.history.damaged_images import ShownImage
     from tileharvest.history.recorded_versions import NamedImage
 
 _SHOWN: Final = 20
@@ -93,7 +92,7 @@ class Command(MapCommand, ScrapyCommand):
         if opts.json:
             unnamed = None if found.unnamed is None else [one.name for one in found.unnamed]
             done: dict[str, Any] = {} if removed is None else {"removed": removed}
-            done |= {} if asked is None else {"asked": [one.image for one in asked]}
+            done |= {} if asked is None else {"asked": [one.image.file_name for one in asked]}
             write_json(
                 {"damage": damage, "images": found.images, "missing": rows, "unnamed": unnamed, **done}
             )
@@ -129,7 +128,7 @@ def _cleaned(settings: BaseSettings, found: Inventory) -> int:
         return clean_up(history, store, now)
 
 
-def _asked_anew(settings: BaseSettings, found: Inventory, maps: Collection[str]) -> list[ShownImage]:
+def _asked_anew(settings: BaseSettings, found: Inventory, maps: Collection[str]) -> list[NamedImage]:
     """Pushes requests for missing and damaged images into the queues of the maps that may still show them.
 
     Returns the images that were asked for.
@@ -139,24 +138,25 @@ def _asked_anew(settings: BaseSettings, found: Inventory, maps: Collection[str])
     from tileharvest.history.settings import database_url
 
     with History.open(database_url(settings)) as history:
-        asked = ask_anew(history, {named.image.file_name for named, _ in found.missing}, maps)
-    for name in sorted({one.map for one in asked}):
-        orders = [(_waiting(one), tile_order(one.layer, one.tile, 1)) for one in asked if one.map == name]
-        changes = Changes([Entry(body, PUSHED, known, 1, None) for known, body in orders])
+        asked = ask_anew(history, {named.image for named, _ in found.missing}, maps)
+    for name in sorted({one.map_name for one, _ in asked}):
+        entries = [_entry(one, requests) for one, requests in asked if one.map_name == name]
+        changes = Changes(entries)
         queue_owner(settings, name).ask(lambda queue: queue.exchange(changes, 0, time.time()))  # noqa: B023 - at once
-    return asked
+    return [one for one, _ in asked]
 
 
-def _waiting(image: ShownImage) -> bytes:
-    """Returns the fingerprint of the request for an image. It stays the same until the map is harvested, so
-    the queue takes the request once."""
-    return f"{image.asked} {image.layer}/{image.tile}".encode()
+def _entry(image: NamedImage, requests: int) -> Entry:
+    """Returns the request for an image. Its fingerprint stays the same until the map is harvested, so the
+    queue takes the request once. `requests` is what `ask_anew` returns with the image."""
+    fingerprint = f"{requests} {image.layer}/{image.tile}".encode()
+    return Entry(tile_order(image.layer, image.tile, 1), PUSHED, fingerprint, 1)
 
 
-def _write_asked(asked: Sequence[ShownImage], found: Inventory, maps: Collection[str]) -> None:
-    names = " ".join(sorted({one.map for one in asked}))
+def _write_asked(asked: Sequence[NamedImage], found: Inventory, maps: Collection[str]) -> None:
+    names = " ".join(sorted({one.map_name for one in asked}))
     images = {one.image for one in asked}
-    left = [named.map_name for named, _ in found.missing if named.image.file_name not in images]
+    left = [named.map_name for named, _ in found.missing if named.image not in images]
     absent = [name for name in left if name not in maps]
     if asked:
         write_line(

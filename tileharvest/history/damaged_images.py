@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import bindparam, func, select, update
 
+from tileharvest.history.recorded_versions import NamedImage
 from tileharvest.history.schema import TILE, harvests, layers, maps, tiles, versions
 from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.versions import Image
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -20,8 +22,7 @@ _AT_ONCE: Final = 5_000
 """The most images in one statement."""
 _SHOWN: Final = (
     select(
-        versions.c.id,
-        (versions.c.sha1 + "." + versions.c.extension).label("image"),
+        *(versions.c[name] for name in ("id", "sha1", "extension", "size", "day")),
         maps.c.name.label("map"),
         layers.c.name.label("layer"),
         *(tiles.c[name] for name in TILE[1:]),
@@ -41,42 +42,35 @@ _FORGET: Final = (
 )
 
 
-class ShownImage(NamedTuple):
-    """An image with a tile whose latest version has it."""
+def ask_anew(
+    history: History, images: Collection[Image], of_maps: Collection[str]
+) -> list[tuple[NamedImage, int]]:
+    """Makes harvests fetch these images when they next ask for tiles of these maps.
 
-    image: str
-    """The image's file name."""
-    map: str
-    layer: str
-    tile: Tile
-    asked: int
-    """The number of requests of all harvests of the map. If it is still the same later, no harvest has asked
-    for anything in the meantime."""
+    Returns each image with one tile whose latest version has it, ordered by the images' file names. With it
+    comes the number of requests of all harvests of the map: if that is still the same later, no harvest has
+    asked for anything in the meantime. An image that only earlier versions have is left out, because no site
+    has it any more.
 
-
-def ask_anew(history: History, images: Collection[str], of_maps: Collection[str]) -> list[ShownImage]:
-    """Makes harvests fetch these images, given by their file names, when they next ask for tiles of these
-    maps.
-
-    Returns one tile for each image. The validators of the tile's version are forgotten, so that only equal
-    bytes count as unchanged. An image that only earlier versions have is left out, because no site has it any
-    more. Reads all latest versions. Raises HistoryError.
+    The validators of the returned versions are forgotten, so that only equal bytes count as unchanged. Reads
+    all latest versions. Raises HistoryError.
     """
-    wanted = {name.partition(".")[0] for name in images}
 
-    def forget(connection: Connection) -> list[ShownImage]:
-        found: dict[str, ShownImage] = {}
+    def forget(connection: Connection) -> list[tuple[NamedImage, int]]:
+        found: dict[Image, NamedImage] = {}
         ids = []
         asked = {row[0]: int(row[1]) for row in connection.execute(_ASKED)}
-        ordered = sorted(wanted)
+        ordered = sorted({image.sha1 for image in images})
         for start in range(0, len(ordered), _AT_ONCE):
             for row in connection.execute(_SHOWN, {"names": ordered[start : start + _AT_ONCE]}):
-                if row.image in images and row.image not in found and row.map in of_maps:
+                image = Image(row.sha1, row.extension, row.size)
+                if image in images and image not in found and row.map in of_maps:
                     tile = Tile(row.zoom, row.x, row.y)
-                    found[row.image] = ShownImage(row.image, row.map, row.layer, tile, asked[row.map])
+                    found[image] = NamedImage(image, row.map, row.layer, tile, row.day)
                     ids.append({"its_id": row.id})
         if ids:
             connection.execute(_FORGET, ids)
-        return sorted(found.values())
+        shown = sorted(found.values(), key=lambda one: one.image.file_name)
+        return [(one, asked[one.map_name]) for one in shown]
 
     return history.write(forget)

@@ -56,7 +56,7 @@ class RecordedVersion:
 
 @dataclass(frozen=True, slots=True)
 class NamedImage:
-    """An image with the first version that names it, in the order of map, layer, tile and day."""
+    """An image with a version that names it."""
 
     image: Image
     map_name: str
@@ -294,6 +294,7 @@ def versions_until(history: History, map_name: str, day: date) -> dict[tuple[str
 def named_images(history: History, map_name: str | None = None) -> list[NamedImage]:
     """Returns the different images that versions of a map, or of all maps, name. Reads all of these versions.
 
+    Each image comes with the first version that names it, in the order of map, layer, tile and day.
     Raises HistoryError for an unknown map.
     """
     place = (maps.c.name, layers.c.name, versions.c.zoom, versions.c.x, versions.c.y, versions.c.day)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from hashlib import sha1
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from sqlalchemy import bindparam, func, select
 
@@ -60,15 +60,9 @@ MISSING: Final = SiteFile(Validator(etag=""), b"")
 """The value for a file that was looked for and was not there."""
 
 
-class _State(NamedTuple):
-    """The state of a file by its row, without the day."""
-
-    etag: str | None
-    last_modified: str | None
-    sha1: str | None
-
-
-_ABSENT: Final = _State(None, None, None)
+_State: TypeAlias = tuple[Validator, str | None]
+"""The state of a file by its row: the validator, and the sha1 of the content."""
+_ABSENT: Final[_State] = (Validator(), None)
 
 
 def site_files_of(history: History, map_name: str, day: date) -> dict[str, SiteFile]:
@@ -104,8 +98,8 @@ def write_site_files(connection: Connection, map_name: str, day: date, files: Ma
     The files of other days stay as they were. Files of more than `MOST_BYTES` are left out.
     """
     bodies = {url: file.body for url, file in files.items() if file.is_worth_keeping}
-    now = {
-        url: _State(files[url].validator.etag, files[url].validator.last_modified, _sha1(body))
+    now: dict[str, _State] = {
+        url: (files[url].validator, sha1(body, usedforsecurity=False).hexdigest())
         for url, body in bodies.items()
     }
     map_id = own_map_id(connection, map_name)
@@ -124,7 +118,7 @@ def write_site_files(connection: Connection, map_name: str, day: date, files: Ma
             for url in changed
             if url not in there or there[url][0] < following
         ]
-    new = {state.sha1: bodies[url] for url, state in changed.items() if state.sha1 is not None}
+    new = {name: bodies[url] for url, (_, name) in changed.items() if name is not None}
     if new:
         statement = insert_into(site_bodies).on_conflict_do_nothing()
         connection.execute(
@@ -135,7 +129,9 @@ def write_site_files(connection: Connection, map_name: str, day: date, files: Ma
 
 def _states(connection: Connection, map_name: str, until: date) -> dict[str, tuple[date, _State]]:
     rows = connection.execute(_ROWS, {"map_name": map_name, "until": until})
-    return {url: (day, _State(*state)) for url, day, *state in rows}
+    return {
+        url: (day, (Validator(etag, last_modified), name)) for url, day, etag, last_modified, name in rows
+    }
 
 
 def _state(states: Mapping[str, tuple[date, _State]], url: str) -> _State:
@@ -143,8 +139,6 @@ def _state(states: Mapping[str, tuple[date, _State]], url: str) -> _State:
 
 
 def _row(map_id: int, url: str, day: date, state: _State) -> dict[str, object]:
-    return {"map": map_id, "url": url, "day": day, **state._asdict()}
-
-
-def _sha1(body: bytes) -> str:
-    return sha1(body, usedforsecurity=False).hexdigest()
+    validator, name = state
+    told = {"etag": validator.etag, "last_modified": validator.last_modified, "sha1": name}
+    return {"map": map_id, "url": url, "day": day, **told}

@@ -196,21 +196,6 @@ def _segments_of(source: str) -> str:
     return f"import {source} "
 
 
-class _Sight(NamedTuple):
-    """The history's rows of one tile, seen from the imported day."""
-
-    around: Surroundings
-    harvest: int | None
-    """The last harvest with a result for the tile."""
-    outcome: Outcome | None
-    is_later: bool
-    """Whether that harvest is of a later day."""
-    is_taken: bool
-    """Whether another harvest has recorded a version of the tile on the same day."""
-
-
-_UNSEEN: Final = _Sight(Surroundings(), None, None, is_later=False, is_taken=False)
-
 _BEFORE: Final = versions.alias("before")
 _AT: Final = versions.alias("at")
 _AFTER: Final = versions.alias("after")
@@ -225,7 +210,7 @@ def _nearest(*, is_before: bool) -> Any:
     return query.order_by(day.desc() if is_before else day).limit(1).scalar_subquery()
 
 
-_SIGHTS: Final = (
+_SURROUNDINGS: Final = (
     select(
         *(tiles.c[name] for name in TILE[1:]),
         tiles.c.harvest,
@@ -428,43 +413,45 @@ class _Recording:
     def _insert(
         self, layer: int, cells: Sequence[Cell], seen: Mapping[Cell, ImportedTile], claim: Claim | None
     ) -> None:
-        sights = self._sights(layer, cells, claim)
+        known = self._known(layer, cells, claim)
         changed: dict[Cell, Insertion] = {}
         rows, dropped = [], set[str]()
         for cell in cells:
-            sight = sights.get(cell, _UNSEEN._replace(around=Surroundings(claim=claim)))
-            if sight.is_taken:
+            around = known.get(cell, Surroundings(claim=claim))
+            if around.is_taken:
                 self.left_out += 1
                 continue
             one = seen.get(cell)
             image, validator = (one.image, one.validator) if one else (None, Validator())
-            change = inserted(image, validator, self.day.day, sight.around)
+            change = inserted(image, validator, self.day.day, around)
             changed[cell] = change
-            before = [one.version.image for one in (sight.around.at, *change.deleted) if one is not None]
+            before = [one.version.image for one in (around.at, *change.deleted) if one is not None]
             dropped.update(one.file_name for one in before if one is not None and one != image)
             if change.outcome is not None:
                 self.counts[layer, change.outcome] += 1
-            rows.append(self._tile_row(layer, cell, sight, change))
+            rows.append(self._tile_row(layer, cell, around, change))
         self._write_tiles([row for row in rows if row])
         note_dropped(self.connection, dropped)
         _write_insertions(self.connection, self.harvest, self.day.day, layer, changed)
 
-    def _tile_row(self, layer: int, cell: Cell, sight: _Sight, change: Insertion) -> dict[str, Any] | None:
+    def _tile_row(
+        self, layer: int, cell: Cell, around: Surroundings, change: Insertion
+    ) -> dict[str, Any] | None:
         """Returns the tile's row with its last result, or None if the row stays as it is. Notes in `later`
         how a later harvest's counts change."""
         last: tuple[int, Outcome | None] | None = (self.harvest, change.outcome)
-        if sight.is_later or (change.outcome is None and sight.harvest != self.harvest):
+        if around.is_later or (change.outcome is None and around.harvest != self.harvest):
             last = None
         if change.recount is not None:
             later, before, now = change.recount
-            is_last = sight.harvest == later
-            before = sight.outcome if is_last else before
+            is_last = around.harvest == later
+            before = around.outcome if is_last else before
             if before is Outcome.REPLACED:
                 return None
             for found, number in ((before, -1), (now, 1)):
                 if found is not None:
                     self.later[later, layer, found] += number
-            if is_last or not sight.is_later:
+            if is_last or not around.is_later:
                 # If the later harvest has no outcome for the tile any more, this day's result is the last
                 # one.
                 last = (self.harvest, change.outcome) if now is None else (later, now)
@@ -474,10 +461,11 @@ class _Recording:
         told = {"harvest": harvest, "outcome": outcome and outcome.value, "reason": None, "failures": 0}
         return {**dict(zip(TILE, (layer, *cell), strict=True)), **told}
 
-    def _sights(self, layer: int, cells: Sequence[Cell], claim: Claim | None) -> dict[Cell, _Sight]:
+    def _known(self, layer: int, cells: Sequence[Cell], claim: Claim | None) -> dict[Cell, Surroundings]:
+        """Returns what the history has of these tiles. Tiles that it does not know are left out."""
         asked = {"in_layer": layer, "on_day": self.day.day, "cells": list(cells)}
         found = {}
-        for row in self.connection.execute(_SIGHTS, asked):
+        for row in self.connection.execute(_SURROUNDINGS, asked):
             has = row._mapping
             outcome = None if row.outcome is None else Outcome(row.outcome)
             is_later = row.last_day is not None and row.last_day > self.day.day
@@ -487,9 +475,11 @@ class _Recording:
             elif is_later and outcome in _SEEN_AGAIN and (claim is None or row.last_day < claim.day):
                 its_claim = Claim(row.harvest, row.last_day)
             at = _recorded(has, "at")
-            around = Surroundings(_recorded(has, "before"), at, _recorded(has, "after"), its_claim)
-            found[row.zoom, row.x, row.y] = _Sight(
-                around,
+            found[row.zoom, row.x, row.y] = Surroundings(
+                _recorded(has, "before"),
+                at,
+                _recorded(has, "after"),
+                its_claim,
                 row.harvest,
                 outcome,
                 is_later=is_later,
@@ -506,12 +496,12 @@ class _Recording:
         later harvest has a result."""
         for one in lacking:
             cell = (one.tile.zoom, one.tile.x, one.tile.y)
-            sight = self._sights(layer, [cell], None).get(cell, _UNSEEN)
-            if sight.is_taken:
+            around = self._known(layer, [cell], None).get(cell, Surroundings())
+            if around.is_taken:
                 self.left_out += 1
                 continue
             self.counts[layer, Outcome.FAILED] += 1
-            if not sight.is_later:
+            if not around.is_later:
                 told = ("reason", "failures", "harvest", "outcome")
                 values = (one.missing, 1, self.harvest, Outcome.FAILED.value)
                 self._write_tiles([dict(zip((*TILE, *told), (layer, *cell, *values), strict=True))])

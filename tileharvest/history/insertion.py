@@ -39,16 +39,24 @@ class Claim(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """The versions of one tile around the inserted day."""
+    """What the history has of one tile, seen from the inserted day."""
 
     before: Recorded | None = None
     """The last version of an earlier day."""
     at: Recorded | None = None
-    """The version of the same day, if the same source has recorded it. It is replaced."""
+    """The version of the same day. It is replaced if the same source has recorded it."""
     after: Recorded | None = None
     """The first version of a later day."""
     claim: Claim | None = None
     """The first harvest of a later day that asked for every tile."""
+    harvest: int | None = None
+    """The last harvest with a result for the tile."""
+    outcome: Outcome | None = None
+    """That result."""
+    is_later: bool = False
+    """Whether that harvest is of a later day."""
+    is_taken: bool = False
+    """Whether another source, or a harvest, has recorded the version of the same day. It is not replaced."""
 
     @property
     def image(self) -> Image | None:

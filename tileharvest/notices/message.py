@@ -102,10 +102,10 @@ def compose(
         parts.append(_in_words(report.cost))
     if areas:
         parts.append("Areas that changed:")
-        parts.append("\n".join(_area_line(report, area, viewer) for area in areas))
+        parts.append("\n".join(_line(report, area, _quoted(area.name), viewer) for area in areas))
     if places:
         parts.append("Where most changed:")
-        parts.append("\n".join(_line(report, place, viewer) for place in places))
+        parts.append("\n".join(_line(report, place, _place(place), viewer) for place in places))
     return Message(_title(report, areas), "\n\n".join(parts) + "\n", _is_failure(report))
 
 
@@ -139,24 +139,24 @@ def _in_words(cost: Cost) -> str:
     return f"{counted(cost.requests, 'request')}, {received} received, {spared} spared by ETags."
 
 
-def _line(report: Report, place: ChangedPlace, viewer: str) -> str:
-    # A site may put any characters into a layer's name. Between backticks, Markdown ignores them.
-    layer = " ".join(printable(place.layer).replace("`", "'").split())
+def _line(report: Report, found: ChangedPlace | ChangedArea, title: str, viewer: str) -> str:
+    line = f"- {title}: {counted(found.count, 'tile')}"
+    if not viewer:
+        return line
+    address = permalink(viewer, report.map, found.layer, report.day, found.x, found.z, found.zoom)
+    return f"{line}\n  <{address}>"
+
+
+def _place(place: ChangedPlace) -> str:
     where = "" if place.degrees is None else " at {:.5f}\u00b0, {:.5f}\u00b0".format(*place.degrees)
-    line = f"- {place.tile} of `{layer}`{where}: {counted(place.count, 'tile')}"
-    if not viewer:
-        return line
-    address = permalink(viewer, report.map, place.layer, report.day, place.x, place.z, place.zoom)
-    return f"{line}\n  <{address}>"
+    return f"{place.tile} of {_quoted(place.layer)}{where}"
 
 
-def _area_line(report: Report, area: ChangedArea, viewer: str) -> str:
-    name = printable(area.name).replace("`", "'")
-    line = f"- `{name}`: {counted(area.count, 'tile')}"
-    if not viewer:
-        return line
-    address = permalink(viewer, report.map, area.layer, report.day, area.x, area.z, area.zoom)
-    return f"{line}\n  <{address}>"
+def _quoted(name: str) -> str:
+    """Returns a name for Markdown, which ignores all characters between backticks. A site may put any
+    characters into a layer's name."""
+    words = " ".join(printable(name).replace("`", "'").split())
+    return f"`{words}`"
 
 
 def _indented(lines: Sequence[str]) -> str:

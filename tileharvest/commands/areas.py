@@ -103,9 +103,9 @@ def _parsed(outline: MapOutline, name: str, corners: list[str], layer: str | Non
 
 
 def _layer(outline: MapOutline, area: NamedArea) -> LayerOutline:
-    for layer in outline.layers:
-        if layer.name == area.layer:
-            return layer
+    layer = outline.layer(area.layer)
+    if layer is not None:
+        return layer
     there = ", ".join(f"'{layer.name}'" for layer in outline.layers) or "none yet"
     raise ConfigurationError(f"map '{outline.name}' has no layer '{area.layer}'; it has {there}")
 

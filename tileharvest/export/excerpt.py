@@ -245,11 +245,12 @@ def zooms_between(zooms: Sequence[int], text: str | None) -> list[int]:
 def _layer(outline: MapOutline, name: str | None) -> LayerOutline:
     if name is None:
         return outline.layers[0]
-    names = [layer.name for layer in outline.layers]
-    if name not in names:
+    layer = outline.layer(name)
+    if layer is None:
+        names = [one.name for one in outline.layers]
         hint = nearest(name, names, f"it has {', '.join(names)}")
         raise ConfigurationError(f"map '{outline.name}' has no layer '{name}'; {hint}")
-    return outline.layers[names.index(name)]
+    return layer
 
 
 def day_of(outline: MapOutline, text: str | None) -> date:

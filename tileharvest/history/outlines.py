@@ -99,6 +99,10 @@ class MapOutline:
     unfinished: tuple[date, ...] = ()
     """The days on which no harvest is finished."""
 
+    def layer(self, name: str) -> LayerOutline | None:
+        """Returns the layer of that name, or None if the map has none."""
+        return next((layer for layer in self.layers if layer.name == name), None)
+
 
 _DAYS_OF_ALL: Final = (
     select(

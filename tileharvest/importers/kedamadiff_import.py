@@ -190,9 +190,9 @@ class KedamaDiffImport:
         """Returns the layer as it was on that day: as the history describes it, or else by the archive's
         images."""
         deepest = int(self.archive.attributes.get("total_depth") or 0)
-        outlines = [layer for layer in known.layers if layer.name == name] if known else []
-        if self._base is None and outlines:
-            self._base = outlines[0].described(day)
+        layer = known.layer(name) if known else None
+        if self._base is None and layer is not None:
+            self._base = layer.described(day)
             deepest = deepest or self._base.depth
         depth = max([deepest, *(least_depth(one.tile) for one in records)])
         if self._base is None:

@@ -54,10 +54,9 @@ def changed_areas(
     the log. Raises HistoryError for a map that the history does not have.
     """
     outline = map_outline(history, map_name)
-    layers = {layer.name: layer for layer in outline.layers}
     found = []
     for area in areas:
-        layer = layers.get(area.layer)
+        layer = outline.layer(area.layer)
         if layer is None:
             _logger.warning(
                 "area '%s' of map '%s' is left out: the history has no layer '%s' of this map; add the area"

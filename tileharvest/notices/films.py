@@ -143,13 +143,12 @@ def _changed_days(
 
     An area that cannot be shown has no days, because no message tells of it.
     """
-    layers = {layer.name: layer for layer in outline.layers}
     if areas is None:
         every = {layer.name: deepest_changes(history, layer, EVERYWHERE) for layer in outline.layers}
         return {name: {day for day in days if day >= since} for name, days in every.items()}
     found: dict[str, set[date]] = {area.name: set() for area in areas}
     for area in areas:
-        if (layer := layers.get(area.layer)) is not None:
+        if (layer := outline.layer(area.layer)) is not None:
             with suppress(ConfigurationError):
                 rectangle = rectangle_of_area(area, layer, outline.renderer)
                 found[area.name] = set(changed_in(history, layer, rectangle, since))

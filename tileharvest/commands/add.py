@@ -12,7 +12,7 @@ from scrapy.commands import ScrapyCommand
 from tileharvest.commands.map_command import MapCommand, ask_site
 from tileharvest.commands.terminal import say, write_error, write_json, write_line
 from tileharvest.errors import ConfigurationError, ExitStatus, SiteError, TileHarvestError
-from tileharvest.maps.maps_file import add_map, checked_entry, load_maps
+from tileharvest.maps.maps_file import add_map, checked_entry, maps_if_any
 from tileharvest.maps.settings import maps_file, setting
 
 if TYPE_CHECKING:
@@ -148,8 +148,8 @@ def _numbers(text: str) -> list[float]:
 
 def _contacts(file: Path) -> list[str]:
     """Returns the contacts of all maps in the file, each once. The last map's contact comes last."""
-    maps = load_maps(file) if file.exists() else {}
-    return list(dict.fromkeys(one.contact for one in reversed(maps.values()) if one.contact))[::-1]
+    maps = reversed(maps_if_any(file).values())
+    return list(dict.fromkeys(one.contact for one in maps if one.contact))[::-1]
 
 
 def asked_contact(known: Sequence[str], line: Callable[[str], str]) -> str:

@@ -11,7 +11,7 @@ from tileharvest.commands.progress import ProgressLine
 from tileharvest.commands.settings import progress_interval
 from tileharvest.commands.terminal import console, say, stopped_by_signals
 from tileharvest.errors import ConfigurationError, counted
-from tileharvest.maps.maps_file import load_maps
+from tileharvest.maps.maps_file import maps_if_any
 from tileharvest.maps.named_areas import load_areas
 from tileharvest.maps.settings import areas_file, maps_file
 
@@ -151,8 +151,7 @@ def zones_of(settings: BaseSettings, name: str) -> Sequence[Zone]:
 
 def entry_of(settings: BaseSettings, name: str) -> MapDescription | None:
     """Returns the map's entry, or None for a map that is only in the history."""
-    file = maps_file(settings)
-    return load_maps(file).get(name) if file.exists() else None
+    return maps_if_any(maps_file(settings)).get(name)
 
 
 def areas_of(settings: BaseSettings, name: str) -> dict[str, NamedArea]:

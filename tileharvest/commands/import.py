@@ -24,7 +24,7 @@ from tileharvest.commands.terminal import (
 )
 from tileharvest.errors import ConfigurationError, ExitStatus, counted, nearest
 from tileharvest.maps.description import GitEntry
-from tileharvest.maps.maps_file import add_map, checked_entry, load_maps
+from tileharvest.maps.maps_file import add_map, checked_entry, maps_if_any
 from tileharvest.maps.settings import data_folder, described_map, maps_file
 from tileharvest.tiles.outcomes import Outcome, counts_as_plain
 
@@ -186,9 +186,9 @@ def _new_entry(
     """
     from tileharvest.importers.git_import import page_of
 
-    file, path = maps_file(settings), opts.path[-1].partition("@")[0] if opts.path else ""
+    path = opts.path[-1].partition("@")[0] if opts.path else ""
     page = page_of(address, path) if form == "git" else None
-    if page is None or (file.exists() and name in load_maps(file)):
+    if page is None or name in maps_if_any(maps_file(settings)):
         return None
     more = {key: value for key, value in (("branch", opts.branch), ("path", path)) if value}
     return {"url": page, "git": {"url": address, **more} if more else address}

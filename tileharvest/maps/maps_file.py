@@ -29,7 +29,7 @@ HOSTS: Final = "hosts"
 
 
 def load_hosts(file: Path) -> dict[str, HostEntry]:
-    """Returns the entries of the file's table `[hosts]`, by the host's name.
+    """Returns the entries of the file's table `[hosts]`, by the host's name, and none without a file.
 
     Raises ConfigurationError as `load_maps` does, and for a name that no host can have. Such an entry would
     have no effect.
@@ -39,7 +39,7 @@ def load_hosts(file: Path) -> dict[str, HostEntry]:
 
 @lru_cache(maxsize=1)
 def _hosts_of(file: Path, stamp: _Stamp) -> dict[str, HostEntry]:
-    table = _entries_of(file, stamp).get(HOSTS, {})
+    table = _entries_of(file, stamp).get(HOSTS, {}) if stamp else {}
     if not isinstance(table, dict) or not all(isinstance(entry, dict) for entry in table.values()):
         raise ConfigurationError(f'{file}: [{HOSTS}] holds hosts; write [{HOSTS}."map.example.net"]')
     hosts = {}
@@ -67,8 +67,14 @@ def load_maps(file: Path) -> dict[str, MapDescription]:
     return dict(_maps_of(file, stamp_of(file)))
 
 
+def maps_if_any(file: Path) -> dict[str, MapDescription]:
+    """Returns what `load_maps` does, and no map if there is no file."""
+    return load_maps(file) if file.exists() else {}
+
+
 def maps_at(file: Path, host: str) -> list[MapDescription]:
-    """Returns the maps whose pages are at this host. Raises ConfigurationError as `load_maps` does.
+    """Returns the maps whose pages are at this host, and none without a file. Raises ConfigurationError as
+    `load_maps` does.
 
     After the first call the cost does not depend on the number of maps.
     """
@@ -78,7 +84,7 @@ def maps_at(file: Path, host: str) -> list[MapDescription]:
 @lru_cache(maxsize=1)
 def _maps_by_host(file: Path, stamp: _Stamp) -> dict[str, list[MapDescription]]:
     found: dict[str, list[MapDescription]] = {}
-    for described in _maps_of(file, stamp).values():
+    for described in (_maps_of(file, stamp) if stamp else {}).values():
         found.setdefault(described.host, []).append(described)
     return found
 
@@ -143,7 +149,7 @@ def checked_entry(file: Path, name: str, entry: dict[str, Any]) -> MapDescriptio
     Raises ConfigurationError for a wrong entry, and when the file has a map of that name already.
     """
     check_map_name(name)
-    if file.exists() and name in load_maps(file):
+    if name in maps_if_any(file):
         raise ConfigurationError(f"{file} has a map '{name}' already; nothing was changed: take another name")
     return _described(file, name, entry)
 

@@ -83,8 +83,7 @@ def hours_without_requests(settings: BaseSettings, description: MapDescription) 
 def _limits_at(settings: BaseSettings, description: MapDescription, host: str) -> tuple[int, Gap]:
     """Returns the concurrency and the gap of a host that a map asks although its page lies elsewhere. If the
     host has no map of its own, the concurrency is that of the map that asks."""
-    file = maps_file(settings)
-    maps = maps_at(file, host) if file.exists() else []
+    maps = maps_at(maps_file(settings), host)
     generous = most_generous(maps, beside=True) if maps else (description.concurrency, NO_GAP)
     return _limits(settings, host, generous)
 
@@ -92,8 +91,7 @@ def _limits_at(settings: BaseSettings, description: MapDescription, host: str) -
 def _limits(settings: BaseSettings, host: str, generous: tuple[int, Gap]) -> tuple[int, Gap]:
     """Returns the concurrency and the gap of a host: those that a person has set, or else the `generous`
     ones. Raises ConfigurationError."""
-    file = maps_file(settings)
-    of_table = (load_hosts(file) if file.exists() else {}).get(host, HostEntry())
+    of_table = load_hosts(maps_file(settings)).get(host, HostEntry())
     concurrency = _said(settings, "HOST_CONCURRENCY", of_table.concurrency, _number)
     return concurrency or generous[0], _of_host(settings, of_table.gap) or generous[1]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import ceil, floor, isnan, log10
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.outcomes import FETCHED, Outcome
 from tileharvest.walk.audit import LEAST_AUDITED
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ USUAL_REQUESTS: Final = 200
 
 FIRST_LEVEL: Final = 4
 """The number of tiles of a layer that every walk asks, if it begins at the first level."""
-_FETCHED: Final = (Outcome.NOT_MODIFIED, Outcome.UPDATED, Outcome.ADDED, Outcome.REPLACED)
 
 
 class Expense(NamedTuple):
@@ -91,7 +90,7 @@ def plan_by_last(last: Precedent, rules: Rules, *, audit: float, at_once: bool =
     """
     full, counts, gap = last.full or last.summary, last.summary.counts, _mean_gap(rules)
     tiles = last.summary.present
-    fetched = sum(counts.get(outcome, 0) for outcome in _FETCHED)
+    fetched = sum(counts.get(outcome, 0) for outcome in FETCHED)
     # The tiles that would take one more request if they had changed: those that were not fetched, and those
     # that a first harvest fetched by one request, as each changed tile takes two later.
     cheap = max(0, tiles if at_once and not last.summary.expected else tiles - fetched)
@@ -155,7 +154,7 @@ def _questions(harvest: HarvestSummary, description: MapDescription) -> int:
     is_first = not harvest.expected
     if description.check == "conditional" or (is_first and description.first == "get"):
         return harvest.cost.requests
-    return harvest.cost.requests - sum(harvest.counts.get(outcome, 0) for outcome in _FETCHED)
+    return harvest.cost.requests - sum(harvest.counts.get(outcome, 0) for outcome in FETCHED)
 
 
 def _mean_gap(rules: Rules) -> float:

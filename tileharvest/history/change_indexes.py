@@ -35,14 +35,13 @@ _ITS_READINGS: Final = select(index_readings).where(index_readings.c.harvest == 
 _NOTED_GROUND: Final = select(index_readings.c.ground).where(
     index_readings.c.harvest == bindparam("in_harvest"), index_readings.c.layer == bindparam("in_layer")
 )
-_GROUND: Final = _NOTED_GROUND.where(
-    ~exists().where(
-        proofs.c.layer == bindparam("in_layer"),
-        proofs.c.harvest == bindparam("in_harvest"),
-        proofs.c.withdrawn.is_not(None),
-    )
+IS_TRUSTED: Final = ~exists().where(
+    proofs.c.layer == bindparam("in_layer"),
+    proofs.c.harvest == bindparam("in_harvest"),
+    proofs.c.withdrawn.is_not(None),
 )
-"""No row if the harvest has withdrawn trust in the layer."""
+"""Whether the harvest `in_harvest` has not withdrawn trust in the layer `in_layer`."""
+_GROUND: Final = _NOTED_GROUND.where(IS_TRUSTED)
 _FORM: Final = (
     select(harvest_layers.c.depth, layers.c.factor)
     .join_from(harvest_layers, layers, layers.c.id == harvest_layers.c.layer)
@@ -56,9 +55,7 @@ _FAILING: Final = select(tiles.c.zoom, tiles.c.x, tiles.c.y).where(
 _FOUND_CHANGED: Final = select(tiles.c.zoom, tiles.c.x, tiles.c.y).where(
     tiles.c.layer == bindparam("in_layer"),
     tiles.c.harvest == bindparam("in_harvest"),
-    tiles.c.outcome.in_(
-        [outcome.value for outcome in (Outcome.ADDED, Outcome.UPDATED, Outcome.REPLACED, Outcome.GONE)]
-    ),
+    tiles.c.outcome.in_([outcome.value for outcome in Outcome if outcome.makes_version]),
 )
 _FAILED: Final = select(harvest_counts.c.tiles).where(
     harvest_counts.c.harvest == bindparam("in_harvest"),

@@ -36,7 +36,7 @@ from tileharvest.history.schema import (
 )
 from tileharvest.history.trust import count_skipped, settle
 from tileharvest.history.unnamed_images import note_replaced
-from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.outcomes import THERE, Outcome
 from tileharvest.tiles.versions import Version
 
 if TYPE_CHECKING:
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from tileharvest.history.costs import Cost
     from tileharvest.tiles.layers import Layer
 
-_NOT_THERE: Final = (Outcome.NOTHING, Outcome.GONE, Outcome.FAILED)
 _GONE_AT_ONCE: Final = 5_000
 """The most tiles in one statement. Their rows take a few megabytes."""
 
@@ -221,7 +220,7 @@ class HarvestRow:
         failed ones."""
         found: Counter[int] = Counter()
         for layer, outcome, count in connection.execute(_COUNTED, self._its):
-            found[layer] += 0 if Outcome(outcome) in _NOT_THERE else count
+            found[layer] += count if Outcome(outcome) in THERE else 0
         return dict(found)
 
     def _counted(self, connection: Connection) -> list[dict[str, Any]]:

@@ -38,7 +38,7 @@ from tileharvest.history.schema import (
 )
 from tileharvest.history.trust import distrust, spared_by, tops_of
 from tileharvest.tiles.grid import Tile, packed
-from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.outcomes import MISSING, Outcome
 from tileharvest.walk.trust import Mark
 
 if TYPE_CHECKING:
@@ -114,11 +114,10 @@ _LAST_COMPLETE: Final = (
     .order_by(harvests.c.day.desc(), harvests.c.id.desc())
     .limit(1)
 )
-_MISSING: Final = (Outcome.NOTHING.value, Outcome.GONE.value)
 _FOUND_IN: Final = select(func.coalesce(func.sum(harvest_counts.c.tiles), 0)).where(
     harvest_counts.c.harvest == bindparam("in_harvest"),
     harvest_counts.c.layer == bindparam("in_layer"),
-    harvest_counts.c.outcome.not_in(_MISSING),
+    harvest_counts.c.outcome.not_in([outcome.value for outcome in MISSING]),
 )
 _DISTRUSTED: Final = (
     select(layers.c.name, proofs.c.withdrawn)

@@ -25,7 +25,7 @@ from tileharvest.history.schema import (
 )
 from tileharvest.history.schema import proofs as kept_proofs
 from tileharvest.history.trust import IS_FULL, ITS_LAYERS, factor_of
-from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.outcomes import FETCHED, Outcome
 from tileharvest.walk.proof import Proof, StoredProof, prove
 
 if TYPE_CHECKING:
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from tileharvest.walk.proof import DatedCell
 
 _DAY: Final = select(harvests.c.day, harvests.c.walk).where(harvests.c.id == bindparam("in_harvest"))
-_CHANGED: Final = (Outcome.ADDED, Outcome.UPDATED, Outcome.REPLACED, Outcome.NOT_MODIFIED)
-"""After these outcomes a tile's version has the validator that the server sent in that harvest."""
 _IN_FULL: Final = ITS_LAYERS.where(
     harvest_layers.c.layer.not_in(
         select(validators.c.layer).where(
@@ -165,10 +163,11 @@ def _times(connection: Connection, harvest: int, layer: int) -> Iterable[DatedCe
 def _dated() -> CompoundSelect[Any]:
     of_tile = is_same_tile(validators, tiles)
     is_remembered = validators.c.layer.is_not(None)
+    # A tile that was fetched has a version with the validator that the server sent in that harvest.
     is_earlier = (
         (validators.c.harvest != bindparam("in_harvest"))
         & ~validators.c.whole
-        & tiles.c.outcome.in_([outcome.value for outcome in _CHANGED])
+        & tiles.c.outcome.in_([outcome.value for outcome in FETCHED])
     )
     time = case((is_remembered & ~is_earlier, validators.c.last_modified), else_=versions.c.last_modified)
     kept = (

@@ -27,7 +27,7 @@ from tileharvest.history.schema import (
     versions,
 )
 from tileharvest.tiles.grid import Tile
-from tileharvest.tiles.outcomes import Outcome, counts_as_plain
+from tileharvest.tiles.outcomes import MISSING, Outcome, counts_as_plain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -94,9 +94,7 @@ class HarvestSummary:
     def present(self) -> int:
         """The number of tiles that were there when it ended: all that have an outcome, without missing
         ones."""
-        return sum(self.counts.values()) - sum(
-            self.counts.get(one, 0) for one in (Outcome.NOTHING, Outcome.GONE)
-        )
+        return sum(self.counts.values()) - sum(self.counts.get(one, 0) for one in MISSING)
 
     @property
     def asked_share(self) -> float:

@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import and_, bindparam, exists, false, func, or_, select, true, update
+from sqlalchemy import and_, bindparam, false, func, or_, select, true, update
 
 from tileharvest.history.areas import IN_SLICES, IS_UNASKED
-from tileharvest.history.change_indexes import ground_of
+from tileharvest.history.change_indexes import IS_TRUSTED, ground_of
 from tileharvest.history.schema import (
     FINISHED,
     TILE,
@@ -35,7 +35,7 @@ from tileharvest.history.schema import (
     versions,
 )
 from tileharvest.tiles.grid import Squares, Tile, ancestors
-from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.outcomes import CHANGED, Outcome
 from tileharvest.tiles.versions import Validator
 
 if TYPE_CHECKING:
@@ -51,8 +51,7 @@ if TYPE_CHECKING:
 _KEY: Final = tuple(validators.c[name] for name in TILE)
 _IS_THERE: Final = or_(validators.c.etag.is_not(None), validators.c.last_modified.is_not(None))
 _ABSENT: Final = Validator()
-_CHANGED: Final = frozenset({Outcome.ADDED, Outcome.UPDATED, Outcome.REPLACED})
-_TELLING: Final = frozenset({Outcome.FAILED, Outcome.GONE, *_CHANGED})
+_TELLING: Final = CHANGED | {Outcome.FAILED, Outcome.GONE}
 
 ITS_LAYERS: Final = select(harvest_layers.c.layer).where(harvest_layers.c.harvest == bindparam("in_harvest"))
 """The ids of the layers of the harvest `in_harvest`."""
@@ -78,11 +77,7 @@ _FACTOR: Final = select(layers.c.factor).where(layers.c.id == bindparam("in_laye
 _TOPS: Final = select(validators.c.zoom, validators.c.x, validators.c.y).where(
     validators.c.layer == bindparam("in_layer"),
     validators.c.skipped == bindparam("in_harvest"),
-    ~exists().where(
-        proofs.c.layer == bindparam("in_layer"),
-        proofs.c.harvest == bindparam("in_harvest"),
-        proofs.c.withdrawn.is_not(None),
-    ),
+    IS_TRUSTED,
 )
 """The tops of a layer. There are none if the harvest has withdrawn trust in the layer."""
 IS_FULL: Final = and_(harvests.c.reason == FINISHED, func.coalesce(harvests.c.walk, "full") == "full")
@@ -129,7 +124,7 @@ def remember(
         skipping[layer].discard(place)
         if result.outcome is Outcome.FAILED:
             failed[layer].add(place)
-        elif step.doubts or (step.seen is None and result.outcome in _CHANGED):
+        elif step.doubts or (step.seen is None and result.outcome in CHANGED):
             unseen[layer].add(place)
         else:
             seen[layer, result.tile] = step.seen or _ABSENT

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from tileharvest.errors import MovedError
-from tileharvest.importers.snapshot_site import THERE, Front, SnapshotSite
-from tileharvest.tiles.outcomes import Outcome
+from tileharvest.importers.snapshot_site import Front, SnapshotSite
+from tileharvest.tiles.outcomes import THERE, Outcome
 from tileharvest.tiles.versions import Version
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from tileharvest.harvest.walks import LayerWalk, walk_over
 from tileharvest.history.site_files import SiteFile
@@ -31,11 +31,6 @@ if TYPE_CHECKING:
 
 Place: TypeAlias = tuple[str, Tile]
 """A layer's name and a tile of it."""
-
-THERE: Final = frozenset(
-    {Outcome.IGNORED, Outcome.NOT_MODIFIED, Outcome.UPDATED, Outcome.ADDED, Outcome.REPLACED}
-)
-"""The outcomes of a tile that exists."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,7 +38,15 @@ class Outcome(StrEnum):
         return self in _MAKING_VERSIONS
 
 
-_MAKING_VERSIONS = frozenset({Outcome.UPDATED, Outcome.ADDED, Outcome.REPLACED, Outcome.GONE})
+CHANGED: Final = frozenset({Outcome.UPDATED, Outcome.ADDED, Outcome.REPLACED})
+"""The outcomes of a tile with other bytes than before. Their results have an image."""
+FETCHED: Final = CHANGED | {Outcome.NOT_MODIFIED}
+"""The outcomes of a tile whose bytes were fetched."""
+THERE: Final = FETCHED | {Outcome.IGNORED}
+"""The outcomes of a tile that was asked and exists."""
+MISSING: Final = frozenset({Outcome.NOTHING, Outcome.GONE})
+"""The outcomes of a place that was asked and has no tile."""
+_MAKING_VERSIONS: Final = CHANGED | {Outcome.GONE}
 
 
 def counts_as_plain(counts: Mapping[Outcome, int]) -> dict[str, int]:

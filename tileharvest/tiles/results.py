@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.outcomes import CHANGED, MISSING, Outcome
 
 if TYPE_CHECKING:
     from tileharvest.tiles.grid import Tile
     from tileharvest.tiles.versions import Image, Validator
 
-_WITH_IMAGE = frozenset({Outcome.ADDED, Outcome.UPDATED, Outcome.REPLACED})
-_NOT_SKIPPING = frozenset({Outcome.NOTHING, Outcome.GONE, Outcome.FAILED})
+_NOT_SKIPPING = MISSING | {Outcome.FAILED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +81,7 @@ class TileResult:
             raise ValueError(f"outcome {self.outcome}: only what lies below an unchanged tile is not asked")
         if self.image is not None and not self.step.is_kept:
             raise ValueError("a tile of a zoom that is not kept comes with an image")
-        if (self.outcome in _WITH_IMAGE) != (self.image is not None):
+        if (self.outcome in CHANGED) != (self.image is not None):
             raise ValueError(f"outcome {self.outcome} with image {self.image}")
         if self.image is None and self.body is not None:
             raise ValueError(f"outcome {self.outcome}: bytes without an image")

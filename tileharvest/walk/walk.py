@@ -12,7 +12,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 from tileharvest.tiles.grid import TileRange
-from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.outcomes import MISSING, THERE, Outcome
 from tileharvest.tiles.results import Step
 from tileharvest.tiles.versions import Validator
 from tileharvest.walk.audit import LEAST_AUDITED, Audit, audited
@@ -34,11 +34,6 @@ LEVELS_ABOVE: Final = 3
 """How many levels above the coarsest kept zoom the walk starts, if there are zones and only deep zooms are
 kept. One question there decides about 4^3 = 64 tiles. A start at the top would spend questions on levels at
 which tiles are known to exist."""
-
-_THERE: Final = frozenset(
-    {Outcome.IGNORED, Outcome.NOT_MODIFIED, Outcome.UPDATED, Outcome.ADDED, Outcome.REPLACED}
-)
-_MISSING: Final = frozenset({Outcome.NOTHING, Outcome.GONE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +131,7 @@ class Walk:
         there, so it stops. It never goes on below a tile above the walk's start, such as one that a person
         has pushed.
         """
-        is_followed = outcome in _THERE or (outcome is Outcome.FAILED and known)
+        is_followed = outcome in THERE or (outcome is Outcome.FAILED and known)
         if not is_followed or not self.top <= tile.zoom < self.deepest:
             return ()
         children = self.pyramid.children(tile)
@@ -152,7 +147,7 @@ class Walk:
         lies apart is found from a seed of its own, or because the history knows it. An unchanged tile tells
         nothing of its neighbours, so a pruned walk asks for them as well.
         """
-        is_followed = outcome in _THERE or (outcome is Outcome.FAILED and known)
+        is_followed = outcome in THERE or (outcome is Outcome.FAILED and known)
         return self.pyramid.beside(tile) if is_followed and tile.zoom == self.top else ()
 
     def step(
@@ -177,7 +172,7 @@ class Walk:
             return Step(is_kept=is_kept)
         seen = answer.validator
         is_compared = seen.etag is not None or (is_kept and answer.status == HTTPStatus.OK)
-        if outcome in _MISSING:
+        if outcome in MISSING:
             seen = Validator()
         if asked.in_full and mark is not None:
             # Another worker may have withdrawn the trust after this one had read the mark. If the answer were

@@ -15,9 +15,10 @@ from scrapy.settings import Settings
 
 from tests.notices.receiver import receiver
 from tileharvest.errors import AlreadyHarvestedError, SiteError, TileHarvestError
-from tileharvest.extensions.notice import Notice, _within
+from tileharvest.extensions.notice import Notice
 from tileharvest.harvest.settings import harvest_for
 from tileharvest.maps.settings import described_map
+from tileharvest.notices.delivery import in_daemon
 from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.tiles.outcomes import Outcome
 
@@ -118,7 +119,7 @@ def test_nobody_waits_longer_than_that_for_what_hangs() -> None:
 
     async def wait() -> None:
         with pytest.raises(TimeoutError):
-            await _within(0.05, hang)
+            await asyncio.wait_for(asyncio.wrap_future(in_daemon(hang)), 0.05)
 
     try:
         asyncio.run(wait())
@@ -135,4 +136,4 @@ def test_what_is_raised_in_the_thread_is_raised_where_it_is_waited_for() -> None
         raise LookupError
 
     with pytest.raises(LookupError):
-        asyncio.run(_within(10, fail))
+        in_daemon(fail).result(10)

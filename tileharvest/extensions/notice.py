@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
-from concurrent.futures import Future
 from typing import TYPE_CHECKING, Final, Self
 
 from scrapy import signals
@@ -13,14 +11,13 @@ from scrapy.exceptions import NotConfigured
 
 from tileharvest.errors import ExitStatus
 from tileharvest.history.settings import open_history_for_reading
+from tileharvest.notices.delivery import in_daemon
 from tileharvest.notices.message import Report, is_wanted
 from tileharvest.notices.settings import wishes_for
 from tileharvest.scheduler.crawl import crawl_of, harvest_of
 from tileharvest.store.settings import open_store_for_reading
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from scrapy.crawler import Crawler
 
     from tileharvest.harvest.harvest import Harvest
@@ -100,7 +97,7 @@ class Notice:
             )
 
         try:
-            missed = await _within(PATIENCE, send)
+            missed = await asyncio.wait_for(asyncio.wrap_future(in_daemon(send)), PATIENCE)
         except TimeoutError:
             self._warn(f"was not sent within {PATIENCE:g} s")
         # A notice must not make a harvest fail, whatever it raises. The error's text may contain an address.
@@ -117,22 +114,3 @@ class Notice:
             self._harvest.description.name,
             problem,
         )
-
-
-async def _within(seconds: float, work: Callable[[], list[str]]) -> list[str]:
-    """Does the work in a thread of its own, and returns its result. Raises TimeoutError if it takes longer.
-
-    `asyncio.to_thread` will not do, because Python waits for its threads before a process can end.
-    """
-    done: Future[list[str]] = Future()
-    # A running Future cannot be cancelled, so after a timeout the thread can still set its result.
-    done.set_running_or_notify_cancel()
-
-    def run() -> None:
-        try:
-            done.set_result(work())
-        except Exception as error:  # noqa: BLE001 - it is raised where it is waited for
-            done.set_exception(error)
-
-    threading.Thread(target=run, daemon=True, name="notice").start()
-    return await asyncio.wait_for(asyncio.wrap_future(done), seconds)

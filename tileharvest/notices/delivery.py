@@ -9,19 +9,22 @@ from __future__ import annotations
 import logging
 import re
 import threading
-import time
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from apprise import Apprise, AppriseResult
 
     from tileharvest.notices.message import Message
+
+Result = TypeVar("Result")
 
 HOW_TO_INSTALL: Final = "pip install '.[notify]'"
 """The command that installs Apprise, for the project's folder."""
@@ -94,6 +97,26 @@ def is_installed() -> bool:
     return find_spec("apprise") is not None
 
 
+def in_daemon(work: Callable[[], Result]) -> Future[Result]:
+    """Does the work in a thread of its own, and returns its future at once.
+
+    Python does not wait for the thread when the process ends, as it does for those of asyncio and of
+    executors.
+    """
+    done: Future[Result] = Future()
+    # A running future cannot be cancelled, so the thread can set its result even if nobody waits any more.
+    done.set_running_or_notify_cancel()
+
+    def run() -> None:
+        try:
+            done.set_result(work())
+        except Exception as error:  # noqa: BLE001 - it is raised where it is waited for
+            done.set_exception(error)
+
+    threading.Thread(target=run, daemon=True, name="notice").start()
+    return done
+
+
 def deliver(
     targets: Sequence[Target],
     message: Message,
@@ -105,31 +128,23 @@ def deliver(
     reason.
 
     All targets together have `patience` seconds. A film is the name of a file and its content. The returned
-    texts contain no secret. Raises nothing. Deliveries that hang are left to threads that do not keep the
-    process from ending.
+    texts contain no secret. Raises nothing. Deliveries that hang do not keep the process from ending.
     """
     _silence()
-    reasons: dict[int, str | None] = {}
-
-    def send(number: int, target: Target) -> None:
-        try:
-            reasons[number] = _send(target, message, picture, patience, film)
-        # A service may raise anything, and the error's text may contain the address.
-        except Exception as error:  # noqa: BLE001
-            reasons[number] = f"Apprise failed: {type(error).__name__}"
-
-    threads = [
-        threading.Thread(target=send, args=(number, target), daemon=True, name="notice")
-        for number, target in enumerate(targets)
-    ]
-    until = time.monotonic() + patience
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(max(0.0, until - time.monotonic()))
-    late = f"no answer within {patience:.2g} s"
-    ended = ((target, reasons.get(number, late)) for number, target in enumerate(targets))
-    return [f"{target} ({reason})" for target, reason in ended if reason is not None]
+    sent = [in_daemon(partial(_send, target, message, picture, patience, film)) for target in targets]
+    wait(sent, patience)
+    missed = []
+    for target, sending in zip(targets, sent, strict=True):
+        if not sending.done():
+            reason: str | None = f"no answer within {patience:.2g} s"
+        elif (error := sending.exception()) is not None:
+            # A service may raise anything, and the error's text may contain the address.
+            reason = f"Apprise failed: {type(error).__name__}"
+        else:
+            reason = sending.result()
+        if reason is not None:
+            missed.append(f"{target} ({reason})")
+    return missed
 
 
 def _send(

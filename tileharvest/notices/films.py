@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import tempfile
-import threading
 import time
+from concurrent.futures import wait
 from contextlib import suppress
 from datetime import timedelta
 from importlib.util import find_spec
@@ -20,6 +20,7 @@ from tileharvest.history.area_changes import changed_in, rectangle_of_area
 from tileharvest.history.changes import deepest_changes
 from tileharvest.history.outlines import map_outline
 from tileharvest.history.summaries import harvest_summaries
+from tileharvest.notices.delivery import in_daemon
 from tileharvest.tiles.pyramid import EVERYWHERE
 
 if TYPE_CHECKING:
@@ -61,29 +62,27 @@ def film_of_days(
     """
     limit = _SHARE * patience
     until = time.monotonic() + limit
-    found: list[tuple[str, bytes] | None] = []
 
     def check() -> None:
         if time.monotonic() > until:
             raise TileHarvestError("it takes too long")
 
-    def make() -> None:
-        try:
-            with open_history() as history:
-                found.append(_film(history, open_store(), report, days, layer, areas, check))
-        # Whatever happens, the message is sent, without a film.
-        except Exception as error:  # noqa: BLE001
-            is_told = isinstance(error, (TileHarvestError, OSError))
-            _tell(report.map, str(error) if is_told else type(error).__name__)
-            found.append(None)
+    def make() -> tuple[str, bytes] | None:
+        with open_history() as history:
+            return _film(history, open_store(), report, days, layer, areas, check)
 
     # In a thread of its own, because a call of a disk or database that does not answer cannot be ended.
-    thread = threading.Thread(target=make, daemon=True, name="notice-film")
-    thread.start()
-    thread.join(limit)
-    if found:
-        return found[0]
-    _tell(report.map, f"it takes more than {limit:.2g} s")
+    made = in_daemon(make)
+    wait([made], limit)
+    if not made.done():
+        _tell(report.map, f"it takes more than {limit:.2g} s")
+        return None
+    error = made.exception()
+    if error is None:
+        return made.result()
+    # Whatever has happened, the message is sent, without a film.
+    is_told = isinstance(error, (TileHarvestError, OSError))
+    _tell(report.map, str(error) if is_told else type(error).__name__)
     return None
 
 

@@ -66,7 +66,7 @@ class Pace:
 
 
 class Spent(msgspec.Struct, frozen=True):
-    """What was spent of a budget, in the order of its parts."""
+    """The spent amounts of a budget, in the order of its parts."""
 
     requests: int = 0
     """The requests that were started."""
@@ -76,7 +76,7 @@ class Spent(msgspec.Struct, frozen=True):
 
 
 class Account(msgspec.Struct, frozen=True):
-    """What a process tells of itself with each step."""
+    """The facts that a process tells of itself with each step."""
 
     map: str
     in_flight: int = 0
@@ -86,7 +86,7 @@ class Account(msgspec.Struct, frozen=True):
     ahead: int = 0
     """The requests that were leased to it and have not started."""
     spent: Spent = Spent()
-    """What it has spent in the present run of its map."""
+    """The amounts that it has spent in the present run of its map."""
 
 
 class Process(msgspec.Struct):
@@ -120,7 +120,7 @@ class Run(msgspec.Struct):
     budget: Budget
     """The budget of the first process, or the one that has amended it last."""
     ended: Spent = Spent()
-    """What processes have spent that have ended."""
+    """The amounts that processes had spent when they ended."""
 
 
 class Limited(msgspec.Struct):
@@ -140,7 +140,7 @@ class Limited(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What one process may do now."""
+    """The rights of one process at this moment."""
 
     share: int
     """The requests that it may have on the way."""
@@ -155,7 +155,7 @@ class Standing:
     has_gap: bool
     """Whether the map or the host has a gap."""
     spent: Spent
-    """What all processes of the run have spent."""
+    """The amounts that all processes of the run have spent."""
     is_alone: bool = False
     """Whether no other process asks the host."""
 
@@ -250,7 +250,7 @@ class Host(msgspec.Struct):
             self.processes.remove(own)
             of_map = self.maps.get(own.account.map)
             if of_map is not None and of_map.run is not None:
-                of_map.run.ended = _sum([of_map.run.ended, own.account.spent])
+                of_map.run.ended = spent_together([of_map.run.ended, own.account.spent])
 
     def stand(self, own: Process, pace: Pace, *, wanted: int, now: float) -> Standing:
         """Returns the share of a process, and how many of the wanted requests it may lease. These count as
@@ -338,7 +338,7 @@ class Host(msgspec.Struct):
         if of_map is None or of_map.run is None:
             return Spent()
         mates = [mate for mate in self._mates(name) if mate.id != but]
-        return _sum([of_map.run.ended, *(mate.account.spent for mate in mates)])
+        return spent_together([of_map.run.ended, *(mate.account.spent for mate in mates)])
 
     def _mates(self, name: str) -> list[Process]:
         """Returns all processes of a map."""
@@ -395,9 +395,10 @@ def spent_part(budget: Budget, spent: Spent, parts: Sequence[str] = PARTS) -> st
     return None
 
 
-def _sum(several: Sequence[Spent]) -> Spent:
-    """Returns what several processes have spent together. Requests and bytes add up. Of the seconds the most
-    count, because processes work side by side, and one that comes later begins with those of the others."""
+def spent_together(several: Sequence[Spent]) -> Spent:
+    """Returns the sum that several processes have spent. Requests and bytes add up. The largest number of
+    seconds counts, because processes work side by side, and one that comes later begins with those of the
+    others."""
     return Spent(
         sum(one.requests for one in several),
         sum(one.received_bytes for one in several),

@@ -12,7 +12,7 @@ import msgspec
 
 from tileharvest.errors import QueueError
 from tileharvest.maps.budgets import Budget
-from tileharvest.politeness.rate_limit import Account, Host, Spent, spent_part
+from tileharvest.politeness.rate_limit import Account, Host, Spent, spent_part, spent_together
 from tileharvest.queue.port import Changes
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class PoliteQueue:
         self._seconds_before = 0.0
         """The seconds of work in the present run before this process came."""
         self._others = Spent()
-        """What all other processes have spent in the present run, as far as this one has heard."""
+        """The sum that all other processes have spent in the present run, as far as this one has heard."""
 
     async def open(self, now: float) -> None:
         await self._queue.open(now)
@@ -228,13 +228,14 @@ class PoliteQueue:
 
     @property
     def spent(self) -> Spent:
-        """What all processes have spent in the present run, as far as this one knows."""
-        others, traffic = self._others, self.traffic
-        return Spent(
-            others.requests + traffic.requests,
-            others.received_bytes + traffic.received_bytes,
-            max(others.seconds, self._seconds_before + traffic.worked),
-        )
+        """The sum that all processes have spent in the present run, as far as this one knows."""
+        return spent_together([self._others, self._own])
+
+    @property
+    def _own(self) -> Spent:
+        """The sum that this process has spent in the present run."""
+        traffic = self.traffic
+        return Spent(traffic.requests, traffic.received_bytes, self._seconds_before + traffic.worked)
 
     # The queue
 
@@ -331,9 +332,5 @@ class PoliteQueue:
             self._in_flight,
             self._is_busy or self._in_flight > 0,
             self._ahead,
-            Spent(
-                self.traffic.requests,
-                self.traffic.received_bytes,
-                self._seconds_before + self.traffic.worked,
-            ),
+            self._own,
         )

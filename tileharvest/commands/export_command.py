@@ -104,8 +104,8 @@ def progress(
 ) -> Iterator[ProgressLine]:
     """Shows the progress on stderr while the block runs. Must be called in the main thread.
 
-    SIGINT and SIGTERM end the block with a TileHarvestError, whose message is `said`. So what the block has
-    begun is removed.
+    SIGINT and SIGTERM end the block with a TileHarvestError, whose message is `said`. The block then removes
+    what it has begun.
     """
     line = ProgressLine(name, console(sys.stderr), progress_interval(settings), as_json=as_json)
     with stopped_by_signals(said), line as shown:

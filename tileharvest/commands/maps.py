@@ -146,7 +146,7 @@ def _row(
 
 
 def _proof(decision: Decision) -> dict[str, Any]:
-    """Returns what programs are told of a layer's next walk and its proof. What is not known is null."""
+    """Returns what programs are told of a layer's next walk and its proof. Unknown values are null."""
     stored = decision.stored
     index = decision.change_index
     said = {

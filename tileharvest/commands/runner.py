@@ -35,8 +35,8 @@ _MOMENT: Final = 0.1
 """Seconds between two looks for harvests that have started after the signal to stop."""
 
 _APART: Final = 0.01
-"""Seconds between the beginnings of two harvests. What has begun asks its site meanwhile, so that the first
-request does not wait for a hundred beginnings."""
+"""Seconds between the beginnings of two harvests. A harvest that has begun asks its site meanwhile, so that
+its first request does not wait for a hundred beginnings."""
 
 _UNMOVED: Final = 10.0
 """Seconds without a request after which a map counts as waiting. Its site is slow, or does not answer."""

@@ -82,10 +82,10 @@ class Due:
 def due(times: Times, past: Past | None, now: datetime) -> Due | None:
     """Returns when the map's next harvest begins, or None if its segment has no end and is complete.
 
-    `past` has the past harvests, seen from the segment of `now`. A map without any finished harvest is due at
-    once. So is a map whose harvest of this segment was begun and not finished. Otherwise a harvest begins at
-    the map's time in each segment. If the map's changes decide the interval, it begins in the segment in
-    which the interval since the last harvest ends.
+    `past` has the past harvests, seen from the segment of `now`. A map is due at once if it has no finished
+    harvest, or if its harvest of this segment was begun and not finished. Otherwise a harvest begins at the
+    map's time in each segment. If the map's changes decide the interval, it begins in the segment in which
+    the interval since the last harvest ends.
     """
     segment = times.segments.segment_at(None, now)
     if past is None or past.is_begun or not (past.is_complete or past.was_ever_finished):

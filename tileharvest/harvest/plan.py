@@ -149,7 +149,7 @@ def _questions(harvest: HarvestSummary, description: MapDescription) -> int:
     """Returns the requests of a harvest without those that only fetched what had changed, as any walk makes
     these.
 
-    A conditional GET asks for a tile and fetches it. So does each GET of most maps' first harvest.
+    A conditional GET asks for a tile and fetches it, as does each GET of most maps' first harvest.
     """
     is_first = not harvest.expected
     if description.check == "conditional" or (is_first and description.first == "get"):

@@ -31,7 +31,8 @@ class ChangedBlock:
     """A block of 8 x 8 tiles with its number of changes."""
 
     tile: Tile
-    """The tile of the block that changed on the most days. Of several it is the first by x and y."""
+    """The tile of the block that changed on the most days. If there are several, it is the first by x and
+    y."""
     days: int
     """The number of days on which that tile changed."""
     tiles: int

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a process has asked of a site, what came back, and how long that took. Costs can be added and
-    subtracted."""
+    """The requests, bytes and seconds that a process has spent. Costs can be added and subtracted."""
 
     requests: int = 0
     """The number of requests, with retries, redirects and probes."""

@@ -350,8 +350,8 @@ def _closed_on_error(history: History) -> Iterator[None]:
 
 
 def _rows_of_map(map_name: str) -> Iterator[tuple[Table, Select[Any]]]:
-    """Yields the tables, each with a query for the map's rows with their ids. Of versions it has the latest
-    only.
+    """Yields the tables, each with a query for the map's rows with their ids. The only versions are the
+    latest ones of the map's tiles.
 
     Tables that others refer to come first.
     """

@@ -39,7 +39,7 @@ class Claim(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What the history has of one tile, seen from the inserted day."""
+    """The rows that the history has of one tile, seen from the inserted day."""
 
     before: Recorded | None = None
     """The last version of an earlier day."""
@@ -52,7 +52,7 @@ class Surroundings:
     harvest: int | None = None
     """The last harvest with a result for the tile."""
     outcome: Outcome | None = None
-    """That result."""
+    """The result of that harvest for the tile."""
     is_later: bool = False
     """Whether that harvest is of a later day."""
     is_taken: bool = False

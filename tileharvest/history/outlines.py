@@ -218,7 +218,7 @@ def _as_plain(day: date, layer: Layer) -> dict[str, Any]:
 
 
 NEVER_HARVESTED: Final[dict[str, Any]] = {"layers": [], "days": 0, "first_day": None, "last_day": None}
-"""What a list says of a map that the history does not have."""
+"""The entry in a list of maps for a map that the history does not have."""
 
 
 def brief_outlines(history: History) -> dict[str, dict[str, Any]]:
@@ -308,8 +308,8 @@ def in_words(names: Sequence[str]) -> str:
 
 
 def _differing(name: str, factor: int, rows: Iterable[Row[*tuple[Any, ...]]]) -> dict[date, Layer]:
-    """Returns the layers that the rows describe, by day. Of several rows of a day the last one counts. Of
-    days with the same description only the first is kept.
+    """Returns the layers that the rows describe, by day. If a day has several rows, the last one counts. If
+    days in a row have the same description, only the first of them is kept.
 
     Compares rows and not layers. Nearly all are the same, and to make a layer of each would take twice as
     long.

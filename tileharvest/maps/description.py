@@ -138,7 +138,7 @@ class HostEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     """The most requests that may be on the way at the same time."""
     requests_per_second: float | None = None
     delay: float | tuple[float, float] | None = None
-    """The seconds between two requests. Of two numbers, each gap is drawn between them."""
+    """The seconds between two requests. If two numbers are given, each gap is drawn between them."""
 
     def __post_init__(self) -> None:
         if self.concurrency is not None and self.concurrency < 1:
@@ -202,7 +202,7 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     delay: float | tuple[float, float] | None = None
     """The seconds from the start of one request to the start of the next, of all workers together.
 
-    Of two numbers, each gap is drawn between them. None means that the settings decide."""
+    If two numbers are given, each gap is drawn between them. None means that the settings decide."""
     store_delay: float | tuple[float, float] | None = None
     """Seconds that each worker leaves between storing one image and storing the next."""
     autothrottle: bool | None = None
@@ -212,9 +212,9 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     quiet_rate: str | None = None
     """The rate at which the site is asked in the quiet hours all the same, such as `10/min`."""
     budget: BudgetEntry | None = None
-    """What one run of a harvest may spend."""
+    """The most that one run of a harvest may spend."""
     daily_budget: BudgetEntry | None = None
-    """What all runs of a day may spend."""
+    """The most that all runs of a day may spend."""
     max_tile_bytes: str | int | None = None
     """The most bytes that an image may have, such as `8 MB`. None means 32 MB."""
     min_free: str | int | None = None

@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from tileharvest.history.summaries import HarvestSummary
 
 WINDOW: Final = 60.0
-"""Seconds over which a rate is taken. So it follows a change within a minute, and does not jump."""
+"""Seconds over which a rate is taken. The rate follows a change within a minute, and does not jump."""
 LEAST_SPAN: Final = 5.0
 """Seconds that a rate must cover at least. A single answer is no rate."""
 UNANSWERED: Final = 10.0
 """Seconds without an answer after which a harvest counts as waiting. This is longer than most pauses between
 requests, and shorter than the first pause before a failing host is probed."""
 _SPACING: Final = 1.0
-"""The least seconds between two kept moments. So at most about WINDOW moments are kept."""
+"""The least seconds between two kept moments. At most about WINDOW moments are kept."""
 
 
 class Activity(StrEnum):
-    """What a harvest does at the moment."""
+    """The present activity of a harvest."""
 
     BEGINNING = "beginning"
     """The harvest asks for the site's configuration."""
@@ -51,13 +51,13 @@ class Activity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a harvest does, since when and until when. The times are words for a person."""
+    """The activity of a harvest, since when and until when. The times are words for a person."""
 
     activity: Activity
     paused_since: str | None = None
     quiet_until: str | None = None
     waits_for: str | None = None
-    """What else holds the harvest up, in words that follow `waiting for`."""
+    """A further reason why the harvest waits, in words that follow `waiting for`."""
     waits_until: str | None = None
     """When that wait ends at the latest. None if nobody knows."""
     stopped: str | None = None
@@ -77,7 +77,7 @@ class State:
     ) -> State:
         """Returns the state that follows from the reasons for which requests are held back.
 
-        Of several reasons, the one that only a person can end goes first.
+        If there are several reasons, the one that only a person can end goes first.
         """
         if Reason.PAUSED in reasons:
             return cls(Activity.PAUSED, paused_since=paused_since)

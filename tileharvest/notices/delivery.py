@@ -1,7 +1,7 @@
 """The targets of notices, and the delivery through Apprise, which knows a hundred services.
 
-The log lines of Apprise and its libraries may contain tokens. So their loggers are silenced, and a failure is
-described only by fixed words and a status.
+The log lines of Apprise and its libraries may contain tokens. Their loggers are therefore silenced, and a
+failure is described only by fixed words and a status.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What ends a harvest before its time: the daily budget is spent, or the disk gets full."""
+"""Limits that end a harvest before its time: the daily budget, and the room on the disk."""
 
 from __future__ import annotations
 

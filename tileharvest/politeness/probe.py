@@ -34,7 +34,7 @@ class ForbiddenError(SiteError):
     def __init__(self, message: str, site: Site | None = None) -> None:
         super().__init__(message)
         self.site = site
-        """What the probe has read, if nothing but tiles is forbidden."""
+        """The site as the probe has read it. None unless only tiles are forbidden."""
 
 
 _FORBIDDING: Final[tuple[tuple[Pattern[str], str, str], ...]] = (

@@ -1,4 +1,4 @@
-"""What a site's robots.txt allows us, and how slowly the site wants to be asked. Pure.
+"""The rules in a site's robots.txt for us, and how slowly the site wants to be asked. Pure.
 
 The rules are those of RFC 9309. As in Scrapy, protego decides which of them apply, and what they match.
 """

@@ -1,4 +1,4 @@
-"""What processes keep of the hosts that they ask: the port, and its implementation for one machine."""
+"""The states of the hosts that processes ask: the port, and its implementation for one machine."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _TABLE: Final = "CREATE TABLE IF NOT EXISTS hosts (name TEXT PRIMARY KEY, state 
 
 
 class Hosts(Protocol):
-    """What all processes know of each host. It may be opened again after it was closed.
+    """The states of all hosts, which all processes share. It may be opened again after it was closed.
 
     Callers give times by their own clock, in seconds since 1970."""
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _FORM: Final = "hhqqi"
-"""Of Linux's `struct flock`: kind, from where, offset, length, process."""
+"""The form of Linux's `struct flock`: kind, from where, offset, length, process."""
 
 
 class Locks:

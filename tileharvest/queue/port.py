@@ -86,8 +86,8 @@ class Failure:
 
 @dataclass(slots=True)
 class Changes:
-    """What a scheduler tells the queue. The queue applies the fields in their order, all or nothing. The
-    value is false if there is nothing to tell."""
+    """The changes that a scheduler tells the queue. The queue applies the fields in their order, all or
+    nothing. The value is false if there is nothing to tell."""
 
     pushed: list[Entry] = field(default_factory=list)
     taken_up: list[int] = field(default_factory=list)
@@ -132,7 +132,7 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """What the queue answers."""
+    """The queue's answer to an exchange."""
 
     leases: Sequence[Lease]
     """The leases in the order in which they are to be offered. They are fewer than wanted if no more are due,
@@ -222,7 +222,7 @@ its leases with it: it has missed six signs of life."""
 
 
 class RequestQueue(Protocol):
-    """Where the requests of one map wait.
+    """The requests of one map, which wait to be made.
 
     Guarantee: a call that returned has taken effect, and its effect outlives a SIGKILL of the worker. A call
     that was cut off has taken effect wholly or not at all. (Requests that live in memory only end with their
@@ -265,8 +265,8 @@ class RequestQueue(Protocol):
         ...
 
     async def forget_others(self, kept: int, current: str) -> Sequence[str]:
-        """Forgets all segments but `current` and the `kept` - 1 newest others, as `forget` does. What belongs
-        to no segment stays. Returns the names of the forgotten segments."""
+        """Forgets all segments but `current` and the `kept` - 1 newest others, as `forget` does. Requests of
+        no segment stay. Returns the names of the forgotten segments."""
         ...
 
     async def note(self, segment: str, key: str, value: str | None = None) -> str | None:

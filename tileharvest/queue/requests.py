@@ -1,4 +1,4 @@
-"""What a request carries in its meta: orders that any spider may give, and the state of its attempt."""
+"""The meta of a request: orders that any spider may give, and the state of the request's attempt."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PUSHED: Final = ""
 
 @dataclass(slots=True)
 class RequestState:
-    """What is known of a request beyond what Scrapy knows.
+    """The facts about a request that Scrapy does not know.
 
     A queue keeps the question only; all else belongs to one attempt. A request that takes the place of
     another one, such as a repeat or the GET after a HEAD, shares the other's state until it is offered
@@ -44,7 +44,7 @@ class RequestState:
     was_sent: bool = True
     """False for a request that was never sent and has cost nothing."""
     result: TileResult | None = None
-    """What was found for the tile."""
+    """The result for the tile. None before there is one."""
     known: bool = False
     """Whether the history has the tile. After a failure: whether it has any tile below."""
     answer: Any = None

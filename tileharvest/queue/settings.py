@@ -48,7 +48,7 @@ def segment_resolver(
 
 
 QueueKind: TypeAlias = Literal["memory", "sqlite", "redis"]
-"""Where requests wait."""
+"""The kinds of places where requests wait."""
 
 REDIS_SETTINGS = ("REDIS_URL", "REDIS_HOST", "REDIS_PORT", "REDIS_PARAMS")
 """If any of these settings is set, requests wait in Redis."""

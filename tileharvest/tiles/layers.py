@@ -31,7 +31,7 @@ TILE_SIDE: Final = 384
 
 
 class Addresses(Protocol):
-    """Where the tiles of a layer lie on its site. Each renderer has its own class. Two objects are equal if
+    """The addresses of a layer's tiles on its site. Each renderer has its own class. Two objects are equal if
     they give the same addresses."""
 
     @property

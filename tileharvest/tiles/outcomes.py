@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Outcome(StrEnum):
-    """What a harvest found for one tile. History, commands and messages use the same words."""
+    """The result of a harvest for one tile, as a word. History, commands and messages use the same words."""
 
     NOTHING = "404"
     """Nothing is here, and nothing was known."""

@@ -47,7 +47,7 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class Validator:
-    """What a server sends to tell one state of a file from another (RFC 9110, section 8.8)."""
+    """The values by which a server tells one state of a file from another (RFC 9110, section 8.8)."""
 
     etag: str | None = None
     """The ETag as the server wrote it, quotes and `W/` included."""

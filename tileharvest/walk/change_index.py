@@ -27,9 +27,9 @@ _MOST_HALVINGS: Final = 30
 
 
 class ChangeIndex(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What a site has published about the changes of a layer, as it was when it was read.
+    """The index of a layer's changes that a site has published, as it was when it was read.
 
-    It is compared with the index of an earlier harvest. So the meaning of a stamp does not matter, only that
+    It is compared with the index of an earlier harvest. The meaning of a stamp does not matter, as long as
     each change brings another stamp.
     """
 

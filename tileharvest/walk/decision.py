@@ -44,7 +44,7 @@ class Decision(NamedTuple):
 
     @property
     def way(self) -> str:
-        """What the walk rests on, in a word: `index`, `pruned` or `full`."""
+        """The basis of the walk, in a word: `index`, `pruned` or `full`."""
         if self.change_index is not None:
             return "index"
         return "pruned" if self.is_pruned else "full"

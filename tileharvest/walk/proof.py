@@ -29,7 +29,7 @@ unless it sends children first."""
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What the times of a layer's tiles say about the law of the pruned walk."""
+    """The evidence that the times of a layer's tiles give for the law of the pruned walk."""
 
     pairs: int
     """The number of tiles whose own time and whose parent's time are known."""

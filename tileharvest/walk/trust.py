@@ -19,7 +19,7 @@ _HEXADECIMAL: Final = re.compile(r"[0-9a-f]+")
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What is remembered of a tile's last answer."""
+    """The remembered part of a tile's last answer."""
 
     etag: str | None
     """The ETag as the server wrote it."""
@@ -57,9 +57,9 @@ def remember(mark: Mark | None, seen: Validator, *, is_late: bool) -> Step:
     An answer that equals a mark without trust is recorded, too, because a harvest trusts what it has seen
     itself. For a tile that is missing pass an empty validator: it makes the history forget the mark.
 
-    A late answer (`Asked.late`) would vouch for changes below it that nobody has seen. So the older mark is
-    kept. If the late answer is of another state, the mark is doubted. Otherwise the old state, should the
-    site ever put it back, would vouch for what was found below in the meantime.
+    A late answer (`Asked.late`) would vouch for changes below it that nobody has seen. The older mark is
+    therefore kept. If the late answer is of another state, the mark is doubted. Otherwise the old state,
+    should the site ever put it back, would vouch for what was found below in the meantime.
     """
     is_same = mark is not None and mark.is_of(seen)
     if mark is not None and is_same and mark.is_trusted:

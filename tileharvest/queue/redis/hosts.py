@@ -1,4 +1,4 @@
-"""What workers that share a Redis keep of the hosts that they ask: a key for each host."""
+"""The states of the hosts that workers of one Redis ask: a key for each host."""
 
 from __future__ import annotations
 

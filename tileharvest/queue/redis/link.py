@@ -72,8 +72,9 @@ def may_pass(error: BaseException) -> bool:
 class RedisLink:
     """A connection to Redis whose calls outlast the loss of a connection.
 
-    A call is repeated until it is answered, or for `patience` seconds. So it may reach Redis more than once,
-    and must bear that. The client itself repeats nothing. Its own time limits come on top of the patience.
+    A call is repeated until it is answered, or for `patience` seconds. It may therefore reach Redis more than
+    once, and must bear that. The client itself repeats nothing. Its own time limits come on top of the
+    patience.
     """
 
     def __init__(self, parameters: Mapping[str, Any], what: str, patience: float) -> None:
@@ -96,7 +97,7 @@ class RedisLink:
 
     @property
     def queue(self) -> str:
-        """What the link is for, and the address of the server, for messages."""
+        """The purpose of the link and the address of the server, for messages."""
         return f"{self._what} at {place(self.client)}"
 
     async def open(self) -> None:

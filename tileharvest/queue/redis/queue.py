@@ -128,7 +128,7 @@ class RedisQueue:
         self._number = 0
         """The number of the last exchange."""
         self._own: Worker | None = None
-        """What this worker tells of itself. None for a program beside the workers."""
+        """This worker, as it tells the others of itself. None for a program beside the workers."""
         self._window = 0.0
         """When the present window began in which the rate is measured."""
         self._counted = 0

@@ -1,4 +1,4 @@
-"""What scrapy-redis keeps in Redis: start URLs, which we take without losing any, and its own queues."""
+"""Start URLs of scrapy-redis in Redis, which we take without losing any, and scrapy-redis' own queues."""
 
 from __future__ import annotations
 

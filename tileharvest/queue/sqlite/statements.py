@@ -95,8 +95,8 @@ _FORGET: Final = (
 def turns(before: int, number: int, minus_share: int) -> list[bool]:
     """Returns for each of `number` offers, after the `before` ones, whether it asks the minus lane first.
 
-    Of every `minus_share` offers the last one does, so that the lane does not starve. With a share of 0 none
-    does.
+    The last one of every `minus_share` offers does, so that the lane does not starve. With a share of 0, no
+    offer does.
     """
     return [minus_share > 0 and offer % minus_share == 0 for offer in range(before + 1, before + number + 1)]
 

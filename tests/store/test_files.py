@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import resource
 from hashlib import sha1
 from pathlib import Path
 
@@ -133,10 +134,7 @@ def test_a_file_in_the_way_of_the_folder_is_one_clear_line(root: Path) -> None:
     )
 
 
-@pytest.mark.skipif(os.name == "nt", reason="Windows has no bound for files")
 def test_a_disk_that_takes_a_part_of_an_image_has_nothing_of_it(root: Path) -> None:
-    import resource  # noqa: PLC0415 - Windows has none
-
     body = bytes(40_000)
     image = Image(sha1(body).hexdigest(), "png", len(body))
     store = FileStore(root)

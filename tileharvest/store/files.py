@@ -63,8 +63,7 @@ class FileStore:
     The write order is: temporary files in the same folders, their sync, the renames, a sync of the folders.
     For many images together the whole file system is synced instead, if that promises as much. Opening the
     store deletes the temporary files that killed writers left more than an hour ago. For that it reads the
-    names of all files, which takes about a second for a million. On Windows a folder cannot be synced: a
-    power cut may take the last images there, but a kill cannot.
+    names of all files, which takes about a second for a million.
     """
 
     def __init__(
@@ -275,10 +274,7 @@ def _read(file: str) -> bytes:
 
 def _sync(place: str) -> None:
     """Makes a file's bytes, or a folder's names, durable."""
-    if os.name == "nt" and os.path.isdir(place):
-        return
-    # Windows flushes only what may be written.
-    descriptor = os.open(place, os.O_RDWR if os.name == "nt" else os.O_RDONLY)
+    descriptor = os.open(place, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

@@ -144,7 +144,7 @@ def _by_last(description: MapDescription, rules: Rules, last: Precedent, walk: D
     day = last.summary.day
     may_prune = walk.is_pruned or (last.pruned is not None and description.walk != "full")
     pruned = plan.pruned if may_prune else None
-    is_as_last = last.full is last.summary and pruned is None
+    is_as_last = last.full == last.summary and pruned is None
     return _PlanReport(
         f"{description.name}, by its harvest of {day}; its site was not asked",
         {

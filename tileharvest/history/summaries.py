@@ -291,6 +291,10 @@ def precedent(history: History, map_name: str) -> Precedent | None:
 
     Reads all tiles of the map. Raises HistoryError.
     """
+    walked = func.coalesce(harvests.c.walk, "full").not_in(NOT_WALKED)
+    last = next(iter(_last_walks(history, map_name, walked, 1)), None)
+    if last is None:
+        return None
     of_map = select(layers.c.id).join(maps, maps.c.id == layers.c.map).where(maps.c.name == map_name)
     weight = (
         select(func.coalesce(func.sum(versions.c.size), 0))
@@ -304,20 +308,12 @@ def precedent(history: History, map_name: str) -> Precedent | None:
         .group_by(layers.c.name, tiles.c.zoom)
     )
     with history.reading() as connection:
-        if connection.execute(of_map.limit(1)).first() is None:
-            return None
         # A sum of whole numbers is a Decimal on PostgreSQL.
         present = int(connection.execute(weight).scalar_one())
         asked = {(name, zoom): int(count) for name, zoom, count in connection.execute(by_zoom)}
-    ended = harvest_summaries(history, map_name)
-    finished = [one for one in ended if one.reason == FINISHED and one.walk not in NOT_WALKED]
-    if not finished:
-        return None
-    pruned = [one for one in finished if one.walk == "pruned"]
-    full = [one for one in finished if one.walk in (None, "full")]
-    last = finished[-1]
+    pruned = next(iter(_last_walks(history, map_name, harvests.c.walk == "pruned", 1)), None)
     first_level = sum(asked.get((name, 1 - depth), 0) for name, depth in last.depth.items())
-    return Precedent(last, present, pruned[-1] if pruned else None, full[-1] if full else None, first_level)
+    return Precedent(last, present, pruned, last_in_full(history, map_name), first_level)
 
 
 def last_pruned(history: History, map_name: str) -> list[HarvestSummary]:

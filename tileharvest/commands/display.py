@@ -207,7 +207,7 @@ def chosen(before: Sequence[str], figures: Mapping[str, Figures], lines: int) ->
         return kept + [name for name in figures if name not in kept]
     kept = [name for name in before if name in figures and figures[name].state.is_at_work]
     others = [name for name in figures if name not in kept]
-    others.sort(key=lambda name: -_tiles_per_second(figures[name]))
+    others.sort(key=lambda name: -figures[name].tiles_per_second)
     return (kept + others)[: max(1, lines)]
 
 
@@ -347,10 +347,6 @@ def _tiles_in_words(figures: Figures) -> str:
     if figures.is_beyond:
         return f"{counted(done, 'tile')}, where about {expected:,} were expected"
     return f"{done:,} of about {expected:,} tiles, {100 * done // expected} %"
-
-
-def _tiles_per_second(figures: Figures) -> float:
-    return 0.0 if figures.rate is None or not figures.state.is_at_work else figures.rate.tiles
 
 
 def _rate_in_words(figures: Figures) -> str | None:

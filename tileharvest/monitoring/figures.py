@@ -229,6 +229,11 @@ class Figures:
             return None
         return (self.expected - self.done) / self.rate.tiles
 
+    @property
+    def tiles_per_second(self) -> float:
+        """The present rate. It is 0 if it is not known, and if the harvest does not work."""
+        return self.rate.tiles if self.rate is not None and self.state.is_at_work else 0.0
+
     def as_plain(self) -> dict[str, Any]:
         """Returns what programs are told. The keys are stable, and what is not known is None."""
         left = self.seconds_left
@@ -278,13 +283,11 @@ class Whole:
         """Returns the sum with the harvests that are under way."""
         whole = self
         for one in figures:
-            is_at_work = one.state.is_at_work
-            rate = one.rate.tiles if one.rate is not None and is_at_work else 0.0
             whole = replace(
                 whole._with(one),
                 under_way=whole.under_way + 1,
-                waiting=whole.waiting + (one.state.is_held_up),
-                tiles_per_second=whole.tiles_per_second + rate,
+                waiting=whole.waiting + one.state.is_held_up,
+                tiles_per_second=whole.tiles_per_second + one.tiles_per_second,
             )
         return whole
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,7 +13,7 @@ from tileharvest.commands.settings import queue_owner
 from tileharvest.commands.terminal import write_json, write_line, write_table
 from tileharvest.errors import ConfigurationError, ExitStatus, HistoryError, counted
 from tileharvest.maps.settings import all_maps
-from tileharvest.queue.port import Changes, Entry
+from tileharvest.queue.port import Entry
 from tileharvest.queue.requests import PUSHED
 
 if TYPE_CHECKING:
@@ -141,8 +140,7 @@ def _asked_anew(settings: BaseSettings, found: Inventory, maps: Collection[str])
         asked = ask_anew(history, {named.image for named, _ in found.missing}, maps)
     for name in sorted({one.map_name for one, _ in asked}):
         entries = [_entry(one, requests) for one, requests in asked if one.map_name == name]
-        changes = Changes(entries)
-        queue_owner(settings, name).ask(lambda queue: queue.exchange(changes, 0, time.time()))  # noqa: B023 - at once
+        queue_owner(settings, name).push(entries)
     return [one for one, _ in asked]
 
 

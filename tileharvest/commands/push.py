@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from datetime import datetime
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -16,7 +15,7 @@ from tileharvest.commands.settings import queue_owner
 from tileharvest.commands.terminal import write_line
 from tileharvest.errors import ConfigurationError
 from tileharvest.queue.codec import VERSION, QueuedRequest, encode
-from tileharvest.queue.port import Changes, Entry
+from tileharvest.queue.port import Entry
 from tileharvest.queue.requests import PUSHED
 from tileharvest.tiles.questions import TileQuestion
 
@@ -48,8 +47,7 @@ class Command(ProjectCommand, ScrapyCommand):
         owner = queue_owner(settings, name)
         due = None if opts.at is None else _moment(opts.at, owner.zone_info)
         bodies = [_body(owner, one, opts.priority) for one in what]
-        changes = Changes([Entry(body, PUSHED, None, opts.priority, due) for body in bodies])
-        owner.ask(lambda queue: queue.exchange(changes, 0, time.time()))
+        owner.push([Entry(body, PUSHED, None, opts.priority, due) for body in bodies])
         write_line(
             f"{len(bodies)} pushed into the queue of {owner.in_words}: a running {owner.run} takes them up,"
             f" else the next one"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import resource
 import sys
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -15,6 +16,7 @@ from scrapy.spiderloader import get_spider_loader
 
 from tileharvest.errors import ConfigurationError, nearest
 from tileharvest.maps.settings import all_maps, described_map, maps_file, setting
+from tileharvest.queue.port import Changes
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
     from tileharvest.history.database import History
     from tileharvest.maps.description import MapDescription
-    from tileharvest.queue.port import RequestQueue
+    from tileharvest.queue.port import Entry, RequestQueue
 
 Told = TypeVar("Told")
 
@@ -85,6 +87,10 @@ class QueueOwner:
         from tileharvest.queue.settings import has_queue
 
         return self.ask(question) if has_queue(self.settings, self.name) else otherwise
+
+    def push(self, entries: list[Entry]) -> None:
+        """Puts these requests into the queue. Must not be called inside an event loop. Raises QueueError."""
+        self.ask(lambda queue: queue.exchange(Changes(entries), 0, time.time()))
 
     async def is_worked_on(self, queue: RequestQueue) -> bool:
         """Returns whether anybody works on the open queue. Raises QueueError."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tileharvest.commands.map_command import MapCommand
 from tileharvest.commands.progress import ProgressLine
 from tileharvest.commands.settings import progress_interval
-from tileharvest.commands.terminal import console, say, stopped_by_signals
-from tileharvest.errors import ConfigurationError, counted
+from tileharvest.commands.terminal import console, say, stopped_by_signals, write_answer
+from tileharvest.errors import ConfigurationError, ExitStatus, counted
 from tileharvest.maps.maps_file import maps_if_any
 from tileharvest.maps.named_areas import load_areas
 from tileharvest.maps.settings import areas_file, maps_file
@@ -80,6 +80,19 @@ class ExportCommand(MapCommand):
         )
         with open_history_for_reading(settings) as history:
             yield excerpt_of(history, name, wanted, zones_of(settings, name), areas_of(settings, name))
+
+    def tell(self, told: dict[str, Any], words: str, damaged: int, *, as_json: bool) -> None:
+        """Writes what was made. If images of tiles could not be read, the exit status says so, too."""
+        if damaged:
+            words += f"; {damaged_in_words(damaged)}"
+            self.exitcode = ExitStatus.FAILED_TILES
+        write_answer({**told, "damaged": damaged}, words, as_json=as_json)
+
+
+def check_quality(quality: int | None) -> None:
+    """Raises ConfigurationError for a quality that no picture has."""
+    if quality is not None and not 1 <= quality <= 100:
+        raise ConfigurationError(f"--quality {quality} cannot be: write 1 to 100, such as 90")
 
 
 def zoom_of(excerpt: Excerpt, zoom: int | None) -> int | None:

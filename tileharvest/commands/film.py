@@ -9,13 +9,12 @@ from scrapy.commands import ScrapyCommand
 
 from tileharvest.commands.export_command import (
     ExportCommand,
-    damaged_in_words,
+    check_quality,
     foretell,
     progress,
     zoom_of,
 )
-from tileharvest.commands.terminal import write_answer
-from tileharvest.errors import ConfigurationError, ExitStatus
+from tileharvest.errors import ConfigurationError
 from tileharvest.maps.budgets import bytes_in_words
 
 if TYPE_CHECKING:
@@ -66,8 +65,7 @@ class Command(ExportCommand, ScrapyCommand):
         from tileharvest.export.film import FilmStyle, film_of, size_of, write_film
         from tileharvest.store.settings import open_store_for_reading
 
-        if opts.quality is not None and not 1 <= opts.quality <= 100:
-            raise ConfigurationError(f"--quality {opts.quality} cannot be: write 1 to 100, such as 80")
+        check_quality(opts.quality)
         if not 0.05 <= opts.pace <= 60:
             raise ConfigurationError(
                 f"--pace {opts.pace:g} cannot be: a frame is shown for 0.05 to 60 seconds"
@@ -89,9 +87,6 @@ class Command(ExportCommand, ScrapyCommand):
             foretell(f"{path}: {film.in_words()}", as_json=opts.json)
             with progress(settings, args[0], as_json=opts.json) as watch:
                 written, damaged = write_film(film, path, open_store_for_reading(settings), watch)
-        told = {**film.as_plain(), "file": str(path), "bytes": written, "damaged": damaged}
+        told = {**film.as_plain(), "file": str(path), "bytes": written}
         words = f"{path}: {len(film.moments):,} frames, {film.seconds:,.0f} s, {bytes_in_words(written)}"
-        if damaged:
-            words += f"; {damaged_in_words(damaged)}"
-            self.exitcode = ExitStatus.FAILED_TILES
-        write_answer(told, words, as_json=opts.json)
+        self.tell(told, words, damaged, as_json=opts.json)

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.commands import ScrapyCommand
 
-from tileharvest.commands.export_command import ExportCommand, damaged_in_words, picture_of, progress
-from tileharvest.commands.terminal import write_answer
-from tileharvest.errors import ConfigurationError, ExitStatus
+from tileharvest.commands.export_command import ExportCommand, check_quality, picture_of, progress
 from tileharvest.maps.budgets import bytes_in_words
 
 if TYPE_CHECKING:
@@ -38,8 +36,7 @@ class Command(ExportCommand, ScrapyCommand):
         from tileharvest.export.mosaic import write_mosaic
         from tileharvest.store.settings import open_store_for_reading
 
-        if opts.quality is not None and not 1 <= opts.quality <= 100:
-            raise ConfigurationError(f"--quality {opts.quality} cannot be: write 1 to 100, such as 90")
+        check_quality(opts.quality)
         with self.excerpt(settings, args[0], opts) as excerpt:
             path = Path(args[1] if len(args) == 2 else f"{args[0]}-{excerpt.last}.png")
             sheet, background = picture_of(excerpt, path, opts)
@@ -52,10 +49,7 @@ class Command(ExportCommand, ScrapyCommand):
                     background=background,
                     quality=opts.quality,
                 )
-        told = {**sheet.as_plain(), "file": str(path), "bytes": written, "damaged": damaged}
+        told = {**sheet.as_plain(), "file": str(path), "bytes": written}
         size = f"{sheet.box.width:,} x {sheet.box.height:,} pixels"
         words = f"{path}: {size}, {bytes_in_words(written)}"
-        if damaged:
-            words += f"; {damaged_in_words(damaged)}"
-            self.exitcode = ExitStatus.FAILED_TILES
-        write_answer(told, words, as_json=opts.json)
+        self.tell(told, words, damaged, as_json=opts.json)

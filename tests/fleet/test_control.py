@@ -45,9 +45,9 @@ def start(fleet: Fleet, server: Misbehaving | Nginx, rate: int) -> list[Worker]:
     return fleet.start_several(3)
 
 
-def started(fleet: Fleet, server: Nginx, rate: int) -> list[Worker]:
+def started(fleet: Fleet, server: Nginx) -> list[Worker]:
     """Three that work, of a harvest that has begun."""
-    workers = start(fleet, server, rate)
+    workers = start(fleet, server, SLOW)
     fleet.await_until(lambda: len([one for one in fleet.known() if one.finished]) == 3)
     return workers
 
@@ -110,7 +110,7 @@ def test_all_are_killed_while_the_map_is_paused_and_the_next_one_goes_on_with_wh
     fleet: Fleet, small: Rendering, nginx: Callable[..., Nginx], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = nginx(small.folder)
-    workers = started(fleet, server, SLOW)
+    workers = started(fleet, server)
     tell(fleet, monkeypatch, "pause", MAP)
     fleet.await_until(lambda: all(f"map '{MAP}' is paused since" in one.log for one in workers))
     path = max(path for path in small.paths() if path.count("/") == small.depth)
@@ -139,21 +139,32 @@ def test_all_are_killed_while_the_map_is_paused_and_the_next_one_goes_on_with_wh
 
 
 def test_what_is_pushed_while_three_work_is_asked_soon_and_once(
-    fleet: Fleet, small: Rendering, nginx: Callable[..., Nginx], monkeypatch: pytest.MonkeyPatch
+    fleet: Fleet,
+    small: Rendering,
+    misbehaving: Callable[[Path], Misbehaving],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    server = nginx(small.folder)
-    workers = started(fleet, server, RATE)
+    site, gate = misbehaving(small.folder), Gate(60, keeps_all=True)
+    # No harvest ends while the command starts, however long that takes.
+    site.rule_for_all = tiles_only(gate)
+
+    def received() -> list[tuple[str, str]]:
+        return [(one.method, one.path) for one in site.received if one.path.endswith(".png")]
+
+    workers = start(fleet, site, RATE)
     path = min(path for path in small.paths() if path.count("/") == 1)
     address = f"/{small.layer}{path}.png"
-    fleet.await_until(lambda: ("GET", address) in asked(server))
+    fleet.await_until(lambda: gate.is_reached and len([one for one in fleet.known() if one.leased]) == 3)
+    before = received()
+    assert ("GET", address) in before
     _, zoom, x, y = small.tile(path)
-    before = asked(server)
     tell(fleet, monkeypatch, "push", MAP, f"{zoom}_{x}_{y}")
-    told = len(starts(server))
+    told = len(received())
+    gate.open()
     fleet.assert_ended_together(*workers)
-    assert before["HEAD", address] == 1
-    assert asked(server)["HEAD", address] == 2
-    tiles = [(line.method, line.path) for line in server.log() if is_tile(line)]
+    tiles = received()
+    assert before.count(("HEAD", address)) == 1
+    assert tiles.count(("HEAD", address)) == 2
     again = len(tiles) - 1 - tiles[::-1].index(("HEAD", address))
     # Before it there may be what was leased already when it was pushed.
     assert again - told < RATE
@@ -164,7 +175,7 @@ def test_all_end_when_the_map_is_stopped_and_its_next_harvest_continues(
 ) -> None:
     """Also while it is paused."""
     server = nginx(small.folder)
-    workers = started(fleet, server, SLOW)
+    workers = started(fleet, server)
     tell(fleet, monkeypatch, "pause", MAP)
     fleet.await_until(lambda: all(f"map '{MAP}' is paused since" in one.log for one in workers))
     assert f"map '{MAP}' is stopping" in tell(fleet, monkeypatch, "stop", MAP)

@@ -34,7 +34,11 @@ def test_three_workers_together_keep_the_pace_of_the_map_evenly(
     server = nginx(large.folder)
     fleet.describe(server.url, requests_per_second=RATE, concurrency=16)
     fleet.settings["LOG_LEVEL"] = "DEBUG"
+    fleet.await_ends(fleet.start(command=("pause", MAP), day=None))
     workers = fleet.start_several(3)
+    # None comes so late that the others have done all.
+    fleet.await_until(lambda: all(f"map '{MAP}' is paused since" in worker.log for worker in workers))
+    fleet.await_ends(fleet.start(command=("resume", MAP), day=None))
     fleet.assert_ended_together(*workers)
     assert_harvested(fleet, large)
     lines = list(server.log())

@@ -1,22 +1,37 @@
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
+from dataclasses import replace
 from datetime import date, timedelta
 from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.history.random_world import DAYS, FIRST, LAYERS, ZOOMS, World, any_area, any_day, random_world
+from tests.history.random_world import (
+    DAYS,
+    FIRST,
+    LAYERS,
+    MAP,
+    ZOOMS,
+    World,
+    any_area,
+    any_day,
+    random_world,
+)
 from tileharvest.history.changes import (
     ChangedBlock,
     changed_blocks,
     changed_days,
     changed_days_in_blocks,
+    changes_below,
+    counted_zooms,
     heat,
     last_changes,
 )
+from tileharvest.history.outlines import map_outline
 from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.tiles.pyramid import EVERYWHERE, Pyramid
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -184,3 +199,26 @@ def test_the_ground_of_an_area_is_what_its_tiles_cover(levels: int) -> None:
 def test_another_layer_of_the_history_changes_nothing(world: World) -> None:
     assert changed_days_in_blocks(world.history, 99, 0, ALL_BLOCKS) == {}
     assert last_changes(world.history, 99, 0, ALL_BLOCKS, AFTER) == {}
+
+
+@pytest.mark.parametrize("factor", [2, 5])
+@pytest.mark.parametrize("zoom", [0, -1, -2, -3, -4, -7])
+def test_days_are_counted_below_each_tile(world: World, zoom: int, factor: int) -> None:
+    """Of the deepest zoom, and of those that were the deepest at first."""
+    random = Random(8)
+    counted = 0
+    for outline in map_outline(world.history, MAP).layers * 3:
+        pyramid = Pyramid(8, factor=factor, area=EVERYWHERE.at_zoom(0))
+        layer = replace(outline, descriptions={FIRST: replace(outline.latest, pyramid=pyramid)})
+        area = any_area(random, zoom)
+        expected: dict[Tile, dict[date, int]] = {}
+        for deep in counted_zooms(layer.zooms, zoom):
+            below: defaultdict[Tile, Counter[date]] = defaultdict(Counter)
+            for tile, its in world.of(layer.name, deep).items():
+                if deep > zoom and (above := tile.ancestor(deep - zoom, factor)) in area:
+                    below[above].update(its.keys())
+            for tile, days in below.items():
+                expected[tile] = expected.get(tile, {}) | days
+        assert changes_below(world.history, layer, area) == expected
+        counted += len(expected)
+    assert counted or zoom == 0

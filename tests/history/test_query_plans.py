@@ -19,6 +19,7 @@ from tileharvest.history.changes import (
     changed_blocks,
     changed_days,
     changed_days_in_blocks,
+    changes_below,
     heat,
     last_changes,
 )
@@ -51,6 +52,8 @@ QUESTIONS: Final[dict[str, Callable[[History], object]]] = {
     "story": lambda history: story(history, 1, A),
     "changed_days": lambda history: changed_days(history, 1, TILES),
     "changed_days_in_blocks": lambda history: changed_days_in_blocks(history, 1, 0, BLOCKS),
+    "changes_below near": lambda history: changes_below(history, map_outline(history, MAP).layers[0], COARSE),
+    "changes_below far": lambda history: changes_below(history, map_outline(history, MAP).layers[0], BLOCKS),
     "heat": lambda history: heat(history, 1, TILES, FIRST, LAST),
     "places": lambda history: changed_blocks(history, 1, 0, FIRST, LAST, 5),
     "last_changes above tiles": lambda history: last_changes(history, 1, 0, COARSE, LAST),

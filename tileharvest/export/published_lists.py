@@ -16,11 +16,11 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from hashlib import sha1
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
-from tileharvest.history.changes import block_places
+from tileharvest.history.changes import block_places, changes_below
 from tileharvest.history.events import certainty, events
 from tileharvest.history.recorded_versions import version_rows
 from tileharvest.history.schema import BLOCK_LEVELS
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tileharvest.export.picture_file import Watch
     from tileharvest.tiles.events import Event
 
-FORM: Final = 3
+FORM: Final = 4
 """The number of the lists' form, which changes with the form."""
 
 _LEAVES: Final = 3
@@ -60,11 +60,16 @@ _DIGITS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789
 _LETTERS: Final = {"png": "p", "jpg": "j", "webp": "w"}
 _GONE: Final = "-"
 
+_Value = TypeVar("_Value")
+
 ListWriter: TypeAlias = "Callable[[object], str]"
 """A function that writes a list, and returns its name."""
 Story: TypeAlias = "Sequence[tuple[int, str]]"
 """A tile's versions in order: the number of the day on which it changed, and its image from then on."""
 Stories: TypeAlias = "Mapping[int, Story]"
+Counts: TypeAlias = "Mapping[int, Mapping[int, int]]"
+"""For tiles of a leaf, by their numbers, the numbers of days on which deeper tiles below them changed, each
+with how many. No number is 0."""
 
 
 @dataclass(slots=True)
@@ -177,10 +182,23 @@ class PublishedLists:
             if all(code == _GONE for _, code in story):
                 continue
             tile = Tile(zoom, x, y)
-            stories[tile.row % _SIDE * _SIDE + tile.column % _SIDE] = story
+            stories[_number_in_leaf(tile)] = story
             if story[-1][1] != _GONE:
                 reach.add(tile)
-        return leaf_of(stories, self._write) if stories else None
+        return leaf_of(stories, self._below(excerpt, area), self._write) if stories else None
+
+    def _below(self, excerpt: Excerpt, area: TileRange) -> dict[int, dict[int, int]]:
+        """Returns how many deeper tiles changed below each tile of a leaf, on the published days on which the
+        zoom had tiles."""
+        first = max(excerpt.first, excerpt.layer.zooms[area.zoom])
+        found = changes_below(excerpt.history, excerpt.layer, area)
+        counts = {
+            _number_in_leaf(tile): {
+                self._numbers[day]: count for day, count in days.items() if first <= day <= excerpt.last
+            }
+            for tile, days in found.items()
+        }
+        return {tile: of_tile for tile, of_tile in counts.items() if of_tile}
 
     def _code(self, name: str | None, extension: str | None) -> str:
         if name is None:
@@ -232,40 +250,67 @@ class PublishedLists:
         }
 
 
-def leaf_of(stories: Stories, write: ListWriter) -> dict[str, Any] | list[Any]:
+def leaf_of(stories: Stories, counts: Counts, write: ListWriter) -> dict[str, Any] | list[Any]:
     """Returns a leaf of 8 x 8 tiles. A heavy leaf consists of the names of the lists of its quarters, with 0
     for a quarter in which nothing ever was.
 
-    `stories` has the story of each tile by its number in the leaf, row by row from the upper left. There is
-    at least one.
+    `stories` and `counts` have the story of each tile, and what changed below it, by its number in the leaf,
+    row by row from the upper left. There is at least one story.
     """
-    days, tiles = _days_of(stories, _SIDE)
+    days = _days_of(stories, counts, _SIDE)
     images = sum(map(len, stories.values()))
-    if len(days) + sum(map(len, tiles)) + images // _ERA * _NAMED <= _INLINE:
-        return {"d": days, "t": tiles, "e": _eras(stories, write)}
-    quarters: list[dict[int, Story]] = [{}, {}, {}, {}]
-    for tile, story in stories.items():
-        (row, column) = divmod(tile, _SIDE)
-        place = row % _QUARTER * _QUARTER + column % _QUARTER
-        quarters[row // _QUARTER * 2 + column // _QUARTER][place] = story
-    return [write(_quarter(part, write)) if part else 0 for part in quarters]
-
-
-def _quarter(stories: Stories, write: ListWriter) -> dict[str, Any]:
-    days, tiles = _days_of(stories, _QUARTER)
-    return {"d": days, "t": tiles, "e": _eras(stories, write)}
-
-
-def _days_of(stories: Stories, side: int) -> tuple[str, list[str]]:
-    """Returns the days on which the leaf changed, and for each tile its own days among these. A leaf changes
-    on few days of a year."""
-    days = sorted({day for story in stories.values() for day, _ in story})
-    numbers = {day: number for number, day in enumerate(days)}
-    tiles = [
-        _bits([numbers[day] for day, _ in stories[tile]]) if tile in stories else ""
-        for tile in range(side * side)
+    if len(msgspec.json.encode(days)) + images // _ERA * _NAMED <= _INLINE:
+        return {**days, "e": _eras(stories, write)}
+    return [
+        write({**_days_of(part, below, _QUARTER), "e": _eras(part, write)}) if part else 0
+        for part, below in zip(_quarters(stories), _quarters(counts), strict=True)
     ]
-    return _bits(days), tiles
+
+
+def _quarters(of_tiles: Mapping[int, _Value]) -> list[dict[int, _Value]]:
+    """Returns the values of a leaf's tiles by quarter, from the upper left, and by number in the quarter."""
+    quarters: list[dict[int, _Value]] = [{}, {}, {}, {}]
+    for tile, value in of_tiles.items():
+        row, column = divmod(tile, _SIDE)
+        place = row % _QUARTER * _QUARTER + column % _QUARTER
+        quarters[row // _QUARTER * 2 + column // _QUARTER][place] = value
+    return quarters
+
+
+def _days_of(stories: Stories, counts: Counts, side: int) -> dict[str, Any]:
+    """Returns the days on which the leaf or anything below it changed, and for each tile its own days among
+    these, and the counts of what changed below it. A leaf changes on few days of a year."""
+    own = {tile: [day for day, _ in story] for tile, story in stories.items()}
+    days = sorted({day for each in (*own.values(), *counts.values()) for day in each})
+    numbers = {day: number for number, day in enumerate(days)}
+    every = range(side * side)
+    told: dict[str, Any] = {
+        "d": _bits(days),
+        "t": [_bits([numbers[day] for day in own[tile]]) if tile in own else "" for tile in every],
+    }
+    if counts:
+        told["n"] = [
+            _counts(counts[tile], own.get(tile, ()), numbers) if tile in counts else "" for tile in every
+        ]
+    return told
+
+
+def _counts(counts: Mapping[int, int], own: Sequence[int], numbers: Mapping[int, int]) -> str:
+    """Returns the counts of a tile in the order of their days, less 1, each in as many bits as the largest
+    needs. This number of bits stands before them as a digit. Their days follow only if they are not the
+    tile's `own`, which is rare, because a tile changes with what it is drawn of."""
+    days = sorted(counts)
+    width = (max(counts.values()) - 1).bit_length()
+    bits = 0
+    for place, day in enumerate(days):
+        bits |= counts[day] - 1 << width * place
+    text = _DIGITS[width] + _in_digits(bits)
+    return text if days == list(own) else f"{text}.{_bits([numbers[day] for day in days])}"
+
+
+def _number_in_leaf(tile: Tile) -> int:
+    """Returns the number of a tile in its leaf, row by row from the upper left."""
+    return tile.row % _SIDE * _SIDE + tile.column % _SIDE
 
 
 def _eras(stories: Stories, write: ListWriter) -> list[str]:
@@ -308,12 +353,16 @@ class _Reach:
 
 def _bits(days: Sequence[int]) -> str:
     """Returns the days as a short text: the first day, and a bit for each day from it on."""
-    bits = sum(1 << day - days[0] for day in days)
+    return f"{days[0]}.{_in_digits(sum(1 << day - days[0] for day in days))}"
+
+
+def _in_digits(bits: int) -> str:
+    """Returns a number in digits of base 64, the lowest first, without zeros at the end."""
     digits = []
     while bits:
         digits.append(_DIGITS[bits & 63])
         bits >>= 6
-    return f"{days[0]}.{''.join(digits)}"
+    return "".join(digits)
 
 
 def leaf_count(excerpt: Excerpt, zooms: Sequence[int]) -> int:

@@ -7,10 +7,11 @@ Layers are named by their ids, which `outlines.map_outline` tells. All functions
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import Integer, bindparam, func, null, select, text
+from sqlalchemy import BigInteger, Integer, bindparam, func, null, select, text
 
 from tileharvest.history.areas import LARGEST, AreaQuery
 from tileharvest.history.schema import BLOCK_LEVELS, changes, is_same_tile, tiles, versions
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import date
 
-    from sqlalchemy import CTE, ColumnElement, Connection, Row, ScalarSelect, Select
+    from sqlalchemy import CTE, ColumnElement, Connection, Row, ScalarSelect, Select, Table
 
     from tileharvest.history.database import History
     from tileharvest.history.outlines import LayerOutline
@@ -51,6 +52,27 @@ _DAY: Final = func.coalesce(changes.c.day, null())
 _CHANGED_DAYS_IN_BLOCKS: Final = AreaQuery.over(
     changes, select(_DAY, func.sum(changes.c.tiles)).group_by(_DAY).order_by(_DAY)
 )
+_PLACES: Final = 1 << 31
+"""A number of columns, or of rows, that no layer reaches. Added to a column it makes a number above 0, which
+all databases divide alike."""
+
+
+def _below(table: Table, count: ColumnElement[int]) -> Select[Any]:
+    """Selects columns and rows of coarser tiles, `share` of which lie along their edges, with the days on
+    which something of them changed, and the sum of a count. `width` leads from a centre of the table to its
+    column, and `_PLACES` of the coarser tiles are added."""
+    width, share = bindparam("width", type_=Integer), bindparam("share", type_=BigInteger)
+    # SQLite and PostgreSQL shift to the right as Python does.
+    place = (
+        (axis.bitwise_rshift(width) + bindparam("places", type_=BigInteger)) // share
+        for axis in (table.c.x, table.c.y)
+    )
+    # The numbers of the first columns: PostgreSQL would not take an expression with parameters for the same.
+    return select(*place, table.c.day, count).group_by(text("1"), text("2"), text("3"))
+
+
+_CHANGED_BELOW: Final = AreaQuery.over(versions, _below(versions, func.count()))
+_CHANGED_BLOCKS_BELOW: Final = AreaQuery.over(changes, _below(changes, func.sum(changes.c.tiles)))
 _HEAT: Final = AreaQuery.over(
     tiles,
     select(
@@ -107,6 +129,33 @@ def deepest_changes(history: History, layer: LayerOutline, area: TileRange) -> d
         else:
             found |= changed_days(history, layer.id, area.at_zoom(zoom, layer.factor))
     return dict(sorted(found.items()))
+
+
+def changes_below(history: History, layer: LayerOutline, area: TileRange) -> dict[Tile, dict[date, int]]:
+    """Returns by tile of the area the days on which deeper tiles below it changed, each with their number.
+
+    They are the tiles that `deepest_changes` counts. Tiles below which nothing is are left out. Reads what
+    `deepest_changes` reads.
+    """
+    found: dict[Tile, dict[date, int]] = {}
+    for zoom in counted_zooms(layer.zooms, area.zoom):
+        if zoom <= area.zoom:
+            continue
+        is_near = layer.factor != 2 or zoom - BLOCK_LEVELS < area.zoom
+        read = zoom if is_near else zoom - BLOCK_LEVELS
+        share = layer.factor ** (read - area.zoom)
+        numbers = {"width": 1 - read, "share": share, "places": _PLACES * share}
+        query = _CHANGED_BELOW if is_near else _CHANGED_BLOCKS_BELOW
+        below = area.at_zoom(read, layer.factor)
+        with history.reading() as connection:
+            rows = query.rows(connection, layer.id, below, in_zoom=zoom, **numbers)
+        counted: defaultdict[Tile, dict[date, int]] = defaultdict(dict)
+        for column, row, day, count in rows:
+            # Rows are counted upwards here.
+            counted[Tile.at(area.zoom, column - _PLACES, ~(row - _PLACES))][day] = count
+        for tile, days in counted.items():
+            found[tile] = found.get(tile, {}) | days
+    return found
 
 
 def counted_zooms(first_days: Mapping[int, date], zoom: int) -> list[int]:

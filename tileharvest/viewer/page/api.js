@@ -46,9 +46,6 @@ const BASE = "api/v1";
 /** The page asks for blocks of 2^3 = 8 by 8 tiles. Four of them cover a screen, wherever they meet on it. */
 export const BLOCK_LEVELS = 3;
 
-/** The text that tells how many tiles changed. The server counts those of the deepest zoom. */
-export const COUNTED = "changeMany";
-
 /** The server refuses larger areas. */
 const MOST_TILES = 1024;
 

@@ -1,5 +1,4 @@
 /** The time slider: any day, a tick where something in view changed, steps from change to change, play. */
-import { COUNTED } from "./api.js";
 import { dayInWords, dayNumber, dayOf, monthInWords } from "./days.js";
 import { element, part } from "./dom.js";
 import { text } from "./text.js";
@@ -203,7 +202,7 @@ export class TimeBar {
       return text("changeLater", { day: dayInWords(this.begun) });
     }
     if (count === 0) return this.days.includes(day) ? text("changeNone") : text("noHarvestDay");
-    return text(COUNTED, { n: count });
+    return text("changeMany", { n: count });
   }
 
   /**

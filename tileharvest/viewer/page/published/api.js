@@ -3,10 +3,11 @@
  *
  * @typedef {import("../api.js").Tile} Tile
  * @typedef {import("../api.js").Area} Area
- * @typedef {{side: number, tiles: number[][], eras: {first: number, list: string | null}[], last: string}} Leaf for
- *   each of 8 x 8 tiles, or of 4 x 4 if they change often, the numbers of the days on which it changed; for each era
- *   the first day, and the name of the list of its images. The name is null for the last era if its images are in
- *   `last`
+ * @typedef {{side: number, tiles: number[][], below: [number, number][][],
+ *   eras: {first: number, list: string | null}[], last: string}} Leaf for each of 8 x 8 tiles, or of 4 x 4 if they
+ *   change often, the numbers of the days on which it changed, and of those on which deeper tiles below it did, each
+ *   with how many; for each era the first day, and the name of the list of its images. The name is null for the last
+ *   era if its images are in `last`
  */
 import { ApiError, tileSizeOf } from "../api.js";
 import { cellOf, parseTile, tileAtCell } from "../grid.js";
@@ -16,9 +17,6 @@ export { ApiError, tileSizeOf };
 
 /** The smallest leaves have 2^2 = 4 tiles along an edge. */
 export const BLOCK_LEVELS = 2;
-
-/** The text that tells how many tiles changed. The lists name the changed tiles of each zoom. */
-export const COUNTED = "changeManyOfZoom";
 
 const QUARTER = 4; // Tiles along the edge of a quarter of a leaf, which may be a leaf by itself.
 const SIDE = 8; // Tiles along a whole leaf's edge, and leaves along a block's.
@@ -106,23 +104,27 @@ export function imageAddress(image) {
 }
 
 /**
- * The number of tiles of the area's zoom that changed, for each day with a change.
+ * The number of the deepest tiles below an area that changed, for each day with a change. If only tiles of the area's
+ * own zoom changed on a day, these are counted.
  * @param {string} map @param {string} layer @param {Area} area
  * @returns {Promise<Map<string, number>>}
  */
 export async function changes(map, layer, area) {
-  const counts = new Map();
+  /** @type {Map<string, number>[]} */
+  const [own, below] = [new Map(), new Map()];
+  const add = (/** @type {Map<string, number>} */ counts, /** @type {number} */ number, count = 1) => {
+    const day = every[number];
+    if (day >= shown[0]) counts.set(day, (counts.get(day) ?? 0) + count);
+  };
   await Promise.all(placesOf(area).map(async ([column, row]) => {
     const leaf = await leafAt(layer, area.zoom, column, row);
     if (leaf === null) return;
     for (const [tile] of tilesOf(area, column, row, leaf.side)) {
-      for (const number of leaf.tiles[tile]) {
-        const day = every[number];
-        if (day >= shown[0]) counts.set(day, (counts.get(day) ?? 0) + 1);
-      }
+      for (const number of leaf.tiles[tile]) add(own, number);
+      for (const [number, count] of leaf.below[tile]) add(below, number, count);
     }
   }));
-  return new Map([...counts].sort());
+  return new Map([...new Map([...own, ...below])].sort());
 }
 
 /** @param {string} map @param {string} layer @param {string} name of the tile */
@@ -208,6 +210,21 @@ function numbersIn(written) {
   return numbers;
 }
 
+/**
+ * @param {string} counts the bits of each count as a digit, and then all counts less 1, the lowest bits first
+ * @param {number} place @returns {number} the count at this place
+ */
+function countIn(counts, place) {
+  const width = DIGITS.indexOf(counts[0]);
+  let count = 1;
+  for (let bit = 0; bit < width; bit += 1) {
+    const at = place * width + bit;
+    const digit = DIGITS.indexOf(counts[1 + Math.floor(at / 6)] ?? DIGITS[0]);
+    if ((digit >> (at % 6)) & 1) count += 2 ** bit;
+  }
+  return count;
+}
+
 /** @param {string} day @returns {number} of the last harvest until then */
 function numberOf(day) {
   return every.findLastIndex((harvested) => harvested <= day);
@@ -269,12 +286,19 @@ async function leafAt(layer, zoom, column, row) {
   const isCut = Array.isArray(whole);
   const found = isCut ? await listIn(whole[modulo(row, 2) * 2 + modulo(column, 2)]) : whole;
   if (found === 0) return null;
-  const { d, t, e } = found;
+  const { d, t, n, e } = found;
   const [begun, names, last] = e;
   const eras = numbersIn(begun).map((first, era) => ({ first, list: names.slice(NAMED * era, NAMED * (era + 1)) || null }));
   const days = numbersIn(d);
-  const tiles = t.map((/** @type {string} */ written) => numbersIn(written).map((number) => days[number]));
-  const leaf = { side: isCut ? QUARTER : SIDE, tiles, eras, last };
+  const daysOf = (/** @type {string} */ written) => numbersIn(written).map((number) => days[number]);
+  const tiles = t.map(daysOf);
+  const below = t.map((/** @type {string} */ _, /** @type {number} */ tile) => {
+    const [counts, ...its] = (n?.[tile] ?? "").split(".");
+    if (counts === "") return [];
+    const own = its.length > 0 ? daysOf(its.join(".")) : tiles[tile];
+    return own.map((/** @type {number} */ day, /** @type {number} */ place) => [day, countIn(counts, place)]);
+  });
+  const leaf = { side: isCut ? QUARTER : SIDE, tiles, below, eras, last };
   leaves.set(key, leaf);
   return leaf;
 }

@@ -139,7 +139,6 @@ export default {
   changeNone: "no change in view",
   changeLater: "this zoom begins {day}",
   changeMany: "{n} {n|tile|tiles} changed in view",
-  changeManyOfZoom: "{n} {n|tile|tiles} of this zoom changed",
   changeFirst: "first harvest",
   noHarvestDay: "no harvest that day",
   loading: "Loading {day} …",

@@ -139,7 +139,6 @@ export default {
   changeNone: "视野内无变化",
   changeLater: "此缩放级别始于 {day}",
   changeMany: "视野内 {n} 个图块有变化",
-  changeManyOfZoom: "此缩放级别有 {n} 个图块变化",
   changeFirst: "首次采集",
   noHarvestDay: "当天没有采集",
   loading: "正在载入 {day}……",

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 VERSION: Final = 2
-"""The version of the tables, kept as SQLite's user_version."""
+"""The version of the tables, kept as SQLite's user_version. A queue of the first version gets checksums when
+it is opened."""
+
+_FIRST: Final = 1
 
 APPLICATION: Final = 0x54485175
 """SQLite's application_id, "THQu", which tells our files from those of other programs."""
@@ -41,6 +44,13 @@ CHECKSUM: Final = 4
 """Bytes of the checksum at the end of each body in the tables. The other columns of the requests need none:
 they stand in indexes, too, with which SQLite compares them."""
 
+_SURELY_NEW: Final = """
+    CREATE TABLE IF NOT EXISTS surely_new (
+        id INTEGER PRIMARY KEY, segment INTEGER NOT NULL, number INTEGER NOT NULL, fingerprints BLOB NOT NULL
+    )"""
+"""The log of fingerprints that a filter has called new and that are not in `seen` yet. A row has those of a
+batch, in MessagePack. Some queues of the first version lack this table."""
+
 _TABLES: Final = (
     # Ids rise in the order in which segments were opened. AUTOINCREMENT: an id is never used again.
     """CREATE TABLE segments (
@@ -52,11 +62,7 @@ _TABLES: Final = (
     """CREATE TABLE seen (
         segment INTEGER NOT NULL, fingerprint BLOB NOT NULL, PRIMARY KEY (segment, fingerprint)
     ) WITHOUT ROWID""",
-    # The log of fingerprints that a filter has called new and that are not in `seen` yet. A row has those of
-    # a batch, in MessagePack.
-    """CREATE TABLE surely_new (
-        id INTEGER PRIMARY KEY, segment INTEGER NOT NULL, number INTEGER NOT NULL, fingerprints BLOB NOT NULL
-    )""",
+    _SURELY_NEW,
     # `due` is set while an entry is delayed, `until` while it is leased, never both. An id that came again
     # would let the holder of an old lease finish another's request. The segment has no index, because it is
     # looked for only when a segment is dropped.
@@ -80,7 +86,7 @@ _TABLES: Final = (
 
 def connect(file: Path | None) -> sqlite3.Connection:
     """Returns a connection to the queue in a file, or without a file to one in memory, which ends with the
-    connection. A missing file is created with its folder.
+    connection. A missing file is created with its folder. A queue of the first version is upgraded.
 
     Raises QueueError for a file of another version or another program, which is not changed. Raises
     sqlite3.Error and OSError for a file that cannot be opened. One thread after another may use the
@@ -96,6 +102,7 @@ def connect(file: Path | None) -> sqlite3.Connection:
             connection.execute(f"PRAGMA page_size = {_PAGE}")
             _write_ahead(connection)
             _create(connection)
+        _add_checksums(connection)
         _refuse_others(connection, file)
         _adjust(connection)
     except BaseException:
@@ -143,12 +150,34 @@ def summed(segment: str, body: bytes) -> bytes:
     return body + crc32(body, crc32(segment.encode())).to_bytes(CHECKSUM)
 
 
+def _add_checksums(connection: sqlite3.Connection) -> None:
+    """Upgrades a queue of the first version to this one. Does nothing to any other."""
+    if _mark(connection) != (APPLICATION, _FIRST):
+        return
+    connection.create_function("summed", 2, summed, deterministic=True)
+    connection.execute("BEGIN IMMEDIATE")
+    # Another process may have been faster.
+    if _mark(connection) == (APPLICATION, _FIRST):
+        segment = "(SELECT name FROM segments WHERE segments.id = requests.segment)"
+        connection.execute(f"UPDATE requests SET body = summed({segment}, body)")  # noqa: S608
+        connection.execute("UPDATE failures SET body = summed(segment, body)")
+        connection.execute(_SURELY_NEW)
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+    connection.execute("COMMIT")
+
+
+def _mark(connection: sqlite3.Connection) -> tuple[int, int]:
+    """Returns the application_id of a file, and the version of its tables."""
+    application: int = connection.execute("PRAGMA application_id").fetchone()[0]
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    return application, version
+
+
 def _refuse_others(connection: sqlite3.Connection, file: Path | None) -> None:
-    (application,) = connection.execute("PRAGMA application_id").fetchone()
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    application, version = _mark(connection)
     if application != APPLICATION:
         raise QueueError(sentence("foreign file", "", str(file)))
-    if version != VERSION:
+    if version not in (_FIRST, VERSION):
         raise QueueError(sentence("format", f"the queue {file}", f"{version}, this one's {VERSION}"))
 
 

@@ -38,7 +38,6 @@ from tileharvest.errors import (
     MovedError,
     StoreError,
 )
-from tileharvest.history.database import History
 from tileharvest.politeness.rules import Rules
 from tileharvest.renderers.site import Site
 from tileharvest.store.files import FileStore
@@ -681,7 +680,7 @@ def test_a_harvest_knows_whether_its_store_or_its_history_has_not_answered_yet(t
 def test_a_harvest_knows_how_long_it_waits_at_most_for_its_history(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(History, "patience_left", 20.0)
+    monkeypatch.setattr("tileharvest.harvest.harvest.patience_left", lambda: 20.0)
 
     async def run() -> tuple[str | None, float | None]:
         async with opened(tmp_path) as harvest:

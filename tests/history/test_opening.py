@@ -15,7 +15,7 @@ import pytest
 from tests.history.making import EVERYWHERE, LATER, LAYER, A, B, began, ended, found
 from tileharvest.errors import HistoryError
 from tileharvest.history import database, revisions
-from tileharvest.history.connection import PATIENCE
+from tileharvest.history.connection import PATIENCE, patience_left
 from tileharvest.history.database import History
 from tileharvest.history.errors import PassingError
 from tileharvest.history.recorded_versions import tile_versions
@@ -70,8 +70,8 @@ def test_a_call_that_waits_for_a_lock_tells_when_it_gives_up(tmp_path: Path) -> 
         ThreadPoolExecutor(1) as thread,
     ):
         other.execute("BEGIN IMMEDIATE")
-        writing = thread.submit(history.write, lambda _: history.patience_left)
-        while (left := history.patience_left) is None:
+        writing = thread.submit(history.write, lambda _: patience_left())
+        while (left := patience_left()) is None:
             assert not writing.done()
         other.execute("ROLLBACK")
         assert 0 < left <= 1000
@@ -87,16 +87,16 @@ def test_a_call_for_a_server_that_is_away_tells_when_it_gives_up(
 
     @contextmanager
     def away_at_first() -> Iterator[Connection]:
-        left.append(history.patience_left)
+        left.append(patience_left())
         if len(left) < 3:
             raise PassingError("the server is away")
         with reading() as connection:
             yield connection
 
     monkeypatch.setattr(history, "reading", away_at_first)
-    history.read(lambda _: left.append(history.patience_left))
+    history.read(lambda _: left.append(patience_left()))
     first, second, third, at_work = left
-    assert (first, at_work, history.patience_left) == (None, None, None)
+    assert (first, at_work, patience_left()) == (None, None, None)
     assert second is not None
     assert third is not None
     assert 0 < third < second <= PATIENCE

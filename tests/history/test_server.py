@@ -6,7 +6,7 @@ import itertools
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ from tests.servers.postgresql import PASSWORD, postgresql_server
 from tileharvest.errors import HistoryError
 from tileharvest.harvest.holdings import Holdings
 from tileharvest.history import connection
+from tileharvest.history import database as database_module
 from tileharvest.history.connection import parse_address, place_of
 from tileharvest.history.costs import Cost
 from tileharvest.history.database import History
@@ -31,7 +32,7 @@ from tileharvest.tiles.outcomes import Outcome
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sqlalchemy import PoolProxiedConnection
+    from sqlalchemy import Connection, PoolProxiedConnection
 
     from tests.servers.postgresql import PostgresqlServer
 
@@ -199,6 +200,87 @@ def test_a_reader_outlives_a_restart_of_the_server(restarted: PostgresqlServer) 
             restarted.stop()
             restarted.start()
             assert len(tile_versions(reader, "world")) == 1
+
+
+def silent_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server is given up after half a second. Call this only when it is frozen: otherwise a slow machine
+    may take as long."""
+    for module in (connection, database_module):
+        monkeypatch.setattr(module, "ANSWER", 0.5)
+
+
+def test_a_server_that_stays_connected_and_is_silent_is_one_clear_line(
+    restarted: PostgresqlServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (
+        restarted.database() as name,
+        History.open(f"{restarted.url(name)}&connect_timeout=2", patience=0.1) as history,
+    ):
+        harvest = began(history)
+        with restarted.frozen(), monkeypatch.context() as patched:
+            silent_soon(patched)
+            with pytest.raises(HistoryError, match=r"cannot be reached \(.*; nothing recorded was lost"):
+                harvest.record([found("add")])
+        harvest.record([found("add")])
+        assert harvest.counts() == {Outcome.ADDED: 1}
+
+
+def test_a_server_that_becomes_silent_in_a_transaction_is_given_up(
+    restarted: PostgresqlServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with (
+        restarted.database() as name,
+        History.open(f"{restarted.url(name)}&connect_timeout=2", patience=0.1) as history,
+        ExitStack() as freezing,
+    ):
+
+        def freeze(transaction: Connection) -> None:
+            freezing.enter_context(restarted.frozen())
+            silent_soon(freezing.enter_context(monkeypatch.context()))
+            transaction.exec_driver_sql("SELECT 1")
+
+        with pytest.raises(HistoryError, match="cannot be reached"):
+            history.write(freeze)
+        assert "cannot be reached (no answer for 0.5 s)" in caplog.text
+        freezing.close()
+        began(history)
+
+
+def test_a_call_for_a_silent_server_tells_when_it_gives_up_and_goes_on_with_it(
+    restarted: PostgresqlServer,
+) -> None:
+    with restarted.database() as name, History.open(restarted.url(name)) as history:
+        harvest = began(history)
+        with ThreadPoolExecutor(1) as worker:
+            with restarted.frozen():
+                recording = worker.submit(harvest.record, [found("add")])
+                while (left := connection.patience_left()) is None:
+                    assert not recording.done()
+            recording.result(240)
+        assert 0 < left <= connection.ANSWER
+        assert connection.patience_left() is None
+        assert harvest.counts() == {Outcome.ADDED: 1}
+
+
+def test_a_search_for_damage_waits_as_long_as_it_takes(
+    restarted: PostgresqlServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with restarted.database() as name, History.open(restarted.url(name)) as history:
+        began(history)
+        with ThreadPoolExecutor(1) as worker:
+            with restarted.frozen(), monkeypatch.context() as patched:
+                silent_soon(patched)
+                searching = worker.submit(history.damage)
+                with pytest.raises(TimeoutError):
+                    searching.result(1.5)
+            assert searching.result(240) == []
+
+
+def test_a_silent_server_is_no_server_to_begin_with(restarted: PostgresqlServer) -> None:
+    with restarted.database() as name, restarted.frozen():
+        assert "cannot be reached (connection timeout expired" in said(
+            f"{restarted.url(name)}&connect_timeout=2"
+        )
 
 
 def lose_answers(history: History, monkeypatch: pytest.MonkeyPatch, number: int = 1) -> list[str]:

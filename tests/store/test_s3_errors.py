@@ -3,6 +3,7 @@ from __future__ import annotations
 import socket
 import time
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from hashlib import sha1
 from typing import TYPE_CHECKING, Any
@@ -250,6 +251,20 @@ def test_a_service_that_never_answers_is_given_up(
     )
     # Three requests of 0.2 s.
     assert time.monotonic() - began >= 0.6
+
+
+def test_a_call_for_a_silent_service_tells_when_it_gives_up(site: Misbehaving) -> None:
+    site.rule_for_all = rules.hang()
+    store = S3Store("tiles", request=timedelta(seconds=2), pauses=(0.0,))
+    with ThreadPoolExecutor(1) as thread:
+        putting = thread.submit(store.put, {IMAGE: BODY})
+        while (left := store.patience_left) is None:
+            assert not putting.done()
+        with pytest.raises(StoreError):
+            putting.result(240)
+    # A call begins no attempt after 30 s, and the last one makes two requests of 2 s at most.
+    assert 0 < left <= 30 + 2 * 2
+    assert store.patience_left is None
 
 
 def test_a_service_that_is_down_cannot_be_reached(

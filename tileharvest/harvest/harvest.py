@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from tileharvest.errors import AlreadyHarvestedError, BudgetError, MovedError, TileHarvestError, counted
 from tileharvest.harvest.clean_up import clean_up
-from tileharvest.harvest.holdings import HISTORIES, StoreWriter
+from tileharvest.harvest.holdings import StoreWriter
 from tileharvest.harvest.walks import MOST_TOPS, LayerWalk, Walks, kept_in_words, relies_on_indexes, walk_over
+from tileharvest.history.connection import patience_left
 from tileharvest.history.costs import NO_COST, Traffic, spent
 from tileharvest.history.errors import HarvestEndedError
 from tileharvest.history.group_commit import LINGER, GroupCommit
@@ -70,6 +71,8 @@ _MOST_PUT_ANEW: Final = 100
 
 
 _HISTORY: Final = "the history"
+_STORE: Final = "the store"
+_BOTH: Final = "the history and the store"
 
 _ENDED: Final = "endless:"
 """The beginning of a remark's key that says that a layer's walk was ended. The layer's name follows."""
@@ -81,6 +84,9 @@ class Harvest:
     To make the object touches nothing; `open` begins the harvest. It is used from one event loop and is not
     thread-safe. Calls that block run in threads.
     """
+
+    _store: TileStore | None = None
+    """The store, once it is open."""
 
     def __init__(
         self,
@@ -174,14 +180,16 @@ class Harvest:
         if not self.is_open:
             return None
         if self._images.is_storing:
-            return "the store"
+            return _STORE
         is_asked = self.versions.is_asked or self.walks.marks.is_asked or self._commits.is_recording
         return _HISTORY if is_asked else None
 
     @property
     def waits_for_at_most(self) -> float | None:
         """The seconds until that wait ends at the latest. None if nobody knows."""
-        return HISTORIES.patience_left(self._holdings.url) if self.waits_for == _HISTORY else None
+        store, what = self._store, self.waits_for
+        of_store = store.patience_left if store is not None and what in (_STORE, _BOTH) else None
+        return of_store or (patience_left() if what in (_HISTORY, _BOTH) else None)
 
     async def is_any_unfinished(self) -> bool:
         """Returns whether the map has an unfinished harvest, of whatever segment. Raises HistoryError."""
@@ -228,9 +236,14 @@ class Harvest:
 
     async def _ask(self, work: Callable[..., _Answer], *arguments: Any, what: str = _HISTORY) -> _Answer:
         """Does a work of the history in a thread, and returns its result. Meanwhile `waits_for` is `what`."""
+        with self._asking(what):
+            return await asyncio.to_thread(work, *arguments)
+
+    @contextlib.contextmanager
+    def _asking(self, what: str) -> Iterator[None]:
         self._asked.append(what)
         try:
-            return await asyncio.to_thread(work, *arguments)
+            yield
         finally:
             self._asked.remove(what)
 
@@ -284,7 +297,8 @@ class Harvest:
         self._tops: list[tuple[str, Tile]] = []
         """The known tiles from which walks go on sideways."""
         try:
-            await self._begin(site, files)
+            with self._asking(_HISTORY):
+                await self._begin(site, files)
         except AlreadyHarvestedError:
             # Another worker has finished it while this one looked at the site.
             await asyncio.to_thread(self._on_close.close)
@@ -311,7 +325,7 @@ class Harvest:
 
         def begun() -> tuple[TileStore, HarvestRecord, bool, int, int, dict[str, Extent]]:
             history = self._on_close.enter_context(self._holdings.open_history())
-            store = self._holdings.open_store()
+            store = self._store = self._holdings.open_store()
             record = begin(history, beginning, self._today)
             if files is not None:
                 keep_site_files(history, self.description.name, record.day, files)
@@ -321,7 +335,7 @@ class Harvest:
             expected = 0 if record.is_pushed else record.expect(known)
             return store, record, record.is_first(), known, expected, self._extents_of(record)
 
-        begun_now = await self._ask(begun, what="the history and the store")
+        begun_now = await self._ask(begun, what=_BOTH)
         store, self._record, is_first, self._known_before, self.expected, self.extents = begun_now
         self._images = StoreWriter(store)
         self.is_pushed = self._record.is_pushed
@@ -402,7 +416,7 @@ class Harvest:
             return
         assert latest is not None
         assert latest.image is not None
-        if await self._ask(self._images.store.mend, latest.image, body, what="the store"):
+        if await self._ask(self._images.store.mend, latest.image, body, what=_STORE):
             _log.info("image %s is whole again", latest.image.file_name)
 
     def may_be_damaged(self, latest: Version | None, found: TileResult, *, late: bool) -> bool:
@@ -683,7 +697,7 @@ class Harvest:
 
         self.ended_here, counts = await self._ask(end)
         if reason == FINISHED and self.ended_here:
-            await asyncio.to_thread(self._clean_up)
+            await self._ask(self._clean_up, what=_BOTH)
         return counts
 
     def _clean_up(self) -> None:

@@ -39,12 +39,6 @@ class OpenHistories:
         """Returns whether the history is open."""
         return url in self._open
 
-    def patience_left(self, url: str) -> float | None:
-        """Returns the seconds until the open history gives up waiting for its database. None if it does not
-        wait, or if nobody knows."""
-        history = self._open.get(url)
-        return None if history is None else history.patience_left
-
     @contextmanager
     def borrow(self, url: str) -> Iterator[History]:
         """Opens the history, unless it is open. The last user closes it. Raises HistoryError."""

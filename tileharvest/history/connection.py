@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+import threading
+import time
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -19,7 +21,7 @@ from tileharvest.errors import HistoryError
 from tileharvest.history.errors import PassingError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterator, Sequence
 
     from sqlalchemy import URL, Connection, Engine, Insert
 
@@ -47,6 +49,13 @@ _EXAMPLE: Final = (
     "write for example sqlite:///data/history.sqlite, or postgresql://user:password@host/database"
 )
 
+ANSWER: Final = 300.0
+"""Seconds for which a server may stay connected and be silent while a statement waits for its answer. A look
+through a million tiles takes seconds there. Upgrades and the search for damage have no such bound."""
+
+_ENDS: Final[dict[int, float]] = {}
+"""By thread: when a call that waits for a history gives up, by `time.monotonic`."""
+
 IDLE_TIMEOUT: Final = 15
 """Seconds that a transaction on a server may wait for its program's next statement. A program that takes
 longer was frozen or cut off. Others wait twice as long for its locks."""
@@ -55,8 +64,10 @@ _SECRETS: Final = ("password", "passfile", "sslpassword", "sslkey")
 """Parts of an address's query that are left out of messages."""
 
 
+CONNECTING: Final = 10
+"""Seconds in which a server must take a connection."""
 _KEEPING: Final = {
-    "connect_timeout": 10,
+    "connect_timeout": CONNECTING,
     "keepalives_idle": 30,
     "keepalives_interval": 10,
     "keepalives_count": 3,
@@ -144,9 +155,72 @@ def _connect_server(url: URL, lock_timeout: float, *, read_only: bool) -> Engine
         for name, value in settings.items():
             connection.execute(f"SET {name} = '{value}'")
         connection.autocommit = False
+        connection.wait = partial(_bounded, connection, connection.wait)
 
     event.listen(engine, "connect", connected)
     return engine
+
+
+def _bounded(
+    connection: Any, wait: Callable[..., _Result], steps: Generator[Any, Any, _Result], **options: Any
+) -> _Result:
+    """Makes the steps of a call by psycopg's own `wait`, each when the server is ready for it. If the call of
+    this thread `gives_up`, raises an error of a lost connection after ANSWER seconds of silence."""
+    return wait(_watched(connection, steps) if threading.get_ident() in _ENDS else steps, **options)
+
+
+def _watched(connection: Any, steps: Generator[Any, Any, _Result]) -> Generator[Any, Any, _Result]:
+    thread = threading.get_ident()
+    _ENDS[thread] = time.monotonic() + ANSWER
+    try:
+        awaited = next(steps)
+        while True:
+            # psycopg sends nothing, ten times a second, as long as the server is not ready.
+            ready = yield awaited
+            if ready:
+                _ENDS[thread] = time.monotonic() + ANSWER
+            elif time.monotonic() >= _ENDS[thread]:
+                # A late answer must not be taken for that to another statement.
+                connection.pgconn.finish()
+                raise connection.OperationalError(f"no answer for {ANSWER:g} s")
+            awaited = steps.send(ready)
+    except StopIteration as end:
+        found: _Result = end.value
+        return found
+
+
+@contextmanager
+def gives_up(seconds: float | None) -> Iterator[None]:
+    """Notes while the block runs when a call of this thread gives up, if no block around it has. None leaves
+    the call without an end."""
+    thread = threading.get_ident()
+    is_outermost = seconds is not None and thread not in _ENDS
+    if seconds is not None and is_outermost:
+        gives_up_in(seconds)
+    try:
+        yield
+    finally:
+        if is_outermost:
+            gives_up_in(None)
+
+
+def gives_up_in(seconds: float | None) -> None:
+    """Notes when the call of this thread gives up. None: it waits no more, or without an end."""
+    if seconds is None:
+        _ENDS.pop(threading.get_ident(), None)
+    else:
+        _ENDS[threading.get_ident()] = time.monotonic() + seconds
+
+
+def patience_left() -> float | None:
+    """Returns the seconds until the first call of this process gives up that waits for a history. Returns
+    None if none waits, or if nobody knows.
+
+    A call that writes into a file waits for another program's transaction. A call for a server waits for its
+    answer, and after a failure until the server can be reached again.
+    """
+    left = min(_ENDS.copy().values(), default=0.0) - time.monotonic()
+    return left if left > 0 else None
 
 
 def _connect_file(url: URL, file: Path, lock_timeout: float, *, read_only: bool, durable: bool) -> Engine:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -14,10 +13,14 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar
 from sqlalchemy import insert, select
 
 from tileharvest.history.connection import (
+    ANSWER,
+    CONNECTING,
     LOCK_TIMEOUT,
     PATIENCE,
     connect,
     file_of,
+    gives_up,
+    gives_up_in,
     parse_address,
     persevere,
     place_of,
@@ -88,8 +91,6 @@ class History:
         self._watcher: PoolProxiedConnection | None = None
         """The connection that `stamp` asks."""
         self._lock_timeout = lock_timeout
-        self._ends: dict[int, float] = {}
-        """By thread: when its call gives up, by `time.monotonic`."""
         self.place = place_of(engine.url)
         """Its name in messages."""
         self.writer = Writer(self.write)
@@ -113,7 +114,7 @@ class History:
         engine = connect(parse_address(url), lock_timeout)
         history = cls(engine, patience=patience, lock_timeout=lock_timeout)
         with _closed_on_error(history):
-            persevere(history._prepare, patience, RecoveringError)
+            history._do_first(history._prepare)
         return history
 
     @classmethod
@@ -150,7 +151,7 @@ class History:
                 with history.reading() as connection:
                     return revision_of(connection) is not None
 
-            return persevere(look, history._patience, RecoveringError)
+            return history._do_first(look)
 
     @classmethod
     def open_temporary(cls) -> Self:
@@ -193,6 +194,7 @@ class History:
         with (
             self._telling_damage(),
             as_history_errors(self.place),
+            gives_up(self._answer),
             transaction(self._reader) as connection,
         ):
             yield connection
@@ -206,6 +208,7 @@ class History:
         with (
             self._telling_damage(),
             as_history_errors(self.place),
+            gives_up(self._answer),
             transaction(self._engine, writes=True) as connection,
         ):
             yield connection
@@ -261,21 +264,13 @@ class History:
         have taken effect, and `work` is called again.
         """
         if self.dialect == "sqlite":
-            self._end_in(self._lock_timeout)
+            gives_up_in(self._lock_timeout)
         return self._done(work, self.writing)
 
     @property
-    def patience_left(self) -> float | None:
-        """The seconds until a call of `read` or `write` gives up. None if no call waits, or nobody knows.
-
-        A call that writes into a file waits for another program's transaction. A call for a server waits from
-        its first failure on. A server that stays connected and does not answer is waited for without an end.
-        """
-        left = min(self._ends.copy().values(), default=0.0) - time.monotonic()
-        return left if left > 0 else None
-
-    def _end_in(self, seconds: float) -> None:
-        self._ends[threading.get_ident()] = time.monotonic() + seconds
+    def _answer(self) -> float | None:
+        """The seconds for which a statement waits for its answer. None for a file."""
+        return None if self.dialect == "sqlite" else ANSWER
 
     def _done(
         self,
@@ -284,13 +279,19 @@ class History:
     ) -> _Result:
         def attempt() -> _Result:
             with transaction() as connection:
-                self._ends.pop(threading.get_ident(), None)
+                gives_up_in(self._answer)
                 return work(connection)
 
         try:
-            return persevere(attempt, self._patience, failed=lambda: self._end_in(self._patience))
+            return persevere(attempt, self._patience, failed=lambda: gives_up_in(self._patience))
         finally:
-            self._ends.pop(threading.get_ident(), None)
+            gives_up_in(None)
+
+    def _do_first(self, work: Callable[[], _Result]) -> _Result:
+        """Does the first work with this history, and returns its result. Repeats it while a server starts or
+        recovers."""
+        with gives_up(None if self.dialect == "sqlite" else CONNECTING):
+            return persevere(work, self._patience, RecoveringError, lambda: gives_up_in(self._patience))
 
     def close(self) -> None:
         """Waits for the work of its threads, and closes the connections."""
@@ -324,6 +325,8 @@ class History:
             revision = revision_of(connection)
         if revision != REVISION:
             with self.writing() as connection:
+                # The more a history holds, the longer its server is silent meanwhile.
+                gives_up_in(None)
                 upgrade(connection, self.place, self._file)
         self._write_ahead()
 

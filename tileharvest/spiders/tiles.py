@@ -393,8 +393,7 @@ class TileSpider(Spider, HeldSpider):
         crawl.refused = site.refused
         for line in site.refused:
             self.logger.error("%s; the other layers are harvested", line)
-        with noted(crawl.waits, "the history"):
-            await harvest.open(site, self._site_files)
+        await harvest.open(site, self._site_files)
         self._tell(site)
 
     async def _probe_site(self) -> Site:
@@ -561,8 +560,7 @@ class TileSpider(Spider, HeldSpider):
             await self._read_ends()
             if harvest.endless:
                 raise harvest.endless_error()
-            with noted(self.crawl.waits, "the history"):
-                counts = await harvest.finish()
+            counts = await harvest.finish()
         if work is not None:
             await work.ended()
         return counts

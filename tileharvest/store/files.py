@@ -66,6 +66,8 @@ class FileStore:
     names of all files, which takes about a second for a million.
     """
 
+    patience_left: Final = None
+
     def __init__(
         self, root: Path, clock: Callable[[], float] = time.time, *, read_only: bool = False
     ) -> None:

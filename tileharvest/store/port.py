@@ -41,6 +41,12 @@ class TileStore(Protocol):
     after `put` never points at bytes that do not exist. Only `remove` deletes anything.
     """
 
+    @property
+    def patience_left(self) -> float | None:
+        """The seconds until the first call gives up that waits for a service. None if no call waits for
+        one."""
+        ...
+
     def put(self, images: Mapping[Image, bytes]) -> set[Image]:
         """Keeps the bytes of each image. Returns the images that were not there before.
 
@@ -131,6 +137,8 @@ class DryStore:
 
     Every image counts as new, each time it is put.
     """
+
+    patience_left: Final = None
 
     def put(self, images: Mapping[Image, bytes]) -> set[Image]:
         for image, body in images.items():

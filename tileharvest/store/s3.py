@@ -8,7 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
-from threading import Event
+from threading import Event, get_ident
 from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import urlsplit
 
@@ -137,11 +137,20 @@ class S3Store:
         self._prefix = f"{prefix}/" if prefix else ""
         self._read_only = read_only
         self._pauses = [wait_random(pause / 2, pause) for pause in pauses]
+        self._longest = 2 * request.total_seconds()
+        """The seconds that the last attempt of a call may take: it makes two requests at most."""
+        self._ends: dict[int, float] = {}
+        """By thread: when its call gives up, by the clock."""
         self._clock = clock
         self._sleep = sleep
         self._objects = connected(bucket, request)
         self._takes_condition = True
         self._known: set[str] = set()
+
+    @property
+    def patience_left(self) -> float | None:
+        ends = self._ends.copy().values()
+        return max(0.0, min(ends) - self._clock()) if ends else None
 
     def put(self, images: Mapping[Image, bytes]) -> set[Image]:
         self._expect_writable()
@@ -299,7 +308,8 @@ class S3Store:
         Neither error has obstore's error as its cause, because that quotes the service's answer and the
         endpoint, which may hold secrets.
         """
-        latest = self._clock() + last
+        latest, thread = self._clock() + last, get_ident()
+        self._ends[thread] = latest + self._longest
 
         def is_last(state: RetryCallState) -> bool:
             is_late = self._clock() + state.upcoming_sleep > latest
@@ -316,6 +326,8 @@ class S3Store:
             return retrying(attempt)
         except _FAILURES as error:
             refusal = Refusal.of(error)
+        finally:
+            del self._ends[thread]
         if refusal.missing:
             raise MissingImageError(f"image {self._place}/{name} is missing: restore it from a backup")
         raise StoreError(f"the store {self._place}: {refusal.line()}")

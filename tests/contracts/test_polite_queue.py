@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from heapq import heappop, heappush
 from itertools import chain, pairwise
 from random import Random
@@ -301,6 +302,26 @@ def test_a_map_of_another_host_leaves_a_host_alone_that_rests(asked: AskedHost) 
     assert guest.visit(asked.pace()) == (False, 20.0)
     asked.clock.now += 20.0
     assert guest.visit(asked.pace()) == (True, 0.0)
+
+
+def test_a_map_that_moves_to_another_host_counts_there_and_no_more_at_the_one_before(
+    asked: AskedHost,
+) -> None:
+    moved, own = (asked.map(name, host_concurrency=1) for name in ("one", "other"))
+    assert (moved.ask().share, own.ask().share) == (1, 0)
+    moved.set_pace(replace(asked.pace(host_concurrency=1), host=f"other-{asked.host}"))
+    assert (moved.ask().share, own.ask().share) == (1, 1)
+
+
+def test_a_map_spends_the_same_budget_at_the_host_to_which_it_moves(asked: AskedHost) -> None:
+    moved, there = asked.map("one"), f"other-{asked.host}"
+    moved.fill(9)
+    moved.allow(asked.host, requests=3)
+    moved.ask(1)
+    moved.start(1)
+    moved.allow(there, requests=3)
+    moved.set_pace(replace(asked.pace(), host=there))
+    assert len(moved.ask(9).leases) == 2
 
 
 # Rests and probes

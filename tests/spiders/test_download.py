@@ -487,6 +487,32 @@ def test_a_request_whose_turn_at_another_host_does_not_come_is_not_sent(
     asyncio.run(test())
 
 
+def test_a_request_beside_the_queue_holds_no_place_at_another_host_through_a_pause(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def test() -> None:
+        async with crawling() as polite, asking() as crawl:
+            politeness = crawl.handler._crawl.politeness = polite.politeness
+
+            left, leave = asyncio.Event(), politeness.leave
+
+            def leave_and_tell(host: str) -> None:
+                leave(host)
+                left.set()
+
+            monkeypatch.setattr(politeness, "leave", leave_and_tell)
+            politeness.hold(Reason.PAUSED)
+            meta = {NEAR: ["127.0.0.1"], STATE: RequestState(is_aside=True)}
+            waiting = asyncio.ensure_future(crawl.ask("/moved", **meta))
+            async with asyncio.timeout(60):
+                await left.wait()
+            assert crawl.site.heads == []
+            politeness.let_go(Reason.PAUSED)
+            assert (await waiting).status == 302
+
+    asyncio.run(test())
+
+
 def test_after_the_end_the_reason_is_told() -> None:
     async def test() -> None:
         async with asking() as crawl:

@@ -327,7 +327,8 @@ def test_it_asks_for_nothing_while_requests_are_held_back(
 ) -> None:
     async def run() -> None:
         async with crawled(tmp_path) as (spider, _):
-            spider.crawl.politeness = SimpleNamespace(reasons=set(reasons))  # type: ignore[assignment]
+            held: Any = SimpleNamespace(reasons=set(reasons), is_elsewhere=lambda host: False)
+            spider.crawl.politeness = held
             assert asked_now(spider) is may
 
     asyncio.run(run())
@@ -726,7 +727,8 @@ def test_a_tile_that_may_not_be_asked_any_more_is_left_without_an_answer(tmp_pat
     async def run() -> None:
         scheduler = Listed(tile_of(DEEPEST[1]))
         async with crawled(tmp_path) as (spider, _):
-            spider.crawl.politeness = SimpleNamespace(reasons={Reason.PAUSED})  # type: ignore[assignment]
+            held: Any = SimpleNamespace(reasons={Reason.PAUSED}, is_elsewhere=lambda host: False)
+            spider.crawl.politeness = held
             await asked_in_a_block(spider, scheduler, tile_of(TILE), SAME)
             assert scheduler.events == [("left", TILE), ("left", DEEPEST[1])]
             assert scheduler.answers == [None, None]

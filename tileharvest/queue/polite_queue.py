@@ -69,7 +69,7 @@ class PoliteQueue:
         self._clock = clock
         self._random = random
         self._host = ""
-        """The host of the map. It is empty before a pace or a budget is set."""
+        """The host at which the map's requests count. It is empty before a pace or a budget is set."""
         self._pace: Pace | None = None
         self._is_lost = False
         """Whether the last call has failed. Then `close` does not try another one."""
@@ -118,7 +118,8 @@ class PoliteQueue:
     async def set_pace(self, pace: Pace) -> None:
         """Sets the pace of all processes of the map from now on. Requests that are leased keep their
         starts."""
-        self._pace, self._host = pace, pace.host
+        self._pace = pace
+        await self._move_to(pace.host)
         await self._changed(lambda known, own, now: known.limit(own, pace))
 
     async def rest(self, host: str, seconds: float) -> None:
@@ -136,7 +137,7 @@ class PoliteQueue:
         away, because the other maps of the host have to wait until then. Returns None if the budget allows no
         further request.
         """
-        self._host = pace.host
+        await self._move_to(pace.host)
 
         def step(known: Host, own: Process, now: float) -> tuple[float, float] | None:
             known.limit(own, pace)
@@ -216,10 +217,16 @@ class PoliteQueue:
         The first process of a run sets the budget of all its processes. The budget of a process that comes
         later is ignored, unless it `amends` the one before.
         """
-        self._host = host
+        await self._move_to(host)
         self.budget = await self._changed(lambda known, own, now: known.begin(own, budget, amends=amends))
         if not amends:
             self._seconds_before = max(0.0, self._others.seconds - self.traffic.worked)
+
+    async def _move_to(self, host: str) -> None:
+        """Lets the map's requests count at this host from now on, and no more at the one before."""
+        if self._host and host != self._host:
+            await self._changed(lambda known, own, now: known.part(own.id))
+        self._host = host
 
     async def tell(self) -> None:
         """Tells the others what this process has spent, and hears what they have spent."""

@@ -95,6 +95,8 @@ class Politeness:
         """The request that waits for its own delay, and the seconds of this delay, which are drawn once."""
         self._turns: list[Wait] = []
         """The waits of requests beside the queue, and of requests that have started without a connection."""
+        self._host = "" if rules is None else rules.host
+        """The host in whose limits the requests of the queue count. Empty for a spider without rules."""
         self._limits: dict[str, tuple[int | None, Gap]] = {}
         """By host that is not the map's own: the concurrency and the gap that maps.toml told last."""
         self._next_at: dict[str, asyncio.Lock] = {}
@@ -164,13 +166,11 @@ class Politeness:
             # whichever worker makes them.
             return Pace(f"spider:{self._name}", _ANY, by_hand or NO_GAP)
         gap = rules.gap_at(self._local_time(), by_hand=by_hand)
-        return Pace(
-            rules.host,
-            rules.concurrency,
-            rules.gap if gap is None else gap,
-            rules.host_concurrency,
-            rules.host_gap,
-        )
+        gap = rules.gap if gap is None else gap
+        if self._host == rules.host:
+            return Pace(rules.host, rules.concurrency, gap, rules.host_concurrency, rules.host_gap)
+        host_concurrency, host_gap = self._limits_at(self._host)
+        return Pace(self._host, rules.concurrency, gap.at_least(host_gap), host_concurrency, host_gap)
 
     def offers(self, worker: QueueWorker, pace: Pace | None) -> None:
         """Lets the worker offer requests at this pace from now on. If the pace has changed since the caller
@@ -298,10 +298,18 @@ class Politeness:
 
     # Requests to hosts that are not the map's own
 
+    async def ask_at(self, host: str) -> None:
+        """Lets the requests of the queue count in the limits of this host from now on, because all tiles of
+        the map lie there, and not at the host of its page. Raises QueueError."""
+        if self.is_elsewhere(host):
+            self._host = host
+            if self._queue.budget:
+                await self._queue.allow(host, self._queue.budget)
+
     def is_elsewhere(self, host: str) -> bool:
-        """Returns whether a host is not the map's own, so that a request to it also has to keep the limits
-        that the maps of that host share."""
-        return self._rules is not None and host != self._rules.host
+        """Returns whether the requests of the queue count at another host than this one, so that a request to
+        this one also has to keep the limits that the maps of this one share."""
+        return self._rules is not None and host != self._host
 
     async def take_turn_at(self, host: str) -> None:
         """Returns when a request may start at a host that is not the map's own. It counts there until
@@ -407,14 +415,14 @@ class Politeness:
     async def allow(self, budget: Budget) -> None:
         """Sets the budget of the run. Raises QueueError."""
         if budget and self._rules is not None:
-            await self._queue.allow(self._rules.host, budget)
+            await self._queue.allow(self._host, budget)
 
     async def amend(self, rules: Rules, budget: Budget) -> None:
         """Sets other rules of the map, and another budget of its run. Raises QueueError."""
         assert self._rules is not None
         self._rules = replace(rules, crawl_gap=self._rules.crawl_gap)
         if budget or self._queue.budget:
-            await self._queue.allow(rules.host, budget, amends=True)
+            await self._queue.allow(self._host, budget, amends=True)
         await self.look()
 
     # Every second

@@ -158,8 +158,6 @@ class TileDownloadHandler(BaseHttpDownloadHandler):
         # Scrapy's own delay, such as that of AutoThrottle, lies between the scheduler and here.
         if self._is_held_back and is_offered(request):
             raise HeldBackError
-        if NEAR not in request.meta:
-            return await self._downloaded(request)
         async with self._visiting(request):
             return await self._downloaded(request)
 
@@ -174,6 +172,11 @@ class TileDownloadHandler(BaseHttpDownloadHandler):
             return
         try:
             await politeness.take_turn_at(host)
+            while politeness.reasons and not is_offered(request):
+                # A pause may be long, and the maps of the host need the place.
+                politeness.leave(host)
+                await politeness.may_go_on()
+                await politeness.take_turn_at(host)
         except TimeoutError:
             state_of(request).was_sent = False
             raise IgnoreRequest(
@@ -186,9 +189,7 @@ class TileDownloadHandler(BaseHttpDownloadHandler):
                 self._crawl.end(error)
             raise HeldBackError from error
         try:
-            if not is_offered(request):
-                await politeness.may_go_on()
-            elif self._is_held_back:
+            if is_offered(request) and self._is_held_back:
                 raise HeldBackError
             yield
         finally:

@@ -103,6 +103,8 @@ class QueuedTiles:
         self._diff = diff
         self._outages = outages
         self._after = after
+        politeness = crawl.politeness
+        self._is_elsewhere = (lambda host: False) if politeness is None else politeness.is_elsewhere
         self._stores_in_turn = bool(crawl.rules and crawl.rules.store_gap != NO_GAP)
         """Whether the pipeline pauses between two images."""
         self._kept: dict[asyncio.Future[BaseException | None], tuple[list[QueuedTile], list[TileResult]]] = {}
@@ -125,6 +127,8 @@ class QueuedTiles:
             and queued.meta.keys() == _OF_TILE
             and not (queued.headers or queued.body or queued.cookies or queued.cb_kwargs or queued.flags)
             and queued.url.partition(":")[0] in self._handlers
+            # The download handler lets a request wait for its turn at another host.
+            and not self._is_elsewhere(queued.meta["download_slot"])
             and self._diff.keeps_method(queued.method, question, queued.meta["download_slot"])
         )
 

@@ -377,6 +377,9 @@ class TileSpider(Spider, HeldSpider):
         site = await self._read_tree() or await self._probe_site()
         if crawl.politeness is not None:
             crawl.politeness.obey(crawl.robots.gap)
+            hosts = {layer.host for layer in site.layers}
+            if len(hosts) == 1:
+                await crawl.politeness.ask_at(*hosts)
         if site.renderer != (harvest.description.renderer or self.name):
             self.logger.warning(
                 "the site is a map of %s: write renderer = \"%s\" for map '%s' into maps.toml, which spares"

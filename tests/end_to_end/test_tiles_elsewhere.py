@@ -1,0 +1,71 @@
+"""Layers whose tiles a site's configuration places on another host are asked within that host's limits."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from tests.end_to_end.bad_input.small_site import FIRST_DAY, LAYER, Stage, staged, visit
+from tests.fleet.gate import Slow, tiles_only
+from tests.servers.misbehaving import misbehaving
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.servers.misbehaving import Misbehaving
+
+FAR: Final = "far"
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    with staged(tmp_path) as stage:
+        yield stage
+
+
+@contextmanager
+def with_layers(stage: Stage, *layers: str) -> Iterator[Misbehaving]:
+    """Another host, on which the site's configuration places the layer FAR, and which allows one request at a
+    time. The map may have four on the way."""
+    shutil.copytree(stage.files.folder / LAYER, stage.files.folder / FAR)
+    with misbehaving(stage.files.folder) as other:
+        tilesets = [
+            {
+                "path": name,
+                "zoomLevels": 2,
+                "imgextension": "png",
+                "base": f"http://localhost:{other.port}/" if name == FAR else "",
+            }
+            for name in layers
+        ]
+        said = {"CONST": {"tileSize": 48}, "tilesets": tilesets}
+        configuration = f"var overviewerConfig = {json.dumps(said)};\n"
+        (stage.files.folder / "overviewerConfig.js").write_text(configuration, encoding="utf-8")
+        with stage.project.maps_file.open("a") as file:
+            file.write("[hosts.localhost]\nconcurrency = 1\n")
+        yield other
+
+
+def test_all_tiles_of_a_map_lie_on_another_host(stage: Stage) -> None:
+    slow = Slow(0.05)
+    with with_layers(stage, FAR) as other:
+        other.rule_for_all = tiles_only(slow)
+        assert visit(stage.project, FIRST_DAY).counts == {"add": 20}
+        assert [request.path for request in other.received].count("/robots.txt") == 1
+        assert len(other.received) == 21
+    assert not any(request.path.endswith(".png") for request in stage.site.received)
+    assert slow.most == 1
+
+
+def test_some_tiles_of_a_map_lie_on_another_host(stage: Stage) -> None:
+    slow = Slow(0.05)
+    with with_layers(stage, LAYER, FAR) as other:
+        other.rule_for_all = tiles_only(slow)
+        assert visit(stage.project, FIRST_DAY).counts == {"add": 40}
+        assert len(other.received) == 21
+    assert slow.most == 1

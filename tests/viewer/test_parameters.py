@@ -100,11 +100,11 @@ def test_what_is_no_number_within_bounds(client: Client, name: str, value: str) 
     assert len(reply.error) < 250
 
 
-@pytest.mark.parametrize("zoom", ["1", "2", "-32", "-1000000000"])
+@pytest.mark.parametrize("zoom", ["1", "2", "-31", "-32", "-1000000000"])
 def test_a_zoom_that_no_map_has(client: Client, zoom: str) -> None:
     reply = client.get(f"{API}/view", {**VIEW, "zoom": zoom})
     assert reply.status == 400
-    assert reply.error == f"zoom={zoom} cannot be: write a whole number from -31 to 0"
+    assert reply.error == f"zoom={zoom} cannot be: write a whole number from -30 to 0"
 
 
 @pytest.mark.parametrize("zoom", ["0", "-1", "-30"])
@@ -114,13 +114,6 @@ def test_an_edge_that_is_no_tile_s_centre(client: Client, name: str, zoom: str) 
     reply = client.get(f"{API}/view", {**VIEW, **right, "zoom": zoom, name: "4"})
     assert reply.status == 400
     assert reply.error.startswith(f"{name}=4 is no tile's centre at zoom {zoom}: write an odd multiple of ")
-
-
-@pytest.mark.parametrize("edge", [1, 1 << 30])
-def test_the_coarsest_zoom_has_no_tile_s_centre_within_reach(client: Client, edge: int) -> None:
-    reply = client.get(f"{API}/view", {**VIEW, **dict.fromkeys(NUMBERS, edge), "zoom": "-31"})
-    assert reply.status == 400
-    assert reply.error.startswith(f"x_from={edge} is no tile's centre at zoom -31: ")
 
 
 @pytest.mark.parametrize("axis", ["x", "y"])

@@ -22,7 +22,7 @@ Query: TypeAlias = "Sequence[tuple[str, str]]"
 AREA: Final = ("zoom", "x_from", "x_to", "y_from", "y_to")
 """The parameters of a rectangle of tiles: its zoom, and the centres of the outermost tiles in it."""
 
-_COARSEST: Final = -31
+_COARSEST: Final = -30
 _FARTHEST: Final = 2**31 - 1
 _NUMBER: Final = re.compile(r"0|-?[1-9]\d{0,9}", re.ASCII)
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)

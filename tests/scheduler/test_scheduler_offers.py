@@ -280,6 +280,80 @@ def test_what_a_block_leaves_is_offered_before_all_else_with_its_answer() -> Non
     run_jumping(test())
 
 
+@asynccontextmanager
+async def paced(*names: str, gap: float = 30.0) -> AsyncIterator[tuple[Offered, QueuedTile]]:
+    """Requests of which one starts every so many seconds. The first of them has started just now."""
+    one = Offered()
+    one.scheduler.worker._clock = asyncio.get_running_loop().time
+    async with offered_by(one):
+        one.scheduler.worker.keep_apart(gap)
+        one.push(*names)
+        await one.hear()
+        lease = one.scheduler.worker.next_lease()
+        assert lease is not None
+        yield one, QueuedTile(lease, decode(lease.body))
+
+
+def test_a_block_waits_for_the_next_start_and_the_engine_is_not_asked() -> None:
+    async def test() -> None:
+        async with paced("a", "b") as (one, tile):
+            clock = asyncio.get_running_loop().time
+            began, asked = clock(), one.answers
+            assert one.scheduler.next_tile(tile) is None
+            assert await one.scheduler.until_start()
+            assert clock() == pytest.approx(began + 30.0)
+            assert one.answers == asked
+            assert one.scheduler.worker.next_lease() is not None
+
+    run_jumping(test())
+
+
+def test_one_block_at_a_time_waits_for_a_start() -> None:
+    async def test() -> None:
+        async with paced("a", "b") as (one, _):
+            waiting = asyncio.ensure_future(one.scheduler.until_start())
+            await asyncio.sleep(0)
+            assert not await one.scheduler.until_start()
+            assert not waiting.done()
+            one.scheduler.wake()
+            assert await waiting
+
+    run_jumping(test())
+
+
+def test_no_block_waits_if_nothing_is_leased() -> None:
+    async def test() -> None:
+        async with paced("a") as (one, _):
+            assert not await one.scheduler.until_start()
+
+    run_jumping(test())
+
+
+@pytest.mark.parametrize("what", ["a pause", "the end", "a tile that was left", "less of a share"])
+def test_a_block_that_waits_is_over_at_once_when_nothing_of_it_may_start(what: str) -> None:
+    async def test() -> None:
+        async with paced("a", "b") as (one, tile):
+            began = asyncio.get_running_loop().time()
+            waiting = asyncio.ensure_future(one.scheduler.until_start())
+            await asyncio.sleep(0)
+            if what == "a pause":
+                one.scheduler._politeness.hold(Reason.PAUSED)
+            elif what == "the end":
+                one.scheduler._politeness.cut_short()
+            elif what == "a tile that was left":
+                one.scheduler.leave(tile)
+            else:
+                one.in_flight |= {"this block", "another one"}
+                one.queue.adds = {"share": 1}
+                one.scheduler.worker.look_again()
+            assert await waiting
+            assert one.scheduler.next_tile(tile) is None
+            assert not await one.scheduler.until_start()
+            assert asyncio.get_running_loop().time() < began + 1.0
+
+    run_jumping(test())
+
+
 def test_what_a_block_has_left_at_the_end_is_offered_again_as_another_attempt() -> None:
     async def test() -> None:
         async with offered("a", "b") as one:

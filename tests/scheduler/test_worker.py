@@ -214,6 +214,22 @@ def test_a_queue_that_has_not_answered_yet_is_told_as_a_wait_since_it_was_asked(
     run(test())
 
 
+def test_the_listener_hears_of_the_next_start_though_a_request_has_started_now() -> None:
+    async def test() -> None:
+        async with started("a", "b") as side:
+            clock = asyncio.get_running_loop().time
+            side.worker._clock = clock
+            side.worker.keep_apart(30.0)
+            await side.hear(2)
+            assert side.bodies(most=1) == ["a"]
+            await asyncio.sleep(29.0)
+            answers = side.answers
+            await asyncio.sleep(2.0)
+            assert side.answers == answers + 1
+
+    run(test())
+
+
 def test_what_is_said_during_an_exchange_waits_for_its_end() -> None:
     async def test() -> None:
         async with started("a") as side:

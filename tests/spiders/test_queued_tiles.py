@@ -133,6 +133,8 @@ class Listed:
         """What tiles are left with."""
         self.following = list(following)
         """The further tiles of the block."""
+        self.awaited: list[QueuedTile] = []
+        """The tiles of the block whose starts come later, one after the other."""
 
     def entries_of(self, tiles: Iterable[QueuedRequest]) -> list[tuple[str, Tile, int]]:
         return [
@@ -144,6 +146,12 @@ class Listed:
 
     def next_tile(self, before: QueuedTile) -> QueuedTile | None:
         return self.following.pop(0) if self.following else None
+
+    async def until_start(self) -> bool:
+        if not self.awaited:
+            return False
+        self.following.append(self.awaited.pop(0))
+        return True
 
     def leave(self, tile: QueuedTile, answer: Any = None) -> None:
         self._note("left", tile)
@@ -582,6 +590,23 @@ def test_tiles_follow_each_other_in_a_block_until_none_may_start_or_it_is_full(t
             crawler.engine.paused = True
             await asked_in_a_block(spider, scheduler, scheduler.following[0], SAME)
             assert len(scheduler.following) == len(DEEPEST) - 10, "no tile follows while the engine pauses"
+
+    asyncio.run(run())
+
+
+def test_a_block_goes_on_with_tiles_whose_starts_come_later(tmp_path: Path) -> None:
+    async def run() -> None:
+        first, *others = map(tile_of, DEEPEST)
+        scheduler = Listed(others[0])
+        scheduler.awaited = others[1:]
+        async with crawled(tmp_path, DEEPEST) as (spider, crawler):
+            block = await asked_in_a_block(spider, scheduler, first, SAME)
+            await kept(spider, block)
+            assert [tile for _, tile in scheduler.events] == list(DEEPEST)
+            scheduler.awaited = list(others)
+            crawler.engine.paused = True
+            await asked_in_a_block(spider, scheduler, first, SAME)
+            assert scheduler.awaited == others, "no tile is waited for while the engine pauses"
 
     asyncio.run(run())
 

@@ -138,6 +138,7 @@ class Politeness:
         """Ends all waits: whoever waits for a start gets CancelledError."""
         self.is_over = True
         self._changed.set()
+        self._listener.wake()
         for timer in (self._timer, self._resting):
             if timer is not None:
                 timer.cancel()

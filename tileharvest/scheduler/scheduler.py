@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import deque
 from typing import TYPE_CHECKING, Self
@@ -114,6 +115,8 @@ class Scheduler(BaseScheduler):
         self._share: int | None = None
         """The most requests that this worker may have on the way beside the others. None: as many as the
         map's concurrency allows."""
+        self._next_start: asyncio.Future[None] | None = None
+        """Wakes the block that waits for the next start. None if no block waits."""
         self.left_nothing = False
         """Whether nothing waited any more, for now or for later, when the scheduler was closed."""
 
@@ -428,13 +431,33 @@ class Scheduler(BaseScheduler):
     def next_tile(self, before: QueuedTile) -> QueuedTile | None:
         """Returns the tile that starts now after another one of a block, at the same host. Returns None if
         none may start, or if what starts next is no tile of a block."""
-        if self._fleet is None or self._politeness.reasons or self._left:
-            return None
-        if self._share is not None and len(self._engine.on_the_way) > self._share:
+        if not self._lets_blocks_go_on:
             return None
         started = self._started(before)
         assert started is None or isinstance(started, QueuedTile)
         return started
+
+    async def until_start(self) -> bool:
+        """Returns True when a block that has got no tile may ask for one again: when the next lease may
+        start, or when anything else has changed. Returns False at once if the block is over, because no lease
+        waits for its start, or because another block waits for it."""
+        if self._politeness.is_over or not self._lets_blocks_go_on:
+            return False
+        if self._next_start is not None or self._waiting is not None or not self.worker.awaits_start:
+            return False
+        self._next_start = asyncio.get_running_loop().create_future()
+        try:
+            await self._next_start
+        finally:
+            self._next_start = None
+        return True
+
+    @property
+    def _lets_blocks_go_on(self) -> bool:
+        """Whether a block that is on the way may take another tile."""
+        if self._fleet is None or self._politeness.reasons or self._left:
+            return False
+        return self._share is None or len(self._engine.on_the_way) <= self._share
 
     def leave(self, tile: QueuedTile, answer: Response | Exception | None = None) -> None:
         """Leaves a tile of a block to the engine, as an ordinary request that starts next. If there is an
@@ -448,7 +471,7 @@ class Scheduler(BaseScheduler):
         self._under_way[request] = tile.lease
         state_of(request).answer = answer
         self._left.append(request)
-        self._engine.wake()
+        self.wake()
 
     def through(self, *tiles: QueuedTile) -> None:
         """The results of these tiles of blocks are kept, and what they lead to is enqueued."""
@@ -488,7 +511,7 @@ class Scheduler(BaseScheduler):
         self._politeness.exchanged()
         if self.worker.is_told:
             self._settle_start_urls()
-        self._engine.wake()
+        self.wake()
 
     def _settle_start_urls(self) -> None:
         """Forgets the start URLs that were taken, once the queue holds every request that was made of them.
@@ -499,8 +522,12 @@ class Scheduler(BaseScheduler):
             self._start_urls.settle()
 
     def wake(self) -> None:
-        """Lets the engine ask for a request: one that had to wait may start now."""
-        self._engine.wake()
+        """Lets the block that waits for a start, or else the engine, ask for a request: one that had to wait
+        may start now. When a block ends, the engine asks, too."""
+        if self._next_start is None:
+            self._engine.wake()
+        elif not self._next_start.done():
+            self._next_start.set_result(None)
 
     def end(self, why: TileHarvestError | str) -> None:
         """Ends the crawl. Requests that were leased are offered again in the next run."""

@@ -293,19 +293,26 @@ class QueueWorker:
     # What may start, and when
 
     def next_lease(self) -> Lease | None:
-        """Returns the lease that starts now, or None if none may start. The listener then hears when one may.
-        The plus lane goes before everything else that was leased ahead."""
+        """Returns the lease that starts now, or None if none may start. The listener hears when the next one
+        may, unless that may start now, too. The plus lane goes before everything else that was leased
+        ahead."""
         now = self._clock()
         if now - self._heard > self._lease_seconds and self._leases.waiting:
             self._drop_lost(now)
         lease = self._leases.take(now)
         if lease is not None:
             self._started += 1
-        elif self._leases.earliest is not None:
-            self._wait_for(self._leases.earliest - now)
+        earliest = self._leases.earliest
+        if earliest is not None and (lease is None or earliest > now):
+            self._wait_for(earliest - now)
         if self._wants_leases():
             self._begin()
         return lease
+
+    @property
+    def awaits_start(self) -> bool:
+        """Whether a lease waits for its start here. Since `next_lease` the listener hears when that comes."""
+        return self._leases.waiting > 0
 
     def keep_apart(self, seconds: float) -> None:
         """Lets so many seconds lie between two starts, the last start included, also when starts are late."""

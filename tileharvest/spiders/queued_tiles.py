@@ -80,8 +80,9 @@ class QueuedTiles:
     it cannot keep it leaves to an ordinary request, together with the answer.
 
     A block has no list. When a tile is answered, its connection takes the next one that may start, whichever
-    that is by then. Whatever holds requests back does so in the middle of a block, too; nothing that was not
-    asked must go back to the queue, and the order is that of single requests.
+    that is by then. At a slowly asked site one block waits for that start. Whatever holds requests back does
+    so in the middle of a block, too; nothing that was not asked must go back to the queue, and the order is
+    that of single requests.
     """
 
     def __init__(
@@ -170,8 +171,16 @@ class QueuedTiles:
                 elif not self._keep(block, tile, reply):
                     self._scheduler.leave(tile, _response_of(reply, tile.queued))
             left -= 1
-            tile = self._scheduler.next_tile(tile) if left and may_go_on(self._engine) else None
+            tile = await self._following(tile) if left else None
         return Response(block.url, request=block)
+
+    async def _following(self, before: QueuedTile) -> QueuedTile | None:
+        """Returns the next tile of a block when it may start, or None if the block is over."""
+        while may_go_on(self._engine):
+            tile = self._scheduler.next_tile(before)
+            if tile is not None or not await self._scheduler.until_start():
+                return tile
+        return None
 
     async def _ask(self, tile: QueuedTile) -> Reply | Exception:
         """Returns what the site replies, or the exception that tells why it does not. By then the history has

@@ -61,7 +61,7 @@ _MOST_REASONS: Final = 3
 """The most reasons of failures that a line names."""
 
 _AHEAD: Final = 16
-"""The number of maps whose orders are asked for together. One by one, many maps would begin later."""
+"""The most maps whose orders are asked for together. One by one, many maps would begin later."""
 
 _FRESH: Final = 1.0
 """Seconds for which these orders are believed. After so many seconds, too, the history is asked again which
@@ -290,6 +290,9 @@ class _Harvests:
         """The orders of the next maps, as they were at the last look."""
         self._orders_until = 0.0
         """The moment of the event loop's clock until which they are believed."""
+        self._ahead = _AHEAD
+        """The number of maps whose orders are asked for together at present: fewer if these maps begin so
+        slowly that the answers grow too old before they are used."""
         self._ends: dict[str, HarvestEnd] = {}
         self._display = Display(
             console(sys.stderr), progress_interval(settings), maps=len(names), as_json=as_json
@@ -309,7 +312,7 @@ class _Harvests:
         places = {name: place for place, name in enumerate(order)}
         async for name in self._left(order) if self._shared is None else self._free(self._shared, order):
             # In a fleet nobody knows which maps come next.
-            following = [name] if self._shared else order[places[name] : places[name] + _AHEAD]
+            following = [name] if self._shared else order[places[name] : places[name] + self._ahead]
             if self._passes_over and await self._is_paused(name, following):
                 self._passed_over += 1
                 self._display.remove(name)
@@ -403,6 +406,8 @@ class _Harvests:
 
         now = asyncio.get_running_loop().time()
         if name not in self._orders or now > self._orders_until:
+            self._ahead = max(1, self._ahead // 2) if name in self._orders else min(2 * self._ahead, _AHEAD)
+            following = following[: self._ahead]
             # A harvest will meet the same errors and tell them.
             self._orders, _ = await orders_for_all(self._settings, following)
             self._orders_until = now + _FRESH

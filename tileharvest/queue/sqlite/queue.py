@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from contextvars import copy_context
 from functools import cache, partial
 from itertools import count
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from tileharvest.errors import ExitStatus, QueueError
 from tileharvest.queue.locks import locks_in
@@ -76,7 +76,7 @@ class SqliteQueue:
         self._is_worker = self._is_locked = False
         self._name = "the queue in memory" if file is None else f"the queue {file}"
         self._statements: Statements | None = None
-        self._thread: ThreadPoolExecutor | None = None
+        self._thread: _Thread | None = None
 
     async def open(self, now: float) -> None:
         await self._open(lambda: self._open_as_worker(now))
@@ -155,7 +155,7 @@ class SqliteQueue:
         if self._thread is None:
             return
         thread, self._thread = self._thread, None
-        await asyncio.get_running_loop().run_in_executor(thread, self._let_go)
+        await thread.do(self._let_go)
 
     async def _open(self, opening: Callable[[], None]) -> None:
         self._expect_closed()
@@ -175,8 +175,8 @@ class SqliteQueue:
 
     async def _in_thread(self, work: Callable[[], Result]) -> Result:
         # The context of the caller goes along: by it the log tells whose queue this is.
-        work_in_context = partial(copy_context().run, work)
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work_in_context)
+        assert self._thread is not None
+        return await self._thread.do(partial(copy_context().run, work))
 
     def _expect_closed(self) -> None:
         if self._thread is not None:
@@ -281,7 +281,60 @@ class SqliteQueue:
             raise QueueError(sentence("SQLITE_CANTOPEN", self._name, error.strerror or str(error))) from error
 
 
+class _Thread:
+    """A thread that does the works of queues in the order in which they come. It ends with the process.
+
+    The works of one turn of the event loop are handed over together, because to wake the thread costs more
+    CPU than most works. All queues of a process look for orders in the same turn.
+    """
+
+    def __init__(self) -> None:
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix="queue")
+        self._gathered: list[tuple[asyncio.Future[Any], Callable[[], Any]]] = []
+        """The works of this turn of the event loop, each with the future of its result."""
+
+    async def do(self, work: Callable[[], Result]) -> Result:
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[Result] = loop.create_future()
+        gathered = self._gathered
+        # These may be the works of another loop, which was closed before it could hand them over.
+        if not gathered or gathered[0][0].get_loop() is not loop:
+            gathered = self._gathered = []
+            loop.call_soon(self._hand_over, loop, gathered)
+        gathered.append((done, work))
+        return await done
+
+    def _hand_over(self, loop: asyncio.AbstractEventLoop, works: list[Any]) -> None:
+        self._gathered = []
+        self._executor.submit(_do_all, loop, works)
+
+
+def _do_all(
+    loop: asyncio.AbstractEventLoop, works: Sequence[tuple[asyncio.Future[Any], Callable[[], Any]]]
+) -> None:
+    for done, work in works:
+        result: Any = None
+        failure: BaseException | None = None
+        try:
+            result = work()
+        except BaseException as error:  # noqa: BLE001 - it is raised where the result is waited for
+            failure = error
+        # Nobody waits any more if the loop is closed.
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(_tell, done, result, failure)
+
+
+def _tell(done: asyncio.Future[Any], result: Any, failure: BaseException | None) -> None:
+    if done.done():
+        # Whoever waited for it was cancelled.
+        return
+    if failure is None:
+        done.set_result(result)
+    else:
+        done.set_exception(failure)
+
+
 @cache
-def _thread(_: int) -> ThreadPoolExecutor:
-    """Returns the thread of this number. A thread ends with the process."""
-    return ThreadPoolExecutor(1, thread_name_prefix="queue")
+def _thread(_: int) -> _Thread:
+    """Returns the thread of this number."""
+    return _Thread()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tileharvest.tiles.grid import Squares, Tile, TileRange, ancestors, first_level, parent_cell
+from tileharvest.tiles.grid import Tile, TileRange, ancestors, covered_by, first_level, parent_cell
 from tileharvest.tiles.pyramid import ListedTiles, Pyramid
 
 FACTORS = st.sampled_from([2, 3, 5])
@@ -53,9 +53,9 @@ def test_what_covers_a_tile_is_found_by_all_arithmetic_alike(
     assert TileRange.of(tile).at_zoom(-levels, factor) == TileRange.of(above)
     cells = [(one.zoom, one.x, one.y) for one in line]
     assert ancestors(cells[:1], -levels, factor) == set(cells[1:])
-    assert Squares(cells[-1:], factor).cover(cells[0]) == (levels > 0)
+    assert covered_by(cells[-1:], factor)(cells[0]) == (levels > 0)
     beside = Tile.at(above.zoom, above.column + 1, above.row)
-    assert not Squares([(beside.zoom, beside.x, beside.y)], factor).cover(cells[0])
+    assert not covered_by([(beside.zoom, beside.x, beside.y)], factor)(cells[0])
 
 
 class Listed(set[Tile]):

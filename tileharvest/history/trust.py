@@ -34,7 +34,7 @@ from tileharvest.history.schema import (
     validators,
     versions,
 )
-from tileharvest.tiles.grid import Squares, Tile, ancestors
+from tileharvest.tiles.grid import Tile, ancestors, covered_by
 from tileharvest.tiles.outcomes import CHANGED, Outcome
 from tileharvest.tiles.versions import Validator
 
@@ -217,8 +217,8 @@ def spared_by(connection: Connection, harvest: int, layer: int) -> Callable[[Cel
     tops, ground = tops_of(connection, harvest, layer), ground_of(connection, harvest, layer)
     if not tops and ground is None:
         return None
-    squares = Squares(tops, factor_of(connection, layer))
-    return lambda cell: squares.cover(cell) or (ground is not None and cell not in ground)
+    is_covered = covered_by(tops, factor_of(connection, layer))
+    return lambda cell: is_covered(cell) or (ground is not None and cell not in ground)
 
 
 def factor_of(connection: Connection, layer: int) -> int:
@@ -249,10 +249,10 @@ def _forget_below_missing(connection: Connection, harvest: int) -> None:
     would say that nothing below them has changed, while all tiles below are recorded as gone.
     """
     for layer, tops in _by_layer(connection, _MISSING, in_harvest=harvest).items():
-        squares = Squares(tops, factor_of(connection, layer))
+        is_covered = covered_by(tops, factor_of(connection, layer))
         older = _by_layer(connection, _SEEN_EARLIER, in_harvest=harvest, in_layer=layer)
         places = older.get(layer, [])
-        below = [place for place in places if squares.cover(place)]
+        below = list(filter(is_covered, places))
         if below:
             # `skipped` stays as it is: it tells that the harvest has not walked in full.
             connection.execute(_MISS, _rows(layer, below, harvest))

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 _DIGITS: Final = "01234"
 """Overviewer's digits are 0 upper left, 1 upper right, 2 lower left, 3 lower right; Mapcrafter's one more."""
@@ -319,32 +319,30 @@ class TileRange:
         )
 
 
-class Squares:
-    """The ground that some tiles of a layer cover."""
+def covered_by(tops: Iterable[Cell], factor: int = 2) -> Callable[[Cell], bool]:
+    """Returns a function that tells whether a tile lies below one of the tops. A top does not lie below
+    itself.
 
-    def __init__(self, tops: Iterable[Cell], factor: int = 2) -> None:
-        """`factor` is that of the layer's pyramid."""
-        by_zoom: defaultdict[int, set[tuple[int, int]]] = defaultdict(set)
-        for zoom, x, y in tops:
-            by_zoom[zoom].add((x >> 1 - zoom, y >> 1 - zoom))
-        self._by_zoom = sorted(by_zoom.items())
-        self._factor = factor
+    `factor` is that of the layer's pyramid. The function takes one step for each zoom that has tops.
+    """
+    of_zoom: defaultdict[int, set[tuple[int, int]]] = defaultdict(set)
+    for zoom, x, y in tops:
+        of_zoom[zoom].add((x >> 1 - zoom, y >> 1 - zoom))
+    by_zoom = sorted(of_zoom.items())
 
-    def cover(self, cell: Cell) -> bool:
-        """Returns whether the tile lies below one of the tops. A top does not lie below itself.
-
-        Takes one step for each zoom that has tops.
-        """
+    def is_covered(cell: Cell) -> bool:
         zoom, x, y = cell
         # Rows are counted upwards. Divided and rounded down they lead to the same parents as rows downwards.
         column, row = x >> 1 - zoom, y >> 1 - zoom
-        for top, places in self._by_zoom:
+        for top, places in by_zoom:
             if top >= zoom:
                 return False
-            share = self._factor ** (zoom - top)
+            share = factor ** (zoom - top)
             if (column // share, row // share) in places:
                 return True
         return False
+
+    return is_covered
 
 
 def packed(cells: Iterable[Cell]) -> array[int]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from tileharvest.errors import counted
-from tileharvest.tiles.grid import Squares, Tile, ancestors
+from tileharvest.tiles.grid import Tile, ancestors, covered_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -81,10 +81,10 @@ class ChangedGround:
     def __init__(self, cells: Iterable[Cell], pyramid: Pyramid) -> None:
         self.cells = frozenset(cells)
         self._above = self.cells | ancestors(self.cells, pyramid.first, pyramid.factor)
-        self._below = Squares(self.cells, pyramid.factor)
+        self._is_below = covered_by(self.cells, pyramid.factor)
 
     def __contains__(self, cell: Cell) -> bool:
-        return cell in self._above or self._below.cover(cell)
+        return cell in self._above or self._is_below(cell)
 
     def has(self, tile: Tile) -> bool:
         return (tile.zoom, tile.x, tile.y) in self

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from tileharvest.tiles.grid import Squares, Tile, ancestors
+from tileharvest.tiles.grid import Tile, ancestors, covered_by
 
 COARSEST = -5
 
@@ -35,9 +35,9 @@ def place(tile: Tile) -> tuple[int, int, int]:
 def test_a_tile_is_covered_by_what_it_has_above_it(count: int) -> None:
     random = Random(count)
     tops = random_tiles(random, count)
-    squares = Squares(map(place, tops))
+    is_covered = covered_by(map(place, tops))
     for tile in random_tiles(random, 500):
-        assert squares.cover(place(tile)) == (not lineage(tile).isdisjoint(tops))
+        assert is_covered(place(tile)) == (not lineage(tile).isdisjoint(tops))
 
 
 @pytest.mark.parametrize("count", [0, 1, 5, 40])

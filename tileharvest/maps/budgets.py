@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from tileharvest.errors import counted
+
 _SIZE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(B|kB|MB|GB|TB)?\s*", re.ASCII)
 _UNITS: Final = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _TOO_MUCH: Final = 10**18
@@ -45,7 +47,7 @@ class Budget:
     def in_words(self, part: str) -> str:
         """Returns the limit of one of PARTS in words, or the part's name if it has no limit."""
         limits = {
-            "requests": self.requests and f"{self.requests:,} request{'s' * (self.requests > 1)}",
+            "requests": self.requests and counted(self.requests, "request"),
             "bytes": self.received_bytes and bytes_in_words(self.received_bytes),
             "seconds": self.seconds and f"{self.seconds:g} s",
         }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from tileharvest.walk.proof import tiles_in_words
+from tileharvest.errors import counted
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
@@ -36,9 +36,8 @@ class Decision(NamedTuple):
         index = self.change_index
         if ground is None:
             return self if index is None else self._replace(reason=f"{_ALL}; {self.reason}")
-        told = (
-            f"{tiles_in_words(len(ground.cells))} may have changed" if ground.cells else "nothing has changed"
-        )
+        some = counted(len(ground.cells), "tile")
+        told = f"{some} may have changed" if ground.cells else "nothing has changed"
         since = "" if index is None else f" since {index.day}"
         return self._replace(ground=ground, reason=f"its change index tells that {told}{since}")
 

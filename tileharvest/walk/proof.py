@@ -9,6 +9,7 @@ from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from tileharvest.errors import counted
 from tileharvest.tiles.grid import parent_cell
 
 if TYPE_CHECKING:
@@ -48,15 +49,15 @@ class Proof:
     def in_words(self) -> str:
         """One line that says why the proof holds or does not hold."""
         if self.undated:
-            return f"the site does not say when {tiles_in_words(self.undated)} changed"
+            return f"the site does not say when {counted(self.undated, 'tile')} changed"
         if self.broken:
-            return f"of {tiles_in_words(self.pairs)} below another one {self.broken} changed after that one"
+            return f"of {counted(self.pairs, 'tile')} below another one {self.broken} changed after that one"
         if not self.pairs:
             return "no tile is known together with the one above it"
         if self.span < ONE_UPLOAD:
             return f"all tiles changed within {_duration(self.span)}, as in one upload"
         return (
-            f"none of {tiles_in_words(self.pairs)} changed after the one above it, in {_duration(self.span)}"
+            f"none of {counted(self.pairs, 'tile')} changed after the one above it, in {_duration(self.span)}"
         )
 
 
@@ -112,10 +113,6 @@ def seconds_of(http_date: str | None) -> float | None:
         return None if http_date is None else parsedate_to_datetime(http_date).replace(tzinfo=UTC).timestamp()
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
-
-
-def tiles_in_words(count: int) -> str:
-    return f"{count:,} tile{'' if count == 1 else 's'}"
 
 
 def _duration(seconds: float) -> str:

@@ -22,14 +22,14 @@ from tileharvest.history.errors import HarvestEndedError
 from tileharvest.history.recorded_versions import latest_versions
 from tileharvest.history.recorder import record_results
 from tileharvest.history.schema import (
-    CHANGES_WALK,
     FINISHED,
-    PUSHED_WALK,
+    PARTIAL,
     batches,
     harvest_counts,
     harvest_layers,
     harvests,
     insert_into,
+    is_finished,
     layers,
     proofs,
     tiles,
@@ -108,8 +108,7 @@ _LAST_COMPLETE: Final = (
         harvests.c.map == bindparam("in_map"),
         harvest_layers.c.layer == bindparam("in_layer"),
         harvests.c.id != bindparam("in_harvest"),
-        harvests.c.reason == FINISHED,
-        func.coalesce(harvests.c.walk, "full").not_in((PUSHED_WALK, CHANGES_WALK)),
+        is_finished(harvests, but=PARTIAL),
     )
     .order_by(harvests.c.day.desc(), harvests.c.id.desc())
     .limit(1)

@@ -21,7 +21,8 @@ from tileharvest.history.schema import (
     CHANGES_WALK,
     FINISHED,
     IMPORTED_WALK,
-    PUSHED_WALK,
+    IMPORTS,
+    PARTIAL,
     TILE,
     VERSION,
     changes,
@@ -29,6 +30,7 @@ from tileharvest.history.schema import (
     harvest_layers,
     harvests,
     insert_into,
+    is_finished,
     is_same_tile,
     is_tile,
     its_tile,
@@ -147,7 +149,7 @@ def imported_days(history: History, map_name: str, source: str) -> dict[date, st
     query = (
         select(harvests.c.day, harvests.c.segment, harvests.c.walk_reason)
         .join_from(harvests, maps, maps.c.id == harvests.c.map)
-        .where(maps.c.name == map_name, harvests.c.walk.in_((IMPORTED_WALK, CHANGES_WALK)))
+        .where(maps.c.name == map_name, harvests.c.walk.in_(IMPORTS))
         .order_by(harvests.c.day)
     )
     with history.reading() as connection:
@@ -302,8 +304,7 @@ _CLAIM: Final = (
     .where(
         harvest_layers.c.layer == bindparam("in_layer"),
         harvests.c.id != bindparam("but"),
-        harvests.c.reason == FINISHED,
-        func.coalesce(harvests.c.walk, "").not_in((PUSHED_WALK, CHANGES_WALK)),
+        is_finished(harvests, but=PARTIAL),
         harvests.c.day >= bindparam("from_day"),
         # If `which` is null, each harvest is compared with itself, so that all of them count.
         or_(

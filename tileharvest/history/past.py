@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import func, or_, select
 
 from tileharvest.history.schema import (
-    CHANGES_WALK,
     FINISHED,
-    IMPORTED_WALK,
+    IMPORTS,
     NOT_WALKED,
     harvest_counts,
     harvests,
+    is_finished,
     maps,
 )
 from tileharvest.tiles.outcomes import Outcome
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
     from datetime import datetime
 
-    from sqlalchemy import Connection, FromClause, Select
+    from sqlalchemy import Connection
 
     from tileharvest.history.database import History
 
@@ -96,9 +96,9 @@ def pasts(
 
 
 def _ever_finished(connection: Connection) -> set[str]:
-    its = select(harvests.c.id).where(harvests.c.map == maps.c.id, harvests.c.reason == FINISHED)
     # An imported day does not make a map's first harvest less urgent.
-    finished = its.where(func.coalesce(harvests.c.walk, "").not_in((IMPORTED_WALK, CHANGES_WALK)))
+    of_map = harvests.c.map == maps.c.id
+    finished = select(harvests.c.id).where(of_map, is_finished(harvests, but=IMPORTS))
     # For `exists` PostgreSQL would go through all harvests of all maps.
     one = finished.limit(1).scalar_subquery()
     return set(connection.execute(select(maps.c.name).where(one.is_not(None))).scalars())
@@ -131,8 +131,8 @@ def _last_visits(connection: Connection, names: Iterable[str]) -> Iterator[tuple
     """Yields the last finished harvests of each map, oldest first."""
     earlier = harvests.alias("earlier")
     first_day = (
-        _complete_ones(select(earlier.c.day), earlier)
-        .where(earlier.c.map == maps.c.id)
+        select(earlier.c.day)
+        .where(earlier.c.map == maps.c.id, is_finished(earlier, but=NOT_WALKED))
         .order_by(earlier.c.day.desc())
         .offset(VISITS - 1)
         .limit(1)
@@ -151,14 +151,10 @@ def _last_visits(connection: Connection, names: Iterable[str]) -> Iterator[tuple
         harvest_counts.c.tiles > 0,
     )
     query = (
-        _complete_ones(select(asked.c.name, harvests.c.started, news.exists()), harvests)
+        select(asked.c.name, harvests.c.started, news.exists())
         .join_from(asked, harvests, (harvests.c.map == asked.c.id) & (harvests.c.day >= asked.c.since))
+        .where(is_finished(harvests, but=NOT_WALKED))
         .order_by(harvests.c.day, harvests.c.id)
     )
     for name, started, has_changed in connection.execute(query):
         yield name, Visit(started, bool(has_changed))
-
-
-def _complete_ones(query: Select[Any], table: FromClause) -> Select[Any]:
-    """Restricts the query to finished harvests that have walked the map."""
-    return query.where(table.c.reason == FINISHED, func.coalesce(table.c.walk, "").not_in(NOT_WALKED))

@@ -31,6 +31,7 @@ from sqlalchemy import (
     UniqueConstraint,
     and_,
     bindparam,
+    func,
     text,
 )
 from sqlalchemy.dialects.postgresql import Insert, insert
@@ -38,6 +39,7 @@ from sqlalchemy.dialects.postgresql import Insert, insert
 from tileharvest.tiles.versions import Image, Validator, Version
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from datetime import date
 
     from sqlalchemy import ColumnElement, Dialect, FromClause
@@ -138,6 +140,10 @@ CHANGES_WALK: Final = "changes"
 """The walk of an imported day of which only the changes are known."""
 NOT_WALKED: Final = (PUSHED_WALK, IMPORTED_WALK, CHANGES_WALK)
 """The walks of harvests that do not tell what the next one costs and when it is due."""
+IMPORTS: Final = (IMPORTED_WALK, CHANGES_WALK)
+"""The walks of imported days, for which the site was not asked."""
+PARTIAL: Final = (PUSHED_WALK, CHANGES_WALK)
+"""The walks of finished harvests that do not tell the state of every tile."""
 GIT_WALK: Final = "git"
 """The walk of a harvest that knew every tile's state from git. It proves nothing about the host's times."""
 INTERRUPTED: Final = "interrupted"
@@ -187,6 +193,13 @@ imported day it is the state of its source. Both are null for releases that knew
 """
 
 Index("ix_harvests_map_day", harvests.c.map, harvests.c.day)
+
+
+def is_finished(table: FromClause, *, but: Collection[str]) -> ColumnElement[bool]:
+    """Returns the SQL that says whether a row of `harvests` is of a finished harvest with none of these
+    walks."""
+    return and_(table.c.reason == FINISHED, func.coalesce(table.c.walk, "full").not_in(but))
+
 
 spending: Final = Table(
     "spending",

@@ -14,13 +14,13 @@ from tileharvest.history.costs import COST_COLUMNS, Cost
 from tileharvest.history.harvest_row import HarvestRow
 from tileharvest.history.outlines import known_map_id
 from tileharvest.history.schema import (
-    CHANGES_WALK,
     FINISHED,
-    IMPORTED_WALK,
+    IMPORTS,
     NOT_WALKED,
     changes,
     harvest_layers,
     harvests,
+    is_finished,
     layers,
     maps,
     tiles,
@@ -232,16 +232,10 @@ def map_summaries(history: History) -> list[MapSummary]:
         ]
 
 
-_ASKED: Final = func.coalesce(harvests.c.walk, "").not_in((IMPORTED_WALK, CHANGES_WALK))
-"""Whether a harvest has asked the site, which imported days have not."""
-
-
 def last_costs(history: History) -> dict[str, Cost]:
     """Returns the cost of each map's last finished harvest, by the map's name. One query, which reads an
     index of all harvests. Raises HistoryError."""
-    last = (
-        select(func.max(harvests.c.id)).where(harvests.c.reason == FINISHED, _ASKED).group_by(harvests.c.map)
-    )
+    last = select(func.max(harvests.c.id)).where(is_finished(harvests, but=IMPORTS)).group_by(harvests.c.map)
     query = select(maps.c.name.label("map_name"), harvests).join_from(
         maps, harvests, harvests.c.map == maps.c.id
     )
@@ -291,8 +285,7 @@ def precedent(history: History, map_name: str) -> Precedent | None:
 
     Reads all tiles of the map. Raises HistoryError.
     """
-    walked = func.coalesce(harvests.c.walk, "full").not_in(NOT_WALKED)
-    last = next(iter(_last_walks(history, map_name, walked, 1)), None)
+    last = _last(history, map_name, is_finished(harvests, but=NOT_WALKED))
     if last is None:
         return None
     of_map = select(layers.c.id).join(maps, maps.c.id == layers.c.map).where(maps.c.name == map_name)
@@ -311,7 +304,7 @@ def precedent(history: History, map_name: str) -> Precedent | None:
         # A sum of whole numbers is a Decimal on PostgreSQL.
         present = int(connection.execute(weight).scalar_one())
         asked = {(name, zoom): int(count) for name, zoom, count in connection.execute(by_zoom)}
-    pruned = next(iter(_last_walks(history, map_name, harvests.c.walk == "pruned", 1)), None)
+    pruned = _last(history, map_name, harvests.c.walk == "pruned")
     first_level = sum(asked.get((name, 1 - depth), 0) for name, depth in last.depth.items())
     return Precedent(last, present, pruned, last_in_full(history, map_name), first_level)
 
@@ -325,9 +318,11 @@ def last_pruned(history: History, map_name: str) -> list[HarvestSummary]:
 def last_in_full(history: History, map_name: str) -> HarvestSummary | None:
     """Returns the last finished harvest of a map whose walk was full, or None. Reads a row. Raises
     HistoryError."""
-    return next(
-        iter(_last_walks(history, map_name, func.coalesce(harvests.c.walk, "full") == "full", 1)), None
-    )
+    return _last(history, map_name, func.coalesce(harvests.c.walk, "full") == "full")
+
+
+def _last(history: History, map_name: str, of_kind: ColumnElement[bool]) -> HarvestSummary | None:
+    return next(iter(_last_walks(history, map_name, of_kind, 1)), None)
 
 
 def _last_walks(

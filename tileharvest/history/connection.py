@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
+_Item = TypeVar("_Item")
 
 LOCK_TIMEOUT: Final = 30.0
 """Seconds to wait for another program's transaction. Our transactions take milliseconds. An upgrade or a
@@ -282,6 +283,13 @@ def revision_of(connection: Connection) -> str | None:
         return None
     revision = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
     return None if revision is None else str(revision)
+
+
+def in_parts(values: Sequence[_Item], most: int) -> Iterator[Sequence[_Item]]:
+    """Yields the values in their order, at most so many at a time. A statement can have a limited number of
+    parameters."""
+    for start in range(0, len(values), most):
+        yield values[start : start + most]
 
 
 def execute_rows(

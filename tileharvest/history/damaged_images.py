@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import bindparam, func, select, update
 
+from tileharvest.history.connection import in_parts
 from tileharvest.history.recorded_versions import NamedImage
 from tileharvest.history.schema import TILE, harvests, layers, maps, tiles, versions
 from tileharvest.tiles.grid import Tile
@@ -60,9 +61,8 @@ def ask_anew(
         found: dict[Image, NamedImage] = {}
         ids = []
         asked = {row[0]: int(row[1]) for row in connection.execute(_ASKED)}
-        ordered = sorted({image.sha1 for image in images})
-        for start in range(0, len(ordered), _AT_ONCE):
-            for row in connection.execute(_SHOWN, {"names": ordered[start : start + _AT_ONCE]}):
+        for part in in_parts(sorted({image.sha1 for image in images}), _AT_ONCE):
+            for row in connection.execute(_SHOWN, {"names": part}):
                 image = Image(row.sha1, row.extension, row.size)
                 if image in images and image not in found and row.map in of_maps:
                     tile = Tile(row.zoom, row.x, row.y)

@@ -13,6 +13,7 @@ from sqlalchemy import and_, bindparam, delete, func, insert, select, update
 from tileharvest.errors import AlreadyHarvestedError, HistoryError
 from tileharvest.history.areas import IS_PROVISIONALLY_GONE
 from tileharvest.history.change_indexes import settle_indexes
+from tileharvest.history.connection import in_parts
 from tileharvest.history.costs import COST_COLUMNS
 from tileharvest.history.errors import HarvestEndedError
 from tileharvest.history.outlines import layer_row, own_map_id
@@ -241,8 +242,7 @@ class HarvestRow:
         """
         gone = Version(self.day, None)
         places = connection.execute(_GONE, self._its).all()
-        for start in range(0, len(places), _GONE_AT_ONCE):
-            part = places[start : start + _GONE_AT_ONCE]
+        for part in in_parts(places, _GONE_AT_ONCE):
             rows = [version_row(place, gone, self.id) for place in part]
             note_replaced(connection, [{**place_and_day(row), "its_sha1": None} for row in rows])
             record_versions(connection, rows)

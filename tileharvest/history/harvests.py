@@ -17,6 +17,7 @@ from tileharvest.history.areas import (
     present_cells,
 )
 from tileharvest.history.change_indexes import ground_of, has_readings, note_readings, withdraw
+from tileharvest.history.connection import in_parts
 from tileharvest.history.costs import NO_COST, Cost, add_spending
 from tileharvest.history.errors import HarvestEndedError
 from tileharvest.history.recorded_versions import latest_versions
@@ -285,9 +286,8 @@ class HarvestRecord:
 
         def read(connection: Connection) -> dict[Tile, Outcome]:
             found: dict[Tile, Outcome] = {}
-            for start in range(0, len(cells), _TILES_AT_ONCE):
-                part = {**asked, "cells": cells[start : start + _TILES_AT_ONCE]}
-                rows = connection.execute(_OUTCOMES, part)
+            for part in in_parts(cells, _TILES_AT_ONCE):
+                rows = connection.execute(_OUTCOMES, {**asked, "cells": part})
                 found.update((Tile(zoom, x, y), Outcome(outcome)) for zoom, x, y, outcome in rows)
             return found
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from sqlalchemy import Text, bindparam, delete, exists, func, insert, or_, select, tuple_, update
 
 from tileharvest.errors import HistoryError
+from tileharvest.history.connection import in_parts
 from tileharvest.history.harvest_row import HarvestRow, describe_layers
 from tileharvest.history.insertion import Claim, Recorded, Surroundings, inserted
 from tileharvest.history.outlines import own_map_id
@@ -374,7 +375,7 @@ class _Recording:
             seen = {cell: one for cell, one in named[name].items() if one.missing is None}
             lacking = [one for one in named[name].values() if one.missing is not None]
             absent = dict.fromkeys(self._not_named(name, layer, named[name]))
-            for part in _parts({**absent, **seen}):
+            for part in in_parts(sorted({**absent, **seen}), _AT_ONCE):
                 self._insert(layer, part, seen, claim)
             self._note_missing(layer, lacking)
             self.counts[layer, Outcome.IGNORED] += self.day.unchanged.get(name, 0)
@@ -506,12 +507,6 @@ class _Recording:
                 told = ("reason", "failures", "harvest", "outcome")
                 values = (one.missing, 1, self.harvest, Outcome.FAILED.value)
                 self._write_tiles([dict(zip((*TILE, *told), (layer, *cell, *values), strict=True))])
-
-
-def _parts(cells: Iterable[Cell]) -> Iterator[list[Cell]]:
-    ordered = sorted(cells)
-    for start in range(0, len(ordered), _AT_ONCE):
-        yield ordered[start : start + _AT_ONCE]
 
 
 def _recorded(row: RowMapping, name: str) -> Recorded | None:

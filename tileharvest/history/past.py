@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import func, or_, select
 
+from tileharvest.history.connection import in_parts
 from tileharvest.history.schema import (
     FINISHED,
     IMPORTS,
@@ -121,8 +122,8 @@ def _complete(connection: Connection, segment: str, since: date) -> Iterator[tup
 
 def _visits(connection: Connection, names: list[str]) -> dict[str, list[Visit]]:
     found: dict[str, list[Visit]] = {}
-    for first in range(0, len(names), _AT_ONCE):
-        for name, visit in _last_visits(connection, names[first : first + _AT_ONCE]):
+    for part in in_parts(names, _AT_ONCE):
+        for name, visit in _last_visits(connection, part):
             found.setdefault(name, []).append(visit)
     return found
 

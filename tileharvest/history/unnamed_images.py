@@ -29,6 +29,7 @@ from uuid import uuid4
 from sqlalchemy import bindparam, delete, insert, select, text, update
 
 from tileharvest.errors import HistoryError
+from tileharvest.history.connection import in_parts
 from tileharvest.history.schema import identity, insert_into, is_tile, unnamed_images, versions
 
 if TYPE_CHECKING:
@@ -120,10 +121,9 @@ def identity_of(history: History) -> str:
 def hold_images(connection: Connection, names: Iterable[str]) -> None:
     """Deletes the rows of these images, because this transaction records versions that name them. Raises
     LeavingImageError."""
-    left = list(names)
     leaving = []
-    for start in range(0, len(left), _NAMES_AT_ONCE):
-        rows = connection.execute(_HOLD, {"names": left[start : start + _NAMES_AT_ONCE]})
+    for part in in_parts(list(names), _NAMES_AT_ONCE):
+        rows = connection.execute(_HOLD, {"names": part})
         leaving += [name for name, state in rows if state in (_LEAVING, _REMOVED)]
     if leaving:
         raise LeavingImageError.of(leaving)
@@ -160,8 +160,8 @@ def note_unnamed(history: History, images: Mapping[str, datetime]) -> None:
             set_={"noted": noting.excluded.noted},
             where=unnamed_images.c.state == _NOTED,
         )
-        for start in range(0, len(rows), _NAMES_AT_ONCE):
-            connection.execute(noting, rows[start : start + _NAMES_AT_ONCE])
+        for part in in_parts(rows, _NAMES_AT_ONCE):
+            connection.execute(noting, part)
 
     if rows:
         history.write(note)
@@ -229,8 +229,8 @@ def let_leave(history: History, now: datetime) -> None:
 
     def decide(connection: Connection) -> None:
         _wait_for_recorders(connection)
-        for start in range(0, len(named), _NAMES_AT_ONCE):
-            is_named = unnamed_images.c.name.in_(named[start : start + _NAMES_AT_ONCE])
+        for part in in_parts(named, _NAMES_AT_ONCE):
+            is_named = unnamed_images.c.name.in_(part)
             connection.execute(delete(unnamed_images).where(is_ours, is_named))
         connection.execute(update(unnamed_images).where(is_ours).values(state=_LEAVING))
 

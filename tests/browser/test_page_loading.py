@@ -127,7 +127,7 @@ def test_pulling_the_slider_over_many_days_asks_once_for_each_harvest(screen: Sc
 
 
 def test_all_that_is_in_view_is_one_question_for_each_day(screen: Screen) -> None:
-    """In the middle of the grid four blocks of 8 x 8 tiles meet."""
+    """In the middle of the grid four blocks of 4 x 4 tiles meet."""
     asked: list[str] = []
     screen.page.on("request", lambda request: asked.append(request.url) if "/view?" in request.url else None)
     screen.open(Spot(0, 0), map="antworld", day=LAST)
@@ -135,4 +135,4 @@ def test_all_that_is_in_view_is_one_question_for_each_day(screen: Screen) -> Non
     days = [re.search(r"day=([\d-]+)", url)[1] for url in asked]  # type: ignore[index]
     assert set(days) >= {FIRST, LAST}
     assert len(days) == len(set(days))
-    assert all("zoom=0&x_from=-15&x_to=15&y_from=-15&y_to=15" in url for url in asked)
+    assert all("zoom=0&x_from=-7&x_to=7&y_from=-7&y_to=7" in url for url in asked)

@@ -43,8 +43,8 @@
 
 const BASE = "api/v1";
 
-/** The page asks for blocks of 2^3 = 8 by 8 tiles. Four of them cover a screen, wherever they meet on it. */
-export const BLOCK_LEVELS = 3;
+/** The page asks for blocks of 2^2 = 4 by 4 tiles. Six or eight of them cover a screen, and few tiles lie beside it. */
+export const BLOCK_LEVELS = 2;
 
 /** The server refuses larger areas. */
 const MOST_TILES = 1024;

@@ -91,6 +91,12 @@ export class CompareTools {
     const legend = box.querySelector("legend");
     const focused = box.contains(document.activeElement);
     const modes = Object.entries(MODES).filter(([mode]) => mode !== "lens");
+    const words = modes.map(([, key]) => text(key)).join();
+    if (words === this.words) {
+      box.querySelector(`input[value=${chosen}]`).checked = true;
+      return;
+    }
+    this.words = words;
     box.replaceChildren(legend, ...modes.map(([mode, key]) => element("label", { class: "mode" },
       element("input", {
         type: "radio", name: "mode", value: mode, checked: mode === chosen,

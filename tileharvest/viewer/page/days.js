@@ -2,6 +2,8 @@
 import { language } from "./text.js";
 
 const MILLISECONDS = 86_400_000;
+/** @type {Map<string, Intl.DateTimeFormat>} by language and options. To make one takes as long as to write a hundred days */
+const formats = new Map();
 
 /** @param {string} day ISO date @returns {number} days since 1970-01-01 */
 export function dayNumber(day) {
@@ -15,22 +17,31 @@ export function dayOf(count) {
 
 /** @param {string} day ISO date @param {"long" | "medium" | "full"} [style] */
 export function dayInWords(day, style = "medium") {
-  const format = new Intl.DateTimeFormat(language(), { dateStyle: style, timeZone: "UTC" });
-  return format.format(new Date(`${day}T00:00:00Z`));
+  return formatOf({ dateStyle: style }).format(new Date(`${day}T00:00:00Z`));
 }
 
 /** @param {number} year @param {number} month from 0 @param {"long" | "short"} [style] short: without the year */
 export function monthInWords(year, month, style = "long") {
   const parts = style === "long" ? { year: "numeric", month: "long" } : { month: "short" };
-  const format = new Intl.DateTimeFormat(language(), { .../** @type {any} */ (parts), timeZone: "UTC" });
-  return format.format(new Date(Date.UTC(year, month, 1)));
+  return formatOf(/** @type {any} */ (parts)).format(new Date(Date.UTC(year, month, 1)));
 }
 
 /** @returns {string[]} short names, Monday first */
 export function weekdays() {
-  const format = new Intl.DateTimeFormat(language(), { weekday: "narrow", timeZone: "UTC" });
+  const format = formatOf({ weekday: "narrow" });
   // 1970-01-05 was a Monday.
   return Array.from({ length: 7 }, (_, index) => format.format(new Date((4 + index) * MILLISECONDS)));
+}
+
+/** @param {Intl.DateTimeFormatOptions} options @returns {Intl.DateTimeFormat} in the reader's language */
+function formatOf(options) {
+  const key = JSON.stringify([language(), options]);
+  let format = formats.get(key);
+  if (format === undefined) {
+    format = new Intl.DateTimeFormat(language(), { ...options, timeZone: "UTC" });
+    formats.set(key, format);
+  }
+  return format;
 }
 
 /** @param {import("./state.js").Range} range */

@@ -17,6 +17,8 @@ const LEVELS_AROUND = 3; // A tile so many levels up is about as large as a scre
 const OUTSIDE = 4; // Levels beyond the coarsest from which tiles are looked for where no edge is known.
 const COARSEST_SEARCHED = -25; // Beyond it the server would refuse the names of 32 x 32 tiles.
 const MOST_AHEAD = 300; // Pictures, a hundred kilobytes of memory each while they are packed.
+/** Pictures that are loaded ahead at once: few, so that a person who goes elsewhere finds connections and a link free. */
+const AHEAD_AT_ONCE = 2;
 /** Milliseconds for which a day may still load after another one is chosen. Then it is given up. */
 const SLOW = 150;
 
@@ -213,8 +215,11 @@ export class LayerView {
       if (!api.isAtHand(this.layer.name, this.outline.harvested(day), tiles)) continue;
       const pictures = this.#pictures(day);
       const addresses = await Promise.all(tiles.map(pictures)).catch(() => []);
-      if (loading !== this.loading || !this.screen.container.isConnected) return;
-      await Promise.allSettled(addresses.filter(isStored).map((address) => this.#keep(String(address))));
+      const stored = addresses.filter(isStored).map(String);
+      while (stored.length > 0) {
+        if (loading !== this.loading || !this.screen.container.isConnected) return;
+        await Promise.allSettled(stored.splice(0, AHEAD_AT_ONCE).map((address) => this.#keep(address)));
+      }
     }
   }
 

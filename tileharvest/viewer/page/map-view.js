@@ -570,6 +570,7 @@ const pictureLayer = squareLayer.extend({
 export async function loadedPicture(address, signal) {
   const picture = new Image();
   picture.alt = "";
+  picture.fetchPriority = "high";
   picture.src = address;
   let giveUp = () => {};
   const givenUp = new Promise((_, reject) => {

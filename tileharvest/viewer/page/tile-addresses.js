@@ -2,7 +2,7 @@
 import * as api from "./api.js";
 import { chunkOf } from "./grid.js";
 
-const MOST_BLOCKS = 1600; // Of 64 tiles each at most: some megabytes of addresses.
+const MOST_BLOCKS = 6400; // Of 16 tiles each at most: some megabytes of addresses.
 
 /** @param {string | null | undefined} address @returns {boolean} whether the picture lies ready on the server */
 export function isStored(address) {

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import re
 from datetime import date
+from html import unescape
 from html.parser import HTMLParser
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
@@ -162,6 +164,67 @@ def test_what_is_not_there_is_said(client: Client, path: str, said: str) -> None
     reply = client.get(path)
     assert reply.status == 404
     assert said in reply.error
+
+
+def lost(client: Client, path: str, **headers: str) -> tuple[str, list[tuple[str, str]]]:
+    """What a page says to a person, and the names and addresses that it offers."""
+    reply = client.get(path, Accept="text/html,*/*;q=0.8", **headers)
+    assert (reply.status, reply.headers["Content-Type"]) == (404, "text/html; charset=utf-8")
+    assert reply.headers["Cache-Control"] == "no-store"
+    text = reply.body.decode()
+    links = re.findall(r'<li><a href="([^"]*)">([^<]*)</a></li>', text)
+    said = re.search("<p>([^<]*)</p>", text)
+    assert said is not None
+    return unescape(said[1]), [(unescape(name), unescape(address)) for address, name in links]
+
+
+ALL_MAPS: Final = [(MAP, f"../../../#map={MAP}")]
+BOTH_ENDS: Final = [(str(day), f"../../../#map={MAP}&layer={DAY_LAYER}&day={day}") for day in (FIRST, THIRD)]
+ON_FIRST: Final = [(f"{MAP}, {FIRST}", f"../../../#map={MAP}&layer={DAY_LAYER}&day={FIRST}")]
+
+
+@pytest.mark.parametrize(
+    ("path", "said", "offers"),
+    [
+        (f"/s/no<where/{FIRST}/1,2,0", "There is no map no<where here.", ALL_MAPS),
+        (
+            f"{ONE}?layer=cave",
+            f"Map {MAP} has no layer cave.",
+            [(DAY_LAYER, f"../../../#map={MAP}&layer={DAY_LAYER}")],
+        ),
+        (f"/s/{MAP}/1980-01-01/1,2,0", f"The history of map {MAP} has no 1980-01-01.", BOTH_ENDS),
+        (f"/s/{MAP}/{SECOND}..{FIRST}/1,2,0", f"“{SECOND}..{FIRST}” is no day", BOTH_ENDS),
+        (f"/s/{MAP}/{FIRST}/1,2", "“1,2” is no place.", ON_FIRST),
+        (
+            f"/s/{MAP}/{FIRST}/1,2,3",
+            f"There is no zoom 3. The zooms of map {MAP} go from 0 to 0, the deepest, and enlarged to 2.",
+            ON_FIRST,
+        ),
+        (f"/s/{MAP}/{FIRST}", "A shared place is written s/MAP/DAY/X,Z,ZOOM.", [(MAP, f"../../#map={MAP}")]),
+        ("/s", "A shared place is written s/MAP/DAY/X,Z,ZOOM.", [(MAP, f"./#map={MAP}")]),
+    ],
+)
+def test_a_person_is_told_what_is_not_there_and_offered_what_there_is(
+    client: Client, path: str, said: str, offers: list[tuple[str, str]]
+) -> None:
+    words, links = lost(client, path)
+    assert words.startswith(said)
+    assert links == offers
+
+
+def test_a_person_is_told_in_the_language_of_the_address_or_of_the_browser(client: Client) -> None:
+    wrong = f"/s/nowhere/{FIRST}/1,2,0"
+    for path, accepted, said in (
+        (f"{wrong}?language=zh", "en", "这里没有名为 nowhere 的地图"),
+        (wrong, "zh-CN,zh;q=0.9,en;q=0.8", "这里没有名为 nowhere 的地图"),
+        (wrong, "fr, zh-TW;q=0.5", "这里没有名为 nowhere 的地图"),
+        (wrong, "de, en", "There is no map nowhere"),
+    ):
+        assert lost(client, path, Accept_Language=accepted)[0].startswith(said)
+
+
+def test_what_social_networks_add_to_a_link_does_not_matter(client: Client) -> None:
+    assert head(client, f"{ONE}?fbclid=abc&utm_source=x").meta == head(client, ONE).meta
 
 
 def test_a_language_that_is_not_there_is_refused(client: Client) -> None:

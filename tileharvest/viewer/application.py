@@ -29,6 +29,7 @@ from tileharvest.viewer.replies import (
     AFTER_ASKING,
     FOR_EVER,
     HEADERS,
+    HTML,
     JSON,
     NEVER,
     RefusedError,
@@ -45,7 +46,15 @@ from tileharvest.viewer.replies import (
     tagged,
     unknown,
 )
-from tileharvest.viewer.shared_places import names_in, place_picture, shared_name, shared_place
+from tileharvest.viewer.shared_places import (
+    LostPlaceError,
+    known_parameters,
+    names_in,
+    place_picture,
+    shared_name,
+    shared_place,
+    spoken,
+)
 from tileharvest.viewer.work_queue import WorkQueue
 
 if TYPE_CHECKING:
@@ -282,16 +291,23 @@ class Application:
         return tagged(body, tag_of(body), {**_PICTURE, "Content-Type": "image/webp"}, request, None)
 
     async def _shared(self, names: Sequence[str], request: web.BaseRequest) -> web.Response:
-        if len(names) != 3:
-            raise unknown("a shared place is written s/MAP/DAY/X,Z,ZOOM")
-        if names[-1].endswith(".jpg"):
+        if len(names) == 3 and names[-1].endswith(".jpg"):
             return await self._composing.run(lambda: self._shared_picture(names, request))
         return await _in_thread(self._questions, lambda: self._shared_page(names, request))
 
     def _shared_page(self, names: Sequence[str], request: web.BaseRequest) -> web.Response:
-        place = shared_place(self._served, names, _query(request))
+        query = known_parameters(_query(request))
+        try:
+            place = shared_place(self._served, names, query)
+        except LostPlaceError as lost:
+            if "text/html" not in request.headers.get("Accept", ""):
+                raise
+            page = lost.html(
+                spoken(query, request.headers.get("Accept-Language", "")), "../" * len(names) or "./"
+            )
+            return reply(page.encode(), {"Content-Type": HTML, "Cache-Control": NEVER}, lost.status)
         body = place.html(self._address(place.outline.name, request)).encode()
-        headers = {"Content-Type": "text/html; charset=utf-8", "Cache-Control": AFTER_ASKING}
+        headers = {"Content-Type": HTML, "Cache-Control": AFTER_ASKING}
         return framed(compressible(body, headers, request), self._ancestors if place.is_embedded else ())
 
     def _shared_picture(self, names: Sequence[str], request: web.BaseRequest) -> web.Response:
@@ -322,7 +338,8 @@ class Application:
         # The address names the map, and the map may have an address of its own.
         map_name = shared_name(parameters.text("url"))
         viewer = self._address(map_name, request)
-        place = shared_place(self._served, *names_in(parameters.text("url"), viewer))
+        names, query = names_in(parameters.text("url"), viewer)
+        place = shared_place(self._served, names, known_parameters(query))
         told = place.oembed(viewer, wide, high, is_framed=bool(self._ancestors))
         return json(msgspec.json.encode(told), request)
 

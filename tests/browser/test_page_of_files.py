@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import re
 import urllib.request
+from datetime import date, timedelta
+from hashlib import sha1
+from random import Random
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
@@ -27,9 +30,13 @@ from tests.browser.viewed_maps import (
     viewed_project,
 )
 from tests.browser.windows import DESK
+from tests.end_to_end.project import Project
 from tests.end_to_end.real_maps import ANTWORLD
 from tests.end_to_end.rendering import LAYER
 from tests.servers.nginx import nginx
+from tests.viewer.building import DAY_LAYER, MAP, World, picture, square
+from tileharvest.tiles.layers import Layer
+from tileharvest.tiles.pyramid import Pyramid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -39,6 +46,7 @@ if TYPE_CHECKING:
 
     from tests.browser.viewed_maps import PublishedDays
     from tests.browser.windows import Window
+    from tileharvest.tiles.grid import Tile
 
 FIRST, SECOND, THIRD, LAST = DAYS
 MIDDLE: Final = Spot.middle_of(COAST)
@@ -53,6 +61,11 @@ class FileScreen(Screen):
         if self.page.url != "about:blank":
             self.page.goto("about:blank")
         self.page.goto(f"{self.viewer.url}{hash}")
+
+
+def file_of(image: str | None) -> str | None:
+    """The name of an image's file in a published folder."""
+    return image and f"{image[:16]}.{image.partition('.')[2]}"
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +107,7 @@ def test_each_day_shows_the_files_that_were_published_then(
     for day in DAYS:
         files.choose_day(day)
         shown = {tile: files.square(tile, MIDDLE).name for tile in around(COAST)}
-        assert shown == {tile: published_days.name(tile, day) or "" for tile in around(COAST)}
+        assert shown == {tile: file_of(published_days.name(tile, day)) or "" for tile in around(COAST)}
     expect(files.part("map-title")).to_contain_text(ANTWORLD)
 
 
@@ -110,7 +123,7 @@ def test_from_afar_the_words_about_changes_count_the_deepest_tiles(
 
 def test_two_days_are_compared_in_each_way(files: FileScreen, published_days: PublishedDays) -> None:
     files.open(MIDDLE, map=ANTWORLD, day=LAST, **{"with": FIRST, "mode": "swipe"})
-    old, new = (published_days.name(COAST, day) for day in (FIRST, LAST))
+    old, new = (file_of(published_days.name(COAST, day)) for day in (FIRST, LAST))
     for mode in ("Swipe", "Onion skin"):
         files.choose_mode(mode)
         assert files.square(COAST, MIDDLE, "pictures").name == new
@@ -150,7 +163,7 @@ def test_a_place_tells_its_story(files: FileScreen, published_days: PublishedDay
     assert told == published_days.days_of(COAST)[::-1]
     pictures = files.page.locator("#panel .story img")
     names = pictures.evaluate_all("(all) => all.map((one) => one.src.split('/').at(-1))")
-    assert names == [published_days.name(COAST, day) for day in told]
+    assert names == [file_of(published_days.name(COAST, day)) for day in told]
 
 
 def test_what_is_new_is_what_the_viewer_tells(files: FileScreen, new_screen: Callable[..., Screen]) -> None:
@@ -234,7 +247,8 @@ def test_it_answers_as_the_server_does(files: FileScreen, viewer: Viewer) -> Non
             for day in DAYS:
                 asked = answered(viewer, "view", {"day": day}, zoom, edges)
                 names = {
-                    name: image and f"images/{image[:2]}/{image}" for name, image in asked["tiles"].items()
+                    name: image and f"images/{image[:2]}/{file_of(image)}"
+                    for name, image in asked["tiles"].items()
                 }
                 assert ask(files, "view", ANTWORLD, LAYER, day, {"zoom": zoom, **edges}) == names
             # Whole leaves, and a part of one.
@@ -247,7 +261,7 @@ def test_it_answers_as_the_server_does(files: FileScreen, viewer: Viewer) -> Non
         versions = fetched(viewer, f"tiles/{name}?{urlencode({'layer': LAYER})}")["versions"]
         told = ask(files, "story", ANTWORLD, LAYER, name)
         assert [(one["day"], one["image"]) for one in told] == [
-            (one["day"], one["image"]) for one in versions
+            (one["day"], file_of(one["image"])) for one in versions
         ]
 
 
@@ -315,8 +329,8 @@ def test_a_film_of_what_is_in_view_is_saved_where_a_server_sends_it(
 
 def test_the_lens_shows_another_day(files: FileScreen, published_days: PublishedDays) -> None:
     files.open(MIDDLE, map=ANTWORLD, day=LAST, **{"with": FIRST, "mode": "lens"})
-    assert files.square(COAST, MIDDLE, "pictures").name == published_days.name(COAST, LAST)
-    assert files.square(COAST, MIDDLE, "other").name == published_days.name(COAST, FIRST)
+    assert files.square(COAST, MIDDLE, "pictures").name == file_of(published_days.name(COAST, LAST))
+    assert files.square(COAST, MIDDLE, "other").name == file_of(published_days.name(COAST, FIRST))
     expect(files.part("lens")).to_be_visible()
 
 
@@ -391,3 +405,39 @@ def test_a_zoom_into_which_the_map_has_grown_is_said_to_begin_then(grown_screen:
 
 def ask_outline(screen: FileScreen, name: str) -> list[int]:
     return [int(zoom) for zoom in ask(screen, "outline", name)["layers"][0]["zooms"]]
+
+
+def test_tiles_that_change_often_show_each_day_what_was_there(
+    open_page: Callable[..., Page], tmp_path: Path
+) -> None:
+    """Of 8 x 8 tiles about every other one changes on each day, and some are gone for a while. The leaf is
+    cut, and the names of its quarters' eras lie in groups."""
+    world, random = World(tmp_path), Random(1)
+    tiles, bodies = square(0, 8), [picture((number, 0, 0, 255)) for number in range(200)]
+    described = Layer(DAY_LAYER, Pyramid(10), "png", tile_size=(384, 384))
+    there: dict[Tile, bytes | None] = {}
+    shown: dict[str, dict[Tile, bytes | None]] = {}
+    for number in range(100):
+        day = date(2024, 1, 1) + timedelta(days=number)
+        found: dict[Tile, bytes | None] = {
+            tile: random.choice(bodies) if number == 0 or random.random() < 0.9 else None
+            for tile in tiles
+            if number == 0 or random.random() < 0.5
+        }
+        world.harvest(day, found, described=described)
+        shown[day.isoformat()] = there = {**there, **found}
+    world.describe()
+    Project(tmp_path).scrapy("publish", MAP, str(tmp_path / "out"))
+    page = open_page(**DESK)
+    screen = FileScreen(page, Viewer((tmp_path / "out" / "index.html").as_uri(), Project(tmp_path)))
+    screen.open(map=MAP)
+    edges = {"zoom": 0, "xFrom": 1, "xTo": 15, "yFrom": 1, "yTo": 15}
+    for day, images in shown.items():
+        expected = {f"{tile.x}_{tile.y}": body and image_of(body) for tile, body in images.items()}
+        assert ask(screen, "view", MAP, DAY_LAYER, day, edges) == expected
+
+
+def image_of(body: bytes) -> str:
+    """The path of an image in a published folder."""
+    name = sha1(body).hexdigest()
+    return f"images/{name[:2]}/{name[:16]}.png"

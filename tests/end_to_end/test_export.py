@@ -349,7 +349,7 @@ def test_programs_are_told_what_was_published(
 ) -> None:
     arguments = ("publish", SMALL, str(tmp_path / "out"), "--json", "--zooms=-6..-4")
     first, again = (json.loads(project.scrapy(*arguments).stdout) for _ in range(2))
-    names = {one.sha1 for one in project.versions() if -6 <= one.zoom <= -4}
+    names = {str(one.sha1)[:16] for one in project.versions() if -6 <= one.zoom <= -4}
     assert first["images"] == first["new_images"] == len(names)
     assert (again["images"], again["new_images"], again["new_lists"]) == (len(names), 0, 0)
     found = {file.stem for file in (tmp_path / "out" / "images").rglob("*.png")}

@@ -6,6 +6,7 @@ import errno
 import json
 import re
 import shutil
+from base64 import urlsafe_b64encode
 from dataclasses import replace
 from datetime import timedelta
 from random import Random
@@ -50,6 +51,12 @@ def files(folder: Path) -> dict[str, bytes]:
     return {file.relative_to(folder).as_posix(): file.read_bytes() for file in there}
 
 
+def path_of(image: str) -> str:
+    """The path of an image of the store in a published folder."""
+    sha1, _, extension = image.partition(".")
+    return f"images/{sha1[:2]}/{sha1[:16]}.{extension}"
+
+
 def named(found: dict[str, bytes], kind: str) -> set[str]:
     return {name for name in found if name.startswith(f"{kind}/")}
 
@@ -67,8 +74,8 @@ def test_each_image_lies_there_once_with_its_bytes(small: World, tmp_path: Path)
     small.harvest(THIRD, {Tile(0, 5, 1): noise(2)})
     told = publish(small, tmp_path / "out")
     found = files(tmp_path / "out")
-    stored = files(small.data / "tiles")
-    assert {name.removeprefix("images/"): found[name] for name in named(found, "images")} == stored
+    stored = {path_of(path.split("/")[1]): body for path, body in files(small.data / "tiles").items()}
+    assert {path: found[path] for path in named(found, "images")} == stored
     assert (told.images, told.new_images, told.missing) == (3, 3, 0)
 
 
@@ -204,9 +211,9 @@ def test_another_map_in_the_folder_is_refused(small: World, tmp_path: Path) -> N
 def test_fewer_days_take_the_older_images_away(small: World, tmp_path: Path) -> None:
     publish(small, tmp_path / "out")
     told = publish(small, tmp_path / "out", days="1")
-    stored = {name.rpartition("/")[2] for name in named(files(tmp_path / "out"), "images")}
     shown = {small.shown(tile, SECOND) for tile in (Tile(0, 1, 1), Tile(0, 3, 1))}
-    assert stored == {one.image for one in shown if one is not None}
+    expected = {path_of(str(one.image)) for one in shown if one is not None}
+    assert named(files(tmp_path / "out"), "images") == expected
     assert told.images == 2
 
 
@@ -289,7 +296,21 @@ def test_an_area_is_published_alone(small: World, tmp_path: Path) -> None:
     shown = small.shown(far, THIRD)
     assert shown is not None
     assert told.images == 1
-    assert (tmp_path / "out" / "images" / str(shown.image)[:2] / str(shown.image)).exists()
+    assert (tmp_path / "out" / path_of(str(shown.image))).exists()
+
+
+def test_a_folder_of_an_earlier_version_is_written_anew(small: World, tmp_path: Path) -> None:
+    """Its images have all digits of their sha1, and its lists another form."""
+    folder = tmp_path / "out"
+    publish(small, folder)
+    expected = files(folder)
+    for path in (folder / "images").glob("*/*.png"):
+        path.rename(path.with_name(f"{path.stem}{24 * '0'}.png"))
+    for path in (folder / "lists").glob("*/*.js"):
+        path.rename(path.with_stem(path.stem[:2] + path.stem[:1:-1]))
+    told = publish(small, folder)
+    assert (told.new_images, told.removed) == (3, 3 + told.lists)
+    assert files(folder) == expected
 
 
 def test_what_bluemap_keeps_below_a_picture_is_left_out(tmp_path: Path) -> None:
@@ -417,48 +438,59 @@ def test_of_a_month_the_largest_events_are_kept_and_all_are_counted(tmp_path: Pa
 
 
 def test_square_tiles_of_a_dense_block_are_cut_into_eras(tmp_path: Path) -> None:
-    """Of 64 tiles that change on each day, the images of the first days lie in a list of their own."""
+    """Of 64 tiles that change on each day, the images of each day lie in a list of their own."""
     world = World(tmp_path / "world")
     for number, day in enumerate((FIRST, SECOND, THIRD)):
         world.harvest(day, {tile: noise(1000 * number + tile.x * 64 + tile.y) for tile in square(0, 8)})
     told = publish(world, tmp_path / "out")
-    # The index, two months of events, the block, the images of its first two days and those of the third.
-    assert (told.images, told.lists) == (192, 6)
+    # The index, two months of events, the block, and the images of three days.
+    assert (told.images, told.lists) == (192, 7)
 
 
-@pytest.mark.parametrize(("most_below", "most_listed"), [(0, 60_000), (4, 76_000)])
-def test_a_view_of_tiles_that_change_every_other_day_for_years_loads_60_kb(
-    most_below: int, most_listed: int
+@pytest.mark.parametrize(
+    ("days", "chance", "most_below", "most"), [(325, 0.4, 0, 24), (1000, 0.5, 0, 12), (1000, 0.5, 4, 6)]
+)
+def test_a_view_of_tiles_that_change_often_loads_60_kb(
+    days: int, chance: float, most_below: int, most: int
 ) -> None:
-    """Of 1,000 days with a harvest, on each of which every tile changes by chance or not, 6 x 5 tiles are
-    looked at, wherever they begin. So of six quarters the list and any era are loaded. One level above
-    the deepest each change has a count, which no list can tell in fewer bits if chance has chosen it."""
-    chance, written = Random(1), dict[str, bytes]()
+    """Each tile changes by chance or not on each of so many days. Wherever a view of 2560 x 1440 pixels
+    begins, it has parts of 24 quarters at most if tiles have 128 x 128 pixels, and of 12 if they have 256 x
+    256. Of each it loads the list and any era. One level above the deepest each change has a count, which no
+    list can tell in fewer bits if chance has chosen it."""
+    random, written = Random(1), dict[str, bytes]()
 
     def write(value: object) -> str:
         name, script = list_named(value)
-        written[name] = script
+        written[in_base_64(name)] = script
         return name
 
-    code = "p" + 27 * "A"
     stories = {
-        tile: [(day, code) for day in range(1000) if day == 0 or chance.random() < 0.5] for tile in range(64)
+        tile: [
+            (day, "p" + in_base_64(random.randbytes(8).hex()))
+            for day in range(days)
+            if day == 0 or random.random() < chance
+        ]
+        for tile in range(64)
     }
     counts = {
-        tile: {day: chance.randint(1, most_below) for day, _ in story}
+        tile: {day: random.randint(1, most_below) for day, _ in story}
         for tile, story in stories.items()
         if most_below
     }
     quarters = leaf_of(stories, counts, write)
     assert isinstance(quarters, list)
-    loaded = []
-    for quarter in quarters:
-        leaf = written.pop(quarter)
-        eras = [script for name, script in written.items() if name.encode() in leaf]
-        loaded.append(len(leaf) + max(map(len, eras)))
-    assert len(loaded) == 4
-    # Besides them the index, and of four blocks the names of 64 leaves.
-    assert 6 * max(loaded) + 4 * 64 * 19 < most_listed
+    lists = [written.pop(quarter) for quarter in quarters]
+    assert len(lists) == 4
+    groups = [script for script in written.values() if len(script) == len('published("","")\n') + 16 + 8 * 11]
+    assert groups
+    eras = [script for script in written.values() if script not in groups]
+    loaded = max(map(len, lists)) + len(groups[0]) + max(map(len, eras))
+    # Besides them the index, and the names of up to 12 leaves in 4 blocks, each with 4 quarters.
+    assert most * loaded + 12 * 100 + 4 * 64 * 14 < 60_000
+
+
+def in_base_64(name: str) -> str:
+    return urlsafe_b64encode(bytes.fromhex(name)).decode().rstrip("=")
 
 
 def test_many_days_cost_a_place_that_seldom_changes_next_to_nothing(tmp_path: Path) -> None:
@@ -480,6 +512,6 @@ def test_many_days_cost_a_place_that_seldom_changes_next_to_nothing(tmp_path: Pa
         made = PublishedLists(every, write, lambda *_: None).layer(*layer, Count())
     events = set(made.months.values())
     lists = [script for name, script in written.items() if name not in events]
-    # 64 x 4 tiles with two images of 28 signs each are 14 kB.
+    # 64 x 4 tiles with two images of 12 signs each are 6 kB.
     assert len(made.zooms) == 1
-    assert 14_000 < sum(map(len, lists)) < 20_000
+    assert 6_000 < sum(map(len, lists)) < 20_000

@@ -18,6 +18,7 @@ import msgspec
 from tileharvest.errors import ConfigurationError, TileHarvestError
 from tileharvest.export.published_lists import (
     FORM,
+    NAMED,
     PublishedLists,
     days_in_plain,
     leaf_count,
@@ -59,11 +60,12 @@ _MOST_REMEMBERED: Final = 200_000
 _WAITING: Final = 64
 """The most images that wait for a thread."""
 _OURS: Final = re.compile(
-    r"images/[0-9a-f]{2}/[0-9a-f]{40}\.(?:png|jpg|webp)|lists/[0-9a-f]{2}/[0-9a-f]{16}\.js|page/[0-9a-f]{16}/.*"
+    r"images/[0-9a-f]{2}/[0-9a-f]{16}(?:[0-9a-f]{24})?\.(?:png|jpg|webp)|lists/[0-9a-f]{2}/[0-9a-f]{16}\.js"
+    r"|page/[0-9a-f]{16}/.*"
     r"|(?:images|lists)/[0-9a-f]{2}/\.[0-9a-f]{16,40}\.[a-z]+\.unfinished"
 )
-"""The paths that only this program gives to files, and only in published folders. No other file is
-removed."""
+"""The paths that only this program gives to files, and only in published folders. Earlier versions gave 40
+digits to an image. No other file is removed."""
 FOLDERS: Final = ("images", "lists", "page")
 _PAGE: Final = re.compile(r"[0-9a-f]{16}")
 _PART: Final = re.compile(r"[0-9a-f]{2}|[0-9a-f]{16}")
@@ -127,14 +129,14 @@ def _weight(excerpt: Excerpt, zooms: Sequence[int]) -> tuple[int, int]:
 
 
 class _Names:
-    """A set of many names in little memory, which keeps 8 bytes of each sha1."""
+    """A set of many names of `NAMED` digits in little memory."""
 
     def __init__(self) -> None:
         self._parts = [array("Q") for _ in range(256)]
         self._are_sorted = False
 
     def add(self, name: str) -> None:
-        self._parts[int(name[:2], 16)].append(int(name[:16], 16))
+        self._parts[int(name[:2], 16)].append(int(name, 16))
 
     def __len__(self) -> int:
         self._sort()
@@ -146,8 +148,10 @@ class _Names:
             self._are_sorted = True
 
     def __contains__(self, name: str) -> bool:
+        if len(name) != NAMED:
+            return False
         self._sort()
-        part, number = self._parts[int(name[:2], 16)], int(name[:16], 16)
+        part, number = self._parts[int(name[:2], 16)], int(name, 16)
         place = bisect_left(part, number)
         return place < len(part) and part[place] == number
 
@@ -222,7 +226,7 @@ class _Publication:
             self._expect_no_links()
             if not told:
                 # The folder is new, or an earlier run was stopped before it wrote anything else.
-                file.write(msgspec.json.encode({"map": map_name, "form": FORM}))
+                file.write(msgspec.json.encode({"map": map_name}))
                 file.flush()
             yield
 
@@ -255,9 +259,9 @@ class _Publication:
                 return
             if len(known) < _MOST_REMEMBERED:
                 known.add(sha1)
-            self._images.add(sha1)
+            self._images.add(sha1[:NAMED])
             name = f"{sha1}.{extension}"
-            if self._is_there(f"images/{sha1[:2]}/{name}") or name in waiting.values():
+            if self._is_there(_image_path(name)) or name in waiting.values():
                 return
             if len(waiting) >= _WAITING:
                 finish(wait(waiting, return_when=FIRST_COMPLETED).done)
@@ -307,7 +311,7 @@ class _Publication:
         except UNREADABLE:
             self._published.missing += 1
             return
-        self._write(f"images/{name[:2]}/{name}", body)
+        self._write(_image_path(name), body)
         self._published.new_images += 1
 
     def _is_there(self, path: str, size: int | None = None) -> bool:
@@ -357,7 +361,7 @@ class _Publication:
             for path in (self._folder / kind).glob("??/*"):
                 if _OURS.fullmatch(path.relative_to(self._folder).as_posix()):
                     stem = path.name.partition(".")[0]
-                    if not stem or stem not in names:
+                    if stem not in names:
                         path.unlink()
                         self._published.removed += 1
         for path in (self._folder / "page").iterdir():
@@ -383,6 +387,12 @@ def held(folder: Path) -> Iterator[BinaryIO]:
             ) from error
         mark.seek(0)
         yield mark
+
+
+def _image_path(name: str) -> str:
+    """Returns the path of an image with this name in the store."""
+    sha1, _, extension = name.partition(".")
+    return f"images/{sha1[:2]}/{sha1[:NAMED]}.{extension}"
 
 
 def is_ours(path: str) -> bool:

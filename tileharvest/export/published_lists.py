@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tileharvest.export.picture_file import Watch
     from tileharvest.tiles.events import Event
 
-FORM: Final = 4
+FORM: Final = 5
 """The number of the lists' form, which changes with the form."""
 
 _LEAVES: Final = 3
@@ -45,15 +45,23 @@ _SIDE: Final = 1 << BLOCK_LEVELS
 _QUARTER: Final = _SIDE // 2
 """Tiles along the edge of a quarter. A heavy leaf is divided into quarters, so that a view of a part loads
 little else."""
-_ERA: Final = 96
-"""Versions of an era. After so many the images of a leaf go on in another list. They take 2.7 kB."""
-_SHORT: Final = 1_200
-"""The most characters of the last era of a leaf that the leaf holds itself."""
-_INLINE: Final = 6_000
-"""The most bytes of leaves that a block holds itself, and of tiles that a leaf holds undivided. So four
-leaves of a view and their eras weigh 45 kB at most."""
-_NAMED: Final = 16
-"""The characters of a list's name."""
+_ERA: Final = 48
+"""The most versions of an era of 4 x 4 tiles, unless a single day has more. An era of 8 x 8 tiles has twice
+as many. With longer eras a view loads more images that it does not show, and with shorter ones there are more
+lists."""
+_GROUP: Final = 8
+"""Eras whose names lie in a list of their own, so that a leaf does not grow by a name with each of them."""
+_SHORT: Final = 200
+"""The most characters of the last era that a leaf of several eras holds itself. A view of an earlier day
+loads them in vain. A leaf always holds its only era, because every view needs it."""
+_INLINE: Final = 1_500
+"""The most bytes of leaves that a block holds itself, and of tiles that a leaf holds undivided. A view of
+2560 x 1440 pixels has parts of four blocks and of 24 quarters at most, if tiles have 128 x 128."""
+NAMED: Final = 16
+"""The digits of a list's name, and of an image's in a published folder: 64 bits of their sha1. With a million
+images, two have the same name in one map of 37 million."""
+_MARKED: Final = 11
+"""The characters of such a name in base 64."""
 _MOST_EVENTS: Final = 200
 """The most events of a month. The largest are kept. They take 25 kB."""
 _DIGITS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
@@ -94,7 +102,7 @@ class PublishedLayer:
 def list_named(value: object) -> tuple[str, bytes]:
     """Returns the name of a list with this value, and the script that hands it over."""
     body = msgspec.json.encode(value)
-    name = sha1(body, usedforsecurity=False).hexdigest()[:16]
+    name = sha1(body, usedforsecurity=False).hexdigest()[:NAMED]
     return name, b'published("%s",%s)\n' % (name.encode(), body)
 
 
@@ -160,7 +168,7 @@ class PublishedLists:
     def _block(self, leaves: list[Any]) -> list[Any]:
         if sum(len(msgspec.json.encode(leaf)) for leaf in leaves) <= _INLINE:
             return leaves
-        return [self._write(leaf) if leaf else 0 for leaf in leaves]
+        return [_marked(self._write(leaf)) if leaf else 0 for leaf in leaves]
 
     def _leaf(
         self, excerpt: Excerpt, leaf: Tile, zoom: int, within: TileRange | None, reach: _Reach
@@ -204,7 +212,7 @@ class PublishedLists:
         if name is None:
             return _GONE
         self._names_image(name, extension or "")
-        return _LETTERS[extension or ""] + urlsafe_b64encode(bytes.fromhex(name)).decode()[:-1]
+        return _LETTERS[extension or ""] + _marked(name[:NAMED])
 
     # ------------------------------------------------------------------------------------- events
 
@@ -259,10 +267,10 @@ def leaf_of(stories: Stories, counts: Counts, write: ListWriter) -> dict[str, An
     """
     days = _days_of(stories, counts, _SIDE)
     images = sum(map(len, stories.values()))
-    if len(msgspec.json.encode(days)) + images // _ERA * _NAMED <= _INLINE:
-        return {**days, "e": _eras(stories, write)}
+    if len(msgspec.json.encode(days)) + images // _ERA * _MARKED <= _INLINE:
+        return {**days, "e": _eras(stories, 2 * _ERA, write)}
     return [
-        write({**_days_of(part, below, _QUARTER), "e": _eras(part, write)}) if part else 0
+        _marked(write({**_days_of(part, below, _QUARTER), "e": _eras(part, _ERA, write)})) if part else 0
         for part, below in zip(_quarters(stories), _quarters(counts), strict=True)
     ]
 
@@ -313,28 +321,40 @@ def _number_in_leaf(tile: Tile) -> int:
     return tile.row % _SIDE * _SIDE + tile.column % _SIDE
 
 
-def _eras(stories: Stories, write: ListWriter) -> list[str]:
-    """Returns the days on which eras begin, the names of their lists, and the images of the last era.
+def _eras(stories: Stories, most: int, write: ListWriter) -> list[str]:
+    """Returns the days on which eras begin, the names of their lists, and the images of the last era. An era
+    has at most so many versions, unless a single day has more.
 
     An era has the images that were there before it, in the order of the tiles, and then its new images, in
-    the order of days and tiles. Each era but the last is a list of its own, which no later harvest changes. A
-    long last era is also a list of its own, and then its images are empty here.
+    the order of days and tiles. Each era but the last is a list of its own, which no later harvest changes.
+    The names of each full group of these lists are a list, too, whose name stands in their place. A long last
+    era is also a list of its own, and then its images are empty here.
     """
     came = sorted((day, tile, code) for tile, story in stories.items() for day, code in story)
     now: dict[int, str] = {}
-    begun, names, text, entries = [came[0][0]], "", "", 0
-    for day, versions in groupby(came, key=lambda one: one[0]):
-        if entries >= _ERA:
+    begun, names, text, entries = [came[0][0]], list[str](), "", 0
+    for day, its in groupby(came, key=lambda one: one[0]):
+        versions = list(its)
+        if entries and entries + len(versions) > most:
             begun.append(day)
-            names += write(text)
+            names.append(_marked(write(text)))
             text, entries = "".join(now[tile] for tile in sorted(now)), 0
         for _, tile, code in versions:
             now[tile] = code
             text += code
-            entries += 1
-    if len(text) > _SHORT:
-        names, text = names + write(text), ""
-    return [_bits(begun), names, text]
+        entries += len(versions)
+    full = len(names) // _GROUP * _GROUP
+    groups = [_marked(write("".join(names[at : at + _GROUP]))) for at in range(0, full, _GROUP)]
+    rest = names[full:]
+    if names and len(text) > _SHORT:
+        rest.append(_marked(write(text)))
+        text = ""
+    return [_bits(begun), "".join(groups + rest), text]
+
+
+def _marked(name: str) -> str:
+    """Returns a name of `NAMED` digits in base 64."""
+    return urlsafe_b64encode(bytes.fromhex(name)).decode()[:_MARKED]
 
 
 class _Reach:

@@ -3,11 +3,11 @@
  *
  * @typedef {import("../api.js").Tile} Tile
  * @typedef {import("../api.js").Area} Area
- * @typedef {{side: number, tiles: number[][], below: [number, number][][],
- *   eras: {first: number, list: string | null}[], last: string}} Leaf for each of 8 x 8 tiles, or of 4 x 4 if they
- *   change often, the numbers of the days on which it changed, and of those on which deeper tiles below it did, each
- *   with how many; for each era the first day, and the name of the list of its images. The name is null for the last
- *   era if its images are in `last`
+ * @typedef {{first: number, list: string | null, group: string | null}} Era its first day; the name of the list of its
+ *   images, null for the last era if the leaf has them; and the list that tells this name, null once it is known
+ * @typedef {{side: number, tiles: number[][], below: [number, number][][], eras: Era[], last: string}} Leaf for each of
+ *   8 x 8 tiles, or of 4 x 4 if they change often, the numbers of the days on which it changed, and of those on which
+ *   deeper tiles below it did, each with how many; its eras; and the images of the last era
  */
 import { ApiError, tileSizeOf } from "../api.js";
 import { cellOf, parseTile, tileAtCell } from "../grid.js";
@@ -22,8 +22,9 @@ const QUARTER = 4; // Tiles along the edge of a quarter of a leaf, which may be 
 const SIDE = 8; // Tiles along a whole leaf's edge, and leaves along a block's.
 const DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 const EXTENSIONS = { p: "png", j: "jpg", w: "webp" };
-const CODED = 28; // Signs of an image: a letter for its kind, and its sha1 in base 64.
-const NAMED = 16; // Signs of a list's name.
+const NAMED = 11; // Signs of a name of 16 digits in base 64.
+const CODED = 12; // Signs of an image: a letter for its kind, and its name.
+const GROUP = 8; // Eras whose names lie in a list of their own.
 const MOST_TOLD = 50; // Events.
 
 const index = await globalThis.listNamed(document.querySelector("script[data-index]")?.dataset.index);
@@ -93,12 +94,12 @@ export function isAtHand(layer, day, tiles) {
   return tiles.every((tile) => {
     const { column, row } = cellOf(tile);
     const leaf = leaves.get(keyOf(layer, tile.zoom, Math.floor(column / QUARTER), Math.floor(row / QUARTER)));
-    const list = leaf?.eras.findLast(({ first }) => first <= number)?.list ?? null;
-    return list === null || globalThis.hasList(list);
+    const { list, group } = leaf?.eras.findLast(({ first }) => first <= number) ?? { list: null, group: null };
+    return group === null && (list === null || globalThis.hasList(list));
   });
 }
 
-/** @param {string} image sha1 and extension */
+/** @param {string} image the name of its file */
 export function imageAddress(image) {
   return image === "" ? "images/" : `images/${image.slice(0, 2)}/${image}`;
 }
@@ -288,7 +289,13 @@ async function leafAt(layer, zoom, column, row) {
   if (found === 0) return null;
   const { d, t, n, e } = found;
   const [begun, names, last] = e;
-  const eras = numbersIn(begun).map((first, era) => ({ first, list: names.slice(NAMED * era, NAMED * (era + 1)) || null }));
+  const firsts = numbersIn(begun);
+  const named = namesIn(names);
+  // The last era is in no group, because its list may be replaced.
+  const groups = Math.floor((firsts.length - 1) / GROUP);
+  const eras = firsts.map((first, era) => (era < GROUP * groups
+    ? { first, list: null, group: named[Math.floor(era / GROUP)] }
+    : { first, list: named[groups + era - GROUP * groups] ?? null, group: null }));
   const days = numbersIn(d);
   const daysOf = (/** @type {string} */ written) => numbersIn(written).map((number) => days[number]);
   const tiles = t.map(daysOf);
@@ -303,14 +310,39 @@ async function leafAt(layer, zoom, column, row) {
   return leaf;
 }
 
-/** @param {any} found a list, or its name @returns {any} the list */
+/** @param {any} found a list, or its name in base 64 @returns {any} the list */
 function listIn(found) {
-  return typeof found === "string" ? globalThis.listNamed(found) : found;
+  return typeof found === "string" ? globalThis.listNamed(digitsOf(found)) : found;
+}
+
+/** @param {Leaf} leaf @param {number} era @returns {Promise<string | null>} the name of the list of its images */
+async function listOf({ eras }, era) {
+  const { group } = eras[era];
+  if (group !== null) {
+    const start = era - (era % GROUP);
+    for (const [after, list] of namesIn(await globalThis.listNamed(group)).entries()) {
+      Object.assign(eras[start + after], { list, group: null });
+    }
+  }
+  return eras[era].list;
+}
+
+/** @param {string} names in base 64, one behind the other @returns {string[]} */
+function namesIn(names) {
+  return Array.from({ length: names.length / NAMED }, (_, at) => digitsOf(names.slice(NAMED * at, NAMED * (at + 1))));
+}
+
+/** @param {string} name in base 64 @returns {string} its digits */
+function digitsOf(name) {
+  const bytes = atob(`${name.replaceAll("-", "+").replaceAll("_", "/")}=`);
+  return Array.from(bytes, (byte) => byte.charCodeAt(0).toString(16).padStart(2, "0")).join("");
 }
 
 /** @param {Leaf} leaf @param {number} era @returns {Promise<[number, string][][]>} days and images of each tile */
-async function imagesOf({ tiles, eras, last }, era) {
-  const { first, list } = eras[era];
+async function imagesOf(leaf, era) {
+  const { tiles, eras, last } = leaf;
+  const list = await listOf(leaf, era);
+  const { first } = eras[era];
   const end = eras[era + 1]?.first ?? Infinity;
   const codes = list === null ? last : await globalThis.listNamed(list);
   const images = /** @type {[number, string][][]} */ (tiles.map(() => []));
@@ -329,11 +361,9 @@ async function imagesOf({ tiles, eras, last }, era) {
   return images;
 }
 
-/** @param {string} code @returns {string} sha1 and extension */
+/** @param {string} code @returns {string} the name and extension of an image's file */
 function nameOf(code) {
-  const bytes = atob(`${code.slice(1).replaceAll("-", "+").replaceAll("_", "/")}=`);
-  const sha1 = Array.from(bytes, (byte) => byte.charCodeAt(0).toString(16).padStart(2, "0")).join("");
-  return `${sha1}.${EXTENSIONS[/** @type {"p" | "j" | "w"} */ (code[0])]}`;
+  return `${digitsOf(code.slice(1))}.${EXTENSIONS[/** @type {"p" | "j" | "w"} */ (code[0])]}`;
 }
 
 /** @param {string} code @returns {string | null} where the image lies; null: the tile was gone */

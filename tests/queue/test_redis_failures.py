@@ -23,6 +23,7 @@ from tests.servers.redis import queue_on, redis_server
 from tileharvest.errors import QueueError
 from tileharvest.queue.port import Changes
 from tileharvest.queue.redis.link import case_of, may_pass
+from tileharvest.queue.redis.queue import RedisQueue
 from tileharvest.queue.sentences import sentence
 
 if TYPE_CHECKING:
@@ -186,6 +187,11 @@ def test_a_server_that_answers_no_more(server: RedisServer) -> None:
         with pytest.raises(QueueError, match=r"does not answer .*[Tt]imeout"):
             queue.counts()
         server.resume()
+
+
+def test_a_call_gives_up_after_its_patience_and_the_time_limit_of_the_last_attempt() -> None:
+    assert RedisQueue({"socket_timeout": 30}, "world", patience=60.0).patience == 90.0
+    assert RedisQueue({}, "world", patience=60.0).patience == 60.0
 
 
 def test_a_server_without_memory_takes_nothing_and_loses_nothing(server: RedisServer) -> None:

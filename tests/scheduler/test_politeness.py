@@ -17,7 +17,6 @@ from tileharvest.maps.quiet_hours import QuietHours
 from tileharvest.maps.rates import NO_GAP, Gap
 from tileharvest.politeness.rate_limit import Pace
 from tileharvest.politeness.reasons import Reason
-from tileharvest.politeness.waits import Wait
 from tileharvest.queue import orders
 from tileharvest.queue.requests import DELAY
 from tileharvest.scheduler.politeness import LOOK, NO_PLACE
@@ -339,7 +338,9 @@ def test_a_turn_at_another_host_is_waited_for_from_the_first_look_on() -> None:
             await crawl.politeness.take_turn_at("other")
             second = asyncio.ensure_future(crawl.politeness.take_turn_at("other"))
             await asyncio.sleep(60)
-            assert list(crawl.politeness.waits(0.0)) == [Wait("its turn at other", began)]
+            (wait,) = crawl.politeness.waits(0.0)
+            assert (wait.what, wait.since) == ("its turn at other", began)
+            assert wait.until == pytest.approx(began + NO_PLACE)
             crawl.politeness.leave("other")
             await second
             await crawl.queue.rest("third", 600.0)

@@ -207,6 +207,7 @@ def test_a_queue_that_has_not_answered_yet_is_told_as_a_wait_since_it_was_asked(
             (wait,) = side.worker.waits(0.0)
             assert wait.what == "the queue"
             assert 3.0 <= wait.since <= asyncio.get_running_loop().time()
+            assert wait.until == wait.since + side.queue.patience
             side.queue.may_answer.set()
             await side.hear(2)
             assert list(side.worker.waits(0.0)) == []

@@ -239,6 +239,11 @@ class RequestQueue(Protocol):
     instead. Every call raises QueueError, with one line for a person, if the queue cannot do its work.
     """
 
+    @property
+    def patience(self) -> float:
+        """The seconds after which a call gives up, at the latest, that gets no answer."""
+        ...
+
     async def open(self, now: float) -> None:
         """Begins to work on the queue. A local queue has one worker: it takes back the leases of a former
         worker at once, and raises QueueError if another worker has the queue open."""

@@ -334,8 +334,9 @@ class Politeness:
                     no_place_since = clock() + known
                 elif not is_taken and clock() - no_place_since >= NO_PLACE:
                     raise TimeoutError
+                most = no_place_since + NO_PLACE - clock() if known is None else known
                 try:
-                    with noted(self._turns, f"its turn at {host}", known, since=since):
+                    with noted(self._turns, f"its turn at {host}", most, since=since):
                         await self.wait(left)
                 except asyncio.CancelledError:
                     if is_taken:

@@ -370,7 +370,7 @@ class QueueWorker:
         """Yields what keeps this worker from starting anything, by the last answer. The crawl has made no
         progress `since` that time, on the event loop's clock."""
         if self._exchanging is not None:
-            yield Wait("the queue", max(since, self._asked))
+            yield Wait("the queue", max(since, self._asked), self._asked + self._queue.patience)
         answer, now = self.answer, self._clock()
         later = {"its next turn at the host": answer.held_until}
         if not self._leases.held:

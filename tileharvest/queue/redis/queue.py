@@ -101,6 +101,7 @@ class RedisQueue:
         """
         check_terms(max_attempts, lease_seconds, minus_share, expected)
         self._link = RedisLink(parameters, f"the queue of map '{map_name}'", patience)
+        self.patience = patience + float(parameters.get("socket_timeout") or 0.0)
         self._map_name = map_name
         self._key = partial(calls.key, map_name)
         """Returns the name of one of the map's keys."""

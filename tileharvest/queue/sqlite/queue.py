@@ -16,7 +16,7 @@ from tileharvest.queue.locks import locks_in
 from tileharvest.queue.port import Exchange, check_terms
 from tileharvest.queue.seen_filter import check_filter
 from tileharvest.queue.sentences import sentence
-from tileharvest.queue.sqlite.file import connect, connect_to_look
+from tileharvest.queue.sqlite.file import LOCK_TIMEOUT, connect, connect_to_look
 from tileharvest.queue.sqlite.statements import ANY, Statements, remarks_of
 
 if TYPE_CHECKING:
@@ -48,6 +48,8 @@ class SqliteQueue:
     waits for the disk. A call that is cancelled may take effect nevertheless. The requests that it has leased
     are offered again when their leases expire.
     """
+
+    patience: Final = LOCK_TIMEOUT
 
     def __init__(
         self,

@@ -13,10 +13,12 @@ from tests.middlewares.making import JumpingLoop, run_jumping
 from tests.queue.polite_memory import comes_true
 from tests.scheduler.polite_crawl import HOST, NOON, crawling
 from tileharvest.errors import ConfigurationError
+from tileharvest.maps.budgets import Budget
 from tileharvest.maps.quiet_hours import QuietHours
 from tileharvest.maps.rates import NO_GAP, Gap
 from tileharvest.politeness.rate_limit import Pace
 from tileharvest.politeness.reasons import Reason
+from tileharvest.politeness.rules import Rules
 from tileharvest.queue import orders
 from tileharvest.queue.requests import DELAY
 from tileharvest.scheduler.politeness import LOOK, NO_PLACE
@@ -327,6 +329,24 @@ def test_it_wakes_only_when_the_first_reason_comes_or_the_last_one_goes() -> Non
             for reason in (Reason.DOWN, Reason.PAUSED, Reason.PAUSED):
                 crawl.politeness.let_go(reason)
             assert crawl.wakes == before + 2
+
+    run_jumping(test())
+
+
+def test_the_pace_of_a_map_whose_tiles_all_lie_on_another_host_is_that_hosts_pace() -> None:
+    slow = Gap.of(0.5)
+
+    async def test() -> None:
+        async with crawling(limits_at=lambda host: (7, slow), host_concurrency=2) as crawl:
+            politeness = crawl.politeness
+            assert politeness.pace == Pace(HOST, 4, NO_GAP, 2)
+            await politeness.ask_at("tiles.example.net")
+            assert politeness.pace == Pace("tiles.example.net", 4, slow, 7, slow)
+            assert not politeness.is_elsewhere("tiles.example.net")
+            assert politeness.is_elsewhere(HOST)
+            # What a person writes into maps.toml meanwhile is about the map, wherever its tiles lie.
+            await politeness.amend(Rules(HOST, 3, limits_at=lambda host: (7, slow)), Budget(requests=5))
+            assert politeness.pace == Pace("tiles.example.net", 3, slow, 7, slow)
 
     run_jumping(test())
 

@@ -77,8 +77,8 @@ class ImportedTile(NamedTuple):
     validator: Validator = Validator()
     """The site's validator. If it is empty, equal bytes count as `ign`."""
     missing: str | None = None
-    """The reason why the archive names the tile without having its image. The tile counts as `fail` on that
-    day."""
+    """The reason why the archive lacks the image of a tile that it names. The tile counts as `fail` on that
+    day. None if nothing is missing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,12 +99,12 @@ class ImportedDay:
     tiles: Sequence[ImportedTile]
     """The named tiles, each once. They take about 0.5 KB each."""
     areas: Mapping[str, Sequence[TileRange]] | None = None
-    """The areas, by layer, in which every tile that is not named was not there.
+    """The areas, by layer, in which no other tiles were there than the named ones.
 
-    None says that tiles which are not named were as before, or that nothing is known of them."""
+    None says that other tiles were as before, or that nothing is known of them."""
     is_complete: bool = False
-    """Whether all tiles that are not named were as in the history's last harvest before. Only without
-    areas."""
+    """Whether all tiles that are not named were as in the last harvest before this day. True is for days
+    without areas only."""
     unchanged: Mapping[str, int] = field(default_factory=dict)
     """The numbers of unchanged tiles, by layer, that are not named. They go into the counts."""
     kept: str | None = None

@@ -111,7 +111,8 @@ def write_site_files(connection: Connection, map_name: str, day: date, files: Ma
     following = connection.execute(_NEXT_HARVEST, {"its_map": map_id, "its_day": day}).scalar()
     rows = [_row(map_id, url, day, state) for url, state in changed.items()]
     if following is not None:
-        # The next harvest has noted no file that was as before. Now it was not: its state is noted.
+        # The next harvest has noted no file that was as on the day before. That day differs now, so the
+        # state of the file in the next harvest is noted, too.
         there = _states(connection, map_name, following)
         rows += [
             _row(map_id, url, following, _state(there, url))

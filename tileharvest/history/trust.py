@@ -109,8 +109,8 @@ def remember(
     seen: dict[tuple[int, Tile], Validator] = {}
     skipping: defaultdict[int, set[Cell]] = defaultdict(set)
     failed: defaultdict[int, set[Cell]] = defaultdict(set)
-    # Tiles that were in another state than before, by an answer that is not to be remembered. If the site put
-    # the old file back, the old row of the tile, and those above it, would say that nothing has changed.
+    # Tiles that have changed, by an answer that is not remembered. If the site put the old file back, the old
+    # rows of the tile and of the tiles above it would say that nothing has changed.
     unseen: defaultdict[int, set[Cell]] = defaultdict(set)
     for result in results:
         step = result.step

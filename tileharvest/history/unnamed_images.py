@@ -1,16 +1,18 @@
 """The images that no version names any more: they are noted, then leave, then are removed from the store.
 
-A tile that is replaced on the same day leaves its image behind. A kill between an image and its row does,
-too. A program that records a version has put the image into the store before, or has found it there. If the
-image were removed in between, it would be missing. The following steps exclude that, whatever is killed,
-frozen or written by others:
+A tile that is replaced on the same day leaves its image behind, and so does a kill between an image and its
+row. A program that records a version has put the image into the store before, or has found it there. If the
+image were removed in between, it would be missing. The following steps exclude that, even if programs are
+killed or frozen, or write at the same time:
 
-   1. An image is `noted` as unnamed, by `note_unnamed` or by the recorder. 2. A clean-up marks the image's
-   row as looked up. This transaction waits for all that are under way, so that what they name is seen
-   afterwards. Then the clean-up reads all versions, for which nobody waits (`let_leave`). 3. If no version
-   names the image, and its row still has the mark of this clean-up, the row becomes `leaving`. A program that
-   has named the image in the meantime has deleted the row. 4. The image is removed from the store in a
-   transaction that holds its row. The row becomes `removed` (`remove_leaving`).
+1. An image is `noted` as unnamed, by `note_unnamed` or by the recorder.
+2. A clean-up marks the image's row as looked up (`let_leave`). This transaction waits for all that are under
+   way, so that the clean-up sees the versions that they record. Then the clean-up reads all versions, for
+   which nobody waits.
+3. If no version names the image, and its row still has the mark of this clean-up, the row becomes `leaving`.
+   A program that has named the image in the meantime has deleted the row.
+4. The image is removed from the store in a transaction that holds its row (`remove_leaving`). The row becomes
+   `removed`.
 
 A transaction that names an image deletes its row (`hold_images`). If the row is `leaving` or `removed`, the
 transaction fails with LeavingImageError and names nothing. Its program makes sure that nobody removes the

@@ -100,13 +100,14 @@ class Process(msgspec.Struct):
     share: int = 0
     """The requests that it may have on the way, as it was told last."""
     counted: int = 0
-    """The requests with which it counts for the others: a larger share of before counts until the process has
-    told that it has fewer on the way."""
+    """The requests on the way that the others must expect of it. A larger share of before counts until the
+    process has told that it has fewer requests on the way."""
 
 
 class Turn(msgspec.Struct, frozen=True):
-    """The start of the last request, and a random number from which the wait of the next one is drawn. The
-    gap is that which holds when the next one comes, so that another pace counts at once."""
+    """The start of the last request, and a random number from which the wait of the next one is drawn.
+
+    The gap itself is read when the next request comes, so that a new pace counts at once."""
 
     start: float
     chance: float
@@ -197,8 +198,8 @@ class Host(msgspec.Struct):
     """The processes in the order in which they came."""
 
     def settle(self, now: float, ended: Collection[str]) -> None:
-        """Forgets the processes that have `ended`, turns and runs that are over, and, if the clock was set
-        back, all times."""
+        """Forgets the processes that have `ended`, and turns and runs that are over. If the clock was set
+        back, forgets all times."""
         if now < self.written - _SET_BACK:
             self.rests_until = self.probed_until = 0.0
             for limited in (self.own or Limited(), *self.maps.values()):
@@ -238,8 +239,8 @@ class Host(msgspec.Struct):
         return of_map.run.budget
 
     def spend(self, own: Process) -> bool:
-        """Returns whether the budget allows one request besides those of the process's account. If so, the
-        request counts from now on."""
+        """Returns whether the budget allows one request besides those of the process's account. If it does,
+        the request counts from now on."""
         is_left = self._left(own.account.map, 1) > 0
         own.account = msgspec.structs.replace(own.account, ahead=own.account.ahead + is_left)
         return is_left

@@ -315,15 +315,15 @@ def decisions_for(
     today: date,
     proved: Mapping[str, Mapping[str, StoredProof]],
     full: Mapping[str, tuple[date, frozenset[str | None]]],
-    doubt: str | None = None,
-    indexes: Mapping[str, Mapping[str, StoredIndex]] | None = None,
+    doubt: str | None,
+    indexes: Mapping[str, Mapping[str, StoredIndex]],
 ) -> Decisions:
     """Returns how a harvest walks each layer, as `next_walks` does, but without `cheaper`. Pure.
 
     `proved`, `full` and `indexes` are returned by `proofs`, `last_full` and `stored_indexes`, for this map or
     for all maps."""
     known, every = proved.get(description.name, {}), description.full_every
-    its_indexes = (indexes or {}).get(description.name, {}) if description.change_index else {}
+    its_indexes = indexes.get(description.name, {}) if description.change_index else {}
     day, kept = full.get(description.name, (None, frozenset()))
     if kept != {kept_in_words(description, depths)}:
         day = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from scrapy import Request, Spider
@@ -40,6 +41,9 @@ class SiteProbeSpider(Spider):
         spider = super().from_crawler(crawler, *args, **kwargs)
         # Not weaker: the contact is added to what the command line says.
         crawler.settings.set("USER_AGENT", spider.rules.user_agents[0], priority="cmdline")
+        # Each request waits for its turn with whoever else asks the host on this machine. Quiet hours are for
+        # harvests, and here a person waits.
+        crawl_of(crawler).rules = replace(spider.rules, quiet=())
         return spider
 
     def __init__(self, description: MapDescription, rules: Rules, **kwargs: Any) -> None:

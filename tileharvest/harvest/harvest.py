@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from datetime import date, datetime
     from pathlib import Path
 
+    from sqlalchemy import Connection
+
     from tileharvest.harvest.holdings import Holdings
     from tileharvest.history.costs import Cost
     from tileharvest.history.database import History
@@ -326,14 +328,23 @@ class Harvest:
         def begun() -> tuple[TileStore, HarvestRecord, bool, int, int, dict[str, Extent]]:
             history = self._on_close.enter_context(self._holdings.open_history())
             store = self._store = self._holdings.open_store()
-            record = begin(history, beginning, self._today)
-            if files is not None:
-                keep_site_files(history, self.description.name, record.day, files)
+
+            def write(_: Connection) -> HarvestRecord:
+                record = begin(history, beginning, self._today)
+                if files is not None:
+                    keep_site_files(history, self.description.name, record.day, files)
+                return record
+
+            record = history.write(write)
             store.join(identity_of(history))
-            known = record.known_before(self._areas)
-            self._tops = record.unasked(endless, MOST_TOPS) if endless else []
+
+            def look(_: Connection) -> tuple[int, bool, dict[str, Extent]]:
+                self._tops = record.unasked(endless, MOST_TOPS) if endless else []
+                return record.known_before(self._areas), record.is_first(), self._extents_of(record)
+
+            known, is_first, extents = history.read(look)
             expected = 0 if record.is_pushed else record.expect(known)
-            return store, record, record.is_first(), known, expected, self._extents_of(record)
+            return store, record, is_first, known, expected, extents
 
         begun_now = await self._ask(begun, what=_BOTH)
         store, self._record, is_first, self._known_before, self.expected, self.extents = begun_now
@@ -607,10 +618,10 @@ class Harvest:
         if self.is_pushed:
             return []
 
-        def look() -> tuple[list[tuple[str, Tile]], int]:
+        def look(_: Connection) -> tuple[list[tuple[str, Tile]], int]:
             return self._record.unasked(self._areas, _UNASKED_AT_ONCE), self._record.vanished(self._areas)
 
-        found, vanished = await self._ask(look)
+        found, vanished = await self._ask(self._record.history.read, look)
         if vanished > self._known_before / 2:
             raise self._moved()
         # Tiles of a layer whose walk was ended are not asked.

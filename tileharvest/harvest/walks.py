@@ -104,25 +104,28 @@ class Walks:
         `doubt` is the renderer's reason against a pruned walk, if it has one. `read` has the site's change
         indexes, by layer.
         """
-        indexes = read or {}
+        indexes, history = read or {}, record.history
+
+        depths = {name: part.walk.pyramid.depth for name, part in layers.items()}
 
         def look() -> Decisions:
-            depths = {name: part.walk.pyramid.depth for name, part in layers.items()}
             if record.is_pushed:
-                decisions = Decisions(dict.fromkeys(depths, _PUSHED))
-                way = PUSHED_WALK
-            elif description.git is not None:
-                decisions = Decisions(dict.fromkeys(depths, _TOLD))
-                way = GIT_WALK
-            else:
-                decisions = next_walks(record.history, description, depths, day, doubt)
-                relied_on = {
-                    name: one.change_index
-                    for name, one in decisions.layers.items()
-                    if one.change_index is not None and name in indexes
-                }
-                decisions = decisions.with_grounds(record.read_indexes(indexes, relied_on), relied_on)
-                way = "pruned" if decisions.is_pruned else "full"
+                return note(Decisions(dict.fromkeys(depths, _PUSHED)), PUSHED_WALK)
+            if description.git is not None:
+                return note(Decisions(dict.fromkeys(depths, _TOLD)), GIT_WALK)
+            decided = history.read(lambda _: next_walks(history, description, depths, day, doubt))
+            return history.write(lambda _: rely_on_indexes(decided))
+
+        def rely_on_indexes(decided: Decisions) -> Decisions:
+            relied_on = {
+                name: one.change_index
+                for name, one in decided.layers.items()
+                if one.change_index is not None and name in indexes
+            }
+            decided = decided.with_grounds(record.read_indexes(indexes, relied_on), relied_on)
+            return note(decided, "pruned" if decided.is_pruned else "full")
+
+        def note(decisions: Decisions, way: str) -> Decisions:
             # A harvest through git remembers nothing for the walk, so the next one that asks the site asks
             # for all.
             kept = None if way == GIT_WALK else kept_in_words(description, depths)

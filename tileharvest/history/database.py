@@ -91,6 +91,9 @@ class History:
         self._watcher: PoolProxiedConnection | None = None
         """The connection that `stamp` asks."""
         self._lock_timeout = lock_timeout
+        self._joined = threading.local()
+        """By thread: the connection of the transaction of `read` or `write` that is open, and whether it may
+        write."""
         self.place = place_of(engine.url)
         """Its name in messages."""
         self.writer = Writer(self.write)
@@ -190,7 +193,11 @@ class History:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """Opens a transaction whose queries all see the same state. It does not wait for writers."""
+        """Opens a transaction whose queries all see the same state. It does not wait for writers. Within the
+        work of `read` or `write` it is the transaction of that work."""
+        if (joined := self._own) is not None:
+            yield joined[0]
+            return
         with (
             self._telling_damage(),
             as_history_errors(self.place),
@@ -253,19 +260,27 @@ class History:
     def read(self, work: Callable[[Connection], _Result]) -> _Result:
         """Calls `work` with a transaction of `reading`, and returns its result.
 
-        If a server goes away meanwhile, `work` is called again, for up to the history's patience.
+        If a server goes away meanwhile, `work` is called again, for up to the history's patience. Calls
+        within `work` join its transaction.
         """
-        return self._done(work, self.reading)
+        return self._done(work, self.reading, writes=False)
 
     def write(self, work: Callable[[Connection], _Result]) -> _Result:
         """Calls `work` with a transaction of `writing`, and returns its result. Repeats it as `read` does.
 
         It must be possible to repeat `work`. If the connection is lost during the commit, the transaction may
-        have taken effect, and `work` is called again.
+        have taken effect, and `work` is called again. Calls within `work` join its transaction, also those of
+        `read`.
         """
-        if self.dialect == "sqlite":
+        if self.dialect == "sqlite" and self._own is None:
             gives_up_in(self._lock_timeout)
-        return self._done(work, self.writing)
+        return self._done(work, self.writing, writes=True)
+
+    @property
+    def _own(self) -> tuple[Connection, bool] | None:
+        """The transaction of this thread that further calls join, and whether it may write."""
+        joined: tuple[Connection, bool] | None = getattr(self._joined, "open", None)
+        return joined
 
     @property
     def _answer(self) -> float | None:
@@ -276,11 +291,23 @@ class History:
         self,
         work: Callable[[Connection], _Result],
         transaction: Callable[[], AbstractContextManager[Connection]],
+        *,
+        writes: bool,
     ) -> _Result:
+        if (joined := self._own) is not None:
+            if writes and not joined[1]:
+                raise RuntimeError("a transaction that only reads cannot write")
+            # If the server goes away, all of the work is done again.
+            return work(joined[0])
+
         def attempt() -> _Result:
             with transaction() as connection:
                 gives_up_in(self._answer)
-                return work(connection)
+                self._joined.open = connection, writes
+                try:
+                    return work(connection)
+                finally:
+                    self._joined.open = None
 
         try:
             return persevere(attempt, self._patience, failed=lambda: gives_up_in(self._patience))

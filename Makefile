@@ -13,9 +13,10 @@ DEBIAN_PACKAGES := nginx-light chromium-headless-shell redis-server postgresql l
 	libc6-dev
 # In whose form the demo publishes its map: make demo RENDERER=squaremap
 RENDERER ?= overviewer
-# How many pytest processes; the end-to-end tests start servers and crawlers of their own. On two cores the
-# third uses the time in which the others wait.
-TEST_PROCESSES ?= 3
+# How many pytest processes; the end-to-end tests start servers and crawlers of their own. On two cores the other
+# three use the time in which tests wait for a site's pace, a rest, a lease or a program. One more costs 10 s of a
+# core, as each process loads all tests.
+TEST_PROCESSES ?= 5
 # The tests start hundreds of programs: each would compile anew what it loads, a second or two of a core.
 unexport PYTHONDONTWRITEBYTECODE
 

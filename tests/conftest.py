@@ -8,6 +8,7 @@ import os
 import shutil
 import tempfile
 from contextlib import ExitStack
+from functools import cache
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -58,9 +59,9 @@ share_statements()
 
 _FIRST = ("fleet", "browser", "crash", "package", "end_to_end")
 """The folders that take longest."""
-_WHOLE = ("tests/fleet/", "tests/browser/", "tests/package/", "tests/demo/")
-"""Folders whose tests all run in one process. Workers of two fleets would be in each other's way. The maps
-that the browser looks at, the wheel and the demo's world would be made twice."""
+_WHOLE = ("tests/fleet/", "tests/package/", "tests/demo/")
+"""Folders whose tests all run in one process. Workers of two fleets would be in each other's way. The wheel
+and the demo's world would be made twice."""
 _BESIDE = {"tests/end_to_end/test_demo_forms.py": "tests/demo/"}
 """Files that run in the process of a folder elsewhere, as they need the same. The demo's world takes seconds
 to draw."""
@@ -117,11 +118,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     tests = Path(__file__).parent
     places = {folder: place for place, folder in enumerate(_FIRST)}
 
-    def place(item: pytest.Item) -> tuple[int, tuple[str, ...]]:
-        parts = item.path.relative_to(tests).parts
+    @cache
+    def place(file: Path) -> tuple[int, tuple[str, ...]]:
+        parts = file.relative_to(tests).parts
         return places.get(parts[0], len(places)), parts
 
-    items.sort(key=place)
+    items.sort(key=lambda item: place(item.path))
 
 
 @pytest.hookimpl(wrapper=True)

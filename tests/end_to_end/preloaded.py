@@ -1,29 +1,30 @@
 """What the server that forks programs does once, besides loading modules, so that no program has to.
 
-Scrapy asks of each class in the modules of commands whether it is a command. Python's abstract classes take
-long to find an answer, which is a fifth of what a short command costs, and remember it. It also reads the
-metadata of all packages that are installed, for commands that they may have.
+Scrapy asks of each class in the modules of commands whether it is a command, and for a crawl looks through
+the modules of spiders twice. That is a third of what a short command costs. It also reads the metadata of all
+packages that are installed, for commands that they may have.
 
-It copies its settings for each crawl, and Python's way to copy any object takes a tenth of a short crawl. The
-statements of a harvest take a fifth to compile.
+It copies its settings for each crawl, and Python's way to copy any object takes a tenth of a short crawl. To
+set the level of a logger Python clears what all loggers remember, which takes another tenth where all modules
+are loaded. The statements of a harvest take a fifth to compile, and the types of maps.toml a tenth to read.
 """
 
 from __future__ import annotations
 
 import asyncio
 import gc
-import inspect
+import logging
 import threading
 from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from types import NoneType
+from typing import TYPE_CHECKING, Any, Final
 
-from scrapy import cmdline
-from scrapy.commands import ScrapyCommand
-from scrapy.settings import SettingsAttribute
-from scrapy.utils.misc import walk_modules_iter
+import msgspec
+from scrapy import cmdline, spiderloader
+from scrapy.settings import BaseSettings, SettingsAttribute
 
 from tests.compiled import share_statements
 from tests.middlewares.making import ALL, LATER, LAYER, added, remember
@@ -32,15 +33,56 @@ from tileharvest.history.database import History
 from tileharvest.history.proofs import last_full, proofs
 from tileharvest.history.recorded_versions import tile_versions
 from tileharvest.history.summaries import harvest_summaries, last_costs, map_summaries
+from tileharvest.maps.maps_file import load_hosts, load_maps
+from tileharvest.politeness.rate_limit import Host
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.results import TileResult
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+_ATOMIC: Final = (bool, float, int, NoneType, str)
+"""Types whose values are their own copies."""
+_SET_LEVEL: Final = logging.Logger.setLevel
 
 
 def _copied(attribute: SettingsAttribute, memo: dict[int, Any]) -> SettingsAttribute:
     """Returns what `deepcopy` makes of it by itself."""
     copy = SettingsAttribute.__new__(SettingsAttribute)
-    copy.value, copy.priority = deepcopy(attribute.value, memo), attribute.priority
+    value = attribute.value
+    copy.value = value if isinstance(value, _ATOMIC) else deepcopy(value, memo)
+    copy.priority = attribute.priority
     return copy
+
+
+def _copied_settings(settings: BaseSettings, memo: dict[int, Any]) -> BaseSettings:
+    """Returns what `deepcopy` makes of them by itself."""
+    copy = type(settings).__new__(type(settings))
+    memo[id(settings)] = copy
+    own = vars(settings)
+    kept = {name: _copied(attribute, memo) for name, attribute in own["attributes"].items()}
+    copy.__dict__.update(deepcopy({**own, "attributes": None}, memo) | {"attributes": kept})
+    return copy
+
+
+def _set_level(logger: logging.Logger, level: int | str) -> None:
+    """Sets the level of the logger as Python does. Does nothing if the logger has that level."""
+    if logger.level != level:
+        _SET_LEVEL(logger, level)
+
+
+def _listed(find: Callable[[str], Iterable[Any]]) -> Callable[[str], Iterable[Any]]:
+    """Returns a function that remembers what `find` yields for a module of which all is loaded."""
+    return cache(lambda name: tuple(find(name)))
+
+
+def _read_maps(folder: Path) -> None:
+    """Reads a map, a host's entry, and the state of a host."""
+    file = folder / "maps.toml"
+    file.write_text('[hosts."a.example"]\nrequests_per_second = 1\n[small]\nurl = "https://a.example/"\n')
+    load_maps(file)
+    load_hosts(file)
+    msgspec.json.decode(b"{}", type=Host)
 
 
 async def _harvest_twice(folder: Path) -> None:
@@ -51,8 +93,9 @@ async def _harvest_twice(folder: Path) -> None:
 
 
 def _compile() -> None:
-    """Compiles the statements of a harvest, and of the commands that most tests run."""
+    """Compiles the statements of a harvest, and of the commands that most tests run. Reads a map's types."""
     with TemporaryDirectory() as folder:
+        _read_maps(Path(folder))
         asyncio.run(_harvest_twice(Path(folder)))
         with History.open_read_only(f"sqlite:///{folder}/history.sqlite") as history:
             map_summaries(history)
@@ -64,14 +107,17 @@ def _compile() -> None:
     assert threading.active_count() == 1, "a thread would be missing in what is forked"
 
 
+cmdline._iter_command_classes = _listed(cmdline._iter_command_classes)
 for _package in ("scrapy.commands", "tileharvest.commands"):
-    for _module in walk_modules_iter(_package):
-        for _, _class in inspect.getmembers(_module, inspect.isclass):
-            issubclass(_class, ScrapyCommand)
+    cmdline._iter_command_classes(_package)
 
 cmdline.entry_points = cache(cmdline.entry_points)
 cmdline.entry_points(group="scrapy.commands")
+spiderloader.walk_modules_iter = _listed(spiderloader.walk_modules_iter)
+spiderloader.walk_modules_iter("tileharvest.spiders")
+logging.Logger.setLevel = _set_level  # type: ignore[method-assign]
 SettingsAttribute.__deepcopy__ = _copied
+BaseSettings.__deepcopy__ = _copied_settings
 share_statements()
 _compile()
 

@@ -13,6 +13,7 @@ import sys
 import zlib
 from collections import Counter
 from contextlib import ExitStack
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
@@ -33,7 +34,7 @@ from tests.viewer.building import picture
 from tileharvest.errors import HIDDEN, ExitStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from aiohttp import web
 
@@ -111,21 +112,32 @@ def reset_further_on() -> Rule:
     return answer
 
 
-def packed_bomb(size: int) -> bytes:
-    """Returns so many zero bytes as gzip. They are packed in parts, so they are never whole in memory."""
+@cache
+def packed_bomb() -> bytes:
+    """Returns 256 MiB of zero bytes as gzip. They are packed in parts, so they are never whole in memory."""
     packer = zlib.compressobj(1, wbits=31)
     part = bytes(1 << 20)
-    return b"".join(packer.compress(part) for _ in range(size >> 20)) + packer.flush()
+    return b"".join(packer.compress(part) for _ in range(256)) + packer.flush()
 
 
-def image_bomb(size: int) -> bytes:
-    """Returns an image of 16 x 16 pixels with a colour profile of so many zero bytes."""
+def image_bomb() -> bytes:
+    """Returns an image of 16 x 16 pixels with a colour profile of 256 MiB of zero bytes."""
     image = drawn("bomb")
-    packed = b"zeros\0\0" + packed_bomb(size)[10:-8]
+    packed = b"zeros\0\0" + packed_bomb()[10:-8]
     name = b"iCCP" + packed
     chunk = len(packed).to_bytes(4) + name + zlib.crc32(name).to_bytes(4)
     end = 8 + 25  # behind the signature and IHDR
     return image[:end] + chunk + image[end:]
+
+
+def late(make: Callable[[], Rule]) -> Rule:
+    """Returns a rule that is made when it is first asked: to load this file is to pack no bomb."""
+    made = cache(make)
+
+    async def answer(exchange: Exchange) -> web.StreamResponse:
+        return await made()(exchange)
+
+    return answer
 
 
 HTTP: Final = b"HTTP/1.1 200 OK\r\n"
@@ -194,7 +206,7 @@ TABLE: Final = {
         "values, and at most", b"var overviewerConfig = [" + b"{}," * 5_000_000 + b"{}]"
     ),
     "nested": told_row("nested more than 100 deep", b"var overviewerConfig = " + b"[" * 100_000),
-    "packed-bomb": Row(5, "overviewerConfig.js", rules.packed(packed_bomb(1 << 28))),
+    "packed-bomb": Row(5, "overviewerConfig.js", late(lambda: rules.packed(packed_bomb()))),
     "endless-file": Row(5, "cannot be reached (the answer has more than 16,777,216", rules.endless()),
     "silent": Row(5, "less than 1,000 bytes a second", rules.hang()),
     "slow": Row(5, "less than 1,000 bytes a second", rules.trickle(CHUNKED, b"1\r\n \r\n")),
@@ -231,9 +243,9 @@ TABLE: Final = {
     "large-webp": Row(3, "the image has 1,000 x 1,000 pixels, and", tile=file(webp_of(1_000, 1_000))),
     "large-jpeg": Row(3, "the image has 16,383 x 16,383 pixels", tile=file(jpeg_of(16_383, 16_383))),
     "packed-tile": Row(
-        3, "the answer is no PNG, JPEG or WebP image", tile=rules.packed(packed_bomb(1 << 28))
+        3, "the answer is no PNG, JPEG or WebP image", tile=late(lambda: rules.packed(packed_bomb()))
     ),
-    "image-bomb": Row(0, None, tile=file(image_bomb(1 << 28))),
+    "image-bomb": Row(0, None, tile=late(lambda: file(image_bomb()))),
     "endless-tile": Row(3, "the answer has more than 33,554,432 bytes", tile=rules.endless()),
     "tile-silent": Row(3, "less than 1,000 bytes a second", tile=rules.hang()),
     "tile-slow": Row(3, "less than 1,000 bytes a second", tile=rules.trickle(CHUNKED, b"1\r\n \r\n")),
@@ -328,6 +340,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Run, Run, P
     for name in TABLE:
         shutil.copytree(site_folder, folder / "site" / name, copy_function=shutil.copy2)
     project = Project(folder)
+    # No site may be silent while it packs one.
+    packed_bomb()
     with ExitStack() as until_the_end:
         shared = until_the_end.enter_context(misbehaving(folder / "site"))
         shared.rule_for_all = hostile

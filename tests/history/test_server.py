@@ -283,6 +283,34 @@ def test_a_silent_server_is_no_server_to_begin_with(restarted: PostgresqlServer)
         )
 
 
+@contextmanager
+def pooler_without_a_server() -> Iterator[int]:
+    """The port of a pooler that takes connections, and then lets every statement wait for a free server."""
+    # A password is not asked for; the server's version; ready for a statement.
+    messages = {b"R": bytes(4), b"S": b"server_version\x0016.0\0", b"Z": b"I"}
+    welcome = b"".join(kind + (4 + len(body)).to_bytes(4) + body for kind, body in messages.items())
+    with socket.create_server(("127.0.0.1", 0)) as server, ExitStack() as clients:
+
+        def take() -> None:
+            # Closing the server ends this with an error.
+            with suppress(OSError):
+                while True:
+                    client = clients.enter_context(server.accept()[0])
+                    client.recv(1024)
+                    client.sendall(welcome)
+
+        threading.Thread(target=take, daemon=True).start()
+        yield server.getsockname()[1]
+        server.shutdown(socket.SHUT_RDWR)
+
+
+def test_a_pooler_that_takes_connections_and_is_silent_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    silent_soon(monkeypatch)
+    with pooler_without_a_server() as port:
+        line = said(f"postgresql://me@127.0.0.1:{port}/maps?sslmode=disable&gssencmode=disable")
+    assert "cannot be reached (no answer for 0.5 s)" in line
+
+
 def lose_answers(history: History, monkeypatch: pytest.MonkeyPatch, number: int = 1) -> list[str]:
     """The next transactions are committed, but the connection breaks before the answer comes."""
     dialect, lost = history._engine.dialect, []

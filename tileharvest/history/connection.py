@@ -151,14 +151,16 @@ def _connect_server(url: URL, lock_timeout: float, *, read_only: bool) -> Engine
     }
 
     def connected(connection: Any, _: object) -> None:
+        # A pooler may take a connection, and be silent from then on.
+        connection.wait = partial(_bounded, connection, connection.wait)
         # These are no options of the address, because a pooler before the server may refuse such options.
         connection.autocommit = True
         for name, value in settings.items():
             connection.execute(f"SET {name} = '{value}'")
         connection.autocommit = False
-        connection.wait = partial(_bounded, connection, connection.wait)
 
-    event.listen(engine, "connect", connected)
+    # The dialect asks something of each new connection, too, and is to be bounded.
+    event.listen(engine, "connect", connected, insert=True)
     return engine
 
 

@@ -192,6 +192,11 @@ def test_what_a_link_says_wrongly_is_told_with_what_there_is_instead(screen: Scr
     expect(notice).to_be_hidden()
 
 
+def test_a_zoom_that_is_not_there_is_told_with_those_that_are(screen: Screen) -> None:
+    screen.open(None, map="antworld", x=MIDDLE.look["x"], z=MIDDLE.look["z"], zoom="9")
+    assert told_by(screen) == ["There is no zoom 9. Zooms go from -6 to 0, the deepest, and enlarged to 2."]
+
+
 @pytest.mark.parametrize("wrong", ["1999-12-31", "2031-01-01"])
 def test_a_day_outside_of_the_history_shows_the_nearest_and_says_so(wrong: str, screen: Screen) -> None:
     nearest = DAYS[0] if wrong < DAYS[0] else DAYS[3]

@@ -38,6 +38,7 @@ from PIL import Image
 from playwright.sync_api import expect
 
 from tests.browser.screen import Screen, Spot, apart, as_shown, day_number, move_fingers
+from tests.browser.test_page_accessibility import wrong
 from tests.browser.test_page_empty import LOOKS_AGAIN
 from tests.browser.test_page_loading import OUTLINE, held, outlined, shown
 from tests.browser.test_page_places import spot_of
@@ -531,6 +532,22 @@ def test_a_link_that_unfolds_shows_the_map_and_the_time_alone_in_a_frame(screen:
         expect(screen.part(hidden)).to_be_hidden()
     assert screen.part("map").bounding_box() == pytest.approx(screen.part("stage").bounding_box(), abs=1)
     screen.page.goto("about:blank")
+
+
+def test_a_shared_link_to_nothing_says_so_and_offers_what_there_is(screen: CellScreen) -> None:
+    page = screen.page
+    screen.watch.expected.append("status of 404")
+    page.goto(f"{screen.viewer.url}/s/antworld/{LAST}/1,2,9")
+    words = "There is no zoom 9. The zooms of map antworld go from -6 to 0, the deepest", "没有缩放级别 9"
+    expect(page.locator("main")).to_contain_text(screen.say(*words))
+    assert page.evaluate("document.documentElement.scrollWidth") == screen.cell.width
+    behind = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert behind == {"light": "rgb(244, 245, 241)", "dark": "rgb(20, 25, 23)"}[screen.cell.colours]
+    assert wrong(screen) == []
+    page.goto(f"{screen.viewer.url}/s/antworld/1999-01-01/1,2,0")
+    page.get_by_role("link", name=FIRST).click()
+    screen.await_look(map="antworld", day=FIRST)
+    page.goto("about:blank")
 
 
 def test_places_are_understood_as_the_page_writes_them(screen: CellScreen) -> None:

@@ -137,6 +137,8 @@ def test_a_part_of_the_time_is_looked_at_more_nearly_and_steps_move_it(screen: S
     expect(screen.part("time-out")).to_be_disabled()
     screen.part("time-in").click()
     expect(screen.part("last-day")).not_to_have_text("May 12, 2021")
+    # Nearer there are days, of which the first names its month.
+    expect(screen.part("axis-labels").locator("span").first).to_have_text(re.compile(r"^(Feb|Mar)( \d+)?$"))
     screen.expect_day(SECOND)
     expect(tick(screen, LAST)).to_have_count(0)
     screen.part("next").click()

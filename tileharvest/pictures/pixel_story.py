@@ -8,7 +8,6 @@ for the noise of JPEG and WebP to even out.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from hashlib import sha1
 from itertools import islice
@@ -18,6 +17,7 @@ from PIL import Image, ImageChops
 
 from tileharvest.history.recorded_versions import story
 from tileharvest.pictures.pixels import UNREADABLE, background, limited, stored_part
+from tileharvest.pictures.threads import drawing_threads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -45,7 +45,6 @@ visibly different pixels are found, and 2 of the 7 with fewer.
 MOST_TILES: Final = 16
 MOST_PIXELS: Final = 1 << 20
 
-_THREADS: Final = 2
 _AHEAD: Final = 16
 """The number of days whose images are unpacked in advance, so that the threads have work."""
 _KEPT: Final = 64
@@ -177,8 +176,7 @@ class PixelStory:
         """Yields the days with the parts of their images. Threads unpack them some days in advance."""
         kept: OrderedDict[tuple[Tile, str | None], Future[_Part]] = OrderedDict()
         coming: deque[tuple[date, dict[Tile, Future[_Part]]]] = deque()
-        threads = ThreadPoolExecutor(_THREADS, "unpacking")
-        try:
+        with drawing_threads() as threads:
             following = iter(days)
             while True:
                 for day, names in islice(following, _AHEAD - len(coming)):
@@ -195,8 +193,6 @@ class PixelStory:
                     return
                 day, parts = coming.popleft()
                 yield day, {tile: part.result() for tile, part in parts.items()}
-        finally:
-            threads.shutdown(wait=False, cancel_futures=True)
 
     def _part(self, tile: Tile, name: str | None) -> _Part:
         left, top, right, bottom = box = self._place(tile)[1]

@@ -153,7 +153,8 @@ class SharedPlace:
 
     def html(self, viewer: str) -> str:
         """Returns the HTML that other sites read. It leads a browser to the viewer's page."""
-        page = escape(self.page("../../../", is_embedded=self.is_embedded))
+        root = "../../../"
+        page = escape(self.page(root, is_embedded=self.is_embedded))
         meta = {
             "og:type": "website",
             "og:site_name": "TileHarvest",
@@ -169,18 +170,15 @@ class SharedPlace:
         asked = urlencode({"url": self.address(viewer), "format": "json"})
         oembed = escape(f"{viewer}oembed?{asked}")
         lines = [
-            "<!doctype html>",
-            f'<html lang="{self.language}" prefix="og: https://ogp.me/ns#">',
-            '<meta charset="utf-8">',
-            f"<title>{escape(self.title)}</title>",
+            *_head(self.language, self.title, root),
             f'<meta name="description" content="{escape(self.description)}">',
             *(f'<meta property="{name}" content="{escape(value)}">' for name, value in meta.items()),
             '<meta name="twitter:card" content="summary_large_image">',
             f'<link rel="alternate" type="application/json+oembed" href="{oembed}">',
             f'<meta http-equiv="refresh" content="0; url={page}">',
-            f"<h1>{escape(self.title)}</h1>",
+            f'<main class="empty"><h1>{escape(self.title)}</h1>',
             f"<p>{escape(self.description)}</p>",
-            f'<p><a href="{page}">{escape(self._words("open"))}</a></p>',
+            f'<p><a href="{page}">{escape(self._words("open"))}</a></p></main>',
         ]
         return "\n".join(lines) + "\n"
 
@@ -232,20 +230,28 @@ class LostPlaceError(RefusedError):
         left = len(self._offers) - len(links)
         more = f"<p>{_in_words(language, 'more', n=left)}</p>" if left > 0 else ""
         lines = [
-            "<!doctype html>",
-            f'<html lang="{language}" data-theme="auto">',
-            '<meta charset="utf-8">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            '<meta name="color-scheme" content="light dark">',
-            f"<title>{escape(title)} – TileHarvest</title>",
-            f'<link rel="icon" href="{viewer}page/icon.svg" type="image/svg+xml">',
-            f'<link rel="stylesheet" href="{viewer}page/style.css">',
+            *_head(language, f"{title} – TileHarvest", viewer),
             f'<main class="empty"><h1>{escape(title)}</h1>',
             f"<p>{escape(what)}</p>",
             f'<ul class="offers">{"".join(links)}</ul>{more}',
             f'<p><a href="{viewer}">{_in_words(language, "viewer")}</a></p></main>',
         ]
         return "\n".join(lines) + "\n"
+
+
+def _head(language: str, title: str, viewer: str) -> list[str]:
+    """Returns the first lines of a page in the viewer's colours. A browser goes on from the page of a shared
+    place at once, and would else be white for that moment."""
+    return [
+        "<!doctype html>",
+        f'<html lang="{language}" data-theme="auto" prefix="og: https://ogp.me/ns#">',
+        '<meta charset="utf-8">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        '<meta name="color-scheme" content="light dark">',
+        f"<title>{escape(title)}</title>",
+        f'<link rel="icon" href="{viewer}page/icon.svg" type="image/svg+xml">',
+        f'<link rel="stylesheet" href="{viewer}page/style.css">',
+    ]
 
 
 def _in_words(language: str, key: str, **values: object) -> str:

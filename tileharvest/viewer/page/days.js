@@ -15,9 +15,10 @@ export function dayOf(count) {
   return new Date(count * MILLISECONDS).toISOString().slice(0, 10);
 }
 
-/** @param {string} day ISO date @param {"long" | "medium" | "full"} [style] */
+/** @param {string} day ISO date @param {"long" | "medium" | "full" | "short"} [style] short: without the year */
 export function dayInWords(day, style = "medium") {
-  return formatOf({ dateStyle: style }).format(new Date(`${day}T00:00:00Z`));
+  const options = style === "short" ? { month: style, day: /** @type {const} */ ("numeric") } : { dateStyle: style };
+  return formatOf(options).format(new Date(`${day}T00:00:00Z`));
 }
 
 /** @param {number} year @param {number} month from 0 @param {"long" | "short"} [style] short: without the year */

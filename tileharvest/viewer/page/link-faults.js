@@ -5,10 +5,10 @@
  * @typedef {import("./state.js").Look} Look
  * @typedef {object} Fault
  * @property {string} key of the words that say what was not found
- * @property {Record<string, string>} values to fill into the words; of days and modes as the state has them
+ * @property {Record<string, string | number>} values to fill into the words; of days and modes as the state has them
  * @property {Partial<Look>[]} offers what there is: each to be shown instead of what was not found
  */
-import { MODES } from "./permalink.js";
+import { MODES, MOST_ENLARGED } from "./permalink.js";
 
 /**
  * @param {Partial<Look>} read what an address says
@@ -22,7 +22,7 @@ export function checkedLook(read, unread, outline) {
   const faults = [];
   const { firstDay, lastDay } = outline;
   const ends = firstDay === lastDay ? [firstDay] : [firstDay, lastDay];
-  const add = (/** @type {string} */ key, /** @type {Record<string, string>} */ values, /** @type {Partial<Look>[]} */ offers) =>
+  const add = (/** @type {string} */ key, /** @type {Record<string, string | number>} */ values, /** @type {Partial<Look>[]} */ offers) =>
     faults.push({ key, values, offers });
 
   if (read.layer && !outline.layers.some(({ name }) => name === read.layer)) {
@@ -54,6 +54,12 @@ export function checkedLook(read, unread, outline) {
     if (name in unread) add("linkNoPeriod", { text: unread[name] }, []);
   }
   const lost = ["x", "z", "zoom"].filter((name) => name in unread);
+  if (lost.join() === "zoom") {
+    const layer = outline.layer(look.layer ?? null).name;
+    const zooms = { coarsest: outline.coarsest(layer), deepest: outline.deepest(layer), enlarged: MOST_ENLARGED };
+    add("linkNoZoom", { text: unread.zoom, ...zooms }, []);
+    return { look, faults };
+  }
   if (lost.length > 0) {
     add("linkNoPlace", { text: lost.map((name) => `${name}=${unread[name]}`).join(", ") }, []);
   }

@@ -45,9 +45,9 @@ export function noSuchMap(name, names) {
   ];
 }
 
-/** @param {string} name @param {string} value */
+/** @param {string} name @param {string | number} value */
 function inWords(name, value) {
-  return name !== "text" && /^\d{4}-\d\d-\d\d$/.test(value) ? dayInWords(value) : value;
+  return typeof value === "string" && name !== "text" && /^\d{4}-\d\d-\d\d$/.test(value) ? dayInWords(value) : value;
 }
 
 /** @param {Partial<import("./state.js").Look>} offer */

@@ -11,7 +11,7 @@ export const HARVESTS = "#harvests";
 export const AREAS = "#areas";
 
 const COARSEST = -30; // As deep as a map can be.
-const MOST_ENLARGED = 2;
+export const MOST_ENLARGED = 2;
 const DAY = /^\d{4}-\d{2}-\d{2}$/;
 const COORDINATE = /^-?\d{1,9}(\.\d+)?$/;
 /**

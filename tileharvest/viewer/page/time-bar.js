@@ -379,10 +379,12 @@ export class TimeBar {
   /** @param {number} width of the ticks */
   #writeLabels(width) {
     const free = ["first-day", "last-day"].map((id) => part(id).offsetWidth + APART);
+    let month = "";
     const labels = this.days.length < 2 ? [] : labelsOf(this.span, width).map(({ day, unit }) => {
       const left = this.#leftOf(day, width);
       if (left < free[0] || left > width - free[1]) return null;
-      const label = element("span", { class: unit }, labelInWords(dayOf(day), unit));
+      const label = element("span", { class: unit }, labelInWords(dayOf(day), unit, month));
+      month = dayOf(day).slice(0, 7);
       label.style.left = `${left}px`;
       return label;
     });
@@ -390,9 +392,10 @@ export class TimeBar {
   }
 }
 
-/** @param {string} day @param {import("./time-axis.js").Unit} unit */
-function labelInWords(day, unit) {
+/** @param {string} day @param {import("./time-axis.js").Unit} unit @param {string} before the month of the label before */
+function labelInWords(day, unit, before) {
   const [year, month, date] = day.split("-");
   if (unit === "year") return year;
-  return unit === "month" ? monthInWords(Number(year), Number(month) - 1, "short") : String(Number(date));
+  if (unit === "month") return monthInWords(Number(year), Number(month) - 1, "short");
+  return day.startsWith(before) && before !== "" ? String(Number(date)) : dayInWords(day, "short");
 }

@@ -167,6 +167,7 @@ export default {
   linkOneDay: "The link compares two days, but the map was harvested on one day only.",
   linkNoPeriod: "“{text}” in the link is no period.",
   linkNoPlace: "The link's place cannot be read: {text}.",
+  linkNoZoom: "There is no zoom {text}. Zooms go from {coarsest} to {deepest}, the deepest, and enlarged to {enlarged}.",
   linkUnknown: "{text} is no address of this page, nor of the map's own page.",
   close: "Close",
   zoomIn: "Zoom in",

@@ -167,6 +167,7 @@ export default {
   linkOneDay: "链接要比较两天，但该地图只采集过一天。",
   linkNoPeriod: "链接中的“{text}”不是时段。",
   linkNoPlace: "无法识别链接中的位置：{text}。",
+  linkNoZoom: "没有缩放级别 {text}。缩放级别从 {coarsest} 到最细的 {deepest}，放大后到 {enlarged}。",
   linkUnknown: "{text} 既不是本页的地址，也不是原地图页面的地址。",
   close: "关闭",
   zoomIn: "放大",

@@ -110,7 +110,6 @@ export class CompareTools {
   #showLens(day) {
     part("lens").hidden = day === null;
     if (day === null) return;
-    part("lens-day").textContent = dayInWords(day);
     this.#placeLens();
     this.listening ??= import("./lens.js").then(({ listenToLens }) => {
       const place = () => {
@@ -122,6 +121,10 @@ export class CompareTools {
         place();
       }, this.actions.turn);
       new ResizeObserver(place).observe(part("stage"));
+    });
+    // A lens that shows its day can be moved.
+    this.listening.then(() => {
+      part("lens-day").textContent = dayInWords(day);
     });
   }
 

@@ -6,6 +6,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
@@ -245,3 +246,21 @@ def test_a_disk_that_cannot_be_written_is_named(tmp_path: Path) -> None:
             queue.open()
     assert "no request in it was lost" in str(caught.value)
     assert "writable" in str(caught.value)
+
+
+# The thread
+
+
+def test_a_queue_for_which_no_thread_can_be_started_is_not_waited_for(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with at(file) as queue:
+        with monkeypatch.context() as patched:
+            patched.setattr(ThreadPoolExecutor, "submit", start)
+            with pytest.raises(RuntimeError, match="can't start new thread"):
+                queue.open()
+        queue.open()
+        assert queue.push(entry("1")).duplicates == 0

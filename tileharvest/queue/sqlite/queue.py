@@ -308,7 +308,12 @@ class _Thread:
 
     def _hand_over(self, loop: asyncio.AbstractEventLoop, works: list[Any]) -> None:
         self._gathered = []
-        self._executor.submit(_do_all, loop, works)
+        try:
+            self._executor.submit(_do_all, loop, works)
+        except RuntimeError as error:
+            # No thread can be started, or the process ends.
+            for done, _ in works:
+                _tell(done, None, error)
 
 
 def _do_all(

@@ -54,9 +54,13 @@ def during(folder: Path, steps: Callable[[Harvest], Awaitable[None]], **keys: An
 
 async def answer(harvest: Harvest) -> None:
     """All that is audited is as it was."""
-    for tile in DEEPEST:
-        outcome = Outcome.NOTHING if tile == MISSING else Outcome.IGNORED
-        await harvest.keep(TileResult(LAYER, tile, outcome))
+    outcomes = {tile: Outcome.NOTHING if tile == MISSING else Outcome.IGNORED for tile in DEEPEST}
+    await keep_together(harvest, *(TileResult(LAYER, tile, outcome) for tile, outcome in outcomes.items()))
+
+
+async def keep_together(harvest: Harvest, *results: TileResult) -> None:
+    """Keeps them in one transaction. Results that come one by one wait longer and longer for others."""
+    await asyncio.gather(*map(harvest.keep, results))
 
 
 def test_nothing_is_asked_where_nothing_was_skipped(folder: Path) -> None:
@@ -110,8 +114,8 @@ def test_after_a_breach_the_tops_are_asked_in_full_until_they_are_answered(
         # A process that was killed here, or another one, asks the same, and does not complain again.
         assert await asked(harvest) == (set(FIRST_LEVEL), REPAIR)
         assert len(caplog.messages) == 1
-        for top in FIRST_LEVEL:
-            await harvest.keep(TileResult(LAYER, top, Outcome.IGNORED, step=Step(seen=said(top))))
+        tops = (TileResult(LAYER, top, Outcome.IGNORED, step=Step(seen=said(top))) for top in FIRST_LEVEL)
+        await keep_together(harvest, *tops)
         assert await asked(harvest) == NOTHING
 
     during(folder, steps)

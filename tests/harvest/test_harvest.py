@@ -398,10 +398,8 @@ def most(folder: Path, **keys: Any) -> list[int]:
 def test_a_layer_is_ended_by_what_all_workers_have_found_together(tmp_path: Path) -> None:
     async def run() -> None:
         async with opened(tmp_path, max_tiles=7) as one, opened(tmp_path, max_tiles=7) as other:
-            for tile in ALL[:5]:
-                await one.keep(added(tile))
-            for tile in ALL[5:7]:
-                await other.keep(added(tile))
+            await asyncio.gather(*(one.keep(added(tile)) for tile in ALL[:5]))
+            await asyncio.gather(*(other.keep(added(tile)) for tile in ALL[5:7]))
             assert not other.doubted
             await other.keep(added(ALL[7]))
             assert "has more than 7 tiles" in other.doubted[LAYER]

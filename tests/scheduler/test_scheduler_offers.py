@@ -308,6 +308,22 @@ def test_a_block_waits_for_the_next_start_and_the_engine_is_not_asked() -> None:
     run_jumping(test())
 
 
+def test_the_engine_is_asked_for_the_others_when_several_may_start_after_a_rest() -> None:
+    async def test() -> None:
+        async with paced("a", "b", "c", gap=0.0) as (one, tile):
+            one.queue.adds = {"rests_until": asyncio.get_running_loop().time() + 30.0}
+            one.scheduler.worker.look_again()
+            await one.hear()
+            assert one.scheduler.next_tile(tile) is None
+            asked = one.answers
+            assert await one.scheduler.until_start()
+            assert one.answers == asked + 1
+            assert one.scheduler.worker.next_lease() is not None
+            assert one.scheduler.worker.next_lease() is not None
+
+    run_jumping(test())
+
+
 def test_one_block_at_a_time_waits_for_a_start() -> None:
     async def test() -> None:
         async with paced("a", "b") as (one, _):

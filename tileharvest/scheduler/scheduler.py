@@ -450,6 +450,9 @@ class Scheduler(BaseScheduler):
             await self._next_start
         finally:
             self._next_start = None
+        if self.worker.may_start_several:
+            # As after a rest. The block takes one of them, and nobody else would hear of the others.
+            self._engine.wake()
         return True
 
     @property

@@ -121,6 +121,13 @@ class Leases:
             return None
         return max(self._starts[0], self._rests_until, self._next_start)
 
+    @property
+    def second(self) -> float | None:
+        """When the lease after the next one may start at the earliest. None if no two leases wait."""
+        if len(self._starts) < 2:
+            return None
+        return max(self._starts[1], (self.earliest or 0.0) + self._spacing)
+
     def add(self, leases: Iterable[Lease], rests_until: float | None) -> None:
         """Lets leases wait for their starts. Nothing starts before `rests_until`; None ends a rest."""
         for lease in leases:
@@ -313,6 +320,12 @@ class QueueWorker:
     def awaits_start(self) -> bool:
         """Whether a lease waits for its start here. Since `next_lease` the listener hears when that comes."""
         return self._leases.waiting > 0
+
+    @property
+    def may_start_several(self) -> bool:
+        """Whether more than one lease may start now."""
+        second = self._leases.second
+        return second is not None and second <= self._clock()
 
     def keep_apart(self, seconds: float) -> None:
         """Lets so many seconds lie between two starts, the last start included, also when starts are late."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import random
 import struct
+import tempfile
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
@@ -63,6 +65,47 @@ def test_a_tiff_that_is_too_large_for_its_offsets_is_a_bigtiff() -> None:
     order, version, width_of_offsets = struct.unpack("<2sHH", body.getvalue()[:6])
     assert (order, version, width_of_offsets) == (b"II", 43, 8)
     assert Image.open(io.BytesIO(body.getvalue())).tobytes() == image.tobytes()
+
+
+@pytest.mark.repetition
+def test_a_tiff_beyond_4_gb_has_each_strip_where_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pillow reads the directory. To read all pixels would take 4.5 GB of memory."""
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", None)
+    width, height = 70_000, 16_000
+    with tempfile.TemporaryFile(dir="/var/tmp") as body:
+        file = TiffFile(body, width, height, "RGBA")
+        random_bytes = random.Random(1).randbytes
+        size = width, file.lines
+        # A few strips take turns, because to pack each one anew takes minutes.
+        strips = [Image.frombytes("RGBA", size, random_bytes(4 * width * file.lines)) for _ in range(5)]
+        packed = [file.packed(strip) for strip in strips]
+        count, rest = divmod(height, file.lines)
+        for number in range(count):
+            file.add(packed[number % 5])
+        last = strips[0].crop((0, 0, width, rest))
+        file.add(file.packed(last))
+        file.end()
+        opened = Image.open(body)
+        # Pillow's decoder cuts a directory's place to 32 bits.
+        assert opened.tag_v2.offset < 1 << 32
+        offsets, lengths = opened.tag_v2[273], opened.tag_v2[279]
+        assert (opened.size, opened.mode, len(offsets)) == ((width, height), "RGBA", count + 1)
+        assert offsets[-1] > 1 << 32
+        for number in (0, 1, count // 2, count - 1):
+            body.seek(offsets[number])
+            assert zlib.decompress(body.read(lengths[number])) == differences(strips[number % 5])
+        body.seek(offsets[-1])
+        assert zlib.decompress(body.read(lengths[-1])) == differences(last)
+
+
+def differences(strip: Image.Image) -> bytes:
+    """TIFF's predictor 2: each value less that of the pixel before."""
+    pixels, stride = strip.tobytes(), 4 * strip.width
+    lines = (pixels[start : start + stride] for start in range(0, len(pixels), stride))
+    return b"".join(
+        line[:4] + bytes(now - before & 255 for before, now in zip(line, line[4:], strict=False))
+        for line in lines
+    )
 
 
 def test_a_jpeg_has_the_pixels_of_one_that_was_written_at_once() -> None:

@@ -216,8 +216,9 @@ def _in_video_colours(image: Image.Image) -> VideoFrame:
     from av.video.reformatter import ColorRange, Colorspace  # noqa: PLC0415
 
     drawn = VideoFrame.from_image(image)  # type: ignore[no-untyped-call]
+    # To begin threads for each patch takes longer than to turn its colours.
     turned: VideoFrame = drawn.reformat(
-        format="yuv420p", dst_colorspace=Colorspace.ITU709, dst_color_range=ColorRange.MPEG
+        format="yuv420p", dst_colorspace=Colorspace.ITU709, dst_color_range=ColorRange.MPEG, threads=1
     )
     return turned
 

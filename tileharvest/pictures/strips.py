@@ -36,6 +36,12 @@ _CLASSIC: Final = (1 << 32) - (1 << 24)
 bits."""
 
 
+_DIRECTORY: Final = 512
+"""Bytes that a TIFF's header and directory take at most, without the offsets and lengths of the strips."""
+_OFFSETS: Final = 16
+"""Bytes of the offset and the length of a strip, in a BigTIFF."""
+
+
 class StripFile(Protocol):
     """A file that is written in strips. Each strip but the last has `lines` lines."""
 
@@ -73,18 +79,18 @@ class PngFile:
         self._chunk(b"IDAT", b"\x78\x01")
 
     def packed(self, strip: Pillow.Image) -> Packed:
-        pixels = _differences(strip).tobytes()
+        pixels = memoryview(_differences(strip).tobytes())
         stride = strip.width * len(strip.getbands())
-        # Each line begins with the number of its filter, which is 1, `Sub`.
-        lines = b"".join(
-            part
-            for start in range(0, len(pixels), stride)
-            for part in (b"\1", pixels[start : start + stride])
-        )
-        # A flushed stream of Deflate ends with a whole byte, so the next stream may follow it.
         deflate = zlib.compressobj(_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
-        body = deflate.compress(lines) + deflate.flush(zlib.Z_SYNC_FLUSH)
-        return body, zlib.adler32(lines), len(lines)
+        body, adler = [], 1
+        for start in range(0, len(pixels), stride):
+            # Each line begins with the number of its filter, which is 1, `Sub`.
+            for part in (b"\1", pixels[start : start + stride]):
+                body.append(deflate.compress(part))
+                adler = zlib.adler32(part, adler)
+        # A flushed stream of Deflate ends with a whole byte, so the next stream may follow it.
+        body.append(deflate.flush(zlib.Z_SYNC_FLUSH))
+        return b"".join(body), adler, len(pixels) + strip.height
 
     def add(self, packed: Packed) -> None:
         body, adler, length = packed
@@ -121,8 +127,9 @@ class TiffFile:
         self._strips: list[tuple[int, int]] = []
         """The offset and the length of each strip in the file."""
         self.lines = _lines(width)
-        # This is room for the longer of the two headers. The header is written at the end.
-        file.write(bytes(16))
+        # Header and directory are written at the end, into this room: Pillow does not find a directory that
+        # lies beyond 4 GB.
+        file.write(bytes(_DIRECTORY + _OFFSETS * -(-height // self.lines)))
 
     def packed(self, strip: Pillow.Image) -> Packed:
         return zlib.compress(_differences(strip).tobytes(), _LEVEL), 0, 0
@@ -153,25 +160,23 @@ class TiffFile:
         self._write_directory(fields, is_big=is_big)
 
     def _write_directory(self, fields: list[tuple[int, int, tuple[int, ...]]], *, is_big: bool) -> None:
-        file = self._file
         offset, count = ("<Q", "<Q") if is_big else ("<I", "<H")
-        room = struct.calcsize(offset)
-        rows = []
+        room, start = struct.calcsize(offset), 16 if is_big else 8
+        # The values that have no room in the rows follow behind them.
+        rows, beyond = b"", b""
+        behind = start + struct.calcsize(count) + len(fields) * (4 + 2 * room) + room
+        behind += -behind % 8
         for tag, kind, values in fields:
             body = struct.pack(f"<{len(values)}{_LETTERS[kind]}", *values)
             if len(body) > room:
-                file.write(bytes(-file.tell() % 8))
-                body, where = struct.pack(offset, file.tell()), body
-                file.write(where)
-            rows.append(
-                struct.pack("<HH", tag, kind) + struct.pack(offset, len(values)) + body.ljust(room, b"\0")
-            )
-        file.write(bytes(-file.tell() % 8))
-        directory = file.tell()
-        file.write(struct.pack(count, len(rows)) + b"".join(rows) + struct.pack(offset, 0))
-        file.seek(0)
+                body, where = struct.pack(offset, behind + len(beyond)), body
+                beyond += where + bytes(-len(where) % 8)
+            rows += struct.pack("<HH", tag, kind) + struct.pack(offset, len(values)) + body.ljust(room, b"\0")
         head = struct.pack("<2sHHH", b"II", 43, 8, 0) if is_big else struct.pack("<2sH", b"II", 42)
-        file.write(head + struct.pack(offset, directory))
+        whole = head + struct.pack(offset, start)
+        whole += struct.pack(count, len(fields)) + rows + struct.pack(offset, 0)
+        self._file.seek(0)
+        self._file.write(whole.ljust(behind, b"\0") + beyond)
 
 
 _LETTERS: Final = {3: "H", 4: "I", 16: "Q"}

@@ -156,9 +156,10 @@ def path_of(tile: Tile, depth: int, first_digit: int = 0) -> str:
     # the steps to the right and down.
     column = (tile.x + side) >> (1 - tile.zoom)
     row = (side - tile.y) >> (1 - tile.zoom)
-    return "".join(
-        f"/{first_digit + ((row >> k & 1) << 1 | (column >> k & 1))}" for k in range(level - 1, -1, -1)
-    )
+    path = ""
+    for k in range(level):
+        path = f"/{first_digit + ((row >> k & 1) << 1 | (column >> k & 1))}{path}"
+    return path
 
 
 def tile_at(path: str, depth: int, first_digit: int = 0) -> Tile:

@@ -666,7 +666,7 @@ def test_a_harvest_knows_whether_its_store_or_its_history_has_not_answered_yet(t
             told.append(harvest.waits_for)
             may_go_on.set()
             await keeping
-            recording = harvest.keep_unchanged(found(Outcome.IGNORED, FIRST_LEVEL[1]))
+            recording = harvest.keep_unchanged([found(Outcome.IGNORED, FIRST_LEVEL[1])])
             told.append(harvest.waits_for)
             await recording
             told.append(harvest.waits_for)

@@ -11,7 +11,7 @@ from tests.history.making import DAY, LATER, LAYER, A, began, ended, found, imag
 from tileharvest.errors import HistoryError
 from tileharvest.history import known
 from tileharvest.history.harvests import HarvestRecord
-from tileharvest.history.known import MOST_BLOCKS, Known
+from tileharvest.history.known import MOST_BLOCKS, Known, block_of
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.results import Step
 from tileharvest.tiles.versions import Validator, Version
@@ -135,12 +135,12 @@ def test_a_failure_that_nobody_waits_for_is_no_mistake_of_the_program(
         asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
         versions = Known(harvest.latest, harvest.history.reader)
         rename(history, "tiles", "hidden")
-        fetching = versions.fetch(LAYER, A)
+        fetching = versions.fetch(block_of(LAYER, A), A)
         assert fetching is not None
         await asyncio.wait([fetching])
         del fetching
         gc.collect()
-        assert versions.at_hand(LAYER, A) == (False, None)
+        assert versions.at_hand(block_of(LAYER, A)) is None
 
     told: list[Any] = []
     asyncio.run(run())

@@ -45,8 +45,27 @@ class CountedSites:
             await asyncio.gather(*filter(None, self._serving))
 
 
+class Transferred:
+    """A transfer that waits to have ended."""
+
+    excess = None
+
+    def __init__(self) -> None:
+        self.curl = pycurl.Curl()
+        self._error: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
+
+    def ended(self, error: BaseException | None) -> None:
+        if not self._error.done():
+            self._error.set_result(error)
+
+    async def end(self) -> None:
+        if (error := await self._error) is not None:
+            raise error
+
+
 async def ask(shared: Connections, url: str, **options: int) -> int:
-    curl = pycurl.Curl()
+    transfer = Transferred()
+    curl = transfer.curl
     curl.setopt(pycurl.URL, url)
     for name, value in options.items():
         curl.setopt(getattr(pycurl, name), value)
@@ -55,8 +74,10 @@ async def ask(shared: Connections, url: str, **options: int) -> int:
     if not shared.take(CRAWL):
         await shared.wait(CRAWL)
     try:
-        await shared.transfer(curl)
+        shared.begin(transfer)
+        await transfer.end()
     finally:
+        shared.stop(transfer)
         shared.leave(CRAWL)
     status: int = curl.getinfo(pycurl.RESPONSE_CODE)
     curl.close()

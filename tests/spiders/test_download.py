@@ -35,7 +35,7 @@ from tests.scheduler.polite_crawl import crawling
 from tileharvest.maps.rates import NO_GAP
 from tileharvest.politeness.reasons import HeldBackError, Reason
 from tileharvest.queue.requests import NEAR, STATE, RequestState
-from tileharvest.spiders.download import TileDownloadHandler
+from tileharvest.spiders.download import Reply, TileDownloadHandler
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -138,6 +138,15 @@ class Asking:
         url = path if "://" in path else self.site.url + path
         return await self.handler.download_request(Request(url, method=method, meta=meta))
 
+    async def ask_plainly(self, url: str, method: str = "HEAD") -> Reply:
+        """The reply of an address alone."""
+        answer: asyncio.Future[Reply | BaseException] = asyncio.get_running_loop().create_future()
+        self.handler.ask(method, url, answer.set_result)
+        reply = await answer
+        if isinstance(reply, BaseException):
+            raise reply
+        return reply
+
 
 @asynccontextmanager
 async def asking(
@@ -169,6 +178,35 @@ def test_one_connection_serves_one_request_after_the_other_without_cookies() -> 
             # Nothing that no setting names.
             names = {line.split(":")[0] for line in crawl.site.heads[-1].splitlines()[1:] if line}
             assert names == {"Host", "User-Agent", "Accept", "Accept-Language"}
+
+    asyncio.run(test())
+
+
+def test_a_request_that_has_ended_leaves_the_next_one_of_its_handle_alone() -> None:
+    async def test() -> None:
+        async with asking() as crawl:
+
+            async def ask_often() -> None:
+                for _ in range(20):
+                    assert (await crawl.ask("/moved")).status == 302
+
+            await asyncio.gather(*[ask_often() for _ in range(4)])
+            assert len(crawl.site.heads) == 80
+
+    asyncio.run(test())
+
+
+def test_a_request_whose_caller_is_cancelled_leaves_its_handle_to_the_next() -> None:
+    async def test() -> None:
+        async with asking() as crawl:
+            silent = asyncio.ensure_future(crawl.ask("/silent"))
+            while not crawl.site.heads:  # noqa: ASYNC110 - nobody but the site knows when it was asked
+                await asyncio.sleep(0)
+            silent.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await silent
+            assert (await crawl.ask("/moved")).status == 302
+            assert len(crawl.handler._free["HEAD"]) == 1
 
     asyncio.run(test())
 
@@ -275,7 +313,7 @@ def test_the_reply_of_an_address_alone_is_that_to_a_request(path: str, method: s
         async with asking(DOWNLOAD_TIMEOUT=timeout, USER_AGENTS=["one"]) as crawl:
             url = path if "://" in path else crawl.site.url + path
             found: list[Any] = []
-            for ask in (crawl.ask(path, method), crawl.handler.ask(method, url)):
+            for ask in (crawl.ask(path, method), crawl.ask_plainly(url, method)):
                 # On a connection that was used before.
                 await crawl.ask("/moved")
                 try:
@@ -417,7 +455,7 @@ def test_a_request_that_waited_for_a_connection_starts_only_if_it_still_may(
             silent = asyncio.ensure_future(crawl.ask("/silent"))
             while not crawl.site.heads:  # noqa: ASYNC110 - nobody but the site knows when it was asked
                 await asyncio.sleep(0)
-            waiting = asyncio.ensure_future(crawl.handler.ask("HEAD", f"{crawl.site.url}/moved"))
+            waiting = asyncio.ensure_future(crawl.ask_plainly(f"{crawl.site.url}/moved"))
             await asyncio.sleep(0)
             (oldest,) = crawl.handler._crawl.oldest_requests
             assert [wait.what for wait in polite.politeness.waits(0.0)] == ["a free connection"]

@@ -1,4 +1,4 @@
-"""Headers that nobody would think of, as the download handler hears them line by line."""
+"""Headers that nobody would think of, as the download handler hears them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ LINES = st.one_of(
 @example([b"HTTP/1.1 200 OK\r\n", b"Content-Length: " + b"9" * 5_000 + b"\r\n"], True)
 def test_any_head_makes_an_answer(lines: list[bytes], by_head: bool) -> None:
     """The short way makes the same of it as the middleware, but counts the bytes of an image itself."""
-    headers = _headers(lines, by_head=by_head)
+    headers = _headers(b"".join(lines), by_head=by_head)
     at_once = _answer_of(Reply(200, headers), by_head=by_head)
     answer = answer_of(Response("http://map.example.net/0.png", headers=Headers(headers)))
     assert at_once == (answer if by_head else replace(answer, length=0))

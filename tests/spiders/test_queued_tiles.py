@@ -29,6 +29,7 @@ from tests.middlewares.making import (
     remember,
 )
 from tileharvest.errors import HistoryError, QueueError, StoreError, TileHarvestError
+from tileharvest.history.known import block_of
 from tileharvest.maps.rates import NO_GAP, Gap
 from tileharvest.middlewares.traffic import TrafficMiddleware
 from tileharvest.pipelines import HistoryPipeline
@@ -53,7 +54,7 @@ from tileharvest.tiles.questions import LATE, ON_WALK, Asked, TileQuestion
 from tileharvest.tiles.results import TileResult
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator
     from pathlib import Path
 
     from scrapy import Request
@@ -516,10 +517,8 @@ class Host:
     def __init__(self, answer: Reply | BaseException) -> None:
         self._answer = answer
 
-    async def ask(self, method: str, url: str) -> Reply:
-        if isinstance(self._answer, BaseException):
-            raise self._answer
-        return self._answer
+    def ask(self, method: str, url: str, answered: Callable[[Reply | BaseException], None]) -> None:
+        asyncio.get_running_loop().call_soon(answered, self._answer)
 
 
 SAME = Reply(200, [(b"etag", ETAG.encode())])
@@ -789,10 +788,11 @@ def test_of_a_zoom_that_is_not_kept_no_versions_are_looked_up(tmp_path: Path) ->
         async with crawled(tmp_path, zooms=(0, 0)) as (spider, _):
             way, harvest = way_of(spider, Listed(), SAME), spider.harvest
             assert way is not None
-            for place in (ABOVE, TILE):
-                await way._ask(tile_of(place))
-                assert harvest.walks.marks.at_hand(LAYER, place)[0]
-            assert [harvest.versions.at_hand(LAYER, place)[0] for place in (ABOVE, TILE)] == [False, True]
+            for place, is_looked_up in ((ABOVE, False), (TILE, True)):
+                await way.ask_all(Block(tile_of(place), way))
+                key = block_of(LAYER, place)
+                assert harvest.walks.marks.at_hand(key) is not None
+                assert (harvest.versions.at_hand(key) is not None) is is_looked_up
 
     asyncio.run(run())
 

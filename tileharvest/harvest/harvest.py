@@ -413,7 +413,8 @@ class Harvest:
 
     def understood(self, answer: Answer, tile: Tile) -> Answer:
         """Returns an answer about a tile as a plain file server would have given it."""
-        return unless_blank(self.renderer.understood(answer, tile), self.description.blank)
+        answer = self.renderer.understood(answer, tile)
+        return unless_blank(answer, self.description.blank) if self.description.blank else answer
 
     def judged(self, answer: Answer, latest: Version | None, layer: str) -> Verdict:
         """Judges the answer to a GET for a tile of a layer, given its latest version."""
@@ -480,12 +481,12 @@ class Harvest:
         if self.tally[Outcome.GONE] > self._known_before / 2:
             raise self._moved()
 
-    def keep_unchanged(self, result: TileResult) -> asyncio.Future[BaseException | None]:
-        """Begins to record the result of an unchanged tile, together with others.
+    def keep_unchanged(self, results: Sequence[TileResult]) -> asyncio.Future[BaseException | None]:
+        """Begins to record the results of unchanged tiles, together with others.
 
         Returns the future of the transaction, as `GroupCommit.add` does. Raises HistoryError.
         """
-        return self._commits.add(result)
+        return self._commits.add(*results)
 
     def kept(self, results: Iterable[TileResult], failure: BaseException | None) -> None:
         """Counts results of `keep_unchanged` when their transaction is done. Raises its failure, if there is

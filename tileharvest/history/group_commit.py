@@ -42,7 +42,8 @@ _ATTEMPTS: Final = 10
 succeeds, unless a further clean-up comes between."""
 
 MOST: Final = 1000
-"""The most results in one transaction. They take about 10 ms of CPU, while other programs wait to write."""
+"""The results with which a transaction begins at once. Those that came in the same turn of the event loop go
+with them. They take about 10 ms of CPU, while other programs wait to write."""
 
 
 def at_tick(moment: float) -> float:
@@ -119,13 +120,13 @@ class GroupCommit:
         if failure is not None:
             raise _again(failure)
 
-    def add(self, result: TileResult) -> asyncio.Future[BaseException | None]:
-        """Adds the result to the batch that gathers, and returns the future of its transaction.
+    def add(self, *results: TileResult) -> asyncio.Future[BaseException | None]:
+        """Adds the results to the batch that gathers, and returns the future of its transaction.
 
         The future's result is None once the transaction is durable, else the error. To cancel it does
         nothing. Raises HistoryError after an earlier failure."""
         batch = self._gathering()
-        batch.results.append(result)
+        batch.results += results
         if len(batch.results) >= self._most:
             self._make_due(batch)
         return batch

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar
 from tileharvest.tiles.grid import TileRange
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from concurrent.futures import Executor
 
     from tileharvest.tiles.grid import Tile
@@ -27,8 +27,17 @@ _AROUND: Final = (-1, 0)
 """The columns of the four blocks around the centre of the map. Their rows are the same numbers."""
 _CENTRE: Final = (0, 0)
 
-_Key: TypeAlias = tuple[str, int, int, int]
+BlockKey: TypeAlias = tuple[str, int, int, int]
+"""The name of a block: layer, zoom, column and row, rows counted upwards."""
 _Value = TypeVar("_Value")
+
+
+def block_of(layer: str, tile: Tile) -> BlockKey:
+    """Returns the key of the tile's block."""
+    column, row = tile.block(LEVELS)
+    if column in _AROUND and row in _AROUND:
+        column, row = _CENTRE
+    return layer, tile.zoom, column, row
 
 
 class Known(Generic[_Value]):
@@ -48,8 +57,8 @@ class Known(Generic[_Value]):
         """`query` is `HarvestRecord.latest` or `HarvestRecord.marks`. It runs in `reader`, which is
         `History.reader`."""
         self._query = query
-        self._blocks: OrderedDict[_Key, dict[Tile, _Value]] = OrderedDict()
-        self._fetching: dict[_Key, asyncio.Task[dict[Tile, _Value]]] = {}
+        self._blocks: OrderedDict[BlockKey, dict[Tile, _Value]] = OrderedDict()
+        self._fetching: dict[BlockKey, asyncio.Task[dict[Tile, _Value]]] = {}
         self._reader = reader
 
     async def of(self, layer: str, tile: Tile) -> _Value | None:
@@ -58,46 +67,40 @@ class Known(Generic[_Value]):
         Raises HistoryError if the history cannot be read; a later call tries again. Raises KeyError for a
         layer that the harvest does not have.
         """
-        key, block = self._block(layer, tile)
+        key = block_of(layer, tile)
+        block = self._blocks.get(key)
         if block is None:
             # If one caller is cancelled, the others that wait for the same block still get it.
             block = await asyncio.shield(self._fetching_of(key, tile))
+        else:
+            self._blocks.move_to_end(key)
         return block.get(tile)
 
-    def fetch(self, layer: str, tile: Tile) -> asyncio.Task[dict[Tile, _Value]] | None:
+    def fetch(self, key: BlockKey, tile: Tile) -> asyncio.Task[dict[Tile, _Value]] | None:
         """Begins to fetch the tile's block and returns the task, or None if the block is in memory.
 
         The task ends when the block is in memory, or when the query has failed."""
-        key, block = self._block(layer, tile)
-        return None if block is not None else self._fetching_of(key, tile)
+        if key not in self._blocks:
+            return self._fetching_of(key, tile)
+        self._blocks.move_to_end(key)
+        return None
 
-    def at_hand(self, layer: str, tile: Tile) -> tuple[bool, _Value | None]:
-        """Returns whether the tile's block is in memory, and what is known of the tile. Asks no history."""
-        _, block = self._block(layer, tile)
-        return (False, None) if block is None else (True, block.get(tile))
+    def at_hand(self, key: BlockKey) -> Mapping[Tile, _Value] | None:
+        """Returns what is known of the tiles of a block, or None if the block is not in memory. Asks no
+        history."""
+        return self._blocks.get(key)
 
     @property
     def is_asked(self) -> bool:
         """Whether any query waits for its answer."""
         return bool(self._fetching)
 
-    def _block(self, layer: str, tile: Tile) -> tuple[_Key, dict[Tile, _Value] | None]:
-        """Returns the key of the tile's block, and the block if it is in memory."""
-        column, row = tile.block(LEVELS)
-        if column in _AROUND and row in _AROUND:
-            column, row = _CENTRE
-        key = layer, tile.zoom, column, row
-        block = self._blocks.get(key)
-        if block is not None:
-            self._blocks.move_to_end(key)
-        return key, block
-
     def forget(self) -> None:
         """Forgets all blocks. Callers that wait for a block now still get what was known before."""
         # New dictionaries, because queries that are under way put their blocks into the old ones.
         self._blocks, self._fetching = OrderedDict(), {}
 
-    def _fetching_of(self, key: _Key, tile: Tile) -> asyncio.Task[dict[Tile, _Value]]:
+    def _fetching_of(self, key: BlockKey, tile: Tile) -> asyncio.Task[dict[Tile, _Value]]:
         task = self._fetching.get(key)
         if task is None:
             task = self._fetching[key] = asyncio.create_task(self._fetch(key, tile))
@@ -105,7 +108,7 @@ class Known(Generic[_Value]):
             task.add_done_callback(lambda task: task.cancelled() or task.exception())
         return task
 
-    async def _fetch(self, key: _Key, tile: Tile) -> dict[Tile, _Value]:
+    async def _fetch(self, key: BlockKey, tile: Tile) -> dict[Tile, _Value]:
         # `forget` may replace both while the query is under way. This block belongs into the old ones then.
         blocks, fetching = self._blocks, self._fetching
         if key[2:] == _CENTRE:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal, Self
 
 from msgspec.structs import replace
 
+from tileharvest.history.known import block_of
 from tileharvest.queue.requests import STATE, state_of
 from tileharvest.scheduler.blocks import Block
 from tileharvest.scheduler.crawl import harvest_of
@@ -106,14 +107,22 @@ class DiffMiddleware:
         settle the outcome. Returns None if the history would have to be asked first, and for what is rare:
         failures, tiles that have vanished, and images that may have to be stored again."""
         harvest, (layer, tile) = self._harvest, question.place
-        is_known, latest = harvest.versions.at_hand(layer, tile) if self._is_kept(question) else (True, None)
-        is_marked, mark = harvest.walks.marks.at_hand(layer, tile)
-        if not (is_known and is_marked):
+        key, latest = block_of(layer, tile), None
+        marks = harvest.walks.marks.at_hand(key)
+        if marks is None:
             return None
-        found = self._found(question, answer, latest, mark, by_head=by_head)
+        if tile.zoom in harvest.layers[layer].walk.kept_zooms:
+            versions = harvest.versions.at_hand(key)
+            if versions is None:
+                return None
+            latest = versions.get(tile)
+        found = self._found(question, answer, latest, marks.get(tile), by_head=by_head)
         if isinstance(found, str):
             return "GET" if found == "GET" else None
-        if found.outcome in _NOT_AT_ONCE or harvest.may_be_damaged(latest, found, late=question.asked.late):
+        is_unchanged = found.outcome is Outcome.IGNORED
+        if not is_unchanged and (
+            found.outcome in _NOT_AT_ONCE or harvest.may_be_damaged(latest, found, late=question.asked.late)
+        ):
             return None
         return found, None if latest is None else latest.image
 
@@ -135,10 +144,12 @@ class DiffMiddleware:
         harvest, (layer, tile) = self._harvest, question.place
         answer = harvest.understood(answer, tile)
         verdict: Verdict | NextStep
-        if not self._is_kept(question):
+        if tile.zoom not in harvest.layers[layer].walk.kept_zooms:
             verdict = judge_existence(answer, by_head=by_head)
+        elif by_head:
+            verdict = judge_head(answer, latest)
         else:
-            verdict = judge_head(answer, latest) if by_head else harvest.judged(answer, latest, layer)
+            verdict = harvest.judged(answer, latest, layer)
         if isinstance(verdict, str):
             return verdict
         return TileResult(

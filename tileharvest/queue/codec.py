@@ -78,6 +78,10 @@ class QueuedRequest(
 _ENCODER: Final = msgspec.json.Encoder(enc_hook=str.__str__)
 _DECODER: Final = msgspec.json.Decoder(QueuedRequest)
 
+encode_own: Final = _ENCODER.encode
+"""Returns what `encode` does, without its checks: for a request that this program has made itself. Raises
+ValueError for a text that cannot be UTF-8."""
+
 
 def encode(queued: QueuedRequest) -> bytes:
     """Returns one line of JSON, without the fields that have their default values.
@@ -95,14 +99,6 @@ def encode(queued: QueuedRequest) -> bytes:
     except (msgspec.MsgspecError, TypeError, ValueError) as error:
         raise CodecError(f"{error}") from None
     return body
-
-
-def encode_own(queued: QueuedRequest) -> bytes:
-    """Returns what `encode` does, without its checks: for a request that this program has made itself.
-
-    Raises ValueError for a text that cannot be UTF-8.
-    """
-    return _ENCODER.encode(queued)
 
 
 def decode(body: bytes) -> QueuedRequest:

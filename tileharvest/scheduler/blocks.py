@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from scrapy import Request
@@ -11,24 +10,30 @@ from scrapy import Request
 from tileharvest.scheduler.completion import is_closing
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
 
     from scrapy.http import Response
 
     from tileharvest.queue.codec import QueuedRequest
-    from tileharvest.queue.port import Lease
+    from tileharvest.queue.port import Entry, Lease
+    from tileharvest.tiles.results import TileResult
 
 
-@dataclass(slots=True, eq=False)
 class QueuedTile:
     """A tile whose lease has started, as the queue has kept it. It has no Scrapy request."""
 
-    lease: Lease
-    queued: QueuedRequest
+    __slots__ = ("entries", "lease", "meta", "queued", "result", "spared_bytes")
 
-    @property
-    def meta(self) -> dict[str, Any]:
-        return self.queued.meta
+    def __init__(self, lease: Lease, queued: QueuedRequest) -> None:
+        self.lease = lease
+        self.queued = queued
+        self.meta: dict[str, Any] = queued.meta
+        self.result: TileResult | None = None
+        """What was found. None before the tile is answered, and if a GET is to tell."""
+        self.entries: Sequence[Entry] = ()
+        """What is enqueued because of the answer."""
+        self.spared_bytes = 0
+        """The size of an image that was not sent, as it has not changed."""
 
 
 class ShortWay(Protocol):
@@ -52,9 +57,18 @@ class Block(Request):
     The middleware that is nearest to the engine, `DiffMiddleware`, lets the short way ask for the tiles.
     """
 
+    over: asyncio.Future[None]
+    """Done when no tile may start now. A block whose turn has not begun has none."""
+
     def __init__(self, first: QueuedTile, way: ShortWay) -> None:
-        self.first = first
         self.way = way
+        self.first = first
+        self.tile: QueuedTile | None = None
+        """The tile that is asked for now. None if none may start."""
+        self.left = 0
+        """How many tiles the block may still have, with this one. It is set when its turn begins."""
+        self.look_ups: list[asyncio.Future[Any]] = []
+        """What the history was asked about this tile."""
         self.under_way: set[asyncio.Future[Any]] = set()
         """The transactions and writes of tiles that were answered and are not yet kept."""
         url, method = first.queued.url, first.queued.method

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import resource
-import selectors
+import select
 from collections import deque
-from typing import Final
+from contextlib import suppress
+from typing import Final, Protocol
 
 import pycurl
 
@@ -19,6 +20,13 @@ _KEPT: Final = 8
 _LOOK: Final = 1.0
 """Seconds after which libcurl is made to look at each transfer. It counts the seconds of a silent transfer
 only when it is called, and if several are silent its own first timer is for their connections."""
+
+_EVENTS: Final = {
+    pycurl.POLL_IN: select.EPOLLIN,
+    pycurl.POLL_OUT: select.EPOLLOUT,
+    pycurl.POLL_INOUT: select.EPOLLIN | select.EPOLLOUT,
+}
+"""By libcurl's number for what a socket is watched for: Linux' number for it."""
 
 _ALL: Final[dict[asyncio.AbstractEventLoop, Connections]] = {}
 """The open connections, by event loop."""
@@ -37,6 +45,23 @@ def most_connections() -> int:
     """Returns how many connections a process has at most: for a quarter of the files that it may open."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return _ENOUGH if files == resource.RLIM_INFINITY else max(1, min(files // 4, _ENOUGH))
+
+
+class Transfer(Protocol):
+    """One request and its answer."""
+
+    curl: pycurl.Curl
+
+    @property
+    def excess(self) -> str | None:
+        """In words what the site has sent too much of, for which the transfer is given up. None if the answer
+        is within bounds."""
+        ...
+
+    def ended(self, error: BaseException | None) -> None:
+        """Hears that the transfer is complete, or why it is not: pycurl.error with libcurl's number and
+        words, or CancelledError for one that was stopped. Must not raise."""
+        ...
 
 
 class Connections:
@@ -69,26 +94,25 @@ class Connections:
         self._multi.setopt(pycurl.M_TIMERFUNCTION, self._set_timer)
         # libcurl waits anew for each answer. The event loop would make an object each time, and take several
         # calls; so it only watches this, which watches the sockets. That takes a fifth of a request away.
-        self._sockets = selectors.DefaultSelector()
+        self._sockets = select.epoll()
         self._loop.add_reader(self._sockets.fileno(), self._act)
         self._watched: set[int] = set()
         self._soon: asyncio.Handle | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._next_look: asyncio.TimerHandle | None = None
-        self._waiting: dict[pycurl.Curl, asyncio.Future[None]] = {}
+        self._under_way: dict[pycurl.Curl, Transfer] = {}
 
-    async def transfer(self, curl: pycurl.Curl) -> None:
-        """Makes a transfer, for which its crawl has taken a place, and returns when it is complete. Raises
-        pycurl.error with libcurl's number and words."""
-        self._multi.add_handle(curl)
-        done = self._waiting[curl] = self._loop.create_future()
+    def begin(self, transfer: Transfer) -> None:
+        """Begins a transfer, for which its crawl has taken a place. The transfer hears once that it has
+        ended, and not before this returns."""
+        self._multi.add_handle(transfer.curl)
+        self._under_way[transfer.curl] = transfer
         self._next_look = self._next_look or self._loop.call_later(_LOOK, self._look)
-        try:
-            await done
-        finally:
-            if self._waiting.pop(curl, None) is not None:
-                # The caller was cancelled, and the transfer ends with it.
-                self._multi.remove_handle(curl)
+
+    def stop(self, transfer: Transfer) -> None:
+        """Ends a transfer, unless it has ended."""
+        if transfer.curl in self._under_way:
+            self._end(transfer.curl, asyncio.CancelledError())
 
     def join(self, crawl: object) -> None:
         """Keeps a place for this crawl as long as it has none."""
@@ -160,16 +184,14 @@ class Connections:
     def close(self) -> None:
         """Closes all connections when the last crawl that was given them has called this. Each calls it once.
 
-        Transfers that are still under way then are cancelled: Scrapy closes its handlers at a signal without
+        Transfers that are still under way then are stopped: Scrapy closes its handlers at a signal without
         waiting for what spiders ask for by themselves, and a handle that is freed after its connections ends
         the process by a segmentation fault."""
         self.users -= 1
         if self.users > 0:
             return
-        for curl, done in self._waiting.items():
-            self._multi.remove_handle(curl)
-            done.cancel()
-        self._waiting.clear()
+        for curl in list(self._under_way):
+            self._end(curl, asyncio.CancelledError())
         _ALL.pop(self._loop, None)
         for handle in (self._soon, self._timer, self._next_look):
             if handle is not None:
@@ -179,17 +201,19 @@ class Connections:
         self._sockets.close()
 
     def _watch(self, what: int, socket: int, _multi: object, _data: object) -> None:
-        """Watches a socket for libcurl, whose numbers for reading and writing are those of `selectors`."""
+        """Watches a socket for libcurl."""
         is_watched = socket in self._watched
         if what == pycurl.POLL_REMOVE:
             if is_watched:
                 self._watched.remove(socket)
-                self._sockets.unregister(socket)
+                # Linux watches no closed socket any more.
+                with suppress(OSError):
+                    self._sockets.unregister(socket)
         elif is_watched:
-            self._sockets.modify(socket, what)
+            self._sockets.modify(socket, _EVENTS[what])
         else:
             self._watched.add(socket)
-            self._sockets.register(socket, what)
+            self._sockets.register(socket, _EVENTS[what])
 
     def _set_timer(self, milliseconds: int) -> None:
         """Sets libcurl's timer, which libcurl asks for at each request. A timer that comes too early does no
@@ -219,12 +243,18 @@ class Connections:
         for socket in list(self._watched):
             self._multi.socket_action(socket, 0)
         self._end_complete()
-        if self._waiting:
+        for transfer in list(self._under_way.values()):
+            if transfer.excess is not None:
+                self._end(transfer.curl, pycurl.error(pycurl.E_RECV_ERROR, transfer.excess))
+        if self._under_way:
             self._next_look = self._loop.call_later(_LOOK, self._look)
 
     def _act(self) -> None:
-        for key, events in self._sockets.select(0):
-            self._multi.socket_action(key.fd, events)
+        for socket, events in self._sockets.poll(0):
+            # An error of the socket or its end is for libcurl to find, whatever it waits for.
+            reads = pycurl.CSELECT_IN if events & ~select.EPOLLOUT else 0
+            writes = pycurl.CSELECT_OUT if events & ~select.EPOLLIN else 0
+            self._multi.socket_action(socket, reads | writes)
         self._end_complete()
 
     def _end_complete(self) -> None:
@@ -236,12 +266,6 @@ class Connections:
             for curl, number, words in failed:
                 self._end(curl, pycurl.error(number, words))
 
-    def _end(self, curl: pycurl.Curl, error: pycurl.error | None) -> None:
+    def _end(self, curl: pycurl.Curl, error: BaseException | None) -> None:
         self._multi.remove_handle(curl)
-        done = self._waiting.pop(curl)
-        if done.done():
-            return
-        if error is None:
-            done.set_result(None)
-        else:
-            done.set_exception(error)
+        self._under_way.pop(curl).ended(error)

@@ -6,14 +6,14 @@ import asyncio
 import os
 import re
 import ssl
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
+from functools import partial
 from math import ceil
 from secrets import choice
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 import pycurl
-from scrapy import Request
 from scrapy.core.downloader.handlers._base_http import BaseHttpDownloadHandler
 from scrapy.exceptions import (
     CannotResolveHostError,
@@ -40,13 +40,18 @@ from tileharvest.scheduler.politeness import NO_PLACE
 from tileharvest.spiders.connections import connections
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Mapping
+    from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 
+    from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
-_TOLD: Final = {b"etag", b"last-modified", b"content-length", b"retry-after", b"location"}
+_HEADER: Final = re.compile(rb"\n([^:\n]*):([^\n]*)")
+_TOLD: Final = re.compile(
+    rb"\n(etag|last-modified|content-length|retry-after|location):([^\n]*)", re.IGNORECASE
+)
 """The headers of an answer to HEAD that are kept: middlewares, verdict and redirects read no others."""
+_BLANK_LINE: Final = re.compile(rb"\n\r?\n")
 
 _FAILURES: Final[Mapping[int, type[Exception]]] = {
     pycurl.E_URL_MALFORMAT: UnsupportedURLSchemeError,
@@ -152,6 +157,8 @@ class TileDownloadHandler(BaseHttpDownloadHandler):
         self._free: dict[str, list[_Transfer]] = {"HEAD": [], "GET": []}
         self._under_way: dict[_Transfer, float] = {}
         """When each transfer began, by the clock of the event loop; the oldest first."""
+        self._late: set[asyncio.Task[None]] = set()
+        """The transfers that wait for a connection."""
         self._crawl.oldest_requests.append(self._oldest)
 
     async def download_request(self, request: Request) -> Response:
@@ -199,54 +206,101 @@ class TileDownloadHandler(BaseHttpDownloadHandler):
         request.meta.setdefault("download_timeout", self._timeout)
         # A handle that has sent a body makes a POST of every later request.
         free = None if request.body else self._free.get(request.method)
-        transfer = free.pop() if free else _Transfer(request.method, self._options)
-        transfer.prepare(request, self._lines_for(request), self._default_maxsize)
+        transfer = free.pop() if free else self._new(request.method, free)
         try:
-            try:
-                reply = await self._replied(transfer, request.method, is_offered=is_offered(request))
-            except pycurl.error as error:
-                self._raise(error, transfer, request)
-            request.meta["download_latency"] = transfer.curl.getinfo(pycurl.STARTTRANSFER_TIME)
-        finally:
-            # After a failure, too: a handle and what it has received refer to each other, and Python's
-            # collector of such cycles looks seldom.
-            transfer.clear()
-            if free is None:
-                transfer.curl.close()
-            else:
-                free.append(transfer)
+            transfer.prepare(request, self._lines_for(request), self._default_maxsize)
+            if not self._connections.take(self._crawl):
+                await self._wait_for_place(self._delay(), is_offered=is_offered(request))
+        except BaseException:
+            transfer.curl.close()
+            raise
+        replied: asyncio.Future[Reply | BaseException] = self._loop.create_future()
+
+        def answered(answer: Reply | BaseException) -> None:
+            if isinstance(answer, Reply):
+                request.meta["download_latency"] = transfer.curl.getinfo(pycurl.STARTTRANSFER_TIME)
+            if transfer.refused is not None:
+                state_of(request).was_sent = False
+            if not replied.done():
+                replied.set_result(answer)
+
+        self._begin(transfer, answered)
+        try:
+            reply = await replied
+        except asyncio.CancelledError:
+            # The transfer ends with its caller. One that has ended may make another request already.
+            if replied.cancelled():
+                self._connections.stop(transfer)
+            raise
+        if isinstance(reply, BaseException):
+            raise reply
         return reply.response(request.method, request.url)
 
-    async def ask(self, method: str, url: str) -> Reply:
-        """Asks an address by HEAD or GET, and returns the reply. This does, and raises, the same as
-        `download_request` for an offered request that has nothing of its own. But it looks whether requests
-        are held back only if it had to wait for a connection."""
+    def ask(self, method: str, url: str, answered: Callable[[Reply | BaseException], None]) -> None:
+        """Asks an address by HEAD or GET, as `download_request` does for an offered request that has nothing
+        of its own. But this looks whether requests are held back only if it has to wait for a connection.
+
+        `answered` is called once, and not before this returns. It hears the reply, or what `download_request`
+        would raise."""
         free = self._free[method]
-        transfer = free.pop() if free else _Transfer(method, self._options)
+        transfer = free.pop() if free else self._new(method, free)
         lines = choice(self._lines_of_agents) if self._agents else self._lines
         maxsize = 0 if method == "HEAD" else self._default_maxsize
         transfer.prepare_plain(url, lines, self._timeout, maxsize)
-        try:
-            return await self._replied(transfer, method, is_offered=True)
-        except pycurl.error as error:
-            self._raise(error, transfer, Request(url, meta={"download_timeout": self._timeout}))
-        finally:
-            transfer.clear()
-            free.append(transfer)
+        if self._connections.take(self._crawl):
+            self._begin(transfer, answered)
+        else:
+            late = asyncio.ensure_future(self._begin_late(transfer, answered, self._delay()))
+            self._late.add(late)
+            late.add_done_callback(self._late.discard)
 
-    async def _replied(self, transfer: _Transfer, method: str, *, is_offered: bool) -> Reply:
-        """Makes a prepared transfer, as soon as it has a connection, and returns the reply. Raises
-        pycurl.error, and HeldBackError as `_wait_for_place`."""
-        if not self._connections.take(self._crawl):
-            await self._wait_for_place(is_offered=is_offered)
+    async def _begin_late(
+        self, transfer: _Transfer, answered: Callable[[Reply | BaseException], None], delay: ExitStack
+    ) -> None:
+        try:
+            await self._wait_for_place(delay, is_offered=True)
+        except BaseException as error:  # noqa: BLE001 - whoever has asked hears of it
+            transfer.curl.close()
+            answered(error)
+        else:
+            self._begin(transfer, answered)
+
+    def _new(self, method: str, free: list[_Transfer] | None) -> _Transfer:
+        """Returns a new transfer by this method, which is one of the `free` ones when it has ended."""
+        transfer = _Transfer(method, self._options)
+        transfer.ended = partial(self._ended, transfer, free)
+        return transfer
+
+    def _begin(self, transfer: _Transfer, answered: Callable[[Reply | BaseException], None]) -> None:
+        """Begins a prepared transfer that has a connection."""
+        transfer.answered = answered
         self._under_way[transfer] = self._loop.time()
         try:
-            await self._connections.transfer(transfer.curl)
-        finally:
-            del self._under_way[transfer]
-            self._connections.leave(self._crawl)
-        status, by_head = transfer.curl.getinfo(pycurl.RESPONSE_CODE), method == "HEAD"
-        return Reply(status, _headers(transfer.head, by_head=by_head), b"".join(transfer.body))
+            self._connections.begin(transfer)
+        except pycurl.error as error:
+            # The connections are closed.
+            self._loop.call_soon(transfer.ended, error)
+
+    def _ended(self, transfer: _Transfer, free: list[_Transfer] | None, error: BaseException | None) -> None:
+        """Tells whoever has asked what a transfer has brought."""
+        del self._under_way[transfer]
+        self._connections.leave(self._crawl)
+        if isinstance(error, pycurl.error) or transfer.excess is not None:
+            transfer.answered(self._failure(error, transfer))
+        elif error is not None:
+            transfer.answered(error)
+        else:
+            status = transfer.curl.getinfo(pycurl.RESPONSE_CODE)
+            headers = _headers(transfer.head, by_head=transfer.by_head)
+            transfer.answered(Reply(status, headers, b"".join(transfer.body)))
+        # What was received goes after a failure, too: a handle and what it has received refer to each other,
+        # and Python's collector of such cycles looks seldom.
+        transfer.head.clear()
+        transfer.body.clear()
+        if free is None:
+            transfer.curl.close()
+        else:
+            free.append(transfer)
 
     async def close(self) -> None:
         if self._oldest in self._crawl.oldest_requests:
@@ -262,16 +316,20 @@ class TileDownloadHandler(BaseHttpDownloadHandler):
         politeness = self._crawl.politeness
         return politeness is not None and bool(politeness.reasons) and politeness.reasons != {Reason.SPENT}
 
-    async def _wait_for_place(self, *, is_offered: bool) -> None:
-        """Returns when a request may have a connection. Raises HeldBackError if the request was offered and
-        must not start any more by then."""
+    def _delay(self) -> ExitStack:
+        """Lets nothing else of the crawl start until what this returns is closed."""
+        delay = ExitStack()
+        if self._crawl.politeness is not None:
+            delay.enter_context(self._crawl.politeness.delayed())
+        return delay
+
+    async def _wait_for_place(self, delay: ExitStack, *, is_offered: bool) -> None:
+        """Returns when a request may have a connection, and ends the delay of others. Raises HeldBackError if
+        the request was offered and must not start any more by then."""
+        with delay:
+            await self._connections.wait(self._crawl)
         politeness = self._crawl.politeness
-        if politeness is None:
-            await self._connections.wait(self._crawl)
-            return
-        with politeness.delayed():
-            await self._connections.wait(self._crawl)
-        if is_offered and (self._is_held_back or politeness.is_over):
+        if politeness is not None and is_offered and (self._is_held_back or politeness.is_over):
             self._connections.leave(self._crawl)
             raise HeldBackError
 
@@ -299,58 +357,64 @@ class TileDownloadHandler(BaseHttpDownloadHandler):
         headers.pop("Proxy-Authorization", None)
         return _lines(headers)
 
-    def _too_slow(self, words: str, request: Request) -> str:
-        """Returns in words which bound a transfer has passed. The words name no address, so that they are one
-        reason for many tiles."""
+    def _too_slow(self, words: str, seconds: float) -> str:
+        """Returns in words which bound a transfer has passed that may take so many seconds. The words name no
+        address, so that they are one reason for many tiles."""
         if "too slow" in words:
             return f"less than {self._least:,} bytes a second for {self._silence} s"
-        seconds = request.meta["download_timeout"]
         # The words tell it. libcurl sets the time before the transfer in both cases.
         if not words.startswith("Operation timed out"):
             return f"no connection within {min(seconds, self._silence):g} s"
         return f"no whole answer within {seconds:g} s"
 
-    def _raise(self, error: pycurl.error, transfer: _Transfer, request: Request) -> NoReturn:
-        curl = transfer.curl
+    def _failure(self, error: BaseException | None, transfer: _Transfer) -> Exception:
+        """Returns Scrapy's exception for a transfer that has failed, or has brought more than it may."""
         # PycURL's own errors have no number.
-        number, words = error.args if len(error.args) == 2 else (0, str(error))
+        number, words = error.args if error is not None and len(error.args) == 2 else (0, str(error))
         if number == pycurl.E_OPERATION_TIMEDOUT:
-            raise DownloadTimeoutError(self._too_slow(words, request)) from None
-        if transfer.broken is not None:
-            raise DownloadFailedError(transfer.broken) from None
+            return DownloadTimeoutError(self._too_slow(words, transfer.timeout))
+        if transfer.excess is not None:
+            return DownloadFailedError(f"the server sent more than {transfer.excess}")
         if number == pycurl.E_FILESIZE_EXCEEDED:
-            limit = _limit(request, self._default_maxsize)
-            raise DownloadCancelledError(f"the answer has more than {limit:,} bytes") from error
-        if transfer.refused is not None:
-            state_of(request).was_sent = False
-            raise IgnoreRequest(
-                f"{urlsplit(request.url).hostname} was not asked: its address is of a network that is"
+            bound = f"the answer has more than {transfer.maxsize:,} bytes"
+            failure: Exception = DownloadCancelledError(bound)
+        elif transfer.refused is not None:
+            failure = IgnoreRequest(
+                f"{urlsplit(transfer.url).hostname} was not asked: its address is of a network that is"
                 f" {transfer.refused}, and the map's own host is not in it"
             )
-        if number == pycurl.E_ABORTED_BY_CALLBACK:
-            words = "the connection was closed without an answer"
-        code = curl.getinfo(pycurl.OS_ERRNO) if number == pycurl.E_COULDNT_CONNECT else 0
-        cause = OSError(code, os.strerror(code)) if code else error
-        raise _FAILURES.get(number, DownloadFailedError)(_TOOK.sub("", words)) from cause
+        else:
+            if number == pycurl.E_ABORTED_BY_CALLBACK:
+                words = "the connection was closed without an answer"
+            failure = _FAILURES.get(number, DownloadFailedError)(_TOOK.sub("", words))
+        code = transfer.curl.getinfo(pycurl.OS_ERRNO) if number == pycurl.E_COULDNT_CONNECT else 0
+        failure.__cause__ = OSError(code, os.strerror(code)) if code else error
+        return failure
 
 
 class _Transfer:
-    """One of libcurl's handles, with the lines and bytes that it has received. It makes one request after the
-    other."""
+    """One of libcurl's handles, with the bytes that it has received. It makes one request after the other."""
+
+    ended: Callable[[BaseException | None], None]
+    """Called when a request has ended; as `Transfer.ended` of the connections."""
+    answered: Callable[[Reply | BaseException], None]
+    """Called with the answer to the present request, or with why there is none."""
 
     def __init__(self, method: str, options: Iterable[tuple[int, Any]]) -> None:
-        self.head: list[bytes] = []
+        self.head = bytearray()
         """The lines of all heads that came: of a proxy and of interim answers first, of the answer last."""
         self.body: list[bytes] = []
         self.refused: str | None = None
         """The kind of network into which the request must not be sent. None unless it was refused."""
-        self.broken: str | None = None
-        """Why the answer was given up while its headers came. None unless it was."""
-        self._room = self._heads = 0
-        """How many bytes of headers, and how many heads, may still come."""
+        self.url, self.timeout, self.maxsize = "", 0.0, 0
+        """What the present request was prepared with."""
+        self._most_heads = 0
+        """How many heads the answer may have."""
+        self.by_head = method == "HEAD"
         self._own: list[str] | None = None
-        self._set: dict[int, Any] = {}
-        """The options of the last request, by their numbers."""
+        self._lines: list[bytes] | None = None
+        self._others: tuple[int, float, str | None, int] | None = None
+        """The options of the last request: lines of headers; HTTP's version, time-out, proxy and size."""
         self.curl = curl = pycurl.Curl()
         for option, value in options:
             curl.setopt(option, value)
@@ -358,7 +422,8 @@ class _Transfer:
             curl.setopt(pycurl.NOBODY, 1)
         elif method != "GET":
             curl.setopt(pycurl.CUSTOMREQUEST, method)
-        curl.setopt(pycurl.HEADERFUNCTION, self._hears)
+        # A function of ours would be called for each line.
+        curl.setopt(pycurl.HEADERFUNCTION, self.head.extend)
         curl.setopt(pycurl.WRITEFUNCTION, self.body.append)
         curl.setopt(pycurl.PREREQFUNCTION, self._begins)
         self._is_sent = False
@@ -375,26 +440,23 @@ class _Transfer:
     ) -> None:
         """Makes the handle ready for a request that has at most these properties. `maxsize` 0 is no bound.
         `own` are the addresses of the map's own host, if the request was redirected."""
-        self.refused, self.broken, self._own, self._is_sent = None, None, own, False
+        self.url, self.timeout, self.maxsize = url, timeout, maxsize
+        self.refused, self._own, self._is_sent = None, own, False
         # The answer has a head, and a proxy may have one before it.
-        self._room, self._heads = MOST_HEAD, MOST_INTERIM + (2 if proxy else 1)
-        curl, was_set = self.curl, self._set
+        self._most_heads = MOST_INTERIM + (2 if proxy else 1)
+        curl, others = self.curl, (version, timeout, proxy, maxsize)
         curl.setopt(pycurl.URL, url)
-        # To set an option takes time, and most stay as they are. An empty proxy also keeps libcurl from
-        # looking for one itself.
-        if was_set.get(pycurl.HTTPHEADER) is not lines:
+        # To set an option takes time, and most stay as they are.
+        if self._lines is not lines:
+            self._lines = lines
             curl.setopt(pycurl.HTTPHEADER, lines)
-            was_set[pycurl.HTTPHEADER] = lines
-        others = (
-            (pycurl.HTTP_VERSION, version),
-            (pycurl.TIMEOUT_MS, int(timeout * 1000)),
-            (pycurl.PROXY, proxy or ""),
-            (pycurl.MAXFILESIZE_LARGE, maxsize),
-        )
-        for option, value in others:
-            if was_set.get(option) != value:
-                curl.setopt(option, value)
-                was_set[option] = value
+        if self._others != others:
+            self._others = others
+            curl.setopt(pycurl.HTTP_VERSION, version)
+            curl.setopt(pycurl.TIMEOUT_MS, int(timeout * 1000))
+            # An empty proxy also keeps libcurl from looking for one itself.
+            curl.setopt(pycurl.PROXY, proxy or "")
+            curl.setopt(pycurl.MAXFILESIZE_LARGE, maxsize)
 
     def prepare(self, request: Request, lines: list[bytes], maxsize: int) -> None:
         """Makes the handle ready for a Scrapy request that is sent with these headers."""
@@ -419,22 +481,13 @@ class _Transfer:
             curl.setopt(pycurl.POSTFIELDS, request.body)
             curl.setopt(pycurl.CUSTOMREQUEST, request.method)
 
-    def clear(self) -> None:
-        """Lets go of what was received."""
-        self.head.clear()
-        self.body.clear()
-
-    def _hears(self, line: bytes) -> int | None:
-        """Keeps a line of a head. Returns None for libcurl to go on, or 0 for it to give up the answer."""
-        self.head.append(line)
-        self._room -= len(line)
-        if line.startswith(b"HTTP/"):
-            self._heads -= 1
-        if self._room >= 0 and self._heads >= 0:
-            return None
-        what = "64 kB of headers" if self._room < 0 else f"{MOST_INTERIM} answers before the answer"
-        self.broken = f"the server sent more than {what}"
-        return 0
+    @property
+    def excess(self) -> str | None:
+        """What the server has sent too much of, in words, or None. libcurl's own bound is 300 kB."""
+        heads = self.head.startswith(b"HTTP/") + self.head.count(b"\nHTTP/")
+        if heads > self._most_heads:
+            return f"{MOST_INTERIM} answers before the answer"
+        return "64 kB of headers" if len(self.head) > MOST_HEAD else None
 
     def _begins(self, address: str, *_others: object) -> int:
         """Lets libcurl send the request once. libcurl would send again what breaks on a connection that was
@@ -453,25 +506,13 @@ def _limit(request: Request, maxsize: int) -> int:
     return limit
 
 
-def _headers(lines: list[bytes], *, by_head: bool) -> list[tuple[bytes, bytes]]:
-    """Returns the headers of the last head, by their names in lower case. Of an answer to HEAD only those are
-    returned that are read. Trailers, which follow the parts of a body, are no headers."""
-    found: list[tuple[bytes, bytes]] = []
-    is_within = False
-    for line in lines:
-        if not is_within:
-            if line.startswith(b"HTTP/"):
-                is_within = True
-                found.clear()
-            continue
-        name, colon, value = line.partition(b":")
-        if colon:
-            name = name.lower()
-            if not by_head or name in _TOLD:
-                found.append((name, value.strip()))
-        elif not line.strip():
-            is_within = False
-    return found
+def _headers(heads: bytes | bytearray, *, by_head: bool) -> list[tuple[bytes, bytes]]:
+    """Returns the headers of the last of these heads, by their names in lower case. Of an answer to HEAD only
+    those are returned that are read. Trailers, which follow the parts of a body, are no headers."""
+    start = max(heads.rfind(b"\n\nHTTP/"), heads.rfind(b"\n\r\nHTTP/") + 1) + 2
+    blank = _BLANK_LINE.search(heads, start)
+    lines = (_TOLD if by_head else _HEADER).findall(heads, start, blank.start() if blank else len(heads))
+    return [(name.lower(), value.strip()) for name, value in lines]
 
 
 def _given(headers: Mapping[str, str | None]) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -13,6 +14,7 @@ from scrapy import signals
 from scrapy.http import Response
 
 from tileharvest.errors import TileHarvestError
+from tileharvest.history.known import block_of
 from tileharvest.maps.rates import NO_GAP
 from tileharvest.middlewares.diff import GETS, DiffMiddleware
 from tileharvest.middlewares.outage import OutageMiddleware
@@ -25,7 +27,7 @@ from tileharvest.queue.codec import VERSION, QueuedRequest
 from tileharvest.scheduler.blocks import may_go_on
 from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.scheduler.fingerprint import SegmentFingerprinter
-from tileharvest.spiders.download import TileDownloadHandler
+from tileharvest.spiders.download import Reply, TileDownloadHandler
 from tileharvest.spiders.log import is_debugging
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.questions import TileQuestion
@@ -33,7 +35,7 @@ from tileharvest.tiles.verdict import HEAD_REFUSED, Answer, length_of
 from tileharvest.tiles.versions import Validator
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from scrapy.crawler import Crawler
 
@@ -41,7 +43,6 @@ if TYPE_CHECKING:
     from tileharvest.queue.port import Lease
     from tileharvest.scheduler.blocks import Block, QueuedTile
     from tileharvest.scheduler.scheduler import Scheduler
-    from tileharvest.spiders.download import Reply
     from tileharvest.tiles.grid import Tile
     from tileharvest.tiles.layers import Layer
     from tileharvest.tiles.questions import Asked
@@ -92,7 +93,7 @@ class QueuedTiles:
         handlers: Mapping[str, TileDownloadHandler],
         diff: DiffMiddleware,
         outages: OutageMiddleware,
-        after: Callable[..., Iterator[tuple[Tile, Asked]]],
+        after: Callable[..., list[tuple[Tile, Asked]]],
     ) -> None:
         """`handlers` are by scheme. `after` is that of `TileSpider`."""
         self._crawl = crawl = crawl_of(crawler)
@@ -108,7 +109,9 @@ class QueuedTiles:
         self._is_elsewhere = (lambda host: False) if politeness is None else politeness.is_elsewhere
         self._stores_in_turn = bool(crawl.rules and crawl.rules.store_gap != NO_GAP)
         """Whether the pipeline pauses between two images."""
-        self._kept: dict[asyncio.Future[BaseException | None], tuple[list[QueuedTile], list[TileResult]]] = {}
+        self._heard: list[tuple[Block, Reply | BaseException]] = []
+        """What was answered in this turn of the event loop, each with the block whose tile was asked."""
+        self._kept: dict[asyncio.Future[BaseException | None], list[tuple[QueuedTile, TileResult]]] = {}
         """The tiles of which nothing is new, with their results, by the transaction that keeps them."""
 
     def takes(self, lease: Lease, queued: QueuedRequest, *, is_begun: bool) -> bool:
@@ -158,136 +161,217 @@ class QueuedTiles:
         return self._diff.keeps_method(queued.method, queued.question, queued.meta["download_slot"])
 
     async def ask_all(self, block: Block) -> Response:
+        block.left = self._scheduler.block_size
         tile: QueuedTile | None = block.first
-        left = self._scheduler.block_size
-        while tile is not None:
-            # Something may have changed since the scheduler has looked.
-            if not self._may_ask(tile.queued):
-                self._scheduler.leave(tile)
-            else:
-                reply = await self._ask(tile)
-                if isinstance(reply, Exception):
-                    self._scheduler.leave(tile, reply)
-                elif not self._keep(block, tile, reply):
-                    self._scheduler.leave(tile, _response_of(reply, tile.queued))
-            left -= 1
-            tile = await self._following(tile) if left else None
+        try:
+            while tile is not None:
+                block.tile, block.over = tile, asyncio.get_running_loop().create_future()
+                self._ask(block)
+                await block.over
+                tile = await self._later(block) if block.left else None
+        except BaseException:
+            if block.tile is not None:
+                self._scheduler.cut_off(block.tile)
+                block.tile = None
+            raise
         return Response(block.url, request=block)
 
-    async def _following(self, before: QueuedTile) -> QueuedTile | None:
+    async def _later(self, block: Block) -> QueuedTile | None:
         """Returns the next tile of a block when it may start, or None if the block is over."""
-        while may_go_on(self._engine):
-            tile = self._scheduler.next_tile(before)
-            if tile is not None or not await self._scheduler.until_start():
-                return tile
-        return None
+        tile = None
+        while tile is None and may_go_on(self._engine) and await self._scheduler.until_start():
+            tile = self._scheduler.next_tile(block.first)
+        return tile
 
-    async def _ask(self, tile: QueuedTile) -> Reply | Exception:
-        """Returns what the site replies, or the exception that tells why it does not. By then the history has
-        been asked, too: about the tile's mark, and about its latest version if the tile is to be kept."""
-        url, question = tile.queued.url, tile.queued.question
+    def _ask(self, block: Block) -> None:
+        """Asks for the tile of a block: the site, and meanwhile the history about the tile's mark, and about
+        its latest version if the tile is to be kept. Ends the wait for the block if it has no tile."""
+        # Something may have changed since the scheduler has looked.
+        while block.tile is not None and not self._may_ask(block.tile.queued):
+            self._scheduler.leave(block.tile)
+            self._go_on(block, is_free=may_go_on(self._engine))
+        if block.tile is None:
+            block.over.set_result(None)
+            return
+        queued, question, harvest = block.tile.queued, block.tile.queued.question, self._harvest
         assert question is not None
         layer, place = question.place
-        fetching: list[asyncio.Task[Any] | None] = [self._harvest.walks.marks.fetch(layer, place)]
-        if place.zoom in self._harvest.layers[layer].walk.kept_zooms:
-            fetching.append(self._harvest.versions.fetch(layer, place))
+        key = block_of(layer, place)
+        look_ups: list[asyncio.Task[Any] | None] = [harvest.walks.marks.fetch(key, place)]
+        if place.zoom in harvest.layers[layer].walk.kept_zooms:
+            look_ups.append(harvest.versions.fetch(key, place))
+        block.look_ups = list(filter(None, look_ups))
         try:
-            reply: Reply | Exception
-            try:
-                reply = await self._handlers[url.partition(":")[0]].ask(tile.queued.method, url)
-            except Exception as error:  # noqa: BLE001 - as in Scrapy's own engine: the middlewares hear of it
-                reply = error
-            for task in fetching:
-                if task is not None:
-                    await asyncio.wait([task])
-        except BaseException:
-            self._scheduler.cut_off(tile)
-            raise
-        return reply
+            handler = self._handlers[queued.url.partition(":")[0]]
+            handler.ask(queued.method, queued.url, partial(self._hear, block))
+        except Exception as error:  # noqa: BLE001 - as in Scrapy's own engine: the middlewares hear of it
+            self._hear(block, error)
 
-    def _keep(self, block: Block, tile: QueuedTile, reply: Reply) -> bool:
-        """Judges the reply, enqueues the tiles below, and begins to keep the result. Returns False, and has
-        done nothing, if an ordinary request must go on with the reply."""
+    def _go_on(self, block: Block, *, is_free: bool) -> None:
+        """Gives a block its next tile, or None if none may start now."""
+        block.left -= 1
+        block.tile = self._scheduler.next_tile(block.first) if block.left and is_free else None
+
+    def _hear(self, block: Block, reply: Reply | BaseException) -> None:
+        """Hears what the site has answered. When the history has answered, too, the tile is taken in together
+        with all others of this turn of the event loop."""
+        for look_up in block.look_ups:
+            if not look_up.done():
+                look_up.add_done_callback(lambda _: self._hear(block, reply))
+                return
+        if not self._heard:
+            asyncio.get_running_loop().call_soon(self._take_in)
+        self._heard.append((block, reply))
+
+    def _take_in(self) -> None:
+        """Keeps the tiles that were answered, and asks for those that follow them."""
+        heard, self._heard = self._heard, []
+        try:
+            self._keep(self._judged(heard))
+            is_free = may_go_on(self._engine)
+            for block, _ in heard:
+                if not block.over.done():
+                    self._go_on(block, is_free=is_free)
+                    self._ask(block)
+        except Exception as error:  # noqa: BLE001 - a mistake of ours must end the blocks, not hang them
+            for block, _ in heard:
+                if not block.over.done():
+                    block.over.set_exception(error)
+
+    def _judged(
+        self, heard: list[tuple[Block, Reply | BaseException]]
+    ) -> list[tuple[Block, QueuedTile, Reply]]:
+        """Returns the tiles whose replies can be kept, and leaves the others to ordinary requests."""
+        found: list[tuple[Block, QueuedTile, Reply]] = []
+        for block, reply in heard:
+            tile = block.tile
+            if tile is None or block.over.done():
+                # The wait for the block was cut short.
+                continue
+            if isinstance(reply, Reply) and self._judge(tile, reply):
+                found.append((block, tile, reply))
+            elif isinstance(reply, (Reply, Exception)):
+                self._leave(tile, reply)
+            else:
+                block.over.cancel()
+        return found
+
+    def _leave(self, tile: QueuedTile, reply: Reply | Exception) -> None:
+        """Leaves a tile to an ordinary request, together with what came."""
+        answer = _response_of(reply, tile.queued) if isinstance(reply, Reply) else reply
+        self._scheduler.leave(tile, answer)
+
+    def _judge(self, tile: QueuedTile, reply: Reply) -> bool:
+        """Notes with the tile its result, and what is enqueued because of it. Returns False if an ordinary
+        request must go on with the reply. All that can raise an exception comes before anything is kept."""
         queued, question = tile.queued, tile.queued.question
         assert question is not None
-        by_head, host = queued.method == "HEAD", queued.meta["download_slot"]
+        by_head = queued.method == "HEAD"
         if by_head and reply.status in HEAD_REFUSED:
             # The middleware hears of it later, when further tiles were asked.
-            self._diff.note_refusal(host)
+            self._diff.note_refusal(queued.meta["download_slot"])
         if reply.status not in _JUDGED:
             return False
-        transaction = None
         try:
-            # All that can raise an exception comes before anything is changed.
             found = self._diff.found_at_once(question, _answer_of(reply, by_head=by_head), by_head=by_head)
             if found is None:
                 return False
             if found == "GET":
-                result, spared = None, 0
-                entries = self._scheduler.entries_of([_get_of(queued)])
-            else:
-                result, image = found
-                spared = image.size if image is not None and result.outcome is Outcome.IGNORED else 0
-                below = list(self._below(result, question.asked, known=image is not None))
-                entries = self._scheduler.entries_of(below) if below else []
-            if result is not None and result.image is None and result.is_recorded:
-                transaction = self._harvest.keep_unchanged(result)
+                tile.entries = self._scheduler.entries_of([replace(queued, method="GET", priority=GETS)])
+                return True
+            tile.result, image = found
+            if image is not None and tile.result.outcome is Outcome.IGNORED:
+                tile.spared_bytes = image.size
+            following = self._after(tile.result, question.asked, known=image is not None)
+            if following:
+                tile.entries = self._scheduler.entries_of(self._queued(question.layer, following))
         except Exception:  # noqa: BLE001 - the ordinary request raises it again, and the tile fails
+            tile.result = None
             return False
-        self._count(len(reply.body), spared)
-        self._outages.answered(host, queued.url if reply.status == HTTPStatus.OK else None)
-        if entries:
-            self._scheduler.enqueue_entries(entries)
-        if result is not None and transaction is not None:
-            self._await(block, tile, result, transaction)
-        elif result is not None and result.image is not None:
-            self._store(block, tile, result)
-        else:
-            self._scheduler.through(tile)
         return True
 
-    def _below(self, result: TileResult, asked: Asked, *, known: bool) -> Iterator[QueuedRequest]:
-        layer = self._harvest.layers[result.layer].layer
-        for tile, how in self._after(result, asked, known=known):
-            method = method_for(self._harvest, layer, tile)
-            yield queued_tile(layer, TileQuestion(layer.name, tile, how), method)
+    def _queued(self, layer_name: str, following: Iterable[tuple[Tile, Asked]]) -> list[QueuedRequest]:
+        """Returns the requests for tiles of a layer, each of which is asked as it says."""
+        harvest = self._harvest
+        layer = harvest.layers[layer_name].layer
+        return [
+            queued_tile(layer, TileQuestion(layer_name, tile, asked), method_for(harvest, layer, tile))
+            for tile, asked in following
+        ]
 
-    def _count(self, received: int, spared: int) -> None:
-        """Counts the bytes of a reply that is kept. Those of one that is left are counted by middlewares."""
-        self._harvest.traffic.spared_bytes += spared
+    # Until a tile is kept, it counts in the scraper of Scrapy's engine as a response does: the engine asks
+    # for no more while too much is there.
+
+    def _keep(self, found: list[tuple[Block, QueuedTile, Reply]]) -> None:
+        """Enqueues what follows from these tiles, and begins to keep their results."""
+        settled: list[QueuedTile] = []
+        unchanged: list[tuple[Block, QueuedTile, TileResult]] = []
+        images: list[tuple[Block, QueuedTile, TileResult]] = []
+        for block, tile, _ in found:
+            result = tile.result
+            if result is None or not result.is_recorded:
+                settled.append(tile)
+            elif result.image is None:
+                unchanged.append((block, tile, result))
+            else:
+                images.append((block, tile, result))
+        transaction = None
+        if unchanged:
+            try:
+                transaction = self._harvest.keep_unchanged([result for _, _, result in unchanged])
+            except Exception:  # noqa: BLE001 - the ordinary requests raise it again, and end the crawl
+                for _, tile, reply in found:
+                    self._leave(tile, reply)
+                return
+        self._follow(found)
+        if transaction is not None:
+            self._await(transaction, unchanged)
+        for block, tile, result in images:
+            self._store(block, tile, result)
+        if settled:
+            self._scheduler.through(*settled)
+
+    def _follow(self, found: list[tuple[Block, QueuedTile, Reply]]) -> None:
+        """Enqueues what follows from these replies, counts their bytes, and notes that their hosts answer.
+        The replies that are left are for the middlewares."""
+        if entries := [entry for _, tile, _ in found for entry in tile.entries]:
+            self._scheduler.enqueue_entries(entries)
+        received, well = 0, dict[str, str | None]()
+        for _, tile, reply in found:
+            host, url = tile.meta["download_slot"], tile.queued.url
+            well[host] = url if reply.status == HTTPStatus.OK else well.get(host)
+            received += len(reply.body)
+            self._harvest.traffic.spared_bytes += tile.spared_bytes
+        for host, address in well.items():
+            self._outages.answered(host, address)
         if received:
             self._harvest.traffic.received_bytes += received
             if self._crawl.politeness is not None:
                 self._crawl.politeness.received()
 
-    # Until a tile is kept, it counts in the scraper of Scrapy's engine as a response does: the engine asks
-    # for no more while too much is there.
-
     def _await(
         self,
-        block: Block,
-        tile: QueuedTile,
-        result: TileResult,
         transaction: asyncio.Future[BaseException | None],
+        unchanged: list[tuple[Block, QueuedTile, TileResult]],
     ) -> None:
-        """Lets a tile be through when the transaction is done that records its result."""
+        """Lets these tiles be through when the transaction is done that records their results."""
         slot = self._engine.scraper.slot
-        slot.active_size += slot.MIN_RESPONSE_SIZE
+        slot.active_size += len(unchanged) * slot.MIN_RESPONSE_SIZE
         if transaction not in self._kept:
-            self._kept[transaction] = [], []
+            self._kept[transaction] = []
             transaction.add_done_callback(self._settle)
-        tiles, results = self._kept[transaction]
-        tiles.append(tile)
-        results.append(result)
-        if transaction not in block.under_way:
-            block.under_way.add(transaction)
-            transaction.add_done_callback(block.under_way.discard)
+        self._kept[transaction] += [(tile, result) for _, tile, result in unchanged]
+        for block, _, _ in unchanged:
+            if transaction not in block.under_way:
+                block.under_way.add(transaction)
+                transaction.add_done_callback(block.under_way.discard)
 
     def _settle(self, transaction: asyncio.Future[BaseException | None]) -> None:
-        (tiles, results), slot = self._kept.pop(transaction), self._engine.scraper.slot
-        slot.active_size -= len(tiles) * slot.MIN_RESPONSE_SIZE
+        kept, slot = self._kept.pop(transaction), self._engine.scraper.slot
+        slot.active_size -= len(kept) * slot.MIN_RESPONSE_SIZE
+        tiles = [tile for tile, _ in kept]
         try:
-            self._harvest.kept(results, transaction.result())
+            self._harvest.kept([result for _, result in kept], transaction.result())
         except BaseException as error:  # noqa: BLE001 - whatever it is, it ends the crawl
             self._end(error)
             self._scheduler.cut_off(*tiles)
@@ -338,10 +422,10 @@ def method_for(harvest: Harvest, layer: Layer, tile: Tile) -> Literal["HEAD", "G
 
 def queued_tile(layer: Layer, question: TileQuestion, method: str, priority: int = 0) -> QueuedRequest:
     """Returns what `TileSpider.ask` asks, as the queue keeps it."""
-    _, tile = question.place
+    assert question.tile is not None
     return QueuedRequest(
         version=VERSION,
-        url=layer.addresses.url_of(tile),
+        url=layer.addresses.url_of(question.tile),
         method=method,
         meta={"verbatim_url": True, "download_slot": layer.host},
         callback=_CALLBACK,
@@ -352,7 +436,7 @@ def queued_tile(layer: Layer, question: TileQuestion, method: str, priority: int
 
 
 def queued_tiles(
-    crawler: Crawler, scheduler: Scheduler, after: Callable[..., Iterator[tuple[Tile, Asked]]]
+    crawler: Crawler, scheduler: Scheduler, after: Callable[..., list[tuple[Tile, Asked]]]
 ) -> QueuedTiles | None:
     """Returns the short way of a crawl, or None if anything of the project's is to see each tile: a
     fingerprinter, a middleware, a pipeline, a feed, or the log at the level DEBUG."""
@@ -375,10 +459,6 @@ def queued_tiles(
         return None
     diff, outages = middlewares[DiffMiddleware], middlewares[OutageMiddleware]
     return QueuedTiles(crawler, scheduler, handlers, diff, outages, after)
-
-
-def _get_of(queued: QueuedRequest) -> QueuedRequest:
-    return replace(queued, method="GET", priority=GETS)
 
 
 def _response_of(reply: Reply, queued: QueuedRequest) -> Response | Exception:

@@ -277,23 +277,26 @@ class TileSpider(Spider, HeldSpider):
         if result.is_recorded:
             yield result
 
-    def after(self, result: TileResult, asked: Asked, *, known: bool) -> Iterator[tuple[Tile, Asked]]:
-        """Yields the tiles that are asked because of a result, and how each is asked. `asked` says how the
+    def after(self, result: TileResult, asked: Asked, *, known: bool) -> list[tuple[Tile, Asked]]:
+        """Returns the tiles that are asked because of a result, and how each is asked. `asked` says how the
         result's own tile was asked, and `known` what `RequestState.known` says of it."""
-        self._look_for_ends()
-        walk, walks = self.harvest.layers[result.layer].walk, self.harvest.walks
-        is_asked_below = self.harvest.is_pushed and result.outcome in _UNCHANGED
-        is_ended = result.layer in self.harvest.endless
-        is_left_out = result.step.skips or is_asked_below or is_ended
-        below = () if is_left_out else walk.below(result.tile, result.outcome, known=known)
-        if below:
-            asked_below = asked.below
-            for child in walks.to_ask(result.layer, below, asked):
-                yield child, asked_below
-        if walk.goes_sideways and not (self.harvest.is_pushed or is_ended):
+        harvest, layer = self.harvest, result.layer
+        if harvest.doubted:
+            self._look_for_ends()
+        if layer in harvest.endless:
+            return []
+        walk, walks = harvest.layers[layer].walk, harvest.walks
+        following: list[tuple[Tile, Asked]] = []
+        is_asked_below = harvest.is_pushed and result.outcome in _UNCHANGED
+        if not (result.step.skips or is_asked_below):
+            below = walk.below(result.tile, result.outcome, known=known)
+            if below:
+                asked_below = asked.below
+                following += [(child, asked_below) for child in walks.to_ask(layer, below, asked)]
+        if walk.goes_sideways and not harvest.is_pushed:
             beside = walk.beside(result.tile, result.outcome, known=known)
-            for tile in walks.to_ask(result.layer, beside, asked):
-                yield tile, ON_WALK
+            following += [(tile, ON_WALK) for tile in walks.to_ask(layer, beside, asked)]
+        return following
 
     async def failed(self, failure: Failure) -> AsyncIterator[TileResult | Request]:
         """Yields a `fail` for a request that got no answer, and the requests that follow a failed tile.

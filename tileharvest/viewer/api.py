@@ -247,7 +247,7 @@ def _middle_of(served: ServedMaps, map_name: str, area: NamedArea) -> dict[str, 
     Returns None if the history has no such layer, or the map no such corners.
     """
     outline = served.outline(map_name)
-    layer = next((one for one in outline.layers if one.name == area.layer), None)
+    layer = outline.layer(area.layer)
     if layer is None or not layer.zooms:
         return None
     try:

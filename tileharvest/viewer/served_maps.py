@@ -165,7 +165,7 @@ class ServedMaps:
         """Returns the history, the map's outline and the layer's outline. Raises RefusedError for an unknown
         layer, and names the layers that there are."""
         outline = self.outline(map_name)
-        found = next((layer for layer in outline.layers if layer.name == name), None)
+        found = outline.layer(name)
         history = self.history
         if history is None or not outline.layers:
             raise unknown(

@@ -194,6 +194,20 @@ def test_a_place_that_is_given_to_one_who_is_cancelled_goes_to_the_next() -> Non
     asyncio.run(test())
 
 
+def test_a_place_that_becomes_free_before_it_is_waited_for_is_given() -> None:
+    async def test() -> None:
+        shared = Connections(1)
+        shared.join(CRAWL)
+        assert [shared.take(CRAWL) for _ in range(2)] == [True, False]
+        waiting = asyncio.ensure_future(shared.wait(CRAWL))
+        shared.leave(CRAWL)
+        await asyncio.wait([waiting], timeout=1.0)
+        assert waiting.done()
+        shared.close()
+
+    asyncio.run(test())
+
+
 def test_the_silence_of_several_at_once_is_counted_before_the_time_for_their_connections_is_up() -> None:
     """libcurl's own clock cannot be given; a minute stands for never."""
 

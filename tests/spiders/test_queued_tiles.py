@@ -171,6 +171,24 @@ class Listed:
         self.events.append((what, tile.queued.question.place[1]))
 
 
+class LeasedLate(Listed):
+    """Has the tiles of a block only after it has said that none may start. Nobody is told of them."""
+
+    def __init__(self, *following: QueuedTile) -> None:
+        super().__init__()
+        self.late = list(following)
+
+    def next_tile(self, before: QueuedTile) -> QueuedTile | None:
+        tile = super().next_tile(before)
+        if tile is None:
+            self.following, self.late = self.late, []
+        return tile
+
+    async def until_start(self) -> bool:
+        assert not self.following, "a block would wait without an end"
+        return await super().until_start()
+
+
 class Broken(Listed):
     """Can write none of what is to be enqueued."""
 
@@ -606,6 +624,17 @@ def test_a_block_goes_on_with_tiles_whose_starts_come_later(tmp_path: Path) -> N
             crawler.engine.paused = True
             await asked_in_a_block(spider, scheduler, first, SAME)
             assert scheduler.awaited == others, "no tile is waited for while the engine pauses"
+
+    asyncio.run(run())
+
+
+def test_a_block_looks_for_leases_that_have_come_before_it_waits_for_a_start(tmp_path: Path) -> None:
+    async def run() -> None:
+        first, second, *_ = map(tile_of, DEEPEST)
+        scheduler = LeasedLate(second)
+        async with crawled(tmp_path, DEEPEST) as (spider, _):
+            await kept(spider, await asked_in_a_block(spider, scheduler, first, SAME))
+        assert {tile for _, tile in scheduler.events} == set(DEEPEST[:2])
 
     asyncio.run(run())
 

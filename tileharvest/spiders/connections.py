@@ -140,6 +140,8 @@ class Connections:
         """Returns when the crawl has been given a place, after `take` found none."""
         given = self._loop.create_future()
         self._queue.append((crawl, given))
+        # A place may have become free since then, and nobody may leave another one.
+        self._let_in()
         try:
             await given
         except asyncio.CancelledError:

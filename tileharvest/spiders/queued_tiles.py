@@ -178,10 +178,13 @@ class QueuedTiles:
 
     async def _later(self, block: Block) -> QueuedTile | None:
         """Returns the next tile of a block when it may start, or None if the block is over."""
-        tile = None
-        while tile is None and may_go_on(self._engine) and await self._scheduler.until_start():
+        while may_go_on(self._engine):
+            # First of all: since the block was told that none may start, leases may have come that nobody
+            # tells of again.
             tile = self._scheduler.next_tile(block.first)
-        return tile
+            if tile is not None or not await self._scheduler.until_start():
+                return tile
+        return None
 
     def _ask(self, block: Block) -> None:
         """Asks for the tile of a block: the site, and meanwhile the history about the tile's mark, and about

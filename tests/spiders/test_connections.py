@@ -208,6 +208,26 @@ def test_a_place_that_becomes_free_before_it_is_waited_for_is_given() -> None:
     asyncio.run(test())
 
 
+def test_a_crawl_that_parts_while_it_waits_for_a_place_waits_no_more_and_takes_none() -> None:
+    async def test() -> None:
+        shared = Connections(1)
+        shared.join(CRAWL)
+        shared.join("other")
+        assert shared.take("other")
+        waiting = asyncio.ensure_future(shared.wait(CRAWL))
+        await asyncio.sleep(0)
+        shared.part(CRAWL)
+        await asyncio.wait([waiting], timeout=1.0)
+        assert waiting.done()
+        await waiting
+        shared.leave(CRAWL)
+        shared.leave("other")
+        assert shared.take("other")
+        shared.close()
+
+    asyncio.run(test())
+
+
 def test_the_silence_of_several_at_once_is_counted_before_the_time_for_their_connections_is_up() -> None:
     """libcurl's own clock cannot be given; a minute stands for never."""
 

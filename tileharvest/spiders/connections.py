@@ -166,7 +166,10 @@ class Connections:
         """Gives a place to a crawl if it may have one, and returns whether it has got one. A crawl that has
         a place leaves those free that are kept: one for each crawl that has none, or an eighth of all for
         crawls to come, whichever is more."""
-        taken = self._taken[crawl]
+        taken = self._taken.get(crawl)
+        if taken is None:
+            # It has parted while it waited.
+            return True
         kept = max(self._idle, self._most // _KEPT) if taken else 0
         if self._free <= kept:
             return False

@@ -60,9 +60,8 @@ share_statements()
 _FIRST = ("fleet", "browser", "crash", "package", "end_to_end")
 """The folders that take longest."""
 _WHOLE = ("tests/fleet/", "tests/browser/", "tests/package/", "tests/demo/")
-"""Folders whose tests all run in one process. Workers of two fleets would be in each other's way. A test of
-the browser lets a harvest begin in the maps that all others look at. The wheel and the demo's world would be
-made twice."""
+"""Folders whose tests all run in one process. Workers of two fleets would be in each other's way. The maps
+that the browser looks at, the wheel and the demo's world would be made twice."""
 _BESIDE = {"tests/end_to_end/test_demo_forms.py": "tests/demo/"}
 """Files that run in the process of a folder elsewhere, as they need the same. The demo's world takes seconds
 to draw."""

@@ -169,6 +169,15 @@ def test_a_link_without_a_day_shows_the_newest(screen: Screen) -> None:
     assert "day" not in screen.look()
 
 
+def test_a_link_to_what_is_shown_already_gets_the_usual_spelling(screen: Screen) -> None:
+    screen.open(MIDDLE, map="antworld", day=DAYS[1])
+    screen.await_look(day=DAYS[1])
+    usual = screen.page.url
+    screen.page.evaluate("hash => { location.hash = hash; }", f"#day={DAYS[1]}&{urlencode(screen.look())}")
+    expect(screen.page).to_have_url(usual)
+    screen.await_look(day=DAYS[1])
+
+
 def told_by(screen: Screen) -> list[str]:
     """What the notice says was not found."""
     expect(screen.part("link-notice")).to_be_visible()

@@ -102,9 +102,14 @@ async function showMap(hash) {
   state.set(look);
   offerLayers(outline);
   notice?.show(faults, look);
-  // A map that was open before has followed the state already.
-  if (open === null) machine.open(outline);
-  else machine.showTitle();
+  if (open === null) {
+    machine.open(outline);
+    return;
+  }
+  // A map that was open before has followed the state already. If the link tells in another spelling what was
+  // shown before, the state has not changed, and nothing else writes the address.
+  machine.showTitle();
+  writeAddress();
 }
 
 /**

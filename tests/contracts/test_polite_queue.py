@@ -86,6 +86,16 @@ def test_the_gap_of_a_host_lies_between_the_starts_of_all_its_maps(asked: AskedH
     assert together == pytest.approx([0.2] * len(together))
 
 
+def test_a_map_that_begins_later_does_not_shorten_the_gap_that_another_keeps_at_its_host(
+    asked: AskedHost,
+) -> None:
+    """As when the tiles of a map lie on the host of another map, which knows nothing of it."""
+    workers = [asked.map("guest", host_gap=Gap.of(0.2)), asked.map("own", gap=Gap.of(0.2))]
+    for worker in workers:
+        worker.fill(40)
+    assert min(gaps(*asked_for(asked, workers, 8.0))) >= 0.2 - 1e-6
+
+
 def test_a_map_that_is_always_a_little_faster_leaves_others_their_turns(asked: AskedHost) -> None:
     workers = [asked.map(name, host_gap=Gap.of(2.0)) for name in ("one", "other")]
     for worker in workers:

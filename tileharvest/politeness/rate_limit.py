@@ -215,7 +215,8 @@ class Host(msgspec.Struct):
                     del self.maps[name]
 
     def limit(self, own: Process, pace: Pace) -> None:
-        """Sets the limits of the map and of its host for all processes. The pace that was set last holds."""
+        """Sets the limits of the map and of its host for all processes. The pace that was set last holds, but
+        `stand` makes the gap of the host no shorter than that of any process that asks."""
         of_host = self.own = self.own or Limited()
         of_map = self.maps.setdefault(own.account.map, Limited())
         of_host.concurrency, of_host.gap = pace.host_concurrency, pace.host_gap
@@ -260,6 +261,9 @@ class Host(msgspec.Struct):
         if self.own is None or account.map not in self.maps or self.maps[account.map].concurrency is None:
             self.limit(own, pace)
         of_host, of_map = self.own or Limited(), self.maps[account.map]
+        if pace.host_gap:
+            # A map of this host does not know of one from another host, and may have set a shorter gap since.
+            of_host.gap = of_host.gap.at_least(pace.host_gap)
         share = self._share(own, of_host, of_map)
         rests_until = self.rests_until if self.rests_until > now else None
         next_start = self.next_start(own)

@@ -191,6 +191,20 @@ def test_a_request_whose_turn_has_not_come_is_offered_when_it_has() -> None:
     run_jumping(test())
 
 
+def test_a_request_that_was_taken_and_waits_counts_in_what_a_budget_has_left() -> None:
+    """Else the queue would lease another request in its place."""
+
+    async def test() -> None:
+        async with offered("a", "b", delay=30) as one:
+            assert one.scheduler.next_request().url.endswith("a")
+            assert one.scheduler.next_request() is None
+            one.push("c")
+            await one.hear()
+            assert one.queue.told[-1].ahead == 1
+
+    run_jumping(test())
+
+
 def test_each_request_starts_so_long_after_the_one_before_it_as_it_asks_itself() -> None:
     async def test() -> None:
         async with offered() as one:

@@ -67,7 +67,7 @@ class Side:
         self.now = 0.0
         self.answers = 0
         self.errors: list[QueueError] = []
-        self.in_flight = 0
+        self.in_flight = self.taken = 0
         self.may_start = True
         self._heard = asyncio.Condition()
         self._tasks: set[asyncio.Task[None]] = set()

@@ -494,6 +494,12 @@ class Scheduler(BaseScheduler):
         return len(self._engine.on_the_way)
 
     @property
+    def taken(self) -> int:
+        """The number of leases that were taken, and whose requests have not started: a request waits for its
+        own delay, or for the cost that is recorded ahead, or for the end of a block that may not take it."""
+        return int(self._waiting is not None and self._waiting[1] is not None)
+
+    @property
     def may_start(self) -> bool:
         """Whether any request may start."""
         return not self._politeness.reasons

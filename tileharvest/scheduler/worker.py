@@ -66,6 +66,11 @@ class WorkerListener(Protocol):
         ...
 
     @property
+    def taken(self) -> int:
+        """The number of leases that were taken, and whose requests have not started."""
+        ...
+
+    @property
     def may_start(self) -> bool:
         """Whether any request may start. If none may, no more are leased."""
         ...
@@ -478,7 +483,7 @@ class QueueWorker:
     def _taken(self) -> Changes:
         """Returns the changes that the queue is to be told now, and begins new ones."""
         told, self._untold = self._untold, Changes()
-        told.in_flight, told.ahead = self._listener.in_flight, self._leases.waiting
+        told.in_flight, told.ahead = self._listener.in_flight, self._leases.waiting + self._listener.taken
         self._leases.let_go(told.ended)
         return told
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
+from contextvars import copy_context
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +46,7 @@ from tileharvest.scheduler.fingerprint import SegmentFingerprinter
 from tileharvest.scheduler.request_writer import RequestWriter
 from tileharvest.scheduler.scheduler import Scheduler
 from tileharvest.spiders.download import Reply, TileDownloadHandler
+from tileharvest.spiders.log import WHOSE
 from tileharvest.spiders.queued_tiles import queued_tile, queued_tiles
 from tileharvest.spiders.renderers import spider_of
 from tileharvest.spiders.tiles import TileSpider
@@ -575,6 +577,30 @@ async def kept(spider: TileSpider, block: Block) -> None:
         spider.harvest.hurry()
         await asyncio.wait(block.under_way, timeout=0.01)
     assert spider.crawler.engine.scraper.slot.active_size == 0
+
+
+def test_tiles_are_taken_in_for_their_own_map_whoever_tells_of_the_answer(tmp_path: Path) -> None:
+    """The connections are shared, so another map's crawl may tell of the answer."""
+    whose: list[str | None] = []
+
+    class Noting(Listed):
+        def enqueue_entries(self, entries: Iterable[tuple[str, Tile, int]]) -> None:
+            whose.append(WHOSE.get())
+            super().enqueue_entries(entries)
+
+    async def run() -> None:
+        async with crawled(tmp_path, [TILE]) as (spider, _):
+            WHOSE.set("mine")
+            way, another = way_of(spider, Noting(), SAME), copy_context()
+            assert way is not None
+            another.run(WHOSE.set, "another")
+            asking = asyncio.get_running_loop().create_task(
+                way.ask_all(Block(tile_of(ABOVE), way)), context=another
+            )
+            await asking
+
+    asyncio.run(run())
+    assert whose == ["mine"]
 
 
 def test_an_unchanged_tile_is_kept_and_what_is_below_it_is_asked(tmp_path: Path) -> None:

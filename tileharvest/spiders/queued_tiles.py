@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextvars import copy_context
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -109,6 +110,9 @@ class QueuedTiles:
         self._is_elsewhere = (lambda host: False) if politeness is None else politeness.is_elsewhere
         self._stores_in_turn = bool(crawl.rules and crawl.rules.store_gap != NO_GAP)
         """Whether the pipeline pauses between two images."""
+        self._context = copy_context()
+        """The context of this crawl, by which the log names its map. The connections, which all crawls share,
+        tell of answers in the context of another crawl."""
         self._heard: list[tuple[Block, Reply | BaseException]] = []
         """What was answered in this turn of the event loop, each with the block whose tile was asked."""
         self._kept: dict[asyncio.Future[BaseException | None], list[tuple[QueuedTile, TileResult]]] = {}
@@ -223,7 +227,7 @@ class QueuedTiles:
                 look_up.add_done_callback(lambda _: self._hear(block, reply))
                 return
         if not self._heard:
-            asyncio.get_running_loop().call_soon(self._take_in)
+            asyncio.get_running_loop().call_soon(self._take_in, context=self._context)
         self._heard.append((block, reply))
 
     def _take_in(self) -> None:

@@ -95,6 +95,12 @@ CELLS: Final = (
 )
 
 
+_FOOT: Final = """(day) => {
+  const box = document.querySelector(`#ticks [data-day="${day}"]`)?.getBoundingClientRect();
+  return box && box.width > 0 ? [box.x + box.width / 2, box.bottom - 3] : null;
+}"""
+
+
 class CellScreen(Screen):
     """The viewer in a cell, as a person has it who does one thing after the other."""
 
@@ -148,6 +154,11 @@ class CellScreen(Screen):
         box = self.part(id).bounding_box()
         assert box is not None
         return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+    def foot_of_tick(self, day: str) -> tuple[float, float]:
+        """Returns the place where a day's tick begins. The ticks may be drawn anew at any moment."""
+        x, y = self.page.wait_for_function(_FOOT, arg=day).json_value()
+        return x, y
 
     def await_ticks(self) -> None:
         """Wait until the changes in view are counted."""
@@ -412,9 +423,7 @@ def test_the_time_axis_has_ticks_keys_and_history(screen: CellScreen, published_
     apart_by = screen.say(", ", "，")
     expect(screen.page).to_have_title(title.format(apart_by, screen.day_in_words(LAST)))
     expect(screen.part("axis-labels")).to_contain_text(re.compile(screen.say("Apr|27", "4月|27")))
-    box = screen.page.locator(f"#ticks [data-day='{SECOND}']").bounding_box()
-    assert box is not None
-    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] - 3
+    x, y = screen.foot_of_tick(SECOND)
     if not screen.cell.is_phone:
         screen.page.mouse.move(x, y)
         hint = screen.part("tick-hint")

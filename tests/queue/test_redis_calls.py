@@ -208,7 +208,12 @@ async def crawl(queue: RedisQueue, tiles: int, at_once: int) -> None:
     told = asyncio.Event()
     failed: list[QueueError] = []
     listener: Any = SimpleNamespace(
-        in_flight=0, may_start=True, exchanged=lambda _: told.set(), wake=told.set, failed=failed.append
+        in_flight=0,
+        taken=0,
+        may_start=True,
+        exchanged=lambda _: told.set(),
+        wake=told.set,
+        end=failed.append,
     )
     worker = QueueWorker(queue, listener, ahead=512, lease_seconds=60.0, clock=time.time)
     await queue.open(time.time())

@@ -231,6 +231,17 @@ def test_the_listener_hears_of_the_next_start_though_a_request_has_started_now()
     run(test())
 
 
+def test_a_listener_that_cannot_tell_what_is_under_way_ends_the_crawl() -> None:
+    async def test() -> None:
+        async with started("a") as side:
+            del side.taken
+            side.worker.look_again()
+            await side.hear(errors=1)
+            side.taken = 0
+
+    run(test())
+
+
 def test_what_is_said_during_an_exchange_waits_for_its_end() -> None:
     async def test() -> None:
         async with started("a") as side:

@@ -445,10 +445,11 @@ class QueueWorker:
         if may_start and self._since is not None:
             self._fit_ahead(2 * (asyncio.get_running_loop().time() - self._since))
         wanted = max(0, self._ahead - self._leases.waiting) if may_start and self._may_have_more else 0
-        changes = self._taken()
         # An exchange that wants nothing does not learn whether there is more.
         self._may_have_more = self._may_have_more and not wanted
+        changes = Changes()
         try:
+            changes = self._taken()
             answer = await self._queue.exchange(changes, wanted, self._clock())
         except Exception as error:  # noqa: BLE001 - a mistake of ours must end the crawl, not hang it
             # They are told at `close`, in order: else a parent could be finished there without its children.
@@ -482,8 +483,9 @@ class QueueWorker:
 
     def _taken(self) -> Changes:
         """Returns the changes that the queue is to be told now, and begins new ones."""
+        in_flight, taken = self._listener.in_flight, self._listener.taken
         told, self._untold = self._untold, Changes()
-        told.in_flight, told.ahead = self._listener.in_flight, self._leases.waiting + self._listener.taken
+        told.in_flight, told.ahead = in_flight, self._leases.waiting + taken
         self._leases.let_go(told.ended)
         return told
 

@@ -40,6 +40,9 @@ TILES: Final = 5_000
 has."""
 _PART: Final = 16_384
 """Bytes that leave together."""
+_WAITING: Final = 0.01
+"""Seconds that a part may wait for the link to be free, as in the memory of a router. Without it the link
+would stand idle from the moment at which it is free until the proxy notices."""
 
 
 def measure(folder: Path, console: Console) -> dict[str, Any]:
@@ -87,13 +90,27 @@ class _Link:
         """When the link has sent all that it was given."""
 
     async def carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Carries what comes until its sender has ended. Reads no more while the link has enough to send."""
-        while part := await reader.read(_PART):
-            now = self._loop.time()
-            self._free = max(self._free, now) + len(part) / self._rate
-            self._loop.call_at(self._free + self._latency, writer.write, part)
-            await asyncio.sleep(self._free - now)
-        self._loop.call_at(self._free + self._latency, writer.close)
+        """Carries what comes until its sender has ended. Reads no more while enough waits for the link."""
+        under_way: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._deliver(under_way, writer))
+            while part := await reader.read(_PART):
+                now = self._loop.time()
+                self._free = max(self._free, now) + len(part) / self._rate
+                under_way.put_nowait((self._free + self._latency, part))
+                await asyncio.sleep(self._free - now - _WAITING)
+            under_way.put_nowait((self._free + self._latency, b""))
+
+    async def _deliver(
+        self, under_way: asyncio.Queue[tuple[float, bytes]], writer: asyncio.StreamWriter
+    ) -> None:
+        """Hands over each part when it arrives, in the order in which the parts were sent."""
+        part = b"-"
+        while part:
+            due, part = await under_way.get()
+            await asyncio.sleep(due - self._loop.time())
+            writer.write(part)
+        writer.close()
 
 
 async def _serve(port: int, latency: float, rate: float) -> None:

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
 
 import pytest
 
@@ -16,7 +15,6 @@ from tileharvest.harvest.plan import (
 from tileharvest.history.costs import Cost
 from tileharvest.history.summaries import HarvestSummary, Precedent
 from tileharvest.maps.budgets import Budget
-from tileharvest.maps.description import MapDescription
 from tileharvest.maps.rates import Gap
 from tileharvest.politeness.rules import Rules
 from tileharvest.tiles.outcomes import Outcome
@@ -197,6 +195,8 @@ def test_a_time_in_words(seconds: float, told: str) -> None:
 
 
 REPAIRED, SPARING = "repaired", "pruned"
+EVERY = 7
+"""Days from one full walk to the next."""
 
 
 @pytest.mark.parametrize(
@@ -219,58 +219,38 @@ def test_pruned_walks_that_spared_nothing_twice_speak_against_the_next_one(
     last = [
         replace(summary, walk=walk, day=summary.day - timedelta(days=age)) for age, walk in enumerate(walks)
     ]
-    why = why_not_pruned(last, None, summary.day + timedelta(days=days), described())
+    why = why_not_pruned(last, None, summary.day + timedelta(days=days), EVERY)
     told = "the pruned walks of 2026-11-19 and 2026-11-20 had to ask for everything after all"
     assert why == (told if is_told else None)
 
 
-def described(**keys: Any) -> MapDescription:
-    return MapDescription(name="world", url="http://map.example.net/", full_every=7, **keys)
-
-
-def walked(walk: str, day: int, requests: int, *, changed: int = 0, expected: int = 100) -> HarvestSummary:
-    return replace(
-        last_harvest().summary,
-        walk=walk,
-        day=date(2026, 11, day),
-        cost=Cost(requests + changed, 0, 0, 0, 1.0),
-        counts={Outcome.UPDATED: changed},
-        expected=expected,
-    )
+def walked(walk: str, day: int, asked: int, *, requests: int = 0) -> HarvestSummary:
+    """A harvest that asked so many tiles, and skipped some."""
+    counts = {Outcome.NOTHING: 20, Outcome.IGNORED: asked - 70, Outcome.UPDATED: 50, Outcome.SKIPPED: 30}
+    cost = Cost(requests or asked + 50, 0, 0, 0, 1.0)
+    return replace(last_harvest().summary, walk=walk, day=date(2026, 11, day), cost=cost, counts=counts)
 
 
 @pytest.mark.parametrize(
-    ("requests", "is_told"), [((100, 100), False), ((141, 100), True), ((79, 160), False), ((79, 162), True)]
+    ("asked", "is_told"), [((100, 100), False), ((141, 100), True), ((79, 160), False), ((79, 162), True)]
 )
-def test_pruned_walks_that_cost_more_than_a_full_one_speak_against_the_next_one(
-    requests: tuple[int, int], is_told: bool
+def test_pruned_walks_that_asked_more_than_a_full_one_speak_against_the_next_one(
+    asked: tuple[int, int], is_told: bool
 ) -> None:
-    last = [walked(SPARING, 19, requests[0]), walked(REPAIRED, 18, requests[1])]
-    why = why_not_pruned(last, walked("full", 17, 120), date(2026, 11, 20), described())
+    last = [walked(SPARING, 19, asked[0]), walked(REPAIRED, 18, asked[1])]
+    why = why_not_pruned(last, walked("full", 17, 120), date(2026, 11, 20), EVERY)
     assert (why is not None) == is_told
     if is_told:
-        took = "took {1} and {0} requests, and the full one of 2026-11-17 took 120".format(*requests)
-        walks = "the pruned walks of 2026-11-18 and 2026-11-19"
-        assert why == f"{walks} {took} (without the GETs for what had changed)"
+        told = "asked {1} and {0} tiles, and the full one of 2026-11-17 asked 120".format(*asked)
+        assert why == f"the pruned walks of 2026-11-18 and 2026-11-19 {told}"
 
 
-def test_what_has_changed_makes_no_walk_dearer() -> None:
-    last = [walked(SPARING, 19, 79, changed=90), walked(SPARING, 18, 79, changed=90)]
-    today = date(2026, 11, 20)
-    assert why_not_pruned(last, walked("full", 17, 100), today, described()) is None
-    assert why_not_pruned(last, walked("full", 17, 79, changed=5), today, described()) is None
-    # A first harvest asks by GET for what it finds, once for each tile, unless the map says otherwise.
-    first = walked("full", 17, 10, changed=90, expected=0)
-    assert why_not_pruned(last, first, today, described()) is None
-    why = why_not_pruned(last, first, today, described(first="head"))
-    assert "the full one of 2026-11-17 took 10 " in str(why)
-
-
-def test_conditional_gets_are_the_same_requests_whatever_they_find() -> None:
-    last = [walked(SPARING, 19, 90), walked(SPARING, 18, 90)]
-    full, today = walked("full", 17, 40, changed=60), date(2026, 11, 20)
-    assert why_not_pruned(last, full, today, described(check="conditional")) is None
-    assert why_not_pruned(last, full, today, described()) is not None
+def test_requests_that_kills_have_left_counted_too_high_speak_against_no_walk() -> None:
+    last = [walked(SPARING, 19, 79, requests=10_000), walked(SPARING, 18, 79, requests=10_000)]
+    assert why_not_pruned(last, walked("full", 17, 100), date(2026, 11, 20), EVERY) is None
+    last = [walked(SPARING, 19, 101), walked(SPARING, 18, 101)]
+    full = walked("full", 17, 100, requests=10_000)
+    assert why_not_pruned(last, full, date(2026, 11, 20), EVERY) is not None
 
 
 def test_a_harvest_tells_which_part_of_the_tiles_it_asked() -> None:

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from tileharvest.history.summaries import HarvestSummary, Precedent
     from tileharvest.maps.budgets import Budget
-    from tileharvest.maps.description import MapDescription
     from tileharvest.politeness.rules import Rules
 
 USUAL_REQUESTS: Final = 200
@@ -120,41 +119,35 @@ def plan_by_last(last: Precedent, rules: Rules, *, audit: float, at_once: bool =
 
 
 def why_not_pruned(
-    last: Sequence[HarvestSummary], full: HarvestSummary | None, today: date, description: MapDescription
+    last: Sequence[HarvestSummary], full: HarvestSummary | None, today: date, full_every: int
 ) -> str | None:
-    """Returns a reason against a pruned walk if the last two that began pruned were dearer on average than
-    the last full one, or both had to ask for everything that they had skipped.
+    """Returns a reason against a pruned walk if the last two that began pruned asked more tiles on average
+    than the last full one, or both had to ask for everything that they had skipped.
 
-    `last` is returned by `last_pruned`, and `full` by `last_in_full`. Returns None if the pruned walks were
-    not dearer. Also returns None if the latest was at least `full_every` days ago, so that a pruned walk is
-    tried again.
+    `last` is returned by `last_pruned`, and `full` by `last_in_full`. Returns None if the pruned walks did
+    not ask more. Also returns None if the latest was at least `full_every` days ago, so that a pruned walk
+    is tried again.
+
+    Tiles are compared and not requests, because a process that is killed leaves its requests counted too
+    high: the next walk is then the same with and without the kill.
     """
-    if len(last) < 2 or not 0 <= (today - last[0].day).days < description.full_every:
+    if len(last) < 2 or not 0 <= (today - last[0].day).days < full_every:
         return None
     walks = f"the pruned walks of {last[1].day} and {last[0].day}"
     if all(one.walk == "repaired" for one in last):
         return f"{walks} had to ask for everything after all"
     if full is None:
         return None
-    later, sooner, in_full = (_questions(one, description) for one in (*last, full))
+    later, sooner, in_full = (_asked(one) for one in (*last, full))
     if sooner + later <= 2 * in_full:
         return None
-    return (
-        f"{walks} took {sooner:,} and {later:,} requests, and the full one of {full.day} took"
-        f" {in_full:,} (without the GETs for what had changed)"
-    )
+    return f"{walks} asked {sooner:,} and {later:,} tiles, and the full one of {full.day} asked {in_full:,}"
 
 
-def _questions(harvest: HarvestSummary, description: MapDescription) -> int:
-    """Returns the requests of a harvest without those that only fetched what had changed, as any walk makes
-    these.
-
-    A conditional GET asks for a tile and fetches it, as does each GET of most maps' first harvest.
-    """
-    is_first = not harvest.expected
-    if description.check == "conditional" or (is_first and description.first == "get"):
-        return harvest.cost.requests
-    return harvest.cost.requests - sum(harvest.counts.get(outcome, 0) for outcome in FETCHED)
+def _asked(harvest: HarvestSummary) -> int:
+    """Returns the number of tiles that a harvest has asked, empty places among them. A tile that was asked
+    several times counts once."""
+    return sum(harvest.counts.values()) - harvest.counts.get(Outcome.SKIPPED, 0)
 
 
 def _mean_gap(rules: Rules) -> float:

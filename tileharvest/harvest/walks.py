@@ -295,11 +295,11 @@ def next_walks(
 
 def cheaper(history: History, description: MapDescription, decisions: Decisions, today: date) -> Decisions:
     """Returns the decisions, or full walks in their place if the map's `walk` is `auto` and its last pruned
-    walks were dearer than the last full one. Raises HistoryError."""
+    walks asked more than the last full one. Raises HistoryError."""
     if description.walk != "auto" or not any(one.is_pruned for one in decisions.layers.values()):
         return decisions
     last, full = last_pruned(history, description.name), last_in_full(history, description.name)
-    return decisions.unless(why_not_pruned(last, full, today, description))
+    return decisions.unless(why_not_pruned(last, full, today, description.full_every))
 
 
 def relies_on_indexes(history: History, description: MapDescription, today: date) -> bool:

@@ -39,8 +39,9 @@ LEFTOVER_AGE: Final = 3600.0
 """The age in seconds at which an unfinished file must belong to a killed writer. Writing a file takes a
 second at most. An hour allows for different clocks of the computers that share a folder."""
 
-_MOST_REMEMBERED: Final = 65_536
-"""The most images that are remembered as durable, name and all; about 10 MB."""
+_MOST_REMEMBERED: Final = 16_384
+"""The most images that are remembered as durable, name and all; about 3 MB. When they are forgotten, an image
+that several tiles have is synced once more."""
 
 _FEW: Final = 8
 """The number of files or folders below which each is synced by itself. To sync the whole file system takes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import socket
 import subprocess
 import sys
 from contextlib import suppress
@@ -97,6 +98,14 @@ def test_git_ends_when_the_watch_over_a_fetch_raises(address: str, tmp_path: Pat
     assert group is not None
     await_until(lambda: not is_alive(group), PATIENCE)
     assert set(packs(repository.folder)) <= {"tmp"}
+
+
+def test_git_ends_when_a_web_server_stays_silent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIT_HTTP_LOW_SPEED_TIME", "1")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"http://127.0.0.1:{server.getsockname()[1]}/map.git"
+        with pytest.raises(SiteError, match=r"be fetched \(.*Operation too slow.*\); what was"):
+            Repository.bare(tmp_path / "cache", address).fetch(None)
 
 
 def test_what_ssh_has_said_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,6 +30,10 @@ _MOMENT: Final = 100
 _MOST_WORDS: Final = 1 << 16
 """The last bytes of git's messages that are kept. They hold the reason if git fails."""
 
+_SILENCE: Final = {"GIT_HTTP_LOW_SPEED_LIMIT": "1", "GIT_HTTP_LOW_SPEED_TIME": "300"}
+"""Variables by which git gives up a web server that has sent less than a byte a second for five minutes,
+unless the environment says otherwise. A server that makes a large pack sends some bytes every 5 s
+meanwhile."""
 _ENVIRONMENT: Final = {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"}
 """Variables by which git asks nobody for a password, writes English messages, and takes no lock only to
 read."""
@@ -83,7 +87,7 @@ class Repository:
         self.folder = folder
         self.name = origin or str(folder)
         self._program = program()
-        self._environment = os.environ | _ENVIRONMENT | dict(environment or {})
+        self._environment = _SILENCE | os.environ | _ENVIRONMENT | dict(environment or {})
 
     @classmethod
     def in_place(cls, folder: Path) -> tuple[Repository, str]:

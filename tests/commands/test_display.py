@@ -173,7 +173,7 @@ def watched(given: Running, *steps: tuple[float, Callable[[], object]]) -> list[
         ),
         (
             replace(FOUND, rate=None, state=State(Activity.WAITING, waits_for="the history")),
-            f"waiting for the history; 1,203 of about 2,400 tiles, 50 %; {ASKED}",
+            f"waiting for the history; no end is known; 1,203 of about 2,400 tiles, 50 %; {ASKED}",
         ),
     ],
     ids=["half", "beyond", "paused", "pruned", "beginning", "beginning slowly", "waiting"],
@@ -257,7 +257,7 @@ def test_a_person_who_adds_a_map_hears_once_what_it_waits_for(capsys: pytest.Cap
         saying.cancel()
 
     run_jumping(run())
-    assert capsys.readouterr().err == f"waiting for {WAIT}\n"
+    assert capsys.readouterr().err == f"waiting for {WAIT}; no end is known\n"
 
 
 def test_the_busiest_maps_are_shown_and_stay_while_they_are_at_work() -> None:

@@ -244,7 +244,7 @@ def test_the_log_tells_each_wait_once_and_until_when(caplog: pytest.LogCaptureFi
 
     with caplog.at_level(logging.INFO):
         run_jumping(test())
-    assert caplog.messages == ["waiting for robots.txt to answer"]
+    assert caplog.messages == ["waiting for robots.txt to answer; no end is known"]
 
 
 def harvesting(waits_for: str | None, at_most: float | None = None) -> Rig:

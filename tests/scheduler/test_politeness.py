@@ -19,6 +19,7 @@ from tileharvest.maps.rates import NO_GAP, Gap
 from tileharvest.politeness.rate_limit import Pace
 from tileharvest.politeness.reasons import Reason
 from tileharvest.politeness.rules import Rules
+from tileharvest.politeness.waits import Wait
 from tileharvest.queue import orders
 from tileharvest.queue.requests import DELAY
 from tileharvest.scheduler.politeness import LOOK, NO_PLACE
@@ -295,8 +296,9 @@ def test_while_a_request_waits_for_a_connection_no_other_starts_and_the_next_kee
         async with crawling(gap=Gap(2.0, 2.0)) as crawl:
             crawl.offers()
             politeness, wakes, told = crawl.politeness, crawl.wakes, len(crawl.worker.ago)
-            with politeness.delayed():
-                assert [wait.what for wait in politeness._turns] == ["a free connection"]
+            with politeness.delayed(60.0):
+                now = asyncio.get_running_loop().time()
+                assert politeness._turns == [Wait("a free connection", now, now + 60.0)]
                 assert not politeness.comes(Request(f"http://{HOST}/a"))
                 assert (crawl.wakes, len(crawl.worker.ago)) == (wakes, told)
             assert (crawl.wakes, crawl.worker.ago[told:]) == (wakes + 1, [0.0])

@@ -32,6 +32,7 @@ from tileharvest.errors import ConfigurationError, ExitStatus, QueueError, TileH
 from tileharvest.harvest.due import first_day
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.maps.settings import all_maps
+from tileharvest.politeness.waits import waiting_for
 from tileharvest.queue.orders import Orders
 from tileharvest.tiles.outcomes import Outcome, counts_as_plain
 
@@ -368,7 +369,7 @@ class _Harvests:
                 yield name
                 continue
             if not has_said:
-                say(f"waiting for other workers, who are at {first_of(left)}")
+                say(waiting_for(f"other workers, who are at {first_of(left)}", None))
                 has_said = True
             await asyncio.sleep(LOOK)
 

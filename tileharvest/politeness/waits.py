@@ -44,8 +44,9 @@ class Wait:
 
 
 def waiting_for(what: str, until: str | None) -> str:
-    """Returns the line for a person that says for what a crawl waits, and until when."""
-    return f"waiting for {what}" + (f", until {until}" if until else "")
+    """Returns the line for a person that says for what a crawl waits, and until when. `until` is None if
+    nobody knows."""
+    return f"waiting for {what}" + (f", until {until}" if until else "; no end is known")
 
 
 @contextmanager

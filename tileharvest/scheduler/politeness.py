@@ -204,13 +204,13 @@ class Politeness:
         return True
 
     @contextmanager
-    def delayed(self) -> Iterator[None]:
+    def delayed(self, most: float) -> Iterator[None]:
         """Lets nothing else start while the block runs, in which a request that has started waits for a
-        connection. The next request keeps the gap from the end of the block, so that the site does not get
-        two requests at a time."""
+        connection, for `most` seconds at the latest. The next request keeps the gap from the end of the
+        block, so that the site does not get two requests at a time."""
         self._late += 1
         try:
-            with noted(self._turns, "a free connection"):
+            with noted(self._turns, "a free connection", most):
                 yield
         finally:
             self._late -= 1

@@ -136,6 +136,12 @@ class Connections:
         # Crawls that wait for a further place come first.
         return not (self._queue and self._taken[crawl]) and self._give(crawl)
 
+    def most_ended_before(self, crawl: object) -> int:
+        """Returns how many transfers must end one after the other, at the most, before one of this crawl has
+        a place, if it begins to wait now. While one ends, all places become free and go to those that wait.
+        A crawl that has a place may first have to give it back."""
+        return 1 + len(self._queue) // self._most + (self._taken.get(crawl, 0) > 0)
+
     async def wait(self, crawl: object) -> None:
         """Returns when the crawl has been given a place, after `take` found none."""
         given = self._loop.create_future()

@@ -320,7 +320,8 @@ class TileDownloadHandler(BaseHttpDownloadHandler):
         """Lets nothing else of the crawl start until what this returns is closed."""
         delay = ExitStack()
         if self._crawl.politeness is not None:
-            delay.enter_context(self._crawl.politeness.delayed())
+            most = self._connections.most_ended_before(self._crawl) * self._timeout
+            delay.enter_context(self._crawl.politeness.delayed(most))
         return delay
 
     async def _wait_for_place(self, delay: ExitStack, *, is_offered: bool) -> None:

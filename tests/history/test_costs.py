@@ -131,6 +131,18 @@ def test_it_is_told_once_when_half_of_what_was_counted_ahead_is_asked(traffic: T
     assert told == [8, 16 + 24]
 
 
+def test_of_several_requests_those_start_whose_cost_is_recorded(traffic: Traffic) -> None:
+    told: list[int] = []
+    traffic.count_ahead(lambda: told.append(traffic.requests))
+    assert traffic.ask(3) == 0
+    traffic.take()
+    traffic.recorded()
+    assert [traffic.ask(10), traffic.ask(10), traffic.ask(10)] == [10, 6, 0]
+    assert (traffic.requests, told) == (16, [0, 10, 16, 16])
+    traffic.settle()
+    assert traffic.ask(10) == 10
+
+
 def test_nothing_starts_while_more_bytes_came_than_are_recorded(traffic: Traffic) -> None:
     told: list[int] = []
     traffic.count_ahead(lambda: told.append(traffic.received_bytes))

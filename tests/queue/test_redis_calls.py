@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from tests.queue.redis_maps import RedisMap
     from tests.servers.redis import RedisServer
-    from tileharvest.queue.port import Exchange, Lease
+    from tileharvest.queue.port import Exchange
     from tileharvest.queue.redis.queue import RedisQueue
 
 NEXT_DAY = "2021-02-14"
@@ -221,9 +221,7 @@ async def crawl(queue: RedisQueue, tiles: int, at_once: int) -> None:
     worker.start()
     pushed, finished = 1, 0
     while finished < tiles and not failed:
-        leases: list[Lease] = []
-        while len(leases) < at_once and (lease := worker.next_lease()) is not None:
-            leases.append(lease)
+        leases = worker.next_leases(at_once)
         if not leases:
             told.clear()
             await asyncio.wait_for(told.wait(), 240)

@@ -53,6 +53,23 @@ def test_the_plus_lane_takes_the_next_start() -> None:
     assert [leases.take(NOW + 9).id for _ in range(3)] == [7, 0, 8]
 
 
+def test_what_is_put_back_starts_next_in_the_same_order() -> None:
+    leases = waiting(NOW, NOW, NOW + 5)
+    leases.add([lease(7, NOW + 5, priority=1)], None)
+    taken = [leases.take(NOW), leases.take(NOW)]
+    leases.put_back([*taken[1:], lease(8)])
+    assert (leases.earliest, leases.waiting) == (NOW, 4)
+    assert [leases.take(NOW + 9).id for _ in range(4)] == [0, 8, 1, 2]
+
+
+def test_what_is_put_back_has_not_started_for_the_spacing() -> None:
+    leases = waiting(NOW, NOW)
+    leases.keep_apart(30.0)
+    leases.started(NOW - 30)
+    leases.put_back([leases.take(NOW)])
+    assert leases.earliest == NOW
+
+
 # What is held
 
 

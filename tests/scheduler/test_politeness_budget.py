@@ -231,5 +231,10 @@ def test_a_request_waits_until_what_it_costs_is_recorded() -> None:
             crawl.traffic.recorded()
             await comes_true(lambda: crawl.wakes > 0)
             assert [crawl.politeness.comes(request) for _ in range(17)] == [True] * 16 + [False]
+            wakes = crawl.wakes
+            crawl.traffic.take()
+            crawl.traffic.recorded()
+            assert [crawl.politeness.come(40), crawl.politeness.come(40)] == [40, 8]
+            await comes_true(lambda: crawl.wakes > wakes)
 
     run_jumping(test())

@@ -37,6 +37,9 @@ from tileharvest.scheduler.spider import HeldSpider
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from tileharvest.queue.codec import QueuedRequest
+    from tileharvest.queue.port import Lease
+
 DAY = "2026-11-21"
 
 
@@ -260,8 +263,8 @@ def test_tiles_of_a_block_that_have_no_kept_result_are_offered_again_as_another_
 ) -> None:
     async def test() -> None:
         async with offered("a", "b") as one:
-            leases = [one.scheduler.worker.next_lease() for _ in range(2)]
-            first, second = (QueuedTile(lease, decode(lease.body)) for lease in leases if lease)
+            leases = one.scheduler.worker.next_leases(2)
+            first, second = (QueuedTile(lease, decode(lease.body)) for lease in leases)
             one.crawl.is_all_kept = is_kept
             one.scheduler.through(first)
             one.scheduler.cut_off(second)
@@ -275,14 +278,13 @@ def test_what_a_block_leaves_is_offered_before_all_else_with_its_answer() -> Non
 
     async def test() -> None:
         async with offered("a", "b", "c") as one:
-            lease = one.scheduler.worker.next_lease()
-            assert lease is not None
+            (lease,) = one.scheduler.worker.next_leases(1)
             requests = one.scheduler._scheduling.queue.traffic.requests
             one.scheduler._politeness.hold(Reason.PAUSED)
             tile, answer = QueuedTile(lease, decode(lease.body)), ConnectionError()
             one.scheduler.leave(tile, answer)
             assert one.scheduler.has_pending_requests()
-            assert one.scheduler.next_tile(tile) is None, "the engine needs the connection"
+            assert one.scheduler.next_tiles(1) == [], "the engine needs the connection"
             request = one.scheduler.next_request()
             assert request is not None
             assert (request.url[-1], state_of(request).answer) == ("a", answer)
@@ -290,6 +292,52 @@ def test_what_a_block_leaves_is_offered_before_all_else_with_its_answer() -> Non
             assert one.scheduler.next_request() is None, "of the others none may start"
             one.scheduler._completed(request)
             assert await left(one) == [("b", 1), ("c", 1)]
+
+    run_jumping(test())
+
+
+class TakesTiles:
+    """A short way that takes requests whose addresses end with a digit."""
+
+    def takes(self, lease: Lease, queued: QueuedRequest, *, is_begun: bool) -> bool:
+        return queued.url[-1].isdigit()
+
+
+def names(tiles: list[QueuedTile]) -> list[str]:
+    return [tile.queued.url[-1] for tile in tiles]
+
+
+def test_blocks_that_go_on_get_tiles_up_to_a_request_that_is_none_of_a_block() -> None:
+    async def test() -> None:
+        async with offered("1", "2", "a", "3", "4") as one:
+            way: Any = TakesTiles()
+            one.scheduler._way = way
+            assert names(one.scheduler.next_tiles(4)) == ["1", "2"]
+            assert one.scheduler.next_tiles(4) == [], "a request waits that goes before the others"
+            request = one.scheduler.next_request()
+            assert request is not None
+            assert request.url[-1] == "a"
+            assert names(one.scheduler.next_tiles(1)) == ["3"]
+            assert await left(one) == [(name, 1 + (name in "123a")) for name in "12a34"]
+
+    run_jumping(test())
+
+
+def test_a_tile_waits_whose_cost_is_not_recorded_yet() -> None:
+    async def test() -> None:
+        async with offered("1", "2", "3") as one:
+            way: Any = TakesTiles()
+            one.scheduler._way, traffic = way, one.scheduler._scheduling.queue.traffic
+            traffic.requests = -14
+            traffic.count_ahead(list)
+            traffic.take()
+            traffic.recorded()
+            traffic.requests = 0
+            assert names(one.scheduler.next_tiles(3)) == ["1", "2"]
+            assert one.scheduler.next_tiles(1) == []
+            assert one.scheduler.next_request() is None
+            traffic.settle()
+            assert names(one.scheduler.next_tiles(3)) == ["3"]
 
     run_jumping(test())
 
@@ -303,37 +351,35 @@ async def paced(*names: str, gap: float = 30.0) -> AsyncIterator[tuple[Offered, 
         one.scheduler.worker.keep_apart(gap)
         one.push(*names)
         await one.hear()
-        lease = one.scheduler.worker.next_lease()
-        assert lease is not None
+        (lease,) = one.scheduler.worker.next_leases(1)
         yield one, QueuedTile(lease, decode(lease.body))
 
 
 def test_a_block_waits_for_the_next_start_and_the_engine_is_not_asked() -> None:
     async def test() -> None:
-        async with paced("a", "b") as (one, tile):
+        async with paced("a", "b") as (one, _):
             clock = asyncio.get_running_loop().time
             began, asked = clock(), one.answers
-            assert one.scheduler.next_tile(tile) is None
+            assert one.scheduler.next_tiles(1) == []
             assert await one.scheduler.until_start()
             assert clock() == pytest.approx(began + 30.0)
             assert one.answers == asked
-            assert one.scheduler.worker.next_lease() is not None
+            assert len(one.scheduler.worker.next_leases(9)) == 1
 
     run_jumping(test())
 
 
 def test_the_engine_is_asked_for_the_others_when_several_may_start_after_a_rest() -> None:
     async def test() -> None:
-        async with paced("a", "b", "c", gap=0.0) as (one, tile):
+        async with paced("a", "b", "c", gap=0.0) as (one, _):
             one.queue.adds = {"rests_until": asyncio.get_running_loop().time() + 30.0}
             one.scheduler.worker.look_again()
             await one.hear()
-            assert one.scheduler.next_tile(tile) is None
+            assert one.scheduler.next_tiles(1) == []
             asked = one.answers
             assert await one.scheduler.until_start()
             assert one.answers == asked + 1
-            assert one.scheduler.worker.next_lease() is not None
-            assert one.scheduler.worker.next_lease() is not None
+            assert len(one.scheduler.worker.next_leases(9)) == 2
 
     run_jumping(test())
 
@@ -377,7 +423,7 @@ def test_a_block_that_waits_is_over_at_once_when_nothing_of_it_may_start(what: s
                 one.queue.adds = {"share": 1}
                 one.scheduler.worker.look_again()
             assert await waiting
-            assert one.scheduler.next_tile(tile) is None
+            assert one.scheduler.next_tiles(1) == []
             assert not await one.scheduler.until_start()
             assert asyncio.get_running_loop().time() < began + 1.0
 
@@ -387,8 +433,7 @@ def test_a_block_that_waits_is_over_at_once_when_nothing_of_it_may_start(what: s
 def test_what_a_block_has_left_at_the_end_is_offered_again_as_another_attempt() -> None:
     async def test() -> None:
         async with offered("a", "b") as one:
-            lease = one.scheduler.worker.next_lease()
-            assert lease is not None
+            (lease,) = one.scheduler.worker.next_leases(1)
             one.scheduler.leave(QueuedTile(lease, decode(lease.body)))
             assert await left(one) == [("a", 2), ("b", 1)]
 
@@ -401,8 +446,7 @@ def test_bytes_that_came_for_what_a_block_has_left_count_at_the_end() -> None:
     async def test() -> None:
         async with offered("a", "b", "c") as one:
             for size in (5, 70, None):
-                lease = one.scheduler.worker.next_lease()
-                assert lease is not None
+                (lease,) = one.scheduler.worker.next_leases(1)
                 tile = QueuedTile(lease, decode(lease.body))
                 answer = ConnectionError() if size is None else Response(tile.queued.url, body=bytes(size))
                 one.scheduler.leave(tile, answer)
@@ -419,8 +463,7 @@ def test_bytes_that_came_for_what_a_block_has_left_count_at_the_end() -> None:
 def test_a_tile_that_is_left_and_cannot_be_read_has_failed() -> None:
     async def test() -> None:
         async with offered("a", "b") as one:
-            lease = one.scheduler.worker.next_lease()
-            assert lease is not None
+            (lease,) = one.scheduler.worker.next_leases(1)
             queued = replaced(decode(lease.body), callback="no_such_method")
             one.scheduler.leave(QueuedTile(lease, queued))
             request = one.scheduler.next_request()

@@ -98,8 +98,7 @@ class Side:
             await self.queue.alive.wait()
 
     def take(self, most: int = 100) -> list[Lease]:
-        found = (self.worker.next_lease() for _ in range(most))
-        return [lease for lease in found if lease is not None]
+        return self.worker.next_leases(most)
 
     def bodies(self, most: int = 100) -> list[str]:
         return [lease.body.decode() for lease in self.take(most)]

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from tileharvest.history.costs import Cost
     from tileharvest.history.database import History
     from tileharvest.history.harvests import HarvestRecord
+    from tileharvest.history.known import BlockKey
     from tileharvest.history.site_files import SiteFile
     from tileharvest.history.summaries import HarvestSummary
     from tileharvest.maps.description import MapDescription
@@ -475,11 +476,20 @@ class Harvest:
                 raise
             # The lease was lost, and another worker has recorded the tile's result in the meantime.
             return
-        self._count(result)
+        self._count([result])
         if self.extents[result.layer].is_to_be_compared and not self._counts_anew:
             await self._learn_of_others(result.layer)
         if self.tally[Outcome.GONE] > self._known_before / 2:
             raise self._moved()
+
+    def look_up(self, key: BlockKey, tile: Tile) -> list[asyncio.Future[Any]]:
+        """Begins to look up what the history knows of a tile and its neighbours: their marks, and their
+        latest versions if they are kept. Returns the look-ups that are under way. There are none if all is
+        in memory."""
+        look_ups: list[asyncio.Future[Any] | None] = [self.walks.marks.fetch(key, tile)]
+        if tile.zoom in self.layers[key[0]].walk.kept_zooms:
+            look_ups.append(self.versions.fetch(key, tile))
+        return [one for one in look_ups if one is not None]
 
     def keep_unchanged(self, results: Sequence[TileResult]) -> asyncio.Future[BaseException | None]:
         """Begins to record the results of unchanged tiles, together with others.
@@ -492,8 +502,7 @@ class Harvest:
         """Counts results of `keep_unchanged` when their transaction is done. Raises its failure, if there is
         one."""
         if failure is None:
-            for result in results:
-                self._count(result)
+            self._count(results)
         elif not isinstance(failure, HarvestEndedError) or failure.reason != FINISHED:
             raise failure
 
@@ -551,29 +560,35 @@ class Harvest:
         self.extents[layer].learn(0)
         self.extents[layer].learn((await self._ask(self._record.found))[layer])
 
-    def _count(self, result: TileResult) -> None:
-        """Counts the result, also in its layer's bounds, and notes in `doubted` if the layer seems to have no
-        end."""
-        if not result.is_counted:
-            return
-        self.tally[result.outcome] += 1
-        if result.outcome in _NOT_THERE or result.layer in self.doubted:
-            return
-        sha1 = None if result.image is None else result.image.sha1
-        extent = self.extents[result.layer]
-        why = extent.add(result.tile, sha1)
-        if why is not None:
-            hint = f"max_tiles = {2 * extent.most} into maps.toml where it is that large"
-            if sha1 is not None and sha1 in why:
-                hint = (
-                    f'into maps.toml blank = ["{sha1}"] where that stands for a missing tile, or'
-                    f" max_tiles = {extent.most} where the map is like that"
-                )
-            self.doubted[result.layer] = (
-                f"layer {result.layer} of map '{self.description.name}' {why}: its walk was ended, as it may"
-                f" have no end. What was found is kept, and no tile is called gone; write {hint}"
-                ", and run again: the walk begins anew with that"
+    def _count(self, results: Iterable[TileResult]) -> None:
+        """Counts the results, also in the bounds of their layers, and notes in `doubted` which layers seem to
+        have no end."""
+        for result in results:
+            if not result.is_counted:
+                continue
+            self.tally[result.outcome] += 1
+            if result.outcome in _NOT_THERE or result.layer in self.doubted:
+                continue
+            sha1 = None if result.image is None else result.image.sha1
+            why = self.extents[result.layer].add(result.tile, sha1)
+            if why is not None:
+                self.doubted[result.layer] = self._doubt(result.layer, sha1, why)
+
+    def _doubt(self, layer: str, sha1: str | None, why: str) -> str:
+        """Returns in words why a layer seems to have no end. `sha1` is that of the image that was counted
+        last."""
+        most = self.extents[layer].most
+        hint = f"max_tiles = {2 * most} into maps.toml where it is that large"
+        if sha1 is not None and sha1 in why:
+            hint = (
+                f'into maps.toml blank = ["{sha1}"] where that stands for a missing tile, or'
+                f" max_tiles = {most} where the map is like that"
             )
+        return (
+            f"layer {layer} of map '{self.description.name}' {why}: its walk was ended, as it may"
+            f" have no end. What was found is kept, and no tile is called gone; write {hint}"
+            ", and run again: the walk begins anew with that"
+        )
 
     def remark_of_end(self, layer: str) -> tuple[str, str]:
         """Returns key and text of the remark that tells all processes that a layer's walk was ended."""

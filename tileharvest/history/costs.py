@@ -135,16 +135,15 @@ class Traffic:
         self._paused = False
         self._go_on()
 
-    def ask(self) -> bool:
-        """Counts a request that starts now, if its cost is recorded ahead. If not, has the next cost recorded
-        and returns False: the request may not start yet."""
-        if self.requests >= self._most[0] or self.received_bytes > self._most[1]:
+    def ask(self, number: int = 1) -> int:
+        """Returns how many of so many requests may start now: those whose cost is recorded ahead. Counts
+        them. Has the next cost recorded if little, or nothing, is left of what is recorded ahead."""
+        left = self._most[0] - self.requests
+        may = 0 if self.received_bytes > self._most[1] else int(max(0, min(number, left)))
+        self.requests += may
+        if may < number or self.requests >= self._low_from[0] or self.received_bytes > self._low_from[1]:
             self._tell_low()
-            return False
-        self.requests += 1
-        if self.requests >= self._low_from[0] or self.received_bytes > self._low_from[1]:
-            self._tell_low()
-        return True
+        return may
 
     def count_ahead(self, when_low: Callable[[], None]) -> None:
         """Makes `take` count ahead from now on. No request may start before its first return is `recorded`.

@@ -22,12 +22,11 @@ if TYPE_CHECKING:
 class QueuedTile:
     """A tile whose lease has started, as the queue has kept it. It has no Scrapy request."""
 
-    __slots__ = ("entries", "lease", "meta", "queued", "result", "spared_bytes")
+    __slots__ = ("entries", "lease", "queued", "result", "spared_bytes")
 
     def __init__(self, lease: Lease, queued: QueuedRequest) -> None:
         self.lease = lease
         self.queued = queued
-        self.meta: dict[str, Any] = queued.meta
         self.result: TileResult | None = None
         """What was found. None before the tile is answered, and if a GET is to tell."""
         self.entries: Sequence[Entry] = ()

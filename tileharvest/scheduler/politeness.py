@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
     from datetime import datetime
 
+    from scrapy import Request
+
     from tileharvest.maps.budgets import Budget
     from tileharvest.politeness.rules import Rules
     from tileharvest.queue.polite_queue import PoliteQueue
@@ -186,22 +188,25 @@ class Politeness:
         if self._queue.lacking is not None:
             self._end_for_all(self._exceeded(self._queue.lacking))
 
-    def comes(self, request: Any) -> bool:
+    def comes(self, request: Request) -> bool:
         """Returns whether the request may start now. If so, it counts as started. If not, the listener is
         woken when to ask again."""
-        if self._late:
+        if not self._late and DELAY in request.meta and (left := self._left(request)) > 0:
+            self._wake_in(left)
             return False
-        left = self._left(request) if DELAY in request.meta else 0.0
-        if left <= 0 and not self._traffic.ask():
-            left = _SOON
-        if left > 0:
-            if self._timer is None:
-                self._timer = asyncio.get_running_loop().call_later(left, self._waited)
-            return False
-        self._last_start, self._delayed = asyncio.get_running_loop().time(), None
-        if self._worker is not None:
-            self._worker.started()
-        return True
+        return self.come(1) == 1
+
+    def come(self, number: int) -> int:
+        """Returns how many of so many requests may start now that have no delay of their own. These count as
+        started. If not all may, the listener is woken when to ask again."""
+        coming = 0 if self._late else self._traffic.ask(number)
+        if coming:
+            self._last_start, self._delayed = asyncio.get_running_loop().time(), None
+            if self._worker is not None:
+                self._worker.started()
+        if coming < number and not self._late:
+            self._wake_in(_SOON)
+        return coming
 
     @contextmanager
     def delayed(self, most: float) -> Iterator[None]:
@@ -533,6 +538,10 @@ class Politeness:
             gap = Gap.of(request.meta[DELAY])
             self._delayed = (request, gap.draw(random.random()))  # noqa: S311 - no secret
         return self._last_start + self._delayed[1] - asyncio.get_running_loop().time()
+
+    def _wake_in(self, seconds: float) -> None:
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(seconds, self._waited)
 
     def _waited(self) -> None:
         self._timer = None

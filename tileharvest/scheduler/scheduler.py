@@ -107,8 +107,9 @@ class Scheduler(BaseScheduler):
         self._under_way: dict[Request, Lease | None] = {}
         """The requests that have started and not ended, each with its lease. The lease is None for a request
         that waited in memory."""
-        self._waiting: tuple[Request | QueuedTile, Lease | None] | None = None
-        """The next request with its lease. It was taken from the queue, and may not start yet."""
+        self._waiting: tuple[Request, Lease | None] | None = None
+        """The next request that is no tile of a block, with its lease. It was taken from the queue, and has
+        not started."""
         self._left: deque[Request] = deque()
         """The requests of tiles that have started in a block and that the short way has not kept. They were
         counted when they started, and most of them carry the answer that was given."""
@@ -171,16 +172,15 @@ class Scheduler(BaseScheduler):
             return None
         if self._share is not None and len(self._engine.on_the_way) >= self._share:
             return None
-        request = self._started()
-        if request is None:
-            harvest = self._crawl.harvest
-            if harvest is not None and not self._engine.on_the_way and self.worker.starts_nothing:
-                harvest.hurry()
-            return None
-        if isinstance(request, QueuedTile):
+        if tiles := self._start_tiles(1):
             assert self._way is not None
-            return Block(request, self._way)
-        return request
+            return Block(tiles[0], self._way)
+        if (request := self._start_waiting()) is not None:
+            return request
+        harvest = self._crawl.harvest
+        if harvest is not None and not self._engine.on_the_way and self.worker.starts_nothing:
+            harvest.hurry()
+        return None
 
     def entries_of(self, tiles: Iterable[QueuedRequest]) -> list[Entry]:
         """Returns what lets tiles wait that are of the present segment and hold nothing but what this program
@@ -428,14 +428,10 @@ class Scheduler(BaseScheduler):
 
     # What blocks, the worker and politeness ask and tell
 
-    def next_tile(self, before: QueuedTile) -> QueuedTile | None:
-        """Returns the tile that starts now after another one of a block, at the same host. Returns None if
-        none may start, or if what starts next is no tile of a block."""
-        if not self._lets_blocks_go_on:
-            return None
-        started = self._started(before)
-        assert started is None or isinstance(started, QueuedTile)
-        return started
+    def next_tiles(self, most: int) -> list[QueuedTile]:
+        """Returns the tiles that start now, at most so many, each for a block that goes on. They are fewer if
+        no more may start, or if what starts next is no tile of a block."""
+        return self._start_tiles(most) if self._lets_blocks_go_on else []
 
     async def until_start(self) -> bool:
         """Returns True when a block that has got no tile may ask for one again: when the next lease may
@@ -562,50 +558,58 @@ class Scheduler(BaseScheduler):
 
     # From leases to requests
 
-    def _started(self, before: QueuedTile | None = None) -> Request | QueuedTile | None:
-        """Returns the request or tile that starts now, or None while none may start. In a block `before` is
-        its last tile: then only a tile of the same host may start."""
-        waiting, self._waiting = self._waiting or self._next(), None
-        if waiting is None:
+    def _start_tiles(self, most: int) -> list[QueuedTile]:
+        """Starts the tiles of blocks that come next, at most so many, and returns them. Takes no further
+        lease behind a request that is no tile of a block: that one waits."""
+        if self._waiting is None and self._memory.waiting:
+            remembered = self._memory.take(self._scheduling.clock())
+            if remembered is not None:
+                self._waiting = remembered, None
+        tiles: list[QueuedTile] = []
+        while self._waiting is None and len(tiles) < most:
+            leases = self.worker.next_leases(most - len(tiles))
+            if not leases:
+                break
+            for number, lease in enumerate(leases, start=1):
+                made = self._made_of(lease)
+                if isinstance(made, QueuedTile):
+                    tiles.append(made)
+                elif made is not None:
+                    self._waiting = made, lease
+                    self.worker.put_back(leases[number:])
+                    break
+        coming = self._politeness.come(len(tiles)) if tiles else 0
+        if coming < len(tiles):
+            self.worker.put_back([tile.lease for tile in tiles[coming:]])
+        return tiles[:coming]
+
+    def _start_waiting(self) -> Request | None:
+        """Starts the request that waits, and returns it, or None if there is none that may start."""
+        if self._waiting is None or not self._politeness.comes(self._waiting[0]):
             return None
-        request, lease = waiting
-        is_apart = before is not None and not (
-            isinstance(request, QueuedTile) and request.meta["download_slot"] == before.meta["download_slot"]
-        )
-        if is_apart or not self._politeness.comes(request):
-            self._waiting = waiting
-            return None
-        if isinstance(request, QueuedTile):
-            return request
+        (request, lease), self._waiting = self._waiting, None
         self._under_way[request] = lease
         if request.errback is None:
             request.errback = not_downloaded
         return request
 
-    def _next(self) -> tuple[Request | QueuedTile, Lease | None] | None:
-        if self._memory.waiting:
-            remembered = self._memory.take(self._scheduling.clock())
-            if remembered is not None:
-                return remembered, None
-        way = self._way
-        while (lease := self.worker.next_lease()) is not None:
-            try:
-                queued = decode(lease.body)
-                is_begun = lease.segment == self._begun
-                if way is not None and way.takes(lease, queued, is_begun=is_begun):
-                    return QueuedTile(lease, queued), lease
-                request = self._writer.made_of(queued, lease.attempt)
-            except CodecError as error:
-                self._drop_unreadable(lease, error)
-                continue
-            if lease.segment == self._begun:
-                return request, lease
-            prepared = self._spider.prepared(request, lease.segment)
-            if prepared is not None:
-                return prepared, lease
+    def _made_of(self, lease: Lease) -> QueuedTile | Request | None:
+        """Returns the tile of a block, or the request, that a lease is about. Returns None if the lease was
+        ended, as nothing can be made of it any more."""
+        is_begun = lease.segment == self._begun
+        try:
+            queued = decode(lease.body)
+            if self._way is not None and self._way.takes(lease, queued, is_begun=is_begun):
+                return QueuedTile(lease, queued)
+            request = self._writer.made_of(queued, lease.attempt)
+        except CodecError as error:
+            self._drop_unreadable(lease, error)
+            return None
+        prepared = request if is_begun else self._spider.prepared(request, lease.segment)
+        if prepared is None:
             self._count("dropped/outdated")
             self.worker.finish(lease)
-        return None
+        return prepared
 
     def _drop_unreadable(self, lease: Lease, error: CodecError) -> None:
         _logger.error("%s", error)

@@ -19,7 +19,7 @@ from tileharvest.queue.cancellation import cancel
 from tileharvest.queue.port import Changes, Exchange
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from tileharvest.errors import TileHarvestError
     from tileharvest.queue.port import Entry, Lease, RequestQueue
@@ -159,6 +159,14 @@ class Leases:
         self.waiting -= 1
         self._next_start = now + self._spacing
         return (self._plus or self._others).popleft()
+
+    def put_back(self, leases: Sequence[Lease]) -> None:
+        """Lets leases wait again, in front of the others, that were taken last and have not started."""
+        for lease in reversed(leases):
+            (self._plus if lease.priority > 0 else self._others).appendleft(lease)
+            self._starts.appendleft(self._now)
+        self.waiting = len(self._starts)
+        self._next_start = self._now
 
     def let_go(self, leases: Iterable[Lease]) -> None:
         """Drops leases that have ended. If a lease was lost, and its request was leased to this worker again,
@@ -304,26 +312,32 @@ class QueueWorker:
 
     # What may start, and when
 
-    def next_lease(self) -> Lease | None:
-        """Returns the lease that starts now, or None if none may start. The listener hears when the next one
-        may, unless that may start now, too. The plus lane goes before everything else that was leased
-        ahead."""
+    def next_leases(self, most: int) -> list[Lease]:
+        """Returns the leases that start now, at most so many. The listener hears when the next one may start,
+        unless that may start now, too. The plus lane goes before everything else that was leased ahead."""
         now = self._clock()
         if now - self._heard > self._lease_seconds and self._leases.waiting:
             self._drop_lost(now)
-        lease = self._leases.take(now)
-        if lease is not None:
-            self._started += 1
+        taken: list[Lease] = []
+        while len(taken) < most and (lease := self._leases.take(now)) is not None:
+            taken.append(lease)
+        self._started += len(taken)
         earliest = self._leases.earliest
-        if earliest is not None and (lease is None or earliest > now):
+        if earliest is not None and earliest > now:
             self._wait_for(earliest - now)
         if self._wants_leases():
             self._begin()
-        return lease
+        return taken
+
+    def put_back(self, leases: Sequence[Lease]) -> None:
+        """Lets leases wait again that `next_leases` has just returned, and that do not start yet."""
+        self._started -= len(leases)
+        self._leases.put_back(leases)
 
     @property
     def awaits_start(self) -> bool:
-        """Whether a lease waits for its start here. Since `next_lease` the listener hears when that comes."""
+        """Whether a lease waits for its start here. Since `next_leases` the listener hears when that
+        comes."""
         return self._leases.waiting > 0
 
     @property

@@ -36,11 +36,12 @@ from tileharvest.tiles.verdict import HEAD_REFUSED, Answer, length_of
 from tileharvest.tiles.versions import Validator
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from scrapy.crawler import Crawler
 
     from tileharvest.harvest.harvest import Harvest
+    from tileharvest.history.known import BlockKey
     from tileharvest.queue.port import Lease
     from tileharvest.scheduler.blocks import Block, QueuedTile
     from tileharvest.scheduler.scheduler import Scheduler
@@ -107,7 +108,13 @@ class QueuedTiles:
         self._outages = outages
         self._after = after
         politeness = crawl.politeness
-        self._is_elsewhere = (lambda host: False) if politeness is None else politeness.is_elsewhere
+        # The download handler lets a request wait for its turn at another host.
+        self._layers = {
+            name
+            for name, part in crawl.harvest.layers.items()
+            if politeness is None or not politeness.is_elsewhere(part.layer.host)
+        }
+        """The layers whose tiles may be asked this way."""
         self._stores_in_turn = bool(crawl.rules and crawl.rules.store_gap != NO_GAP)
         """Whether the pipeline pauses between two images."""
         self._context = copy_context()
@@ -126,7 +133,7 @@ class QueuedTiles:
             lease.attempt == 1
             and question is not None
             and question.tile is not None
-            and question.layer in self._harvest.layers
+            and question.layer in self._layers
             and not question.asked.again
             and (queued.method == "HEAD" or (queued.method == "GET" and not self._stores_in_turn))
             and queued.kind == "Request"
@@ -135,8 +142,7 @@ class QueuedTiles:
             and queued.meta.keys() == _OF_TILE
             and not (queued.headers or queued.body or queued.cookies or queued.cb_kwargs or queued.flags)
             and queued.url.partition(":")[0] in self._handlers
-            # The download handler lets a request wait for its turn at another host.
-            and not self._is_elsewhere(queued.meta["download_slot"])
+            and (not self._crawl.robots.rules or self._crawl.robots.allows(queued.url))
             and self._diff.keeps_method(queued.method, question, queued.meta["download_slot"])
         )
 
@@ -153,26 +159,18 @@ class QueuedTiles:
             return False
         return is_same and question.layer not in self._harvest.endless
 
-    def _may_ask(self, queued: QueuedRequest) -> bool:
-        """Returns whether the short way may ask for a tile at this moment."""
-        robots, politeness = self._crawl.robots, self._crawl.politeness
-        reasons = politeness.reasons if politeness is not None else ()
-        if reasons and reasons != {Reason.SPENT}:
-            return False
-        if robots.rules and not robots.allows(queued.url):
-            return False
-        assert queued.question is not None
-        return self._diff.keeps_method(queued.method, queued.question, queued.meta["download_slot"])
-
     async def ask_all(self, block: Block) -> Response:
         block.left = self._scheduler.block_size
-        tile: QueuedTile | None = block.first
+        tiles = [block.first]
+        if not self._still_takes(block.first):
+            self._scheduler.leave(block.first)
+            tiles = []
         try:
-            while tile is not None:
-                block.tile, block.over = tile, asyncio.get_running_loop().create_future()
-                self._ask(block)
+            while tiles:
+                block.over = asyncio.get_running_loop().create_future()
+                self._ask([block], tiles)
                 await block.over
-                tile = await self._later(block) if block.left else None
+                tiles = await self._later() if block.left else []
         except BaseException:
             if block.tile is not None:
                 self._scheduler.cut_off(block.tile)
@@ -180,44 +178,55 @@ class QueuedTiles:
             raise
         return Response(block.url, request=block)
 
-    async def _later(self, block: Block) -> QueuedTile | None:
-        """Returns the next tile of a block when it may start, or None if the block is over."""
+    def _still_takes(self, tile: QueuedTile) -> bool:
+        """Returns whether the first tile of a block may be asked this way. Something may have changed since
+        the scheduler has looked. If only the budget is spent the tile may be asked: it is a part of what was
+        spent."""
+        politeness = self._crawl.politeness
+        reasons = politeness.reasons if politeness is not None else ()
+        is_held_back = bool(reasons) and reasons != {Reason.SPENT}
+        return not is_held_back and self.takes(tile.lease, tile.queued, is_begun=True)
+
+    async def _later(self) -> list[QueuedTile]:
+        """Returns the next tile of a block when it may start, or nothing if the block is over."""
         while may_go_on(self._engine):
             # First of all: since the block was told that none may start, leases may have come that nobody
             # tells of again.
-            tile = self._scheduler.next_tile(block.first)
-            if tile is not None or not await self._scheduler.until_start():
-                return tile
-        return None
+            tiles = self._scheduler.next_tiles(1)
+            if tiles or not await self._scheduler.until_start():
+                return tiles
+        return []
 
-    def _ask(self, block: Block) -> None:
-        """Asks for the tile of a block: the site, and meanwhile the history about the tile's mark, and about
-        its latest version if the tile is to be kept. Ends the wait for the block if it has no tile."""
-        # Something may have changed since the scheduler has looked.
-        while block.tile is not None and not self._may_ask(block.tile.queued):
-            self._scheduler.leave(block.tile)
-            self._go_on(block, is_free=may_go_on(self._engine))
-        if block.tile is None:
-            block.over.set_result(None)
-            return
-        queued, question, harvest = block.tile.queued, block.tile.queued.question, self._harvest
-        assert question is not None
-        layer, place = question.place
-        key = block_of(layer, place)
-        look_ups: list[asyncio.Task[Any] | None] = [harvest.walks.marks.fetch(key, place)]
-        if place.zoom in harvest.layers[layer].walk.kept_zooms:
-            look_ups.append(harvest.versions.fetch(key, place))
-        block.look_ups = list(filter(None, look_ups))
-        try:
-            handler = self._handlers[queued.url.partition(":")[0]]
-            handler.ask(queued.method, queued.url, partial(self._hear, block))
-        except Exception as error:  # noqa: BLE001 - as in Scrapy's own engine: the middlewares hear of it
-            self._hear(block, error)
+    def _ask(self, blocks: Sequence[Block], tiles: Sequence[QueuedTile]) -> None:
+        """Asks for the tiles of these blocks, one for each: the site, and meanwhile the history about each
+        tile's mark, and about its latest version if the tile is to be kept."""
+        look_ups: dict[BlockKey, list[asyncio.Future[Any]]] = {}
+        for block, tile in zip(blocks, tiles, strict=True):
+            queued, question = tile.queued, tile.queued.question
+            assert question is not None
+            layer, place = question.place
+            key = block_of(layer, place)
+            if key not in look_ups:
+                look_ups[key] = self._harvest.look_up(key, place)
+            block.tile, block.look_ups = tile, look_ups[key]
+            try:
+                handler = self._handlers[queued.url.partition(":")[0]]
+                handler.ask(queued.method, queued.url, partial(self._hear, block))
+            except Exception as error:  # noqa: BLE001 - as in Scrapy's own engine: the middlewares hear of it
+                self._hear(block, error)
 
-    def _go_on(self, block: Block, *, is_free: bool) -> None:
-        """Gives a block its next tile, or None if none may start now."""
-        block.left -= 1
-        block.tile = self._scheduler.next_tile(block.first) if block.left and is_free else None
+    def _go_on(self, blocks: Sequence[Block]) -> None:
+        """Asks for the tiles that may start now, one for each of these blocks, whose tiles were answered.
+        Ends the wait for the blocks that get none."""
+        for block in blocks:
+            block.tile = None
+            block.left -= 1
+        going = [block for block in blocks if block.left] if may_go_on(self._engine) else []
+        tiles = self._scheduler.next_tiles(len(going)) if going else []
+        self._ask(going[: len(tiles)], tiles)
+        for block in blocks:
+            if block.tile is None:
+                block.over.set_result(None)
 
     def _hear(self, block: Block, reply: Reply | BaseException) -> None:
         """Hears what the site has answered. When the history has answered, too, the tile is taken in together
@@ -235,11 +244,7 @@ class QueuedTiles:
         heard, self._heard = self._heard, []
         try:
             self._keep(self._judged(heard))
-            is_free = may_go_on(self._engine)
-            for block, _ in heard:
-                if not block.over.done():
-                    self._go_on(block, is_free=is_free)
-                    self._ask(block)
+            self._go_on([block for block, _ in heard if not block.over.done()])
         except Exception as error:  # noqa: BLE001 - a mistake of ours must end the blocks, not hang them
             for block, _ in heard:
                 if not block.over.done():
@@ -345,7 +350,7 @@ class QueuedTiles:
             self._scheduler.enqueue_entries(entries)
         received, well = 0, dict[str, str | None]()
         for _, tile, reply in found:
-            host, url = tile.meta["download_slot"], tile.queued.url
+            host, url = tile.queued.meta["download_slot"], tile.queued.url
             well[host] = url if reply.status == HTTPStatus.OK else well.get(host)
             received += len(reply.body)
             self._harvest.traffic.spared_bytes += tile.spared_bytes

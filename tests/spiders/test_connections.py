@@ -194,6 +194,26 @@ def test_a_place_that_is_given_to_one_who_is_cancelled_goes_to_the_next() -> Non
     asyncio.run(test())
 
 
+def test_a_place_comes_when_those_before_and_its_own_crawls_transfers_have_ended() -> None:
+    async def test() -> None:
+        shared, waiting = Connections(2), []
+        for crawl in "abcd":
+            shared.join(crawl)
+        assert [shared.take(crawl) for crawl in "abcd"] == [True, True, False, False]
+        told = []
+        for crawl in "cd":
+            told.append(shared.most_ended_before(crawl))
+            waiting.append(asyncio.ensure_future(shared.wait(crawl)))
+            await asyncio.sleep(0)
+        assert [*told, shared.most_ended_before("e"), shared.most_ended_before("a")] == [1, 1, 2, 3]
+        for crawl in "ab":
+            shared.leave(crawl)
+        await asyncio.gather(*waiting)
+        shared.close()
+
+    asyncio.run(test())
+
+
 def test_a_place_that_becomes_free_before_it_is_waited_for_is_given() -> None:
     async def test() -> None:
         shared = Connections(1)

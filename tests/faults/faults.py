@@ -71,22 +71,47 @@ class Faulty:
     """Runs `scrapy` with faults."""
 
     workplace: Path
+    _library: Path
     _server: subprocess.Popen[str]
 
-    def run(self, project: Project, fault: Fault, *arguments: str, disk: Path | None = None) -> Run:
-        """Runs `scrapy ARGUMENTS`. The folder `disk` gets a copy of all that is flushed; see `flushed`."""
+    def run(
+        self,
+        project: Project,
+        fault: Fault,
+        *arguments: str,
+        disk: Path | None = None,
+        from_nothing: bool = False,
+    ) -> Run:
+        """Runs `scrapy ARGUMENTS`. The folder `disk` gets a copy of all that is flushed; see `flushed`.
+
+        With `from_nothing` the program loads all its modules itself, as a user's does. That takes a second
+        more. What a forked program finds done has touched no data folder, so both make the same calls."""
         calls = self.workplace / "calls"
         calls.write_bytes(bytes(4 * len(KINDS)))
         told = f"{KINDS.index(fault.kind)} {fault.number} {fault.error} {int(fault.lasting)} {project.data}"
         environment = project.environment | {"FAULT": told, "FAULT_CALLS": str(calls)}
         if disk is not None:
             environment["FAULT_DISK"] = str(disk)
+        if from_nothing:
+            done = subprocess.run(
+                [sys.executable, "-m", "scrapy", *arguments],
+                cwd=ROOT,
+                env={**environment, "LD_PRELOAD": str(self._library)},
+                capture_output=True,
+                text=True,
+                encoding="utf-8",
+                check=False,
+            )
+            return self._run(done.returncode, done.stderr)
         assert self._server.stdin is not None
         assert self._server.stdout is not None
         self._server.stdin.write(json.dumps([arguments, environment]) + "\n")
         self._server.stdin.flush()
         status, _, said = json.loads(self._server.stdout.readline())
-        counted = memoryview(calls.read_bytes()).cast("I").tolist()
+        return self._run(status, said)
+
+    def _run(self, status: int, said: str) -> Run:
+        counted = memoryview((self.workplace / "calls").read_bytes()).cast("I").tolist()
         return Run(status, said, dict(zip(KINDS, counted, strict=True)))
 
 
@@ -117,7 +142,7 @@ def faulty(workplace: Path) -> Iterator[Faulty]:
         encoding="utf-8",
     ) as server:
         try:
-            yield Faulty(workplace, server)
+            yield Faulty(workplace, library, server)
         finally:
             server.kill()
 

@@ -121,6 +121,21 @@ def test_a_power_cut_loses_no_version(
         shutil.rmtree(disk)
 
 
+@pytest.mark.parametrize(
+    "fault", [Fault("write", 150, errno.ENOSPC, lasting=True), Fault("rename", 5, errno.EIO)], ids=str
+)
+def test_a_call_of_a_program_that_starts_from_nothing_fails(
+    fault: Fault, days: Sequence[Day], with_faults: Faulty
+) -> None:
+    """The other programs are forked from a process that has loaded their modules."""
+    day, project = days[1], days[1].project()
+    run = day.run(with_faults, project, fault, from_nothing=True)
+    assert run.met(fault)
+    assert_told(run, fault)
+    assert_sound(as_found(project))
+    assert_completes(day, project, with_faults, fault)
+
+
 def test_what_is_written_in_parts_is_whole(days: Sequence[Day], with_faults: Faulty) -> None:
     """A write may take a part of the bytes only and return how many. Here each write takes half."""
     day, project = days[1], days[1].project()

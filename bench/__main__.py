@@ -351,7 +351,7 @@ def viewer(bench: Bench, console: Console, versions: int) -> dict[str, Any]:
         times = (f"{row[name]:.0f}" for name in ("first_paint_ms", "pictures_ms"))
         size = f"{row['page_bytes'] / 1000:.1f}"
         openings.add_row(row["network"], size, str(row["requests"]), *times, f"{row['layout_shift']:.4f}")
-    steps = Table("until it is painted", "network", "how many", "p50 ms", "p95 ms", "most ms", "pictures")
+    steps = Table("until it is seen", "network", "how many", "p50 ms", "p95 ms", "most ms", "pictures")
     for row in found["steps"]:
         times = (f"{row[name]:.0f}" for name in ("p50_ms", "p95_ms", "most_ms"))
         loaded = f"{row['pictures']:.1f}" if "pictures" in row else ""

@@ -1,8 +1,8 @@
 """The viewer's speed: how fast it answers on a long history, and how many images it serves per second.
 
-`scrapy serve` has one core to itself; this process, which asks it, has another. So that figures of different
-computers can be compared, SQLite's own time for the same views is measured too, and nginx that serves the
-same files from the same core.
+`scrapy serve` has one core to itself; this process, which asks it, has another. Chromium may use all cores.
+So that figures of different computers can be compared, SQLite's own time for the same views is measured too,
+and nginx that serves the same files from the same core.
 """
 
 from __future__ import annotations
@@ -310,8 +310,9 @@ def measure(folder: Path, versions: int) -> dict[str, Any]:
     history = generate(folder / "viewer", versions)
     written = time.monotonic() - began
     core, own_core = cores()
-    with serving(history, core) as server, on_core(own_core):
-        waits, served = list(latencies(history, server)), list(rates(history, server, core))
+    with serving(history, core) as server:
+        with on_core(own_core):
+            waits, served = list(latencies(history, server)), list(rates(history, server, core))
         page = viewer_page.measure(f"http://127.0.0.1:{server.port}/", history.days)
     size = {"tiles": len(history.tiles), "days": len(history.days), "bytes": history.database.stat().st_size}
     ratios = {"ratio": _ratio(served, "per_second"), "ratio_by_cpu": _ratio(served, "per_cpu_second")}

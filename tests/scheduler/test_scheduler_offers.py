@@ -7,7 +7,7 @@ from collections import Counter
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from itertools import pairwise
+from itertools import count, pairwise
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -319,6 +319,19 @@ def test_blocks_that_go_on_get_tiles_up_to_a_request_that_is_none_of_a_block() -
             assert request.url[-1] == "a"
             assert names(one.scheduler.next_tiles(1)) == ["3"]
             assert await left(one) == [(name, 1 + (name in "123a")) for name in "12a34"]
+
+    run_jumping(test())
+
+
+def test_tiles_that_are_to_start_apart_are_not_returned_together_however_long_it_takes_to_read_them() -> None:
+    async def test() -> None:
+        async with offered("1", "2", "3") as one:
+            way: Any = TakesTiles()
+            one.scheduler._way, worker, looks = way, one.scheduler.worker, count()
+            worker.keep_apart(1.0)
+            worker._clock = lambda: float(next(looks))
+            assert names(one.scheduler.next_tiles(3)) == ["1"]
+            assert names(one.scheduler.next_tiles(3)) == ["2"]
 
     run_jumping(test())
 

@@ -560,16 +560,14 @@ class Scheduler(BaseScheduler):
 
     def _start_tiles(self, most: int) -> list[QueuedTile]:
         """Starts the tiles of blocks that come next, at most so many, and returns them. Takes no further
-        lease behind a request that is no tile of a block: that one waits."""
+        lease behind a request that is no tile of a block: that one waits. Takes leases once, unless nothing
+        comes of them: two tiles that are to start apart must not be returned together."""
         if self._waiting is None and self._memory.waiting:
             remembered = self._memory.take(self._scheduling.clock())
             if remembered is not None:
                 self._waiting = remembered, None
         tiles: list[QueuedTile] = []
-        while self._waiting is None and len(tiles) < most:
-            leases = self.worker.next_leases(most - len(tiles))
-            if not leases:
-                break
+        while self._waiting is None and not tiles and (leases := self.worker.next_leases(most)):
             for number, lease in enumerate(leases, start=1):
                 made = self._made_of(lease)
                 if isinstance(made, QueuedTile):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager
 from contextvars import copy_context
+from itertools import count
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -823,6 +824,34 @@ def test_a_tile_whose_wait_is_cut_short_is_not_through(tmp_path: Path) -> None:
             with pytest.raises(asyncio.CancelledError):
                 await asked_in_a_block(spider, scheduler, tile_of(TILE), asyncio.CancelledError())
             assert scheduler.events == [("cut off", TILE)]
+
+    asyncio.run(run())
+
+
+def test_a_mistake_after_tiles_were_taken_together_cuts_each_of_them_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else their leases would be held until the end of the crawl, which would wait for them."""
+
+    async def run() -> None:
+        first, second, third, fourth = map(tile_of, DEEPEST[:4])
+        scheduler = Listed(third, fourth)
+        async with crawled(tmp_path, DEEPEST) as (spider, _):
+            way, look_up, looks = way_of(spider, scheduler, SAME), spider.harvest.look_up, count(1)
+            assert way is not None
+
+            def fail_at_third(*what: Any) -> Any:
+                if next(looks) == 3:
+                    raise RuntimeError("a mistake")
+                return look_up(*what)
+
+            monkeypatch.setattr(spider.harvest, "look_up", fail_at_third)
+            blocks = [Block(tile, way) for tile in (first, second)]
+            ends = await asyncio.gather(*map(way.ask_all, blocks), return_exceptions=True)
+            assert list(map(repr, ends)) == ["RuntimeError('a mistake')"] * 2
+            assert scheduler.events == [("cut off", DEEPEST[2]), ("cut off", DEEPEST[3])]
+            for block in blocks:
+                await kept(spider, block)
 
     asyncio.run(run())
 

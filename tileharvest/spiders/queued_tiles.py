@@ -201,6 +201,9 @@ class QueuedTiles:
         """Asks for the tiles of these blocks, one for each: the site, and meanwhile the history about each
         tile's mark, and about its latest version if the tile is to be kept."""
         look_ups: dict[BlockKey, list[asyncio.Future[Any]]] = {}
+        # This comes first: if anything below raises, each block cuts off its tile.
+        for block, tile in zip(blocks, tiles, strict=True):
+            block.tile = tile
         for block, tile in zip(blocks, tiles, strict=True):
             queued, question = tile.queued, tile.queued.question
             assert question is not None
@@ -208,7 +211,7 @@ class QueuedTiles:
             key = block_of(layer, place)
             if key not in look_ups:
                 look_ups[key] = self._harvest.look_up(key, place)
-            block.tile, block.look_ups = tile, look_ups[key]
+            block.look_ups = look_ups[key]
             try:
                 handler = self._handlers[queued.url.partition(":")[0]]
                 handler.ask(queued.method, queued.url, partial(self._hear, block))

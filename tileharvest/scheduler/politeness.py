@@ -210,9 +210,10 @@ class Politeness:
 
     @contextmanager
     def delayed(self, most: float) -> Iterator[None]:
-        """Lets nothing else start while the block runs, in which a request that has started waits for a
-        connection, for `most` seconds at the latest. The next request keeps the gap from the end of the
-        block, so that the site does not get two requests at a time."""
+        """Lets nothing further start while the block runs, in which a request that has started waits for a
+        connection, for `most` seconds at the latest. Requests that have started together may all wait. The
+        next request keeps the gap from the end of the block, so that the site does not get two requests at a
+        time."""
         self._late += 1
         try:
             with noted(self._turns, "a free connection", most):

@@ -10,6 +10,7 @@ import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.screen import Screen, Spot, day_number, in_words
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page, Route
 
     from tests.browser.viewed_maps import PublishedDays
+    from tests.browser.windows import Window
 
 MIDDLE: Final = Spot.middle_of(COAST)
 FIRST, SECOND, THIRD, LAST = DAYS
@@ -78,6 +80,30 @@ def test_nothing_is_said_of_changes_before_they_are_counted(screen: Screen) -> N
         expect(screen.part("day-change")).to_have_text("counting changes …")
 
 
+@pytest.mark.parametrize(
+    ("module", "on", "off", "shown"),
+    [
+        ("lens.js", "#lens-switch", "#lens-switch", "#lens-day:not(:empty)"),
+        ("heat.js", "#heat-switch", "#heat-switch", "#panel"),
+        ("difference.js", "[value=difference] + span", "[value=one] + span", "#stage[data-mode=difference]"),
+    ],
+)
+def test_a_part_of_the_page_that_cannot_be_loaded_is_asked_for_again(
+    module: str, on: str, off: str, shown: str, screen: Screen, desk: Window
+) -> None:
+    desk.watch.expected.append(f"ERR_ABORTED.*{module}")
+    screen.page.route(f"**/page/{module}", lambda route: route.abort("aborted"))
+    screen.open(MIDDLE, map="antworld", day=LAST)
+    screen.page.locator(on).click()
+    expect(screen.part("announcement")).to_contain_text(module)
+    expect(screen.page.locator(shown)).to_be_hidden()
+    screen.page.unroute_all()
+    screen.page.locator(off).click()
+    screen.page.locator(on).click()
+    expect(screen.page.locator(shown)).to_be_visible()
+    screen.await_map()
+
+
 def outlined(change: Callable[[dict[str, Any]], object]) -> Callable[[Route], None]:
     """Answers what the server does, with a change."""
 
@@ -95,6 +121,7 @@ def test_a_day_whose_harvest_has_not_ended_is_told_from_the_others(screen: Scree
     expect(screen.part("notice")).to_contain_text("The harvest of May 12, 2021 is not finished")
     screen.choose_day(SECOND)
     expect(screen.part("notice")).to_be_hidden()
+    screen.page.unroute_all()
 
 
 def test_a_new_day_is_offered_and_nobody_is_moved_to_it(new_screen: Callable[..., Screen]) -> None:

@@ -1,6 +1,6 @@
 /** The tools for comparing two days: the choice of the mode, the border of the swipe, the lens, and the blend. */
 import { dayInWords } from "./days.js";
-import { element, part } from "./dom.js";
+import { announceFailure, element, part } from "./dom.js";
 import { text } from "./text.js";
 
 /** @type {Record<import("./state.js").Mode, string>} the keys of their names */
@@ -125,6 +125,9 @@ export class CompareTools {
     // A lens that shows its day can be moved.
     this.listening.then(() => {
       part("lens-day").textContent = dayInWords(day);
+    }, (error) => {
+      this.listening = undefined; // The next lens tries again.
+      announceFailure(error);
     });
   }
 

@@ -1,4 +1,5 @@
 /** Making and finding parts of the page. */
+import { text } from "./text.js";
 
 /**
  * @template {keyof HTMLElementTagNameMap} T
@@ -61,4 +62,9 @@ export function settled(milliseconds, action) {
 /** Say something to screen readers. @param {string} words */
 export function announce(words) {
   part("announcement").textContent = words;
+}
+
+/** Tell screen readers what went wrong. @param {unknown} error */
+export function announceFailure(error) {
+  announce(text("failed", { message: String(error) }));
 }

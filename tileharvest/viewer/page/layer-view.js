@@ -4,7 +4,7 @@
 import * as api from "./api.js";
 import { coordinatesOf } from "./coordinates.js";
 import { dayInWords } from "./days.js";
-import { part } from "./dom.js";
+import { announceFailure, part } from "./dom.js";
 import { areaOf, finestArea, groundOf, tileAt } from "./grid.js";
 import { MapView } from "./map-view.js";
 import { atUsualHeight, blockAt, gridToWorld, worldToGrid } from "./projection.js";
@@ -180,8 +180,12 @@ export class LayerView {
     const now = this.#pictures(day);
     const before = mode === "one" || other === null ? null : this.#pictures(other);
     const alone = { other: null, drawing: null };
-    const drawing = mode === "difference" && before
-      ? (await import("./difference.js")).differenceDrawing(before, now) : null;
+    let drawing = null;
+    if (mode === "difference" && before) {
+      const difference = await import("./difference.js").catch(announceFailure);
+      if (!difference) return;
+      drawing = difference.differenceDrawing(before, now);
+    }
     const puts = await Promise.all([
       screen.load({
         pictures: mode === "difference" ? null : mode === "side" && before ? before : now,
@@ -248,10 +252,10 @@ export class LayerView {
     this.heated = range;
     const { screen } = this;
     screen.count(1);
-    const { Heat, daysBetween } = await import("./heat.js");
-    if (this.heated === range) {
-      const heat = range && new Heat(this.outline.name, this.layer.name, range, this.description.factor);
-      this.heat = heat && range && heat.drawing(daysBetween(this.outline, range));
+    const loaded = await import("./heat.js").catch(announceFailure);
+    if (loaded && this.heated === range) {
+      const heat = range && new loaded.Heat(this.outline.name, this.layer.name, range, this.description.factor);
+      this.heat = heat && range && heat.drawing(loaded.daysBetween(this.outline, range));
       for (const each of this.screens) each.heat = this.heat;
     }
     screen.count(-1);

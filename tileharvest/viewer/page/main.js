@@ -1,6 +1,6 @@
 /** Starts the page, and chooses which page, map, language and colours are shown. The time machine does the rest. */
 import * as api from "./api.js";
-import { announce, element, fill, part, phrase, settled } from "./dom.js";
+import { announceFailure, element, fill, part, phrase, settled } from "./dom.js";
 import { checkedLook } from "./link-faults.js";
 import { listenForChoice, offerMaps } from "./map-choice.js";
 import { Outline } from "./outline.js";
@@ -94,7 +94,7 @@ async function showMap(hash) {
   look.layer = outline.layer(look.layer).name;
   if (mayBeLink && place === null) faults.push({ key: "linkUnknown", values: { text: hash }, offers: [] });
   if (faults.length > 0 && notice === undefined) {
-    const loaded = await import("./link-notice.js").catch((error) => announce(text("failed", { message: String(error) })));
+    const loaded = await import("./link-notice.js").catch(announceFailure);
     if (loaded) notice ??= new loaded.LinkNotice();
   }
   if (hash !== address) return;
@@ -198,7 +198,7 @@ async function lookAgain() {
     else await go();
   } catch (error) {
     // The screen stays as it is. The next look may succeed.
-    announce(text("failed", { message: String(error) }));
+    announceFailure(error);
   }
 }
 

@@ -289,10 +289,10 @@ export class TimeMachine {
       this.panel.close("heat");
       return;
     }
-    const { heatPanel } = await import("./heat.js");
-    if (this.view !== view || this.state.look.heat !== heat) return;
+    const loaded = await import("./heat.js").catch(() => null); // The view says if it cannot be loaded.
+    if (loaded === null || this.view !== view || this.state.look.heat !== heat) return;
     this.answers.closed();
-    this.panel.open("heat", text("heatTitle"), heatPanel(
+    this.panel.open("heat", text("heatTitle"), loaded.heatPanel(
       view.outline, view.layer.name, heat, (range) => this.state.set({ heat: range }),
       (tile) => {
         const { words, place } = view.locate(tile);
@@ -429,6 +429,6 @@ function differenceLegend() {
   const legend = element("p");
   import("./difference.js").then(({ THRESHOLD }) => {
     legend.textContent = text("differenceLegend", { threshold: THRESHOLD });
-  });
+  }, () => {}); // The view says if it cannot be loaded.
   return legend;
 }

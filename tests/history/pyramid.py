@@ -33,7 +33,9 @@ def skipping(tile: Tile) -> TileResult:
 
 
 def mark(harvest: HarvestRecord, tile: Tile) -> Mark | None:
-    return harvest.marks(LAYER, TileRange(tile.zoom, tile.x, tile.x, tile.y, tile.y)).get(tile)
+    return harvest.marks(LAYER, TileRange(tile.zoom, tile.x, tile.x, tile.y, tile.y)).get(
+        (tile.zoom, tile.x, tile.y)
+    )
 
 
 def is_trusted(harvest: HarvestRecord, *tiles: Tile) -> list[bool]:

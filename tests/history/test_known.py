@@ -18,6 +18,7 @@ from tileharvest.tiles.versions import Validator, Version
 
 if TYPE_CHECKING:
     from tileharvest.history.database import History
+    from tileharvest.tiles.grid import Cell
 
 
 class WatchedHarvest(HarvestRecord):
@@ -27,7 +28,7 @@ class WatchedHarvest(HarvestRecord):
         self.__dict__.update(harvest.__dict__)
         self.areas: list[TileRange] = []
 
-    def latest(self, layer: str, area: TileRange) -> dict[Tile, Version]:
+    def latest(self, layer: str, area: TileRange) -> dict[Cell, Version]:
         self.areas.append(area)
         return super().latest(layer, area)
 

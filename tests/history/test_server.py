@@ -431,7 +431,7 @@ def test_there_are_more_ids_of_versions_than_four_bytes_hold(
         postgresql.ask(f"SELECT setval('versions_id_seq', {1 << 31})", database)
         harvest = began(history)
         harvest.record([found("add", B)])
-        assert list(harvest.latest("day", TileRange.of(B))) == [B]
+        assert list(harvest.latest("day", TileRange.of(B))) == [(B.zoom, B.x, B.y)]
     assert postgresql.ask("SELECT version FROM tiles", database) == [((1 << 31) + 1,)]
 
 

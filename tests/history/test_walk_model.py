@@ -11,11 +11,11 @@ from tests.history.making import LAYER
 from tests.history.walk_model import EDGES, EVERYWHERE, RandomWalks
 from tileharvest.history.database import History
 from tileharvest.history.proofs import proofs
-from tileharvest.tiles.grid import TileRange, unpacked
+from tileharvest.tiles.grid import Tile, TileRange, unpacked
 
 if TYPE_CHECKING:
     from tileharvest.history.harvests import HarvestRecord
-    from tileharvest.tiles.grid import Tile
+    from tileharvest.tiles.grid import Cell
     from tileharvest.walk.trust import Mark
 
 STEPS = 80
@@ -23,10 +23,10 @@ STEPS = 80
 
 def marks(harvest: HarvestRecord) -> dict[Tile, Mark]:
     """Returns the marks of all tiles that are not missing."""
-    found: dict[Tile, Mark] = {}
+    found: dict[Cell, Mark] = {}
     for zoom, edge in EDGES.items():
         found |= harvest.marks(LAYER, TileRange(zoom, -edge, edge, -edge, edge))
-    return {tile: mark for tile, mark in found.items() if mark.etag or mark.last_modified}
+    return {Tile(*cell): mark for cell, mark in found.items() if mark.etag or mark.last_modified}
 
 
 def compare(walks: RandomWalks) -> None:

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from tests.walk.dated import dated
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import Pyramid
@@ -179,7 +181,7 @@ class Harvest:
         if latest is None or latest.gone:
             return Outcome.ADDED, now
         if latest.image == now.image:
-            return Outcome.NOT_MODIFIED, replace(now, day=latest.day)
+            return Outcome.NOT_MODIFIED, msgspec.structs.replace(now, day=latest.day)
         return (Outcome.REPLACED if latest.day == self._day else Outcome.UPDATED), now
 
     def _go_below(self, tile: Tile, outcome: Outcome) -> None:

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
     from tileharvest.history.database import History
     from tileharvest.history.harvest_row import Beginning, HarvestRow
-    from tileharvest.tiles.grid import TileRange
+    from tileharvest.tiles.grid import Cell, TileRange
     from tileharvest.tiles.results import TileResult
     from tileharvest.tiles.versions import Version
     from tileharvest.walk.change_index import ChangedGround, ChangeIndex, StoredIndex
@@ -204,7 +204,7 @@ class HarvestRecord:
         batch = {"harvest": self.id, "worker": self._worker, "number": number}
         return connection.execute(_NOTE_BATCH, batch).first() is not None
 
-    def latest(self, layer: str, area: TileRange) -> dict[Tile, Version]:
+    def latest(self, layer: str, area: TileRange) -> dict[Cell, Version]:
         """Returns the latest version of each tile in the area that has versions, `gone` ones too. One query.
 
         It is made for blocks of neighbours. Tiles that this harvest has found gone still have their old
@@ -411,14 +411,14 @@ class HarvestRecord:
         noting = _NOTE_WALK if kept is None else _NOTE_KEPT
         self.history.write(lambda connection: connection.execute(noting, noted))
 
-    def marks(self, layer: str, area: TileRange) -> dict[Tile, Mark]:
+    def marks(self, layer: str, area: TileRange) -> dict[Cell, Mark]:
         """Returns what is remembered of the tiles of an area, also by this harvest. One query.
 
         Only marks of earlier harvests that are complete are trusted.
         """
-        layer_id = self._layer_ids[layer]
+        layer_id, zoom = self._layer_ids[layer], area.zoom
         rows = self.history.read(lambda connection: _MARKS.rows(connection, layer_id, area))
-        return {Tile(area.zoom, x, y): Mark(*mark) for x, y, *mark in rows}
+        return {(zoom, x, y): Mark(*mark) for x, y, *mark in rows}
 
     def tops(self, layer: str) -> list[Tile]:
         """Returns the tiles below which no process of this harvest has asked, in order.

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from concurrent.futures import Executor
 
-    from tileharvest.tiles.grid import Tile
+    from tileharvest.tiles.grid import Cell, Tile
 
 LEVELS: Final = 4
 """A block holds the 16 x 16 tiles that lie this many levels below one tile. A walk downwards looks up
@@ -53,12 +53,12 @@ class Known(Generic[_Value]):
     trust that is withdrawn, by this process or by another one: call `forget` then.
     """
 
-    def __init__(self, query: Callable[[str, TileRange], dict[Tile, _Value]], reader: Executor) -> None:
+    def __init__(self, query: Callable[[str, TileRange], dict[Cell, _Value]], reader: Executor) -> None:
         """`query` is `HarvestRecord.latest` or `HarvestRecord.marks`. It runs in `reader`, which is
         `History.reader`."""
         self._query = query
-        self._blocks: OrderedDict[BlockKey, dict[Tile, _Value]] = OrderedDict()
-        self._fetching: dict[BlockKey, asyncio.Task[dict[Tile, _Value]]] = {}
+        self._blocks: OrderedDict[BlockKey, dict[Cell, _Value]] = OrderedDict()
+        self._fetching: dict[BlockKey, asyncio.Task[dict[Cell, _Value]]] = {}
         self._reader = reader
 
     async def of(self, layer: str, tile: Tile) -> _Value | None:
@@ -74,9 +74,9 @@ class Known(Generic[_Value]):
             block = await asyncio.shield(self._fetching_of(key, tile))
         else:
             self._blocks.move_to_end(key)
-        return block.get(tile)
+        return block.get((tile.zoom, tile.x, tile.y))
 
-    def fetch(self, key: BlockKey, tile: Tile) -> asyncio.Task[dict[Tile, _Value]] | None:
+    def fetch(self, key: BlockKey, tile: Tile) -> asyncio.Task[dict[Cell, _Value]] | None:
         """Begins to fetch the tile's block and returns the task, or None if the block is in memory.
 
         The task ends when the block is in memory, or when the query has failed."""
@@ -85,7 +85,7 @@ class Known(Generic[_Value]):
         self._blocks.move_to_end(key)
         return None
 
-    def at_hand(self, key: BlockKey) -> Mapping[Tile, _Value] | None:
+    def at_hand(self, key: BlockKey) -> Mapping[Cell, _Value] | None:
         """Returns what is known of the tiles of a block, or None if the block is not in memory. Asks no
         history."""
         return self._blocks.get(key)
@@ -100,7 +100,7 @@ class Known(Generic[_Value]):
         # New dictionaries, because queries that are under way put their blocks into the old ones.
         self._blocks, self._fetching = OrderedDict(), {}
 
-    def _fetching_of(self, key: BlockKey, tile: Tile) -> asyncio.Task[dict[Tile, _Value]]:
+    def _fetching_of(self, key: BlockKey, tile: Tile) -> asyncio.Task[dict[Cell, _Value]]:
         task = self._fetching.get(key)
         if task is None:
             task = self._fetching[key] = asyncio.create_task(self._fetch(key, tile))
@@ -108,7 +108,7 @@ class Known(Generic[_Value]):
             task.add_done_callback(lambda task: task.cancelled() or task.exception())
         return task
 
-    async def _fetch(self, key: BlockKey, tile: Tile) -> dict[Tile, _Value]:
+    async def _fetch(self, key: BlockKey, tile: Tile) -> dict[Cell, _Value]:
         # `forget` may replace both while the query is under way. This block belongs into the old ones then.
         blocks, fetching = self._blocks, self._fetching
         if key[2:] == _CENTRE:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Row
 
     from tileharvest.history.database import History
+    from tileharvest.tiles.grid import Cell
     from tileharvest.tiles.versions import Version
 
 
@@ -147,13 +148,13 @@ _WEIGHT: Final = AreaQuery.over(
 _STORY: Final = select(*VERSION).where(is_tile(versions)).order_by(versions.c.day)
 
 
-def latest_versions(connection: Connection, layer: int, area: TileRange) -> dict[Tile, Version]:
+def latest_versions(connection: Connection, layer: int, area: TileRange) -> dict[Cell, Version]:
     """Returns the latest version of each tile of the area that has versions, `gone` ones too.
 
     One query. Its cost depends on the area, and not on the size of the history.
     """
-    rows = _LATEST.rows(connection, layer, area)
-    return {Tile(area.zoom, x, y): version_of(*version) for x, y, *version in rows}
+    rows, zoom = _LATEST.rows(connection, layer, area), area.zoom
+    return {(zoom, x, y): version_of(*version) for x, y, *version in rows}
 
 
 def shown(history: History, layer: int, area: TileRange, day: date) -> dict[Tile, str | None]:

@@ -8,6 +8,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+import msgspec
+
 from tileharvest.errors import StoreError
 from tileharvest.importers.commits import etag_of, is_git_etag
 from tileharvest.importers.fetched_commit import FetchedCommit
@@ -201,4 +203,4 @@ class PublishedTree:
         if version is None or version.image is None or is_git_etag(version.validator.etag):
             return version
         id_ = self._git_ids.get(version.image)
-        return version if id_ is None else replace(version, validator=Validator(etag_of(id_)))
+        return version if id_ is None else msgspec.structs.replace(version, validator=Validator(etag_of(id_)))

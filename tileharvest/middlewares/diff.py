@@ -107,7 +107,7 @@ class DiffMiddleware:
         settle the outcome. Returns None if the history would have to be asked first, and for what is rare:
         failures, tiles that have vanished, and images that may have to be stored again."""
         harvest, (layer, tile) = self._harvest, question.place
-        key, latest = block_of(layer, tile), None
+        key, cell, latest = block_of(layer, tile), (tile.zoom, tile.x, tile.y), None
         marks = harvest.walks.marks.at_hand(key)
         if marks is None:
             return None
@@ -115,8 +115,8 @@ class DiffMiddleware:
             versions = harvest.versions.at_hand(key)
             if versions is None:
                 return None
-            latest = versions.get(tile)
-        found = self._found(question, answer, latest, marks.get(tile), by_head=by_head)
+            latest = versions.get(cell)
+        found = self._found(question, answer, latest, marks.get(cell), by_head=by_head)
         if isinstance(found, str):
             return "GET" if found == "GET" else None
         is_unchanged = found.outcome is Outcome.IGNORED

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from datetime import date
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from datetime import date
 
 _SHA1: Final = re.compile(r"[0-9a-f]{40}", re.ASCII)
 EXTENSIONS: Final = frozenset({"png", "jpg", "webp"})
@@ -67,14 +69,13 @@ class Validator:
         return {} if self.last_modified is None else {"If-Modified-Since": self.last_modified}
 
 
-@dataclass(frozen=True, slots=True)
-class Version:
+class Version(msgspec.Struct, frozen=True):
     """A recorded state of a tile. It holds from its day until the day of the next version."""
 
     day: date
     image: Image | None
     """The image, or None if the tile was gone."""
-    validator: Validator = field(default_factory=Validator)
+    validator: Validator = Validator()
 
     @property
     def gone(self) -> bool:

@@ -4,8 +4,9 @@ walk."""
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from tileharvest.tiles.results import Step
 from tileharvest.tiles.versions import Validator
@@ -17,8 +18,7 @@ _NOTHING_NEW: Final = Step()
 _HEXADECIMAL: Final = re.compile(r"[0-9a-f]+")
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(msgspec.Struct, frozen=True):
     """The remembered part of a tile's last answer."""
 
     etag: str | None

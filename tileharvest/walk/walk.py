@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from tileharvest.tiles.grid import TileRange
 from tileharvest.tiles.outcomes import MISSING, THERE, Outcome
 from tileharvest.tiles.results import Step
@@ -177,7 +179,7 @@ class Walk:
         if asked.in_full and mark is not None:
             # Another worker may have withdrawn the trust after this one had read the mark. If the answer were
             # not recorded, the tile would stay untrusted and would be asked again and again.
-            mark = replace(mark, is_trusted=False)
+            mark = msgspec.structs.replace(mark, is_trusted=False)
         may_skip = asked.audited or (is_pruned and is_compared and vouches(mark, seen))
         if may_skip and outcome is Outcome.IGNORED and self.below(tile, outcome, known=True):
             return Step(skips=True, is_kept=is_kept)

@@ -195,6 +195,33 @@ def test_a_share_of_a_map_grows_only_when_its_others_are_known_to_have_less(worl
     assert second.exchange().share == 4
 
 
+def test_a_step_that_tells_the_others_nothing_new_changes_nothing_in_redis(world: RedisMap) -> None:
+    """Or each worker would find another state than the one that it knows, and make its step twice."""
+    clock = Clock(0.0)
+    first, second = (world.polite(Pace(HOST, 4), clock=clock, lease_seconds=SILENT) for _ in range(2))
+    for worker in (first, second, first, second):
+        worker.exchange(in_flight=1)
+    state = world.server.ask("GET", OF_HOST)
+    assert first.exchange(in_flight=2, ahead=7).share == 2
+    second.queue.traffic.requests = 5
+    assert second.exchange(in_flight=2).share == 2
+    assert world.server.ask("GET", OF_HOST) == state
+    # Only a sign of life is owed from time to time, and what the others have to reckon with.
+    clock.now = SILENT / 6
+    first.extend(now=clock.now)
+    assert [one.heard for one in known(world).processes] == [clock.now, 0.0]
+
+
+def test_what_a_process_spends_is_told_as_soon_as_its_map_has_a_budget(world: RedisMap) -> None:
+    first, second = world.polite(), world.polite()
+    first.exchange()
+    first.queue.traffic.requests = 5
+    first.exchange()
+    first.run(first.queue.allow(HOST, Budget(requests=9)))
+    second.exchange(0)
+    assert second.queue.spent.requests == 5
+
+
 # Starts
 
 

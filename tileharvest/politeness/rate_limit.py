@@ -214,6 +214,22 @@ class Host(msgspec.Struct):
                 if of_map.turn is None or of_map.turn.start <= now - LONGEST:
                     del self.maps[name]
 
+    def seen_by_others(self, process: str, every: float) -> bytes:
+        """Returns what the other processes can see of this state, as a text to compare with another one.
+
+        It leaves out when the last step was made, and what nobody else looks at of this process: the requests
+        on the way besides those that count, and what it spends if its map has no budget. The time when it was
+        last heard of is rounded down to a multiple of `every` seconds."""
+        processes = list(self.processes)
+        for place, own in enumerate(processes):
+            if own.id == process:
+                run = self.maps.get(own.account.map, Limited()).run
+                unseen = {"in_flight": 0} if run else {"in_flight": 0, "ahead": 0, "spent": Spent()}
+                account = msgspec.structs.replace(own.account, **unseen)
+                heard = own.heard // every
+                processes[place] = msgspec.structs.replace(own, account=account, heard=heard)
+        return msgspec.json.encode(msgspec.structs.replace(self, written=0.0, writer="", processes=processes))
+
     def limit(self, own: Process, pace: Pace) -> None:
         """Sets the limits of the map and of its host for all processes. The pace that was set last holds, but
         `stand` makes the gap of the host no shorter than that of any process that asks."""

@@ -30,15 +30,20 @@ _WRONG: Final = 0.1
 """Seconds by which the time of a step may differ from Redis' time. Each further attempt allows twice as many,
 because a call may take long to reach Redis."""
 
+_SIGNS: Final = 12
+"""The most signs of life that a process gives the others in the time after which it counts as ended, if it
+has nothing else to tell. It counts as ended by so much too soon at most."""
+
 
 class RedisHosts:
     """`Hosts` for all workers of all maps. In a cluster each host's key has a hash tag of its own.
 
     Redis' clock counts; in a cluster it is the clock of the host's node. A step is made here with the state
     that was read last, and is kept if Redis still has that state. This mostly takes one call, and one more
-    for each time that another worker was faster. A step whose answer was lost may be made twice: then a start
-    may stay unused, or a probe. A step of which a replica had not heard when it took over is lost: then the
-    same start may be given twice.
+    for each time that another worker was faster. A step that tells the others nothing new changes nothing in
+    Redis, so that it makes no other worker the slower one. A step whose answer was lost may be made twice:
+    then a start may stay unused, or a probe. A step of which a replica had not heard when it took over is
+    lost: then the same start may be given twice.
     """
 
     def __init__(self, link: RedisLink, *, silent: float, server_clock: bool = True) -> None:
@@ -67,9 +72,12 @@ class RedisHosts:
             sent = now + (time.monotonic() - began if self._server_clock else 0.0)
             before, moment = self._known.get(host, b""), sent + self.ahead(host)
             known = self._settled(host, before, moment)
+            seen = known.seen_by_others(self.process, self._silent / _SIGNS)
             result = step(known, moment)
-            known.writer = secrets.token_hex(4)
-            after, told = msgspec.json.encode(known), repr(moment) if self._server_clock else ""
+            after, told = before, repr(moment) if self._server_clock else ""
+            if known.seen_by_others(self.process, self._silent / _SIGNS) != seen:
+                known.writer = secrets.token_hex(4)
+                after = msgspec.json.encode(known)
             swapping = partial(
                 swap, key=_key(host), before=before, after=after, seconds=_REMEMBERED, told=told, wrong=wrong
             )

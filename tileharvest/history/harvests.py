@@ -211,7 +211,7 @@ class HarvestRecord:
         version.
         """
         layer_id = self._layer_ids[layer]
-        return self.history.read(lambda connection: latest_versions(connection, layer_id, area))
+        return self.history.read(lambda connection: latest_versions(connection, layer_id, area), once=True)
 
     def known(self, areas: Mapping[str, Sequence[TileRange]]) -> int:
         """Returns how many tiles of these areas exist by their latest versions. Each counts once.
@@ -417,7 +417,7 @@ class HarvestRecord:
         Only marks of earlier harvests that are complete are trusted.
         """
         layer_id, zoom = self._layer_ids[layer], area.zoom
-        rows = self.history.read(lambda connection: _MARKS.rows(connection, layer_id, area))
+        rows = self.history.read(lambda connection: _MARKS.rows(connection, layer_id, area), once=True)
         return {(zoom, x, y): Mark(*mark) for x, y, *mark in rows}
 
     def tops(self, layer: str) -> list[Tile]:

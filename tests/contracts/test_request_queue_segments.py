@@ -220,6 +220,13 @@ def test_what_is_remarked_of_no_segment_stays_when_others_are_dropped(queue: Dri
     assert queue.run(queue.queue.notes("")) == {"paused": "since monday"}
 
 
+def test_an_answer_that_has_remarks_has_those_of_no_segment_as_they_are_now(queue: Driven) -> None:
+    queue.note(DAY, "depth", "12")
+    for value, remarks in (("since monday", {"paused": "since monday"}), ("", {})):
+        queue.note("", "paused", value)
+        assert queue.exchange(pushed=[entry("1", segment="")]).notes in (None, remarks)
+
+
 def test_to_read_a_remark_opens_no_segment(queue: Driven) -> None:
     queue.exchange(finished=queue.exchange(1, pushed=[entry("1")]).leases)
     queue.note(NEXT_DAY, "depth")

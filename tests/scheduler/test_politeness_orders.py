@@ -14,6 +14,7 @@ from tileharvest.maps.quiet_hours import QuietHours
 from tileharvest.politeness.reasons import Reason
 from tileharvest.politeness.rules import Rules
 from tileharvest.queue import orders
+from tileharvest.scheduler.politeness import LOOK
 
 if TYPE_CHECKING:
     import pytest
@@ -93,6 +94,31 @@ def test_it_goes_on_looking_until_it_ends() -> None:
             looks = len(checks)
             await asyncio.sleep(60)
             assert len(checks) == looks
+
+    run_jumping(test())
+
+
+def test_orders_that_came_with_an_answer_are_obeyed_without_a_question(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+
+    async def ask(segment: str) -> dict[str, str]:
+        asked.append(segment)
+        return {}
+
+    async def test() -> None:
+        async with crawling() as crawl:
+            monkeypatch.setattr(crawl.queue, "notes", ask)
+            await comes_true(lambda: bool(asked))
+            asked.clear()
+            await asyncio.sleep(LOOK / 2)
+            crawl.politeness.exchanged({"paused": "10:00"})
+            await comes_true(lambda: bool(crawl.politeness.reasons))
+            assert asked == []
+            # Without a further answer the next look asks.
+            await comes_true(lambda: not crawl.politeness.reasons)
+            assert asked == [""]
 
     run_jumping(test())
 

@@ -156,6 +156,9 @@ class Exchange:
     """The time until which the host asks to be left alone, as any worker has heard. None if it does not."""
     share: int | None = None
     """The number of requests that this worker may have on the way. None if other workers do not matter."""
+    notes: Mapping[str, str] | None = None
+    """The remarks of the segment without name, as `notes` returns them. None if the queue does not tell them
+    with its answers, because it is asked for them at no cost."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from tileharvest.queue.requests import DELAY, state_of
 from tileharvest.scheduler.worker import as_queue_error
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator
+    from collections.abc import Callable, Coroutine, Iterator, Mapping
     from datetime import datetime
 
     from scrapy import Request
@@ -41,6 +41,10 @@ LOOK: Final = 1.0
 _NEAR: Final = 1.0
 """Seconds by which a request beside the queue may take its turn ahead. Until the turn comes the other maps of
 the host have to wait, even if this crawl ends before."""
+
+_NEWS: Final = 0.75
+"""Seconds for which the orders in an answer of the queue count. They are fewer than `LOOK`, so that an order
+is obeyed within two seconds although no look asks for it."""
 
 NO_PLACE: Final = 300.0
 """Seconds for which a request waits at most for a place at a host that is not the map's own. Otherwise two
@@ -87,6 +91,8 @@ class Politeness:
         """Set when requests may start again, or when the crawl is over."""
         self._orders = Orders()
         """The orders of the last look."""
+        self._told: tuple[float, Orders] | None = None
+        """The orders that the queue has told with its last answer, and when, on the event loop's clock."""
         self._stop_before: str | None = None
         """The order to stop that was given before the crawl began, or that the crawl has obeyed."""
         self._pace: Pace | None = None
@@ -183,8 +189,11 @@ class Politeness:
             worker.keep_apart(pace.least)
             worker.started(asyncio.get_running_loop().time() - self._last_start)
 
-    def exchanged(self) -> None:
-        """Hears that the queue has answered. Ends the crawl if a spent budget keeps requests waiting."""
+    def exchanged(self, notes: Mapping[str, str] | None = None) -> None:
+        """Hears that the queue has answered, and the remarks among which a person's orders are, if the queue
+        tells them. Ends the crawl if a spent budget keeps requests waiting."""
+        if notes is not None:
+            self._told = asyncio.get_running_loop().time(), Orders.read(notes)
         if self._queue.lacking is not None:
             self._end_for_all(self._exceeded(self._queue.lacking))
 
@@ -462,8 +471,12 @@ class Politeness:
         while True:
             now = asyncio.get_running_loop().time()
             await asyncio.sleep(at_tick(now + LOOK - TICK) - now)
+            told, self._told = self._told, None
             try:
-                await self.look()
+                if told is not None and told[0] > asyncio.get_running_loop().time() - _NEWS:
+                    await self._hear(told[1])
+                else:
+                    await self.look()
             except Exception as error:  # noqa: BLE001 - or nobody could pause or stop the crawl any more
                 self._listener.end(as_queue_error(error))
                 return

@@ -513,7 +513,7 @@ class Scheduler(BaseScheduler):
         if answer.leases and self._fleet is not None:
             self._fleet.has_looked = False
         self._share = self._share if answer.share is None else answer.share
-        self._politeness.exchanged()
+        self._politeness.exchanged(answer.notes)
         if self.worker.is_told:
             self._settle_start_urls()
         self.wake()

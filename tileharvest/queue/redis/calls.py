@@ -112,19 +112,23 @@ def decoded(answer: bytes, kind: type[Value]) -> Value:
 _LEASED: TypeAlias = list[tuple[int, int, int, msgspec.Raw, msgspec.Raw]]
 """The leases in an answer: id, attempt, priority, segment and body of each."""
 
-_EXCHANGED: Final = msgspec.msgpack.Decoder(tuple[int, int, float | bool, int, bool, int, _LEASED])
+_EXCHANGED: Final = msgspec.msgpack.Decoder(
+    tuple[int, int, float | bool, int, bool, int, _LEASED, list[msgspec.Raw]]
+)
 """Reads the answer of an exchange, as the head of `exchange.lua` describes it."""
 
 
 def exchanged(answer: bytes) -> tuple[Exchange, int]:
     """Returns the answer of an exchange, and the number of entries that are no requests."""
-    duplicates, refused, next_due, elsewhere, has_more, dead, leased = _EXCHANGED.decode(answer)
+    duplicates, refused, next_due, elsewhere, has_more, dead, leased, orders = _EXCHANGED.decode(answer)
     leases = [
         Lease(number, attempt, content_of(body), text_of(segment), priority)
         for number, attempt, priority, segment, body in leased
     ]
+    known = list(map(content_of, orders))
+    notes = remarks(dict(zip(known[::2], known[1::2], strict=True)))
     due = next_due or None
-    return Exchange(leases, duplicates, 0, refused, due, elsewhere, has_more), dead
+    return Exchange(leases, duplicates, 0, refused, due, elsewhere, has_more, notes=notes), dead
 
 
 def told(changes: Changes) -> dict[str, Any]:

@@ -9,8 +9,9 @@
 -- wanted: the number of leases; minus_share
 --
 -- The answer: the number of duplicates; the number of refused leases; the time at which the next delayed request is
--- due, or false; the number of leases of others; whether something is left that is due; the number of the dead; and
--- the leases, each with id, attempt, priority, segment and body.
+-- due, or false; the number of leases of others; whether something is left that is due; the number of the dead; the
+-- leases, each with id, attempt, priority, segment and body; and what is known of the segment without name, in which a
+-- person's orders are: fields and values in turn.
 
 -- Queues an entry if it is new, and returns whether it is.
 local function push(id, segment, priority, attempt, due, fingerprint, body)
@@ -190,7 +191,8 @@ local function answered(result, leases)
     local next_due, dead = due and tonumber(due) - shift, redis.call('LLEN', DEAD)
     local holds = tonumber(redis.call('HGET', HELD, call.client)) or 0
     local elsewhere = math.max(0, redis.call('ZCARD', LEASES) - holds)
-    return pack({ duplicates, refused, next_due or false, elsewhere, has_more, dead, leases })
+    local orders = redis.call('HGETALL', segment_key(''))
+    return pack({ duplicates, refused, next_due or false, elsewhere, has_more, dead, leases, orders })
 end
 
 -- A call whose answer did not arrive comes again with its number. It is then answered again, with those of its leases

@@ -9,7 +9,7 @@ import time
 from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from sqlalchemy import create_engine, event, inspect, make_url, text
 from sqlalchemy.dialects import sqlite
@@ -21,13 +21,14 @@ from tileharvest.errors import HistoryError
 from tileharvest.history.errors import PassingError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Sequence
+    from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 
     from sqlalchemy import URL, Connection, Engine, Insert
 
 _log = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
 _Item = TypeVar("_Item")
+_Row: TypeAlias = tuple[int | str | None, ...]
 
 LOCK_TIMEOUT: Final = 30.0
 """Seconds to wait for another program's transaction. Our transactions take milliseconds. An upgrade or a
@@ -294,22 +295,48 @@ def in_parts(values: Sequence[_Item], most: int) -> Iterator[Sequence[_Item]]:
         yield values[start : start + most]
 
 
-def execute_rows(
-    connection: Connection, statement: Insert, rows: Sequence[tuple[int | str | None, ...]]
-) -> None:
-    """Executes the statement once for each row, which has its values in the order of the table's columns.
+def execute_rows(connection: Connection, statement: Insert, rows: Sequence[_Row]) -> None:
+    """Executes the statement, which has an ON CONFLICT, for each row, in their order. A row has its values in
+    the order of the table's columns, which begins with the key.
 
-    SQLAlchemy's own `execute` takes longer for the parameters of a row than the database for the row.
+    SQLAlchemy's own `execute` takes longer for the parameters of a row than the database for the row. A
+    server gets all rows with one statement, which takes half as long on both sides as one for each row.
     """
-    connection.exec_driver_sql(_driver_text(statement, connection.dialect.name), rows)
+    text = _driver_text(statement, connection.dialect.name)
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql(text, rows)
+        return
+    for wave in _waves(rows, len(list(statement.table.primary_key))):
+        connection.exec_driver_sql(text, tuple(map(list, zip(*wave, strict=True))))
+
+
+def _waves(rows: Sequence[_Row], width: int) -> Iterator[Collection[_Row]]:
+    """Yields the rows in waves, in none of which a key is twice: a server's statement changes a row once. The
+    key has the first `width` values."""
+    wave: dict[_Row, _Row] = {}
+    for row in rows:
+        if row[:width] in wave:
+            yield wave.values()
+            wave = {}
+        wave[row[:width]] = row
+    if wave:
+        yield wave.values()
 
 
 @cache
 def _driver_text(statement: Insert, dialect: str) -> str:
-    """Returns what the driver is told, with a place for each value of a row."""
-    is_server = dialect == "postgresql"
-    kind: Any = psycopg.dialect if is_server else sqlite.dialect
-    return str(statement.compile(dialect=kind(paramstyle="format" if is_server else "qmark")))
+    """Returns what the driver is told, with a place for each value of a row. On a server it is a place for
+    the array of these values of all rows."""
+    if dialect == "sqlite":
+        return str(statement.compile(dialect=sqlite.dialect(paramstyle="qmark")))
+    kind: Any = psycopg.dialect
+    server = kind(paramstyle="format")
+    compiled: Any = statement.compile(dialect=server)
+    types = [statement.table.c[name].type.compile(dialect=server) for name in compiled.positiontup]
+    head, _, rest = compiled.string.partition("VALUES (")
+    _, _, conflict = rest.partition(")")
+    arrays = ", ".join(f"%s::{one}[]" for one in types)
+    return f"{head}SELECT * FROM unnest({arrays}){conflict}"  # noqa: S608 - all of it is the program's own
 
 
 def persevere(

@@ -19,6 +19,7 @@ from sqlalchemy import and_, bindparam, false, func, or_, select, true, update
 
 from tileharvest.history.areas import IN_SLICES, IS_UNASKED
 from tileharvest.history.change_indexes import IS_TRUSTED, ground_of
+from tileharvest.history.connection import execute_rows
 from tileharvest.history.schema import (
     FINISHED,
     TILE,
@@ -142,24 +143,14 @@ def remember(
 def _write_seen(connection: Connection, harvest: int, seen: Mapping[tuple[int, Tile], Validator]) -> None:
     there, missing = [], []
     for (layer, tile), validator in seen.items():
+        place = layer, tile.zoom, tile.x, tile.y
         if validator == _ABSENT:
-            missing.append({**its_tile(layer, tile.zoom, tile.x, tile.y), "in_harvest": harvest})
-            continue
-        there.append(
-            {
-                "layer": layer,
-                "zoom": tile.zoom,
-                "x": tile.x,
-                "y": tile.y,
-                "etag": validator.etag,
-                "last_modified": validator.last_modified,
-                "harvest": harvest,
-                "whole": False,
-                "skipped": None,
-            }
-        )
+            missing.append({**its_tile(*place), "in_harvest": harvest})
+        else:
+            is_whole, skipped = False, None
+            there.append((*place, validator.etag, validator.last_modified, harvest, is_whole, skipped))
     if there:
-        connection.execute(replace_into(validators, *TILE), there)
+        execute_rows(connection, _WRITE_SEEN, there)
     if missing:
         connection.execute(_FORGET, missing)
 
@@ -285,6 +276,7 @@ def _rows(layer: int, places: Iterable[Cell], harvest: int) -> list[Row]:
     return [{**its_tile(layer, *place), "in_harvest": harvest} for place in places]
 
 
+_WRITE_SEEN: Final = replace_into(validators, *TILE)
 _UPDATE: Final = update(validators).where(is_tile(validators))
 _MISS: Final = _UPDATE.values(etag=None, last_modified=None, harvest=bindparam("in_harvest"), whole=false())
 _FORGET: Final = _MISS.values(skipped=None)

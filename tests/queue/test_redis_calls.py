@@ -222,6 +222,7 @@ async def crawl(queue: RedisQueue, tiles: int, at_once: int) -> None:
     pushed, finished = 1, 0
     while finished < tiles and not failed:
         leases = worker.next_leases(at_once)
+        worker.lease_more()
         if not leases:
             told.clear()
             await asyncio.wait_for(told.wait(), 240)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import count, pairwise
@@ -351,6 +351,34 @@ def test_a_tile_waits_whose_cost_is_not_recorded_yet() -> None:
             assert one.scheduler.next_request() is None
             traffic.settle()
             assert names(one.scheduler.next_tiles(3)) == ["3"]
+
+    run_jumping(test())
+
+
+@pytest.mark.parametrize("what", ["a connection", "a cost"])
+def test_the_queue_is_not_asked_while_a_tile_waits_that_was_leased_ahead(what: str) -> None:
+    """With one lease ahead it would be asked without an end, as each answer wakes the engine."""
+
+    async def test() -> None:
+        one = Offered()
+        one.scheduler.worker._ahead = one.scheduler.worker._most_ahead = 1
+        async with offered_by(one):
+            way: Any = TakesTiles()
+            one.scheduler._way, traffic = way, one.scheduler._scheduling.queue.traffic
+            one.push("1", "2")
+            await one.hear()
+            told = len(one.queue.told)
+            if what == "a cost":
+                traffic.count_ahead(list)
+            with one.scheduler._politeness.delayed(60.0) if what == "a connection" else nullcontext():
+                for _ in range(20):
+                    assert one.scheduler.next_request() is None
+                    await asyncio.sleep(0)
+            assert len(one.queue.told) == told
+            traffic.settle()
+            assert names(one.scheduler.next_tiles(2)) == ["1"]
+            await one.hear()
+            assert names(one.scheduler.next_tiles(2)) == ["2"]
 
     run_jumping(test())
 

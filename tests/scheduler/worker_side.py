@@ -98,7 +98,9 @@ class Side:
             await self.queue.alive.wait()
 
     def take(self, most: int = 100) -> list[Lease]:
-        return self.worker.next_leases(most)
+        leases = self.worker.next_leases(most)
+        self.worker.lease_more()
+        return leases
 
     def bodies(self, most: int = 100) -> list[str]:
         return [lease.body.decode() for lease in self.take(most)]

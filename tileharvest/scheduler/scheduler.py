@@ -579,6 +579,7 @@ class Scheduler(BaseScheduler):
         coming = self._politeness.come(len(tiles)) if tiles else 0
         if coming < len(tiles):
             self.worker.put_back([tile.lease for tile in tiles[coming:]])
+        self.worker.lease_more()
         return tiles[:coming]
 
     def _start_waiting(self) -> Request | None:

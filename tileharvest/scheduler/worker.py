@@ -325,14 +325,18 @@ class QueueWorker:
         earliest = self._leases.earliest
         if earliest is not None and earliest > now:
             self._wait_for(earliest - now)
-        if self._wants_leases():
-            self._begin()
         return taken
 
     def put_back(self, leases: Sequence[Lease]) -> None:
         """Lets leases wait again that `next_leases` has just returned, and that do not start yet."""
         self._started -= len(leases)
         self._leases.put_back(leases)
+
+    def lease_more(self) -> None:
+        """Begins to lease more if it is time to. Call this after `next_leases`, when it is known which leases
+        start."""
+        if self._wants_leases():
+            self._begin()
 
     @property
     def awaits_start(self) -> bool:

@@ -67,10 +67,11 @@ _BESIDE = {"tests/end_to_end/test_demo_forms.py": "tests/demo/"}
 to draw."""
 
 # A slow machine is no failure; in CI the same examples are tried every time.
+_ANY_MACHINE = hypothesis.settings(deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.register_profile(
-    "tests", deadline=None, derandomize=bool(os.environ.get("CI")), max_examples=40
+    "tests", _ANY_MACHINE, derandomize=bool(os.environ.get("CI")), max_examples=40
 )
-hypothesis.settings.register_profile("all", deadline=None, max_examples=1000)
+hypothesis.settings.register_profile("all", _ANY_MACHINE, max_examples=1000)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

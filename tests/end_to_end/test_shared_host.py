@@ -11,14 +11,16 @@ import pytest
 
 from tests.end_to_end.bad_input.small_site import FIRST_DAY, PATHS, staged
 from tests.end_to_end.project import await_condition
-from tests.fleet.gate import OnceTooMany, Slow, tiles_only
+from tests.fleet.gate import Gate, OnceTooMany, Slow, tiles_only
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from aiohttp import web
+
     from tests.end_to_end.bad_input.small_site import Stage
-    from tests.servers.misbehaving import Received
+    from tests.servers.misbehaving import Exchange, Received
 
 CONCURRENCY: Final = 3
 REST: Final = 3
@@ -37,13 +39,13 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
         yield stage
 
 
-def asked_for_tiles(stage: Stage, name: str) -> list[Received]:
+def asked(stage: Stage, name: str) -> list[Received]:
     """By the harvest of that map, which names its contact."""
-    return [
-        request
-        for request in stage.site.received
-        if request.path.endswith(".png") and f"{name}@" in request.headers["User-Agent"]
-    ]
+    return [one for one in stage.site.received if f"{name}@" in one.headers["User-Agent"]]
+
+
+def asked_for_tiles(stage: Stage, name: str) -> list[Received]:
+    return [one for one in asked(stage, name) if one.path.endswith(".png")]
 
 
 def is_told_to_rest(stage: Stage) -> bool:
@@ -58,22 +60,31 @@ def leased(stage: Stage, name: str) -> int:
 
 
 def test_they_share_the_hosts_concurrency_and_its_retry_after(stage: Stage) -> None:
-    slow = Slow(0.15)
-    stage.site.rule_for_all = tiles_only(slow)
+    slow, gate = Slow(0.15), Gate(keeps_all=True)
+
+    async def at_once(exchange: Exchange) -> web.StreamResponse:
+        """Keeps what comes before the tiles until both have begun, however long a program takes to start."""
+        return await (slow if exchange.path.endswith(".png") else gate)(exchange)
+
+    stage.site.rule_for_all = at_once
     one, two = (("harvest", name, "-a", f"day={FIRST_DAY}") for name in NAMES)
     with stage.project.running(*one) as first, stage.project.running(*two) as second:
-        for name, process in zip(NAMES, (first, second), strict=True):
+        harvests = tuple(zip(NAMES, (first, second), strict=True))
+        for name, process in harvests:
+            assert await_condition(lambda name=name: len(asked(stage, name)) > 0, process)  # type: ignore[misc]
+        gate.open()
+        for name, process in harvests:
             assert await_condition(lambda name=name: len(asked_for_tiles(stage, name)) > 4, process)  # type: ignore[misc]
         stage.site.rule_for_all = too_many = OnceTooMany(REST, tiles_only(slow))
         assert await_condition(lambda: is_told_to_rest(stage), first)
-        asked, ahead = len(stage.site.received), sum(leased(stage, name) for name in NAMES)
+        before, ahead = len(stage.site.received), sum(leased(stage, name) for name in NAMES)
         too_many.go_on()
         for process in (first, second):
             process.communicate(timeout=240)
         assert [process.wait() for process in (first, second)] == [0, 0]
     assert slow.most == CONCURRENCY
     assert too_many.answered is not None
-    during = [one for one in stage.site.received[asked:] if one.time < too_many.answered + REST]
+    during = [one for one in stage.site.received[before:] if one.time < too_many.answered + REST]
     # A process hears of the rest when it asks for more: what it had leased before, it may have begun.
     assert len(during) <= ahead
     for name in NAMES:

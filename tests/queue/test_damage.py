@@ -12,25 +12,27 @@ from tileharvest.errors import QueueError
 from tileharvest.queue.sqlite.queue import SqliteQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 FLIPS: Final = 200
 PUSHED: Final = {f"a request for tile {number}" for number in range(60)}
 
 
-def damaged(file: Path, body: bytes, number: int) -> None:
-    """Writes a file with one flipped bit, in a byte that is not empty: databases have pages with room."""
-    drawn, changed = Random(number), bytearray(body)
-    changed[drawn.choice([place for place, byte in enumerate(body) if byte])] ^= 1 << drawn.randrange(8)
-    file.write_bytes(changed)
+def damaged(body: bytes) -> Iterator[bytes]:
+    """Yields it with one flipped bit, in a byte that is not empty: databases have pages with room."""
+    places = [place for place, byte in enumerate(body) if byte]
+    for number in range(FLIPS):
+        drawn, changed = Random(number), bytearray(body)
+        changed[drawn.choice(places)] ^= 1 << drawn.randrange(8)
+        yield changed
 
 
 def refusals(file: Path, body: bytes, look: Callable[[Driven], None]) -> int:
     """Looks at each damaged queue. Returns how many were refused, each in one line that tells the way out."""
     refused = 0
-    for number in range(FLIPS):
-        damaged(file, body, number)
+    for changed in damaged(body):
+        file.write_bytes(changed)
         with Driven(lambda: SqliteQueue(file)) as queue:
             try:
                 look(queue.open())

@@ -66,7 +66,9 @@ def go_back(world: RedisMap, heard: dict[str, tuple[bytes, int]]) -> None:
         world.server.ask("RESTORE", key, max(left, 0), content)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize(
+    "seed", [*range(8), *(pytest.param(seed, marks=pytest.mark.repetition) for seed in range(8, 20))]
+)
 def test_no_tile_is_lost_with_the_moments_of_which_a_replica_had_not_heard(
     server: RedisServer, seed: int
 ) -> None:

@@ -124,7 +124,7 @@ def test_what_was_due_already_is_not_delayed(queue: Driven) -> None:
 # Bytes and values
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(bodies=st.lists(st.binary(max_size=300), max_size=20))
 def test_bytes_come_out_as_they_went_in(queue: Driven, bodies: list[bytes]) -> None:
     queue.push(*(entry(body, fingerprint=None) for body in bodies))

@@ -85,7 +85,7 @@ def test_no_fingerprint_of_a_segment_is_forgotten(queue: Driven, number: int) ->
     assert queue.push(*entries).duplicates == number
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(prints=st.sets(st.binary(max_size=40), max_size=20))
 def test_any_bytes_are_a_fingerprint(queue: Driven, prints: set[bytes]) -> None:
     queue.forget(DAY)

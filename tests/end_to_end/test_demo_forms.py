@@ -51,7 +51,8 @@ def test_each_day_has_the_outcomes_and_the_images_that_the_world_predicts(
         with project.maps_file.open("a", encoding="utf-8") as file:
             file.write("audit = 0  # It draws tiles by lot.\n")
         for day in DAYS:
-            publish(world, day, FIRST_DAY, site, form)
+            if day != DAYS[0]:
+                publish(world, day, FIRST_DAY, site, form)
             images.append({file.read_bytes() for file in site.rglob("*.png") if file.name != "base.png"})
             project.crawl("island", str(FIRST_DAY + timedelta(days=day - 1)), spider=name)
     for day, harvest in zip(DAYS, project.harvests("island"), strict=True):

@@ -123,6 +123,23 @@ def test_orders_that_came_with_an_answer_are_obeyed_without_a_question(
     run_jumping(test())
 
 
+def test_an_answer_from_before_a_look_does_not_take_back_what_the_look_has_heard() -> None:
+    """An amendment of maps.toml looks between two looks of every second."""
+
+    async def test() -> None:
+        async with crawling() as crawl:
+            await asyncio.sleep(LOOK / 2)
+            crawl.politeness.exchanged({})
+            await orders.pause(crawl.queue, "10:00")
+            await crawl.politeness.look()
+            wakes = crawl.wakes
+            await asyncio.sleep(LOOK / 2)
+            assert crawl.politeness.reasons == {Reason.PAUSED}
+            assert crawl.wakes == wakes
+
+    run_jumping(test())
+
+
 def test_it_ends_although_the_queue_loses_a_cancellation(monkeypatch: pytest.MonkeyPatch) -> None:
     """Works like redis-py, which may take a cancellation for a timeout of its own, and tries again."""
     notes: dict[str, str] = {}

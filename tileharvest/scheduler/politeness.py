@@ -446,7 +446,10 @@ class Politeness:
 
     async def look(self) -> None:
         """Obeys the orders of a person, and the quiet hours. Raises QueueError."""
-        await self._hear(await orders_of(self._queue))
+        orders = await orders_of(self._queue)
+        # What the last answer has told may be older.
+        self._told = None
+        await self._hear(orders)
 
     async def _hear(self, orders: Orders) -> None:
         before, self._orders = self._orders, orders

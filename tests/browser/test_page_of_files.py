@@ -35,6 +35,10 @@ from tests.end_to_end.real_maps import ANTWORLD
 from tests.end_to_end.rendering import LAYER
 from tests.servers.nginx import nginx
 from tests.viewer.building import DAY_LAYER, MAP, World, picture, square
+from tileharvest.history.changes import deepest_changes
+from tileharvest.history.database import History
+from tileharvest.history.outlines import map_outline
+from tileharvest.tiles.grid import TileRange
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.pyramid import Pyramid
 
@@ -407,13 +411,26 @@ def ask_outline(screen: FileScreen, name: str) -> list[int]:
     return [int(zoom) for zoom in ask(screen, "outline", name)["layers"][0]["zooms"]]
 
 
+AREAS: Final = [
+    (0, 1, 15, 1, 15),
+    (0, 3, 9, 5, 15),
+    (0, 7, 7, 9, 9),
+    (-1, 2, 30, 2, 30),
+    (-1, 10, 22, 2, 14),
+    (-1, 2, 14, 10, 30),
+    (-1, 30, 30, 30, 30),
+]
+"""Areas of tiles: zoom, first and last x, first and last y."""
+
+
 def test_tiles_that_change_often_show_each_day_what_was_there(
     open_page: Callable[..., Page], tmp_path: Path
 ) -> None:
-    """Of 8 x 8 tiles about every other one changes on each day, and some are gone for a while. The leaf is
-    cut, and the names of its quarters' eras lie in groups."""
+    """Of 8 x 8 tiles about every other one changes on each day, and some are gone for a while. So do 8 x 8
+    tiles a zoom above, most of which have nothing below them. The images of such a leaf lie by quarter, the
+    names of their eras in groups, and what has changed in a part of it is told by sums."""
     world, random = World(tmp_path), Random(1)
-    tiles, bodies = square(0, 8), [picture((number, 0, 0, 255)) for number in range(200)]
+    tiles, bodies = square(0, 8) + square(-1, 8), [picture((number, 0, 0, 255)) for number in range(200)]
     described = Layer(DAY_LAYER, Pyramid(10), "png", tile_size=(384, 384))
     there: dict[Tile, bytes | None] = {}
     shown: dict[str, dict[Tile, bytes | None]] = {}
@@ -431,10 +448,23 @@ def test_tiles_that_change_often_show_each_day_what_was_there(
     page = open_page(**DESK)
     screen = FileScreen(page, Viewer((tmp_path / "out" / "index.html").as_uri(), Project(tmp_path)))
     screen.open(map=MAP)
-    edges = {"zoom": 0, "xFrom": 1, "xTo": 15, "yFrom": 1, "yTo": 15}
-    for day, images in shown.items():
-        expected = {f"{tile.x}_{tile.y}": body and image_of(body) for tile, body in images.items()}
-        assert ask(screen, "view", MAP, DAY_LAYER, day, edges) == expected
+    for zoom, unit in ((0, 1), (-1, 2)):
+        edges = {"zoom": zoom, "xFrom": unit, "xTo": 15 * unit, "yFrom": unit, "yTo": 15 * unit}
+        for day, images in shown.items():
+            expected = {
+                f"{tile.x}_{tile.y}": body and image_of(body)
+                for tile, body in images.items()
+                if tile.zoom == zoom
+            }
+            assert ask(screen, "view", MAP, DAY_LAYER, day, edges) == expected
+    with History.open_read_only(f"sqlite:///{world.history_file}") as history:
+        layer = map_outline(history, MAP).layers[0]
+        for zoom, *edges in AREAS:
+            names = ("xFrom", "xTo", "yFrom", "yTo")
+            area = {"zoom": zoom, **dict(zip(names, edges, strict=True))}
+            found = deepest_changes(history, layer, TileRange(zoom, *edges))
+            expected = {str(day): count for day, count in found.items()}
+            assert ask(screen, "changes", MAP, DAY_LAYER, area) == expected != {}
 
 
 def image_of(body: bytes) -> str:

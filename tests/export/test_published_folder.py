@@ -448,15 +448,23 @@ def test_square_tiles_of_a_dense_block_are_cut_into_eras(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("days", "chance", "most_below", "most"), [(325, 0.4, 0, 24), (1000, 0.5, 0, 12), (1000, 0.5, 4, 6)]
+    ("days", "chance", "most_below", "leaves", "quarters"),
+    [
+        (325, 0.4, 0, 12, 24),
+        (325, 1, 16, 12, 24),
+        (325, 1, 64, 12, 24),
+        (1000, 0.5, 0, 6, 12),
+        (1000, 0.5, 4, 6, 12),
+    ],
 )
 def test_a_view_of_tiles_that_change_often_loads_60_kb(
-    days: int, chance: float, most_below: int, most: int
+    days: int, chance: float, most_below: int, leaves: int, quarters: int
 ) -> None:
-    """Each tile changes by chance or not on each of so many days. Wherever a view of 2560 x 1440 pixels
-    begins, it has parts of 24 quarters at most if tiles have 128 x 128 pixels, and of 12 if they have 256 x
-    256. Of each it loads the list and any era. One level above the deepest each change has a count, which no
-    list can tell in fewer bits if chance has chosen it."""
+    """Each tile changes by chance or not on each of so many days, and a random number of tiles below it with
+    it. Wherever a view of 2560 x 1440 pixels begins, it has parts of 4 x 3 leaves and of 24 quarters at most
+    if tiles have 128 x 128 pixels, and of 3 x 2 leaves and 12 quarters if they have 256 x 256. Of each
+    quarter it loads the list and any era. Leaves at its four corners need three lists of sums, and those
+    along its edges one."""
     random, written = Random(1), dict[str, bytes]()
 
     def write(value: object) -> str:
@@ -477,16 +485,32 @@ def test_a_view_of_tiles_that_change_often_loads_60_kb(
         for tile, story in stories.items()
         if most_below
     }
-    quarters = leaf_of(stories, counts, write)
-    assert isinstance(quarters, list)
-    lists = [written.pop(quarter) for quarter in quarters]
-    assert len(lists) == 4
+    leaf = leaf_of(stories, counts, write)
+    # Of tiles with anything below them none has changed alone.
+    assert [leaf["n"] == 0, leaf["o"] == 0] == [most_below == 0, most_below > 0]
+    parts = [written.pop(quarter) for quarter in leaf["q"]]
+    rows = [written.pop(name) for name in names_in((leaf["n"] or leaf["o"])[2])]
+    sums = [written.pop(name) for row in rows for name in names_in(value_of(row)) if name in written]
+    assert [len(parts), len(rows), len(sums)] == [4, 8, 63]
     groups = [script for script in written.values() if len(script) == len('published("","")\n') + 16 + 8 * 11]
     assert groups
     eras = [script for script in written.values() if script not in groups]
-    loaded = max(map(len, lists)) + len(groups[0]) + max(map(len, eras))
-    # Besides them the index, and the names of up to 12 leaves in 4 blocks, each with 4 quarters.
-    assert most * loaded + 12 * 100 + 4 * 64 * 14 < 60_000
+    edges = 6 if leaves == 12 else 2
+    loaded = quarters * (max(map(len, parts)) + len(groups[0]) + max(map(len, eras)))
+    loaded += leaves * len(list_named(leaf)[1])
+    loaded += (edges + 8) * len(rows[0]) + (edges + 12) * max(map(len, sums))
+    # Besides them the index, and the names of the leaves in four blocks.
+    assert loaded + 4 * 64 * 14 + 3000 < 60_000
+
+
+def names_in(text: str) -> list[str]:
+    """Names of 11 characters, one behind the other."""
+    return [text[start : start + 11] for start in range(0, len(text), 11)]
+
+
+def value_of(script: bytes) -> Any:
+    """What a list hands over."""
+    return json.loads(script[script.index(b",") + 1 : script.rindex(b")")])
 
 
 def in_base_64(name: str) -> str:

@@ -4,8 +4,8 @@ Tiles have the names of our grid. Each list is a script that hands a value over,
 opened by a double click may load scripts and nothing else. A list is named by its content. So a list that is
 there already is never written again, and a page finds its own lists until its index is replaced.
 
-A block has 64 x 64 tiles. A leaf of a block has 8 x 8 tiles, or 4 x 4 if much has changed. `docs/export.md`
-tells the form, and `published/api.js` reads it.
+A block has 64 x 64 tiles, and 8 x 8 leaves of 8 x 8 tiles. `docs/export.md` tells the form, and
+`published/api.js` reads it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from hashlib import sha1
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from operator import add
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from tileharvest.export.picture_file import Watch
     from tileharvest.tiles.events import Event
 
-FORM: Final = 5
+FORM: Final = 6
 """The number of the lists' form, which changes with the form."""
 
 _LEAVES: Final = 3
@@ -43,8 +44,8 @@ _LEAVES: Final = 3
 _SIDE: Final = 1 << BLOCK_LEVELS
 """Tiles along a leaf's edge."""
 _QUARTER: Final = _SIDE // 2
-"""Tiles along the edge of a quarter. A heavy leaf is divided into quarters, so that a view of a part loads
-little else."""
+"""Tiles along the edge of a quarter. The images of a heavy leaf are divided into quarters, so that a view of
+a part loads little else."""
 _ERA: Final = 48
 """The most versions of an era of 4 x 4 tiles, unless a single day has more. An era of 8 x 8 tiles has twice
 as many. With longer eras a view loads more images that it does not show, and with shorter ones there are more
@@ -55,8 +56,8 @@ _SHORT: Final = 200
 """The most characters of the last era that a leaf of several eras holds itself. A view of an earlier day
 loads them in vain. A leaf always holds its only era, because every view needs it."""
 _INLINE: Final = 1_500
-"""The most bytes of leaves that a block holds itself, and of tiles that a leaf holds undivided. A view of
-2560 x 1440 pixels has parts of four blocks and of 24 quarters at most, if tiles have 128 x 128."""
+"""The most bytes of leaves that a block holds itself, and of days that a leaf holds itself. A view of 2560 x
+1440 pixels has parts of four blocks, 12 leaves and 24 quarters at most, if tiles have 128 x 128."""
 NAMED: Final = 16
 """The digits of a list's name, and of an image's in a published folder: 64 bits of their sha1. With a million
 images, two have the same name in one map of 37 million."""
@@ -68,8 +69,6 @@ _DIGITS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789
 _LETTERS: Final = {"png": "p", "jpg": "j", "webp": "w"}
 _GONE: Final = "-"
 
-_Value = TypeVar("_Value")
-
 ListWriter: TypeAlias = "Callable[[object], str]"
 """A function that writes a list, and returns its name."""
 Story: TypeAlias = "Sequence[tuple[int, str]]"
@@ -77,7 +76,7 @@ Story: TypeAlias = "Sequence[tuple[int, str]]"
 Stories: TypeAlias = "Mapping[int, Story]"
 Counts: TypeAlias = "Mapping[int, Mapping[int, int]]"
 """For tiles of a leaf, by their numbers, the numbers of days on which deeper tiles below them changed, each
-with how many. No number is 0."""
+with how many. No count is 0."""
 
 
 @dataclass(slots=True)
@@ -172,7 +171,7 @@ class PublishedLists:
 
     def _leaf(
         self, excerpt: Excerpt, leaf: Tile, zoom: int, within: TileRange | None, reach: _Reach
-    ) -> dict[str, Any] | list[Any] | None:
+    ) -> dict[str, Any] | None:
         area: TileRange | None = TileRange.of(leaf).at_zoom(zoom)
         if within is not None:
             assert area is not None
@@ -258,40 +257,45 @@ class PublishedLists:
         }
 
 
-def leaf_of(stories: Stories, counts: Counts, write: ListWriter) -> dict[str, Any] | list[Any]:
-    """Returns a leaf of 8 x 8 tiles. A heavy leaf consists of the names of the lists of its quarters, with 0
-    for a quarter in which nothing ever was.
+def leaf_of(stories: Stories, counts: Counts, write: ListWriter) -> dict[str, Any]:
+    """Returns a leaf of 8 x 8 tiles, with the days and images of each tile. A heavy leaf has the images of
+    its quarters, each 0 or the name of a list, and sums of what changed.
 
     `stories` and `counts` have the story of each tile, and what changed below it, by its number in the leaf,
     row by row from the upper left. There is at least one story.
     """
-    days = _days_of(stories, counts, _SIDE)
+    days = _days_of(stories, counts)
     images = sum(map(len, stories.values()))
     if len(msgspec.json.encode(days)) + images // _ERA * _MARKED <= _INLINE:
         return {**days, "e": _eras(stories, 2 * _ERA, write)}
-    return [
-        _marked(write({**_days_of(part, below, _QUARTER), "e": _eras(part, _ERA, write)})) if part else 0
-        for part, below in zip(_quarters(stories), _quarters(counts), strict=True)
-    ]
+    alone = {
+        tile: {day: 1 for day, _ in story if day not in counts.get(tile, ())}
+        for tile, story in stories.items()
+    }
+    return {
+        "q": [_marked(write(_eras(part, _ERA, write))) if part else 0 for part in _quarters(stories)],
+        "n": _sums(counts, write),
+        "o": _sums(alone, write),
+    }
 
 
-def _quarters(of_tiles: Mapping[int, _Value]) -> list[dict[int, _Value]]:
-    """Returns the values of a leaf's tiles by quarter, from the upper left, and by number in the quarter."""
-    quarters: list[dict[int, _Value]] = [{}, {}, {}, {}]
-    for tile, value in of_tiles.items():
+def _quarters(stories: Stories) -> list[dict[int, Story]]:
+    """Returns the stories of a leaf's tiles by quarter, from the upper left, and by number in the quarter."""
+    quarters: list[dict[int, Story]] = [{}, {}, {}, {}]
+    for tile, story in stories.items():
         row, column = divmod(tile, _SIDE)
         place = row % _QUARTER * _QUARTER + column % _QUARTER
-        quarters[row // _QUARTER * 2 + column // _QUARTER][place] = value
+        quarters[row // _QUARTER * 2 + column // _QUARTER][place] = story
     return quarters
 
 
-def _days_of(stories: Stories, counts: Counts, side: int) -> dict[str, Any]:
+def _days_of(stories: Stories, counts: Counts) -> dict[str, Any]:
     """Returns the days on which the leaf or anything below it changed, and for each tile its own days among
     these, and the counts of what changed below it. A leaf changes on few days of a year."""
     own = {tile: [day for day, _ in story] for tile, story in stories.items()}
     days = sorted({day for each in (*own.values(), *counts.values()) for day in each})
     numbers = {day: number for number, day in enumerate(days)}
-    every = range(side * side)
+    every = range(_SIDE * _SIDE)
     told: dict[str, Any] = {
         "d": _bits(days),
         "t": [_bits([numbers[day] for day in own[tile]]) if tile in own else "" for tile in every],
@@ -304,16 +308,48 @@ def _days_of(stories: Stories, counts: Counts, side: int) -> dict[str, Any]:
 
 
 def _counts(counts: Mapping[int, int], own: Sequence[int], numbers: Mapping[int, int]) -> str:
-    """Returns the counts of a tile in the order of their days, less 1, each in as many bits as the largest
-    needs. This number of bits stands before them as a digit. Their days follow only if they are not the
+    """Returns the counts of a tile in the order of their days. Their days follow only if they are not the
     tile's `own`, which is rare, because a tile changes with what it is drawn of."""
     days = sorted(counts)
-    width = (max(counts.values()) - 1).bit_length()
-    bits = 0
-    for place, day in enumerate(days):
-        bits |= counts[day] - 1 << width * place
-    text = _DIGITS[width] + _in_digits(bits)
+    text = _numbers([counts[day] for day in days])
     return text if days == list(own) else f"{text}.{_bits([numbers[day] for day in days])}"
+
+
+def _sums(counts: Counts, write: ListWriter) -> list[str] | int:
+    """Returns sums that tell on each day the count of any rectangle of a leaf's tiles, or 0 if there are no
+    counts.
+
+    For each tile there are the sums of its rectangle: of all tiles that lie neither to the right of it nor
+    below it. Any other rectangle is the sum of four of these, two of them taken away. So a view of a part of
+    the leaf loads three lists, however many tiles it shows. The sums of the whole leaf are always loaded and
+    stand in the leaf itself.
+    """
+    days = sorted({day for of_tile in counts.values() for day in of_tile})
+    if not days:
+        return 0
+    rows, above = [], [[0] * len(days)] * _SIDE
+    for row in range(0, _SIDE * _SIDE, _SIDE):
+        left, sums = [0] * len(days), []
+        for column in range(_SIDE):
+            of_tile = counts.get(row + column, {})
+            left = [before + of_tile.get(day, 0) for before, day in zip(left, days, strict=True)]
+            sums.append(list(map(add, left, above[column])))
+        rows.append([_numbers(of_days) for of_days in sums])
+        above = sums
+    whole = rows[-1].pop()
+    names = [_marked(write("".join(_marked(write(text)) for text in row))) for row in rows]
+    return [_bits(days), whole, "".join(names)]
+
+
+def _numbers(numbers: Sequence[int]) -> str:
+    """Returns the least of the numbers, a colon, and all numbers less that one: each in as many bits as the
+    largest needs, the lowest bits first. This number of bits stands before them as a digit."""
+    least = min(numbers)
+    width = (max(numbers) - least).bit_length()
+    bits = 0
+    for place, number in enumerate(numbers):
+        bits |= number - least << width * place
+    return f"{least}:{_DIGITS[width]}{_in_digits(bits)}"
 
 
 def _number_in_leaf(tile: Tile) -> int:
@@ -325,10 +361,11 @@ def _eras(stories: Stories, most: int, write: ListWriter) -> list[str]:
     """Returns the days on which eras begin, the names of their lists, and the images of the last era. An era
     has at most so many versions, unless a single day has more.
 
-    An era has the images that were there before it, in the order of the tiles, and then its new images, in
-    the order of days and tiles. Each era but the last is a list of its own, which no later harvest changes.
-    The names of each full group of these lists are a list, too, whose name stands in their place. A long last
-    era is also a list of its own, and then its images are empty here.
+    An era has the images that were there before it, and then for each day of it a full stop, the number of
+    days since it began, a colon, and the day's new images. Before each image stands the number of its tile as
+    a digit. Each era but the last is a list of its own, which no later harvest changes. The names of each
+    full group of these lists are a list, too, whose name stands in their place. A long last era is also a
+    list of its own, and then its images are empty here.
     """
     came = sorted((day, tile, code) for tile, story in stories.items() for day, code in story)
     now: dict[int, str] = {}
@@ -338,10 +375,11 @@ def _eras(stories: Stories, most: int, write: ListWriter) -> list[str]:
         if entries and entries + len(versions) > most:
             begun.append(day)
             names.append(_marked(write(text)))
-            text, entries = "".join(now[tile] for tile in sorted(now)), 0
+            text, entries = "".join(_DIGITS[tile] + now[tile] for tile in sorted(now)), 0
+        text += f".{day - begun[-1]}:"
         for _, tile, code in versions:
             now[tile] = code
-            text += code
+            text += _DIGITS[tile] + code
         entries += len(versions)
     full = len(names) // _GROUP * _GROUP
     groups = [_marked(write("".join(names[at : at + _GROUP]))) for at in range(0, full, _GROUP)]
@@ -378,11 +416,9 @@ def _bits(days: Sequence[int]) -> str:
 
 def _in_digits(bits: int) -> str:
     """Returns a number in digits of base 64, the lowest first, without zeros at the end."""
-    digits = []
-    while bits:
-        digits.append(_DIGITS[bits & 63])
-        bits >>= 6
-    return "".join(digits)
+    # Three bytes are four digits. Those of base 64 come with the highest first.
+    highest_first = urlsafe_b64encode(bits.to_bytes(-(-bits.bit_length() // 24) * 3, "big")).decode()
+    return highest_first[::-1].rstrip(_DIGITS[0])
 
 
 def leaf_count(excerpt: Excerpt, zooms: Sequence[int]) -> int:

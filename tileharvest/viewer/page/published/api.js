@@ -4,10 +4,13 @@
  * @typedef {import("../api.js").Tile} Tile
  * @typedef {import("../api.js").Area} Area
  * @typedef {{first: number, list: string | null, group: string | null}} Era its first day; the name of the list of its
- *   images, null for the last era if the leaf has them; and the list that tells this name, null once it is known
- * @typedef {{side: number, tiles: number[][], below: [number, number][][], eras: Era[], last: string}} Leaf for each of
- *   8 x 8 tiles, or of 4 x 4 if they change often, the numbers of the days on which it changed, and of those on which
- *   deeper tiles below it did, each with how many; its eras; and the images of the last era
+ *   images, null for the last era if the images are at hand; and the list that tells this name, null once it is known
+ * @typedef {{side: number, eras: Era[], last: string}} Part tiles whose images lie in the same lists: 8 x 8, or 4 x 4
+ *   if they change often; and the images of the last era
+ * @typedef {{left: number, top: number, right: number, bottom: number}} Box columns and rows, all included
+ * @typedef {[string, string, string]} Sums on which days, of the whole leaf, and the names of the lists of each row
+ * @typedef {{d: string, t: string[], n?: string[], e: string[]}
+ *   | {q: (string | 0)[], n: Sums | 0, o: Sums | 0}} Leaf as `export/published_lists.py` writes it
  */
 import { ApiError, tileSizeOf } from "../api.js";
 import { cellOf, parseTile, tileAtCell } from "../grid.js";
@@ -24,6 +27,7 @@ const DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_
 const EXTENSIONS = { p: "png", j: "jpg", w: "webp" };
 const NAMED = 11; // Signs of a name of 16 digits in base 64.
 const CODED = 12; // Signs of an image: a letter for its kind, and its name.
+const NONE = "0:A"; // Sums that are 0 on each day.
 const GROUP = 8; // Eras whose names lie in a list of their own.
 const MOST_TOLD = 50; // Events.
 
@@ -73,11 +77,11 @@ export async function view(map, layer, day, area) {
   const number = numberOf(day);
   /** @type {Map<string, string | null>} */
   const addresses = new Map();
-  await Promise.all(placesOf(area).map(async ([column, row]) => {
-    const leaf = await leafAt(layer, area.zoom, column, row);
-    if (leaf === null || number < leaf.eras[0].first) return;
-    const images = await imagesOf(leaf, leaf.eras.findLastIndex(({ first }) => first <= number));
-    for (const [tile, { x, y }] of tilesOf(area, column, row, leaf.side)) {
+  await Promise.all(placesOf(area, QUARTER).map(async ([column, row]) => {
+    const part = await partAt(layer, area.zoom, column, row);
+    if (part === null || number < part.eras[0].first) return;
+    const images = await imagesOf(part, part.eras.findLastIndex(({ first }) => first <= number));
+    for (const [tile, { x, y }] of tilesOf(area, column, row, part.side)) {
       const latest = images[tile]?.findLast(([since]) => since <= number);
       if (latest !== undefined) addresses.set(`${x}_${y}`, addressOf(latest[1]));
     }
@@ -93,9 +97,9 @@ export function isAtHand(layer, day, tiles) {
   const number = numberOf(day);
   return tiles.every((tile) => {
     const { column, row } = cellOf(tile);
-    const leaf = leaves.get(keyOf(layer, tile.zoom, Math.floor(column / QUARTER), Math.floor(row / QUARTER)));
-    const { list, group } = leaf?.eras.findLast(({ first }) => first <= number) ?? { list: null, group: null };
-    return group === null && (list === null || globalThis.hasList(list));
+    const part = parts.get(keyOf(layer, tile.zoom, Math.floor(column / QUARTER), Math.floor(row / QUARTER)));
+    const { list, group } = part?.eras.findLast(({ first }) => first <= number) ?? { list: null, group: null };
+    return group === null && (list === null || globalThis.hasList(digitsOf(list)));
   });
 }
 
@@ -112,33 +116,44 @@ export function imageAddress(image) {
  */
 export async function changes(map, layer, area) {
   /** @type {Map<string, number>[]} */
-  const [own, below] = [new Map(), new Map()];
+  const [own, deeper] = [new Map(), new Map()];
   const add = (/** @type {Map<string, number>} */ counts, /** @type {number} */ number, count = 1) => {
     const day = every[number];
     if (day >= shown[0]) counts.set(day, (counts.get(day) ?? 0) + count);
   };
-  await Promise.all(placesOf(area).map(async ([column, row]) => {
+  await Promise.all(placesOf(area, SIDE).map(async ([column, row]) => {
     const leaf = await leafAt(layer, area.zoom, column, row);
     if (leaf === null) return;
-    for (const [tile] of tilesOf(area, column, row, leaf.side)) {
-      for (const number of leaf.tiles[tile]) add(own, number);
-      for (const [number, count] of leaf.below[tile]) add(below, number, count);
+    const box = boxIn(area, column, row);
+    if ("q" in leaf) {
+      for (const [number, count] of await sumsIn(leaf.o, box)) add(own, number, count);
+      for (const [number, count] of await sumsIn(leaf.n, box)) add(deeper, number, count);
+      return;
+    }
+    const days = numbersIn(leaf.d);
+    for (let tile = 0; tile < SIDE * SIDE; tile += 1) {
+      const [across, down] = [tile % SIDE, Math.floor(tile / SIDE)];
+      if (across < box.left || across > box.right || down < box.top || down > box.bottom) continue;
+      const its = numbersIn(leaf.t[tile]).map((number) => days[number]);
+      for (const number of its) add(own, number);
+      const [counts, ...others] = (leaf.n?.[tile] ?? "").split(".");
+      if (counts === "") continue;
+      const below = others.length > 0 ? numbersIn(others.join(".")).map((number) => days[number]) : its;
+      for (const [place, number] of below.entries()) add(deeper, number, numberIn(counts, place));
     }
   }));
-  return new Map([...new Map([...own, ...below])].sort());
+  return new Map([...new Map([...own, ...deeper])].sort());
 }
 
 /** @param {string} map @param {string} layer @param {string} name of the tile */
 export async function story(map, layer, name) {
   const { zoom, ...place } = parseTile(name);
   const { column, row } = cellOf({ zoom, ...place });
-  const leaf = await leafAt(layer, zoom, Math.floor(column / QUARTER), Math.floor(row / QUARTER));
-  if (leaf === null) return [];
-  const tile = modulo(row, leaf.side) * leaf.side + modulo(column, leaf.side);
-  const eras = await Promise.all(leaf.eras.map((_, era) => imagesOf(leaf, era)));
-  /** @type {Map<number, string>} */
-  const versions = new Map(eras.flatMap((images) => images[tile] ?? []));
-  return [...versions].filter(([number]) => leaf.tiles[tile].includes(number)).map(([number, code]) => ({
+  const part = await partAt(layer, zoom, Math.floor(column / QUARTER), Math.floor(row / QUARTER));
+  if (part === null) return [];
+  const tile = modulo(row, part.side) * part.side + modulo(column, part.side);
+  const eras = await Promise.all(part.eras.map((_, era) => imagesOf(part, era)));
+  return eras.flatMap((images) => images[tile] ?? []).filter(([number]) => number >= 0).map(([number, code]) => ({
     day: every[number], image: code === "-" ? null : nameOf(code), size: null,
   }));
 }
@@ -212,18 +227,40 @@ function numbersIn(written) {
 }
 
 /**
- * @param {string} counts the bits of each count as a digit, and then all counts less 1, the lowest bits first
- * @param {number} place @returns {number} the count at this place
+ * @param {string} numbers the least, a colon, the bits of each as a digit, and all less the least, the lowest bits first
+ * @param {number} place @returns {number} the number at this place
  */
-function countIn(counts, place) {
-  const width = DIGITS.indexOf(counts[0]);
-  let count = 1;
+function numberIn(numbers, place) {
+  const start = numbers.indexOf(":") + 1;
+  const width = DIGITS.indexOf(numbers[start]);
+  let number = Number(numbers.slice(0, start - 1));
   for (let bit = 0; bit < width; bit += 1) {
     const at = place * width + bit;
-    const digit = DIGITS.indexOf(counts[1 + Math.floor(at / 6)] ?? DIGITS[0]);
-    if ((digit >> (at % 6)) & 1) count += 2 ** bit;
+    const digit = DIGITS.indexOf(numbers[start + 1 + Math.floor(at / 6)] ?? DIGITS[0]);
+    if ((digit >> (at % 6)) & 1) number += 2 ** bit;
   }
-  return count;
+  return number;
+}
+
+/**
+ * @param {Sums | 0} sums of a leaf @param {Box} box
+ * @returns {Promise<[number, number][]>} the days on which tiles of the box changed, each with their number
+ */
+async function sumsIn(sums, { left, top, right, bottom }) {
+  if (sums === 0) return [];
+  const [written, whole, rows] = sums;
+  /** The sums of all tiles that lie neither to the right of this one nor below it. */
+  const upTo = async (/** @type {number} */ column, /** @type {number} */ row) => {
+    if (column < 0 || row < 0) return NONE;
+    if (column === SIDE - 1 && row === SIDE - 1) return whole;
+    return listIn(namesIn(await listIn(namesIn(rows)[row]))[column]);
+  };
+  const [all, before, above, both] = await Promise.all([
+    upTo(right, bottom), upTo(left - 1, bottom), upTo(right, top - 1), upTo(left - 1, top - 1),
+  ]);
+  return numbersIn(written).map((day, at) => /** @type {[number, number]} */ (
+    [day, numberIn(all, at) - numberIn(before, at) - numberIn(above, at) + numberIn(both, at)]
+  )).filter(([, count]) => count > 0);
 }
 
 /** @param {string} day @returns {number} of the last harvest until then */
@@ -236,22 +273,39 @@ function modulo(value, divisor) {
   return ((value % divisor) + divisor) % divisor;
 }
 
-/** @param {Area} area @returns {[number, number][]} columns and rows of the quarters of leaves in which it has a part */
-function placesOf({ zoom, xFrom, xTo, yFrom, yTo }) {
-  const first = cellOf({ zoom, x: xFrom, y: yTo });
-  const last = cellOf({ zoom, x: xTo, y: yFrom });
+/**
+ * @param {Area} area @param {number} side of squares, in tiles
+ * @returns {[number, number][]} columns and rows of the squares in which the area has a part
+ */
+function placesOf(area, side) {
+  const { left, top, right, bottom } = edgesOf(area);
   const span = (/** @type {number} */ from, /** @type {number} */ to) => {
-    const start = Math.floor(from / QUARTER);
-    return Array.from({ length: Math.floor(to / QUARTER) - start + 1 }, (_, number) => start + number);
+    const start = Math.floor(from / side);
+    return Array.from({ length: Math.floor(to / side) - start + 1 }, (_, number) => start + number);
   };
-  const rows = span(first.row, last.row);
-  return span(first.column, last.column).flatMap((column) =>
-    rows.map((row) => /** @type {[number, number]} */ ([column, row])));
+  const rows = span(top, bottom);
+  return span(left, right).flatMap((column) => rows.map((row) => /** @type {[number, number]} */ ([column, row])));
+}
+
+/** @param {Area} area @returns {Box} its columns and rows */
+function edgesOf({ zoom, xFrom, xTo, yFrom, yTo }) {
+  const { column: left, row: top } = cellOf({ zoom, x: xFrom, y: yTo });
+  const { column: right, row: bottom } = cellOf({ zoom, x: xTo, y: yFrom });
+  return { left, top, right, bottom };
+}
+
+/** @param {Area} area @param {number} column @param {number} row of a leaf @returns {Box} the area's part of the leaf */
+function boxIn(area, column, row) {
+  const { left, top, right, bottom } = edgesOf(area);
+  return {
+    left: Math.max(0, left - column * SIDE), right: Math.min(SIDE - 1, right - column * SIDE),
+    top: Math.max(0, top - row * SIDE), bottom: Math.min(SIDE - 1, bottom - row * SIDE),
+  };
 }
 
 /**
- * The tiles of an area in a quarter, each with its number in the leaf.
- * @param {Area} area @param {number} column @param {number} row of the quarter @param {number} side of the leaf
+ * The tiles of an area in a quarter, each with its number in its part.
+ * @param {Area} area @param {number} column @param {number} row of the quarter @param {number} side of the part
  * @returns {Generator<[number, Tile]>}
  */
 function* tilesOf({ zoom, xFrom, xTo, yFrom, yTo }, column, row, side) {
@@ -264,8 +318,8 @@ function* tilesOf({ zoom, xFrom, xTo, yFrom, yTo }, column, row, side) {
   }
 }
 
-/** @type {Map<string, Leaf>} those that were read, by layer, zoom, and column and row of a quarter */
-const leaves = new Map();
+/** @type {Map<string, Part>} those that were read, by layer, zoom, and column and row of a quarter */
+const parts = new Map();
 
 /** @param {string} layer @param {number} zoom @param {number} column @param {number} row */
 function keyOf(layer, zoom, column, row) {
@@ -273,22 +327,30 @@ function keyOf(layer, zoom, column, row) {
 }
 
 /**
- * @param {string} layer @param {number} zoom @param {number} column @param {number} row of a quarter
- * @returns {Promise<Leaf | null>} in which it lies
+ * @param {string} layer @param {number} zoom @param {number} column @param {number} row of the leaf
+ * @returns {Promise<Leaf | null>}
  */
 async function leafAt(layer, zoom, column, row) {
-  const key = keyOf(layer, zoom, column, row);
-  const known = leaves.get(key);
-  if (known !== undefined) return known;
-  const [across, down] = [Math.floor(column / 2), Math.floor(row / 2)];
-  const name = index.layers[layer]?.zooms[zoom]?.[`${Math.floor(across / SIDE)}_${Math.floor(down / SIDE)}`];
+  const name = index.layers[layer]?.zooms[zoom]?.[`${Math.floor(column / SIDE)}_${Math.floor(row / SIDE)}`];
   if (name === undefined) return null;
-  const whole = await listIn((await globalThis.listNamed(name))[modulo(down, SIDE) * SIDE + modulo(across, SIDE)]);
-  const isCut = Array.isArray(whole);
-  const found = isCut ? await listIn(whole[modulo(row, 2) * 2 + modulo(column, 2)]) : whole;
+  const block = await globalThis.listNamed(name);
+  return await listIn(block[modulo(row, SIDE) * SIDE + modulo(column, SIDE)]) || null;
+}
+
+/**
+ * @param {string} layer @param {number} zoom @param {number} column @param {number} row of a quarter
+ * @returns {Promise<Part | null>} in which it lies
+ */
+async function partAt(layer, zoom, column, row) {
+  const key = keyOf(layer, zoom, column, row);
+  const known = parts.get(key);
+  if (known !== undefined) return known;
+  const leaf = await leafAt(layer, zoom, Math.floor(column / 2), Math.floor(row / 2));
+  if (leaf === null) return null;
+  const isCut = "q" in leaf;
+  const found = isCut ? await listIn(leaf.q[modulo(row, 2) * 2 + modulo(column, 2)]) : leaf.e;
   if (found === 0) return null;
-  const { d, t, n, e } = found;
-  const [begun, names, last] = e;
+  const [begun, names, last] = found;
   const firsts = numbersIn(begun);
   const named = namesIn(names);
   // The last era is in no group, because its list may be replaced.
@@ -296,18 +358,9 @@ async function leafAt(layer, zoom, column, row) {
   const eras = firsts.map((first, era) => (era < GROUP * groups
     ? { first, list: null, group: named[Math.floor(era / GROUP)] }
     : { first, list: named[groups + era - GROUP * groups] ?? null, group: null }));
-  const days = numbersIn(d);
-  const daysOf = (/** @type {string} */ written) => numbersIn(written).map((number) => days[number]);
-  const tiles = t.map(daysOf);
-  const below = t.map((/** @type {string} */ _, /** @type {number} */ tile) => {
-    const [counts, ...its] = (n?.[tile] ?? "").split(".");
-    if (counts === "") return [];
-    const own = its.length > 0 ? daysOf(its.join(".")) : tiles[tile];
-    return own.map((/** @type {number} */ day, /** @type {number} */ place) => [day, countIn(counts, place)]);
-  });
-  const leaf = { side: isCut ? QUARTER : SIDE, tiles, below, eras, last };
-  leaves.set(key, leaf);
-  return leaf;
+  const part = { side: isCut ? QUARTER : SIDE, eras, last };
+  parts.set(key, part);
+  return part;
 }
 
 /** @param {any} found a list, or its name in base 64 @returns {any} the list */
@@ -315,21 +368,21 @@ function listIn(found) {
   return typeof found === "string" ? globalThis.listNamed(digitsOf(found)) : found;
 }
 
-/** @param {Leaf} leaf @param {number} era @returns {Promise<string | null>} the name of the list of its images */
+/** @param {Part} part @param {number} era @returns {Promise<string | null>} the name of the list of its images */
 async function listOf({ eras }, era) {
   const { group } = eras[era];
   if (group !== null) {
     const start = era - (era % GROUP);
-    for (const [after, list] of namesIn(await globalThis.listNamed(group)).entries()) {
+    for (const [after, list] of namesIn(await listIn(group)).entries()) {
       Object.assign(eras[start + after], { list, group: null });
     }
   }
   return eras[era].list;
 }
 
-/** @param {string} names in base 64, one behind the other @returns {string[]} */
+/** @param {string} names one behind the other @returns {string[]} */
 function namesIn(names) {
-  return Array.from({ length: names.length / NAMED }, (_, at) => digitsOf(names.slice(NAMED * at, NAMED * (at + 1))));
+  return Array.from({ length: names.length / NAMED }, (_, at) => names.slice(NAMED * at, NAMED * (at + 1)));
 }
 
 /** @param {string} name in base 64 @returns {string} its digits */
@@ -338,25 +391,25 @@ function digitsOf(name) {
   return Array.from(bytes, (byte) => byte.charCodeAt(0).toString(16).padStart(2, "0")).join("");
 }
 
-/** @param {Leaf} leaf @param {number} era @returns {Promise<[number, string][][]>} days and images of each tile */
-async function imagesOf(leaf, era) {
-  const { tiles, eras, last } = leaf;
-  const list = await listOf(leaf, era);
-  const { first } = eras[era];
-  const end = eras[era + 1]?.first ?? Infinity;
-  const codes = list === null ? last : await globalThis.listNamed(list);
-  const images = /** @type {[number, string][][]} */ (tiles.map(() => []));
-  const before = tiles.flatMap((days, tile) => {
-    const latest = days.findLast((day) => day < first);
-    return latest === undefined ? [] : [[latest, tile]];
-  });
-  const came = tiles.flatMap((days, tile) => days.filter((day) => day >= first && day < end).map((day) => [day, tile]))
-    .sort(([day, tile], [otherDay, otherTile]) => day - otherDay || tile - otherTile);
-  let at = 0;
-  for (const [day, tile] of [...before, ...came]) {
-    const length = codes[at] === "-" ? 1 : CODED;
-    images[tile].push([day, codes.slice(at, at + length)]);
-    at += length;
+/**
+ * @param {Part} part @param {number} era
+ * @returns {Promise<[number, string][][]>} days and images of each tile. Those from before the era have the day -1
+ */
+async function imagesOf(part, era) {
+  const list = await listOf(part, era);
+  const [before, ...came] = (list === null ? part.last : await listIn(list)).split(".");
+  const images = /** @type {[number, string][][]} */ ([]);
+  const add = (/** @type {number} */ day, /** @type {string} */ entries) => {
+    for (let at = 0; at < entries.length;) {
+      const end = at + 1 + (entries[at + 1] === "-" ? 1 : CODED);
+      (images[DIGITS.indexOf(entries[at])] ??= []).push([day, entries.slice(at + 1, end)]);
+      at = end;
+    }
+  };
+  add(-1, before);
+  for (const ofDay of came) {
+    const [after, entries] = ofDay.split(":");
+    add(part.eras[era].first + Number(after), entries);
   }
   return images;
 }

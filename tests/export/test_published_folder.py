@@ -6,6 +6,7 @@ import errno
 import json
 import re
 import shutil
+import sqlite3
 from base64 import urlsafe_b64encode
 from dataclasses import replace
 from datetime import timedelta
@@ -311,6 +312,30 @@ def test_a_folder_of_an_earlier_version_is_written_anew(small: World, tmp_path: 
     told = publish(small, folder)
     assert (told.new_images, told.removed) == (3, 3 + told.lists)
     assert files(folder) == expected
+
+
+def test_two_images_that_would_have_one_name_are_refused(small: World, tmp_path: Path) -> None:
+    """As if the sha1 of two images began with the same 16 digits."""
+    publish(small, tmp_path / "out")
+    before = files(tmp_path / "out")
+    small.harvest(THIRD, {Tile(0, 5, 1): noise(4)})
+    last, first = (small.shown(Tile(0, x, 1), THIRD) for x in (5, 3))
+    assert last is not None
+    assert first is not None
+    old, _, extension = str(last.image).partition(".")
+    alike = str(first.image)[:16] + old[16:]
+    named = small.store.named(f"{old}.{extension}")
+    (small.data / "tiles" / alike[:2] / f"{alike}.{extension}").write_bytes(named)
+    with sqlite3.connect(small.history_file) as connection:
+        connection.execute("UPDATE versions SET sha1 = ? WHERE sha1 = ?", (alike, old))
+    with pytest.raises(
+        TileHarvestError, match=r"was not published, and what was .*: two different images .* have one name"
+    ):
+        publish(small, tmp_path / "out")
+    after = files(tmp_path / "out")
+    assert {name: after[name] for name in before} == before
+    # Each is published without the other.
+    assert publish(small, tmp_path / "new", days=f"{FIRST}..{SECOND}").images == 3
 
 
 def test_what_bluemap_keeps_below_a_picture_is_left_out(tmp_path: Path) -> None:

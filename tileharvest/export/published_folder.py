@@ -105,6 +105,7 @@ class Published:
     new_images: int = 0
     new_lists: int = 0
     lists: int = 0
+    """The number of lists that the index leads to, and the index."""
     bytes: int = 0
     """The bytes that were written this time."""
     removed: int = 0
@@ -173,6 +174,8 @@ class _Publication:
         self._folder = folder
         self._store = store
         self._lists, self._images = _Names(), _Names()
+        self._others = _Names()
+        """The second 16 digits of the images' sha1."""
         self._unsynced: list[str] = []
         self._published = Published()
 
@@ -182,6 +185,8 @@ class _Publication:
             watch.expects(sum(leaf_count(excerpt, zooms) for excerpt, zooms in scope.layers))
             with open_threads(_AT_ONCE, "publish") as pool:
                 name = self._write_data(scope, watch, pool)
+                self._expect_names_of_their_own()
+                self._published.images, self._published.lists = len(self._images), len(self._lists)
                 for path, body in files.items():
                     self._write_new(path, body)
                 # All files that the index names must be on the disk before the index is.
@@ -260,6 +265,7 @@ class _Publication:
             if len(known) < _MOST_REMEMBERED:
                 known.add(sha1)
             self._images.add(sha1[:NAMED])
+            self._others.add(sha1[NAMED : 2 * NAMED])
             name = f"{sha1}.{extension}"
             if self._is_there(_image_path(name)) or name in waiting.values():
                 return
@@ -273,7 +279,6 @@ class _Publication:
             made[one.layer.name] = lists.layer(one, zooms, watch)
             self._published.layers.append(one.layer.name)
         finish(list(waiting))
-        self._published.images = len(self._images)
         shown = [day for day in every if day >= excerpt.first]
         layers = []
         for layer in made.values():
@@ -295,12 +300,20 @@ class _Publication:
             }
         )
 
+    def _expect_names_of_their_own(self) -> None:
+        """Raises TileHarvestError if two images have the same name. Then they differ in other digits."""
+        if len(self._images) < len(self._others):
+            raise TileHarvestError(
+                f"{self._folder} {_NOT_PUBLISHED[0]}: two different images of the map would have one name,"
+                f" the first {NAMED} digits of their sha1: publish into another folder, and leave one of them"
+                " out with --days, --zooms or --area"
+            )
+
     # --------------------------------------------------------------------------------------- files
 
     def _write_list(self, value: object) -> str:
         name, script = list_named(value)
         self._lists.add(name)
-        self._published.lists += 1
         if self._write_new(f"lists/{name[:2]}/{name}.js", script):
             self._published.new_lists += 1
         return name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +11,7 @@ from tests.viewer.building import DAY_LAYER, FIRST, MAP, NIGHT_LAYER, SECOND, SI
 from tileharvest.errors import ConfigurationError, HistoryError
 from tileharvest.export.excerpt import Wanted, excerpt_of
 from tileharvest.history.database import History
+from tileharvest.history.outlines import map_outline
 from tileharvest.maps.named_areas import NamedArea
 from tileharvest.pictures.bands import PixelBox
 from tileharvest.renderers.xyz import mercator
@@ -52,6 +54,26 @@ def test_the_whole_map_reaches_as_far_as_it_did_on_that_day(tmp_path: Path) -> N
     with History.open_read_only(f"sqlite:///{world.history_file}") as history:
         boxes = {day: excerpt_of(history, MAP, Wanted(day=str(day))).box(0) for day in (FIRST, SECOND, THIRD)}
     assert boxes == {FIRST: (0, -8, 8, 0), SECOND: (0, -8, 24, 0), THIRD: (16, -8, 24, 0)}
+
+
+def test_a_period_of_a_map_that_was_there_in_between_reaches_as_far_as_it_did_then(tmp_path: Path) -> None:
+    """On the first day and on the last nothing is there. A single day is empty all the same."""
+    world, nothing = World(tmp_path), Tile(0, 9, 9)
+    world.harvest(FIRST, {nothing: picture()})
+    world.harvest(SECOND, {nothing: None})
+    world.harvest(SECOND + timedelta(days=1), {Tile(0, 1, 1): picture(), Tile(0, 5, 1): picture()})
+    world.harvest(SECOND + timedelta(days=2), {Tile(0, 5, 1): None, Tile(0, 1, 3): picture()})
+    world.harvest(THIRD, {Tile(0, 1, 1): None, Tile(0, 1, 3): None})
+    with History.open_read_only(f"sqlite:///{world.history_file}") as history:
+        period = Wanted(first=str(SECOND), last=str(THIRD))
+        assert excerpt_of(history, MAP, period).box(0) == (0, -16, 24, 0)
+        projection = map_outline(history, MAP).layers[0].latest.projection
+        assert projection is not None
+        x, z = projection.place_at(1, 3)
+        area = f"{x:.0f},{z:.0f},{x:.0f},{z:.0f}"
+        assert excerpt_of(history, MAP, Wanted(first=str(SECOND), last=str(THIRD), area=area)).box(0)
+        assert excerpt_of(history, MAP, Wanted(day=str(THIRD), area=area)).box(0) is None
+        assert excerpt_of(history, MAP, Wanted(day=str(THIRD))).box(0) is None
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from tileharvest.errors import ConfigurationError, HistoryError, nearest
 from tileharvest.history.area_changes import rectangle_of, rectangle_of_area
 from tileharvest.history.outlines import map_outline
-from tileharvest.history.recorded_versions import Reach, reach
+from tileharvest.history.recorded_versions import Reach, reach, reach_between
 from tileharvest.pictures.bands import PixelBox
 from tileharvest.pictures.composer import PastLayer
 from tileharvest.tiles.ground import Ground
@@ -103,18 +103,26 @@ class Excerpt:
     def box(self, zoom: int) -> PixelBox | None:
         """Returns the pixels of a zoom that belong to the excerpt, or None if no tile was there.
 
-        The whole map reaches as far as its tiles of the first and of the last day. Raises HistoryError."""
-        factor, size, days = self.layer.factor, self.tile_size, {self.last, self.first}
+        The whole map reaches as far as its tiles of the first and of the last day, or of all days between if
+        it was empty on both. Raises HistoryError."""
+        factor, size, deepest = self.layer.factor, self.tile_size, self.zooms()[0]
         if self.ground is None:
-            grounds = [one for day in days if (one := self._ground_of_tiles(zoom, day)) is not None]
+            # For each day the extent of the zoom's tiles, and that of the deepest.
+            reached = [
+                (self.reach(zoom, None, day), self.reach(deepest, None, day))
+                for day in {self.last, self.first}
+            ]
+            if not any(there for there, _ in reached):
+                reached = [(self._reach_between(zoom), self._reach_between(deepest))]
+            grounds = [self._ground_of(there, deep) for there, deep in reached if there is not None]
             if not grounds:
                 return None
             points = [point for one in grounds for point in ((one.west, one.south), (one.east, one.north))]
             return PixelBox.of(Ground.around(points), zoom, factor, size)
         # The deepest tiles decide, because a coarser tile also shows ground outside of the area.
-        deepest = self.zooms()[0]
         area = self.ground.tiles(deepest, factor)
-        is_any = any(self.reach(deepest, area, day) is not None for day in days)
+        is_any = any(self.reach(deepest, area, day) is not None for day in (self.last, self.first))
+        is_any = is_any or self._reach_between(deepest, area) is not None
         return PixelBox.of(self.ground, zoom, factor, size) if is_any else None
 
     def reach(self, zoom: int, area: TileRange | None = None, day: date | None = None) -> Reach | None:
@@ -131,15 +139,21 @@ class Excerpt:
             self._known[key] = reach(self.history, self.layer.id, within, day)
         return self._known[key]
 
-    def _ground_of_tiles(self, zoom: int, day: date) -> Ground | None:
-        """Returns the ground of all tiles of a zoom on a day, or None if there were none.
+    def _reach_between(self, zoom: int, area: TileRange | None = None) -> Reach | None:
+        """Returns how far the images reached, of which a picture of this zoom is made, on any day after the
+        first until the last. An image counts for each version. Returns None if there were none."""
+        source = self.layer.source_zoom(zoom, self.last)
+        if source is None:
+            return None
+        within = (EVERYWHERE if area is None else area).at_zoom(source, self.layer.factor)
+        return reach_between(self.history, self.layer.id, within, self.first, self.last)
+
+    def _ground_of(self, there: Reach, deepest: Reach | None) -> Ground:
+        """Returns the ground of all tiles of a zoom.
 
         A coarse tile also shows ground on which nothing is, so the deepest tiles tell how far the map
         reaches, unless coarse tiles lie beyond all of them: then deeper tiles are missing there.
         """
-        there, deepest = (self.reach(one, None, day) for one in (zoom, self.zooms()[0]))
-        if there is None:
-            return None
         factor = self.layer.factor
         if deepest is not None and deepest.area.at_zoom(there.area.zoom, factor) == there.area:
             there = deepest

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import ColumnElement, bindparam, func, select
+from sqlalchemy import bindparam, func, select
 
 from tileharvest.errors import HistoryError
 from tileharvest.history.areas import AreaQuery
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import date
 
-    from sqlalchemy import Connection, Row
+    from sqlalchemy import Connection, Row, Select, Table
 
     from tileharvest.history.database import History
     from tileharvest.tiles.grid import Cell
@@ -94,16 +94,20 @@ _SHOWN: Final = AreaQuery.over(
         tiles, versions, versions.c.id == _ITS_LAST
     ),
 )
-_REACH: Final[tuple[ColumnElement[Any], ...]] = (
-    func.count(),
-    func.sum(versions.c.size),
-    *(edge(side) for side in (tiles.c.x, tiles.c.y) for edge in (func.min, func.max)),
-)
+
+
+def _reach_of(table: Table) -> Select[*tuple[Any, ...]]:
+    """Selects number, bytes and edges of versions with an image. The places are those of the table."""
+    edges = (edge(side) for side in (table.c.x, table.c.y) for edge in (func.min, func.max))
+    return select(func.count(), func.sum(versions.c.size), *edges).where(versions.c.sha1.is_not(None))
+
+
 _REACHES: Final = AreaQuery.over(
-    tiles,
-    select(*_REACH)
-    .join_from(tiles, versions, versions.c.id == _ITS_LAST)
-    .where(versions.c.sha1.is_not(None)),
+    tiles, _reach_of(tiles).join_from(tiles, versions, versions.c.id == _ITS_LAST)
+)
+_REACHES_BETWEEN: Final = AreaQuery.over(
+    versions,
+    _reach_of(versions).where(versions.c.day > bindparam("after"), versions.c.day <= bindparam("until")),
 )
 _KINDS: Final = AreaQuery.over(
     tiles,
@@ -195,6 +199,14 @@ def reach(history: History, layer: int, area: TileRange, day: date) -> Reach | N
     """
     with history.reading() as connection:
         ((count, size, *edges),) = _REACHES.rows(connection, layer, area, until=day)
+    return Reach(TileRange(area.zoom, *edges), count, int(size)) if count else None
+
+
+def reach_between(history: History, layer: int, area: TileRange, after: date, until: date) -> Reach | None:
+    """Returns extent, number and bytes of all versions of the area with an image and after < day <= until, or
+    None if there are none. Reads all versions of the area. Raises HistoryError."""
+    with history.reading() as connection:
+        ((count, size, *edges),) = _REACHES_BETWEEN.rows(connection, layer, area, after=after, until=until)
     return Reach(TileRange(area.zoom, *edges), count, int(size)) if count else None
 
 

@@ -198,6 +198,20 @@ def test_failures_in_a_row_are_counted_whoever_had_them(box: Box) -> None:
         box.now += 10.0
 
 
+def test_failures_of_a_day_ago_are_forgotten(box: Box) -> None:
+    one = box.worker()
+    one.acquire("a")
+    one.fail("a", 10.0)
+    box.now += 10.0 + 24 * 3600 - 1.0
+    assert one.acquire("a") == MapLease("a", 1)
+    one.fail("a", 10.0)
+    box.now += 10.0 + 24 * 3600
+    assert one.acquire("a") == MapLease("a", 0)
+    one.fail("a", 10.0)
+    box.now += 10.0
+    assert one.acquire("a") == MapLease("a", 1)
+
+
 def test_what_succeeded_has_failed_no_more(box: Box) -> None:
     one = box.worker()
     one.acquire("a")

@@ -21,6 +21,29 @@ if TYPE_CHECKING:
 _KEPT: Final = 4096
 """The most bytes that are read of a lease's file, which has some fifty."""
 
+_FORGOTTEN: Final = 24 * 3600
+"""Seconds after which failures are forgotten if nobody has tried the map again."""
+
+
+class Failures(msgspec.Struct):
+    """The failures of a map's harvest in a row, and what follows from them for its lease. Pure."""
+
+    failures: int = 0
+    again: float = 0.0
+    """The time until which the map is left alone."""
+
+    def may_be_tried(self, now: float) -> bool:
+        """Returns whether a worker may lease the map if nobody is at it."""
+        return self.again <= now
+
+    def is_forgotten(self, now: float) -> bool:
+        """Returns whether these failures count no more, because they were too long ago."""
+        return self.again + _FORGOTTEN <= now
+
+    def fail(self, again: float) -> None:
+        """Counts one more failure. The map is left alone until `again`."""
+        self.failures, self.again = self.failures + 1, again
+
 
 @dataclass(frozen=True, slots=True)
 class MapLease:
@@ -100,7 +123,8 @@ class LocalMapLeases:
         """`folder` is the folder of the queues. Touches nothing yet."""
         self._folder = folder
         self._locks = locks_in(folder)
-        self._held: set[str] = set()
+        self._held: dict[str, Failures] = {}
+        """The maps of this worker, each with its failures before."""
 
     async def open(self) -> None:
         """Makes the folder if it does not exist."""
@@ -136,12 +160,13 @@ class LocalMapLeases:
             self._let_go(name)
 
     async def fail(self, name: str, again: float, now: float) -> None:
-        failures, _ = self._read(name)
+        failed = self._held[name]
+        failed.fail(again)
         try:
             file = self._file_of(name)
             # A new file first: if writing fails, the old number is kept. Only the map's lease writes it.
             new = file.with_name(f"{file.name}.new")
-            new.write_bytes(msgspec.json.encode((failures + 1, again)))
+            new.write_bytes(msgspec.json.encode((failed.failures, failed.again)))
             new.replace(file)
         except OSError as error:
             raise self._error(error) from error
@@ -169,24 +194,25 @@ class LocalMapLeases:
                 return None
         except OSError as error:
             raise self._error(error) from error
-        failures, again = self._read(name)
-        if again <= now:
-            self._held.add(name)
-            return failures
+        failed = self._read(name, now)
+        if failed.may_be_tried(now):
+            self._held[name] = failed
+            return failed.failures
         self._locks.drop(_lock_of(name))
         return None
 
     def _let_go(self, name: str) -> None:
-        self._held.remove(name)
+        del self._held[name]
         self._locks.drop(_lock_of(name))
 
-    def _read(self, name: str) -> tuple[int, float]:
-        """Returns how often the map has failed, and until when it is left alone."""
+    def _read(self, name: str, now: float) -> Failures:
+        """Returns the failures of the map that count by now."""
         try:
             with self._file_of(name).open("rb") as file:
-                return msgspec.json.decode(file.read(_KEPT), type=tuple[int, float])
+                failed = Failures(*msgspec.json.decode(file.read(_KEPT), type=tuple[int, float]))
         except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return 0, 0.0
+            return Failures()
+        return Failures() if failed.is_forgotten(now) else failed
 
     def _file_of(self, name: str) -> Path:
         return self._folder / f"{name}.lease"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
-from tileharvest.queue.map_leases import MapLease
+from tileharvest.queue.map_leases import Failures, MapLease
 from tileharvest.queue.port import SILENT
 from tileharvest.queue.redis.calls import remarks, swap
 from tileharvest.queue.redis.link import RedisLink
@@ -28,20 +28,15 @@ KEY: Final = b"tileharvest:map-leases"
 _REMEMBERED: Final = 7 * 24 * 3600
 """Seconds for which Redis keeps the key after the last sign of life."""
 
-_FORGOTTEN: Final = 24 * 3600
-"""Seconds after which a failure is forgotten if nobody has tried the map again."""
-
 _NOTHING: Final = b"\0"
 """A value that the key never holds. To swap it for itself changes nothing, and returns what the key holds."""
 
 
-class _Map(msgspec.Struct):
+class _Map(Failures):
     """A map that workers are at, or that has failed."""
 
     workers: dict[str, float] = msgspec.field(default_factory=dict)
     """The workers that are at the map, each with the time until which its lease lasts."""
-    failures: int = 0
-    again: float = 0.0
 
 
 class MapTable(msgspec.Struct):
@@ -55,14 +50,14 @@ class MapTable(msgspec.Struct):
         """Forgets workers whose leases have ended, and failures of long ago."""
         for name, one in list(self.maps.items()):
             one.workers = {worker: until for worker, until in one.workers.items() if until > now}
-            if not one.workers and one.again + _FORGOTTEN <= now:
+            if not one.workers and one.is_forgotten(now):
                 del self.maps[name]
 
     def acquire(self, worker: str, names: Sequence[str], now: float, until: float) -> MapLease | None:
         """Leases the first free map to the worker, or returns None if none is free."""
         for name in names:
             found = self.maps.get(name, _Map())
-            if not found.workers and found.again <= now:
+            if not found.workers and found.may_be_tried(now):
                 return self._come(worker, name, found, until)
         return None
 
@@ -91,7 +86,7 @@ class MapTable(msgspec.Struct):
             if again is None:
                 self.maps.pop(name, None)
             else:
-                found.failures, found.again = found.failures + 1, again
+                found.fail(again)
 
     def _come(self, worker: str, name: str, found: _Map, until: float) -> MapLease:
         found.workers[worker] = until

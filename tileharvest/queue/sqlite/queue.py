@@ -112,7 +112,7 @@ class SqliteQueue:
         return await self._run(lambda statements: statements.counts(now))
 
     async def failures(self) -> Sequence[Failure]:
-        return await self._run(Statements.failures)
+        return await self._look(Statements.failures)
 
     async def forget(self, segment: str) -> None:
         await self._run(lambda statements: statements.forget(segment))
@@ -126,7 +126,7 @@ class SqliteQueue:
         return await self._run(lambda statements: statements.note(segment, key, value))
 
     async def notes(self, segment: str) -> Mapping[str, str]:
-        return await self._run(lambda statements: statements.notes(segment))
+        return await self._look(lambda statements: statements.notes(segment))
 
     async def workers(self) -> None:
         """Only one worker at a time uses this queue, and it tells nothing of itself."""
@@ -171,13 +171,18 @@ class SqliteQueue:
 
     async def _run(self, work: Callable[[Statements], Result]) -> Result:
         """Does the work in one transaction in the queue's thread, and returns its result."""
-        if self._thread is None:
-            raise QueueError(sentence("closed", self._name, ""))
         return await self._in_thread(lambda: self._transact(work))
 
+    async def _look(self, work: Callable[[Statements], Result]) -> Result:
+        """Does a work of one statement that only reads, and returns its result. It waits for no lock: a
+        transaction takes three times as long, and each map looks for orders every second."""
+        return await self._in_thread(lambda: self._done(work))
+
     async def _in_thread(self, work: Callable[[], Result]) -> Result:
+        """Does the work in the queue's thread, and returns its result."""
+        if self._thread is None:
+            raise QueueError(sentence("closed", self._name, ""))
         # The context of the caller goes along: by it the log tells whose queue this is.
-        assert self._thread is not None
         return await self._thread.do(partial(copy_context().run, work))
 
     def _expect_closed(self) -> None:
@@ -241,8 +246,15 @@ class SqliteQueue:
             locks_in(self._file.parent).drop(self._file.stem)
 
     def _transact(self, work: Callable[[Statements], Result]) -> Result:
+        def transacted(statements: Statements) -> Result:
+            with statements.transaction():
+                return work(statements)
+
+        return self._done(transacted)
+
+    def _done(self, work: Callable[[Statements], Result]) -> Result:
         assert self._statements is not None
-        with self._as_queue_errors(), self._statements.transaction():
+        with self._as_queue_errors():
             return work(self._statements)
 
     def _exchange(self, statements: Statements, changes: Changes, wanted: int, now: float) -> Exchange:

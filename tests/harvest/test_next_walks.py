@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -71,13 +70,9 @@ def test_the_walk_is_told_with_its_reason_and_its_proof(
 def test_the_harvest_decides_as_it_was_told(history: History) -> None:
     description = harvested(history)
     told = on(history, description, LATER)
-
-    async def decisions() -> Decisions:
-        layers: Any = {LAYER: LayerWalk(None, Walk(Pyramid(DEPTHS[LAYER])))}  # type: ignore[arg-type]  # not asked
-        walks = await Walks.begin(began(history, LATER), description, layers, LATER)
-        return walks.decisions
-
-    assert asyncio.run(decisions()) == told
+    layers: Any = {LAYER: LayerWalk(None, Walk(Pyramid(DEPTHS[LAYER])))}  # type: ignore[arg-type]  # not asked
+    walks = Walks.begin(began(history, LATER), description, layers, LATER)
+    assert walks.decisions == told
 
 
 def test_a_withdrawn_proof_is_told_with_what_was_found(history: History) -> None:

@@ -326,29 +326,37 @@ class Harvest:
         walks = {name: part.walk for name, part in self.layers.items() if part.walk.goes_sideways}
         endless = {name: [walk.pyramid.range_at(walk.top)] for name, walk in walks.items()}
 
-        def begun() -> tuple[TileStore, HarvestRecord, bool, int, int, dict[str, Extent]]:
+        def begun() -> tuple[TileStore, HarvestRecord, bool, int, int, dict[str, Extent], Walks]:
             history = self._on_close.enter_context(self._holdings.open_history())
             store = self._store = self._holdings.open_store()
 
-            def write(_: Connection) -> HarvestRecord:
+            def write(_: Connection) -> tuple[HarvestRecord, str]:
                 record = begin(history, beginning, self._today)
                 if files is not None:
                     keep_site_files(history, self.description.name, record.day, files)
-                return record
+                return record, identity_of(history)
 
-            record = history.write(write)
-            store.join(identity_of(history))
+            record, identity = history.write(write)
+            store.join(identity)
 
             def look(_: Connection) -> tuple[int, bool, dict[str, Extent]]:
                 self._tops = record.unasked(endless, MOST_TOPS) if endless else []
                 return record.known_before(self._areas), record.is_first(), self._extents_of(record)
 
+            def decide(_: Connection) -> tuple[int, Walks]:
+                expected = 0 if record.is_pushed else record.expect(known)
+                doubt, indexes = self.renderer.doubt, site.indexes
+                return expected, Walks.begin(
+                    record, self.description, self.layers, record.day, doubt, indexes
+                )
+
+            # Not in one transaction: this reads all tiles of the map, and others wait to write.
             known, is_first, extents = history.read(look)
-            expected = 0 if record.is_pushed else record.expect(known)
-            return store, record, is_first, known, expected, extents
+            expected, walks = history.write(decide)
+            return store, record, is_first, known, expected, extents, walks
 
         begun_now = await self._ask(begun, what=_BOTH)
-        store, self._record, is_first, self._known_before, self.expected, self.extents = begun_now
+        store, self._record, is_first, self._known_before, self.expected, self.extents, self.walks = begun_now
         self._images = StoreWriter(store)
         self.is_pushed = self._record.is_pushed
         fetches_first = self.description.first == "get" and not self.is_pushed
@@ -363,9 +371,6 @@ class Harvest:
         self.day, self.continued = self._record.day, self._record.continued
         self.versions = Known(self._record.latest, self._record.history.reader)
         """The latest version of each tile before the harvest judged it. A gone one is a version, too."""
-        self.walks = await Walks.begin(
-            self._record, self.description, self.layers, self.day, self.renderer.doubt, site.indexes
-        )
         self.is_pruned = self.walks.decisions.is_pruned
         self._put_anew: dict[Image, bytes] = {}
         """Images that a clean-up was removing and that versions name now, with their bytes."""
@@ -718,11 +723,11 @@ class Harvest:
         await self._commits.close()
         ended = self._clock()
 
-        def end() -> tuple[bool, dict[Outcome, int]]:
+        def end(_: Connection) -> tuple[bool, dict[Outcome, int]]:
             ended_here = self._record.finish(ended, reason, settle_gone=settle_gone)
             return ended_here, self._record.counts()
 
-        self.ended_here, counts = await self._ask(end)
+        self.ended_here, counts = await self._ask(lambda: self._record.history.write(end))
         if reason == FINISHED and self.ended_here:
             await self._ask(self._clean_up, what=_BOTH)
         return counts

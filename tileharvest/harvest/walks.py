@@ -90,7 +90,7 @@ class Walks:
         """The layers in which trust was withdrawn, so that this process asks for all of their tiles."""
 
     @classmethod
-    async def begin(
+    def begin(
         cls,
         record: HarvestRecord,
         description: MapDescription,
@@ -99,7 +99,7 @@ class Walks:
         doubt: str | None = None,
         read: Mapping[str, ChangeIndex] | None = None,
     ) -> Walks:
-        """Decides how each layer is walked, and notes that in the history.
+        """Decides how each layer is walked, and notes that in the history. Blocks.
 
         `doubt` is the renderer's reason against a pruned walk, if it has one. `read` has the site's change
         indexes, by layer.
@@ -132,7 +132,7 @@ class Walks:
             record.note_walk(way, decisions.reason, kept)
             return decisions
 
-        return cls(record, description, layers, await asyncio.to_thread(look))
+        return cls(record, description, layers, look())
 
     def step(
         self, mark: Mark | None, layer: str, tile: Tile, outcome: Outcome, answer: Answer, asked: Asked

@@ -293,9 +293,12 @@ class Beginning:
             connection.execute(_GO_ON, {"in_harvest": row.id})
         if row.id == self._inserted:
             row = replace(row, continued=False)
-        describe_layers(connection, map_id, row.id, self.layers)
-        its_layers = connection.execute(_LAYERS_OF_HARVEST, {"in_harvest": row.id})
-        return row, {name: id_ for name, id_ in its_layers}  # noqa: C416
+        ids = describe_layers(connection, map_id, row.id, self.layers)
+        if row.continued:
+            # Its earlier runs may have had other layers.
+            its_layers = connection.execute(_LAYERS_OF_HARVEST, {"in_harvest": row.id})
+            ids = {name: id_ for name, id_ in its_layers}  # noqa: C416
+        return row, ids
 
     def _insert(self, connection: Connection, map_id: int) -> HarvestRow:
         if not (self.again or self.pushed):
@@ -304,9 +307,10 @@ class Beginning:
         other = HarvestRow.unfinished(connection, map_id)
         if other is not None:
             other.end(connection, self.started, INTERRUPTED)
-        # Batches tell whether a commit of an unfinished harvest took effect. All harvests of the map have
-        # ended.
-        connection.execute(_FORGET_BATCHES, {"in_map": map_id})
+        if connection.dialect.name != "sqlite":
+            # Batches tell whether a commit of an unfinished harvest took effect. All harvests of the map have
+            # ended.
+            connection.execute(_FORGET_BATCHES, {"in_map": map_id})
         new = {
             "map": map_id,
             "segment": self.segment,

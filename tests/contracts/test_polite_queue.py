@@ -127,14 +127,14 @@ def test_what_was_not_asked_is_not_made_up_for(asked: AskedHost) -> None:
 
 
 def test_who_was_held_up_learns_when_to_ask_again(asked: AskedHost) -> None:
-    worker = asked.map("one", gap=Gap.of(5.0))
+    worker = asked.map("one", gap=Gap.of(9.0))
     worker.fill(2)
     answer = worker.ask(5)
     assert len(answer.leases) == 1
-    assert answer.held_until == pytest.approx(1005 - ALONE / 2)
+    assert answer.held_until == pytest.approx(1009 - ALONE / 2)
     assert worker.ask(0).held_until is not None
-    asked.clock.now = 1005 - ALONE / 2
-    assert worker.starts(5) == pytest.approx([1005.0])
+    asked.clock.now = 1009 - ALONE / 2
+    assert worker.starts(5) == pytest.approx([1009.0])
     assert [worker.ask(5).held_until, worker.ask(0).held_until] == [None, None]
 
 

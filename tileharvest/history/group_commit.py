@@ -25,7 +25,7 @@ LINGER: Final = 0.05
 """Seconds that the first result of a batch waits for others. A flush of the disk takes 1 to 20 ms, so flushes
 take at most a third of the time."""
 
-LONGEST: Final = 2.0
+LONGEST: Final = 4.0
 """The most seconds that a first result waits when few results come. A transaction costs the same for one
 result as for several, so a longer wait saves transactions. After a kill the results of this time are asked
 for again."""

@@ -19,7 +19,7 @@ HORIZON: Final = 0.5
 """Seconds by which requests are leased before they may start, if several processes ask a host. It is short,
 because a rest that one process hears of does not take back what the others have leased."""
 
-ALONE: Final = 4.0
+ALONE: Final = 8.0
 """The same seconds for a process that asks a host alone. It leases for half of them at a time, because to
 lease each request by itself costs much CPU at a slow site. A process that joins it waits for so long at
 most."""

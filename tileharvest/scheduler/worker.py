@@ -30,7 +30,7 @@ LINGER: Final = 0.02
 """Seconds for which changes wait for more changes if nobody waits for leases. A transaction costs as much as
 some tens of requests in it."""
 
-PATIENCE: Final = 2.0
+PATIENCE: Final = 4.0
 """The most seconds for which changes wait if the host's limit lets nothing start yet. After a kill a harvest
 asks again for what has ended in this time."""
 

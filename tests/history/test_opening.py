@@ -86,11 +86,11 @@ def test_a_call_for_a_server_that_is_away_tells_when_it_gives_up(
     reading = history.reading
 
     @contextmanager
-    def away_at_first() -> Iterator[Connection]:
+    def away_at_first(*, once: bool) -> Iterator[Connection]:
         left.append(patience_left())
         if len(left) < 3:
             raise PassingError("the server is away")
-        with reading() as connection:
+        with reading(once=once) as connection:
             yield connection
 
     monkeypatch.setattr(history, "reading", away_at_first)

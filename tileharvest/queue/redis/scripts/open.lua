@@ -8,11 +8,11 @@
 -- so all are tried here, on a key that has no other use.
 local TRIED = {
     { 'UNLINK' }, { 'HSET', 'field', 1 }, { 'HSETNX', 'field', 1 }, { 'HINCRBY', 'field', 1 }, { 'HGET', 'field' },
-    { 'HMGET', 'field' }, { 'HLEN' }, { 'HVALS' }, { 'HSCAN', 0 }, { 'HDEL', 'field' }, { 'ZADD', 1, 'member' },
-    { 'ZINCRBY', 1, 'member' }, { 'ZSCORE', 'member' }, { 'ZCARD' }, { 'ZRANGE', 0, 0 }, { 'ZREVRANGE', 0, 0 },
-    { 'ZRANGEBYSCORE', 0, 0 }, { 'ZREMRANGEBYSCORE', 0, 0 }, { 'ZREM', 'none' }, { 'ZPOPMIN' },
-    { 'EXPIRE', 1 }, { 'UNLINK' }, { 'RPUSH', 'none' }, { 'LLEN' }, { 'UNLINK' }, { 'SET', 1 }, { 'GET' },
-    { 'UNLINK' },
+    { 'HMGET', 'field' }, { 'HGETALL' }, { 'HLEN' }, { 'HVALS' }, { 'HSCAN', 0 }, { 'HDEL', 'field' },
+    { 'ZADD', 1, 'member' }, { 'ZINCRBY', 1, 'member' }, { 'ZSCORE', 'member' }, { 'ZCARD' }, { 'ZRANGE', 0, 0 },
+    { 'ZREVRANGE', 0, 0 }, { 'ZRANGEBYSCORE', 0, 0 }, { 'ZREMRANGEBYSCORE', 0, 0 }, { 'ZREM', 'none' },
+    { 'ZPOPMIN' }, { 'EXPIRE', 1 }, { 'UNLINK' }, { 'RPUSH', 'none' }, { 'LLEN' }, { 'UNLINK' }, { 'SET', 1 },
+    { 'GET' }, { 'UNLINK' },
 }
 
 local function refusal()

@@ -12,10 +12,8 @@ from tileharvest.commands.export_command import (
     check_quality,
     foretell,
     progress,
-    stopped,
     zoom_of,
 )
-from tileharvest.commands.terminal import stopped_by_signals
 from tileharvest.errors import ConfigurationError
 from tileharvest.maps.budgets import bytes_in_words
 
@@ -64,7 +62,7 @@ class Command(ExportCommand, ScrapyCommand):
         )
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
-        from tileharvest.export.film import FilmStyle, film_of, foretold, size_of, write_film
+        from tileharvest.export.film import FilmStyle, film_of, size_of, write_film
         from tileharvest.store.settings import open_store_for_reading
 
         check_quality(opts.quality)
@@ -86,13 +84,9 @@ class Command(ExportCommand, ScrapyCommand):
             )
             path = Path(args[1] if len(args) == 2 else f"{args[0]}-{excerpt.last}.mp4")
             film = film_of(excerpt, path, style)
-            store = open_store_for_reading(settings)
-            with stopped_by_signals(stopped("nothing was made")):
-                least, most = foretold(film, path, store)
-            size = f"about {bytes_in_words(least)} to {bytes_in_words(most)}"
-            foretell(f"{path}: {film.in_words()}, {size}", as_json=opts.json)
+            foretell(f"{path}: {film.in_words()}", as_json=opts.json)
             with progress(settings, args[0], as_json=opts.json) as watch:
-                written, damaged = write_film(film, path, store, watch)
+                written, damaged = write_film(film, path, open_store_for_reading(settings), watch)
         told = {**film.as_plain(), "file": str(path), "bytes": written}
         words = f"{path}: {len(film.moments):,} frames, {film.seconds:,.0f} s, {bytes_in_words(written)}"
         self.tell(told, words, damaged, as_json=opts.json)

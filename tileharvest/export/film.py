@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from itertools import pairwise
 from math import hypot
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from PIL import Image, ImageChops
@@ -16,8 +14,7 @@ from PIL import Image, ImageChops
 from tileharvest.errors import ConfigurationError
 from tileharvest.export.excerpt import nothing_there
 from tileharvest.export.film_file import FILM_FORMS, MOST_PIXELS, TICKS, film_form_of, write_film_file
-from tileharvest.export.picture_file import Awaited, background_of
-from tileharvest.export.target import writing_to
+from tileharvest.export.picture_file import background_of
 from tileharvest.history.area_changes import MOST_TILES
 from tileharvest.history.changes import changed_blocks, deepest_changes, heat
 from tileharvest.maps.budgets import bytes_in_words
@@ -37,7 +34,8 @@ from tileharvest.pictures.threads import drawing_threads
 from tileharvest.renderers.xyz import is_on_earth
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
+    from pathlib import Path
 
     from tileharvest.export.excerpt import Excerpt
     from tileharvest.export.film_file import FilmForm, Shot
@@ -56,7 +54,7 @@ _FADE: Final = 2
 _OUTLINED: Final = TICKS // 2
 """Ticks for which an outline is visible."""
 _END: Final = 2 * TICKS
-"""Ticks for which the last frame of a film stays."""
+"""Ticks for which the last frame stays."""
 _SMALLEST: Final = 64
 """The least pixels of a film along an edge. Its lettering needs them."""
 _LONGEST: Final = 4096
@@ -76,8 +74,6 @@ _BLOCKS: Final = 8
 """The number of blocks of 8 x 8 tiles with the most changes from which the camera of a large map chooses."""
 _STILL: Final = 0.3
 """The distance from the film's middle, as a share of its size, within which the camera need not move."""
-_UNSURE: Final = 0.2
-"""The share by which a film may be smaller or larger than the frames of it that were packed foretell."""
 _REMEMBERED: Final = 16 << 20
 """Bytes of composed pictures in memory. The frames keep what is drawn."""
 
@@ -120,8 +116,6 @@ class Film:
     form: FilmForm
     lens: Lens
     moments: tuple[Moment, ...]
-    end: int = _END
-    """Ticks for which the last frame stays."""
 
     @property
     def pace(self) -> int:
@@ -138,45 +132,35 @@ class Film:
     @property
     def seconds(self) -> float:
         drifts = sum(self.drift(before.corner, after.corner) for before, after in pairwise(self.moments))
-        return (self.pace * (len(self.moments) - 1) + drifts + self.end) / TICKS
+        return (self.pace * (len(self.moments) - 1) + drifts + _END) / TICKS
 
     @property
     def expected_bytes(self) -> int:
-        """About as many bytes as the file will have, by the bytes of the images that the film shows.
-
-        A film of noise has two to eleven times as many. `foretold` knows better, but packs frames for it."""
-        still, changes = self.expected_parts()
-        finer = max(0, (self.style.quality or self.form.quality) - self.form.quality)
-        return int((still + sum(changes)) * self.form.finer**finer)
-
-    def expected_parts(self) -> tuple[float, list[float]]:
-        """Returns about as many bytes as the first frame takes, and each change after it, with the usual
-        quality."""
+        """About as many bytes as the file will have, by the bytes of the images that the film shows."""
         form, layer, zoom = self.form, self.excerpt.layer, self.lens.zoom
         area = self.lens.tiles(self.moments[0].corner)
         # On the last day all tiles may be gone.
         there = self.excerpt.reach(zoom, area) or self.excerpt.reach(zoom, area, self.excerpt.first)
         source = layer.source_zoom(zoom, self.excerpt.last)
         if there is None or source is None:
-            return form.each, [form.each] * (len(self.moments) - 1)
+            return form.each * len(self.moments)
         # A pixel of the film holds about a byte of an image that is made smaller.
         (width, height), (across, down) = self.lens.size, self.lens.tile_size
         scale = self.lens.scale * float(layer.factor) ** (zoom - source)
         shown = min(there.bytes, there.tiles * across * down * scale**2, width * height)
         # The changed tiles are those of the deepest zoom.
         tile = shown / there.tiles * float(layer.factor) ** (2 * (source - self.excerpt.zooms()[0]))
-        moving = (
-            min(after.changed * tile, shown) + (shown if before.corner != after.corner else 0)
-            for before, after in pairwise(self.moments)
-        )
-        return shown * form.still + form.each, [form.each + form.moving * one for one in moving]
+        moving = sum(min(one.changed * tile, shown) for one in self.moments[1:])
+        moving += shown * sum(before.corner != after.corner for before, after in pairwise(self.moments))
+        size = shown * form.still + moving * form.moving + form.each * len(self.moments)
+        return int(size * form.finer ** max(0, (self.style.quality or form.quality) - form.quality))
 
     def in_words(self) -> str:
         """Returns a line about the film that will be made."""
         width, height = self.lens.size
         return (
             f"{self.excerpt.in_words()}, zoom {self.lens.zoom}: {len(self.moments):,} frames of {width:,} x"
-            f" {height:,} pixels, {self.seconds:,.0f} s"
+            f" {height:,} pixels, {self.seconds:,.0f} s, about {bytes_in_words(self.expected_bytes)}"
         )
 
     def as_plain(self) -> dict[str, Any]:
@@ -236,54 +220,17 @@ def film_of(excerpt: Excerpt, path: Path, style: FilmStyle) -> Film:
     film = Film(excerpt, style, form, lens, _moments(excerpt, style.every, area, corner))
     # A title that cannot be written with the fonts of this computer raises an error before anything is drawn.
     Legend(style.size, style.title, None, style.font)
-    return _followed(film, box) if style.camera == "follow" else film
-
-
-def foretold(film: Film, path: Path, store: TileStore) -> tuple[int, int]:
-    """Returns about the least and the most bytes that the file will have.
-
-    The first two, the middle two and the last two changes of the film are packed, and two around the largest.
-    All others are taken to be like these. This costs as much as 16 frames do.
-
-    Raises ConfigurationError if a file of so many bytes cannot be packed in 300 MB of memory, and
-    TileHarvestError.
-    """
-    changes, moments = film.expected_parts()[1], film.moments
-    # A folder beside the film lies on the disk that was chosen for it.
-    with writing_to(path), tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
-
-        def packed(part: Sequence[Moment]) -> int:
-            """Returns the bytes of these moments as a film."""
-            made = replace(film, moments=tuple(part), end=film.pace)
-            return write_film(made, Path(folder) / f"part{path.suffix}", store, Awaited(lambda: None))[0]
-
-        # On a day without a change nothing but the date is drawn anew.
-        every = [place for place, one in enumerate(moments[1:]) if one.changed] or [0]
-        largest = max(every, key=lambda place: changes[place]) if changes else 0
-        chosen = (every[0], every[len(every) // 2], every[-1], largest)
-        places = {max(0, min(place, len(changes) - 2)) for place in chosen}
-        stills = {place: packed(moments[place : place + 1]) for place in sorted(places)}
-        shares = [
-            max(0, packed(moments[place : place + 3]) - still) / sum(changes[place : place + 2])
-            for place, still in stills.items()
-            if changes
-        ] or [0.0]
-    first, every_change = stills[min(stills)], sum(changes)
-    least = int((first + min(shares) * every_change) * (1 - _UNSURE))
-    most = int((first + max(shares) * every_change) * (1 + _UNSURE))
-    _expect_to_fit(film, path.suffix, most)
-    return least, most
-
-
-def _expect_to_fit(film: Film, suffix: str, size: int) -> None:
-    most, frames = film.form.most_bytes, len(film.moments)
+    film = _followed(film, box) if style.camera == "follow" else film
+    most, size = form.most_bytes, film.expected_bytes
     if most is not None and size > most:
+        fitting = len(film.moments) * most // size
         others = ", ".join(one for one in (".webp", ".mp4") if FILM_FORMS[one].is_at_hand)
         raise ConfigurationError(
-            f"{suffix} is packed as a whole, in 300 MB of memory, in which a file has"
-            f" {bytes_in_words(most)} at most: of its {frames:,} frames about {frames * most // size:,} fit;"
+            f"{path.suffix} is packed as a whole, in 300 MB of memory, in which a file has"
+            f" {bytes_in_words(most)} at most: of its {len(film.moments):,} frames about {fitting:,} fit;"
             f" choose {others}, a smaller --size, --every month, or fewer days; nothing was made"
         )
+    return film
 
 
 def write_film(film: Film, path: Path, store: TileStore, watch: Watch) -> tuple[int, int]:
@@ -324,7 +271,7 @@ class _Shots:
         moments, scene = self._film.moments, None
         outline: Outline | None = None
         for number, moment in enumerate(moments):
-            ticks = self._film.end if number == len(moments) - 1 else self._film.pace
+            ticks = _END if number == len(moments) - 1 else self._film.pace
             if scene is None:
                 scene = self._scene(moment, None)
                 yield self._shot(scene, moment.day, ticks)

@@ -104,26 +104,7 @@ class Walks:
         `doubt` is the renderer's reason against a pruned walk, if it has one. `read` has the site's change
         indexes, by layer.
         """
-        indexes, history = read or {}, record.history
-
-        depths = {name: part.walk.pyramid.depth for name, part in layers.items()}
-
-        def look() -> Decisions:
-            if record.is_pushed:
-                return note(Decisions(dict.fromkeys(depths, _PUSHED)), PUSHED_WALK)
-            if description.git is not None:
-                return note(Decisions(dict.fromkeys(depths, _TOLD)), GIT_WALK)
-            decided = history.read(lambda _: next_walks(history, description, depths, day, doubt))
-            return history.write(lambda _: rely_on_indexes(decided))
-
-        def rely_on_indexes(decided: Decisions) -> Decisions:
-            relied_on = {
-                name: one.change_index
-                for name, one in decided.layers.items()
-                if one.change_index is not None and name in indexes
-            }
-            decided = decided.with_grounds(record.read_indexes(indexes, relied_on), relied_on)
-            return note(decided, "pruned" if decided.is_pruned else "full")
+        history, depths = record.history, {name: part.walk.pyramid.depth for name, part in layers.items()}
 
         def note(decisions: Decisions, way: str) -> Decisions:
             # A harvest through git remembers nothing for the walk, so the next one that asks the site asks
@@ -132,7 +113,24 @@ class Walks:
             record.note_walk(way, decisions.reason, kept)
             return decisions
 
-        return cls(record, description, layers, look())
+        def rely_on_indexes(decided: Decisions) -> Decisions:
+            indexes = read or {}
+            relied_on = {
+                name: one.change_index
+                for name, one in decided.layers.items()
+                if one.change_index is not None and name in indexes
+            }
+            decided = decided.with_grounds(record.read_indexes(indexes, relied_on), relied_on)
+            return note(decided, "pruned" if decided.is_pruned else "full")
+
+        if record.is_pushed:
+            decisions = note(Decisions(dict.fromkeys(depths, _PUSHED)), PUSHED_WALK)
+        elif description.git is not None:
+            decisions = note(Decisions(dict.fromkeys(depths, _TOLD)), GIT_WALK)
+        else:
+            decided = history.read(lambda _: next_walks(history, description, depths, day, doubt))
+            decisions = history.write(lambda _: rely_on_indexes(decided))
+        return cls(record, description, layers, decisions)
 
     def step(
         self, mark: Mark | None, layer: str, tile: Tile, outcome: Outcome, answer: Answer, asked: Asked

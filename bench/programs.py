@@ -137,7 +137,10 @@ def _is_ready(output: str) -> bool:
 
 
 def _unchanged(output: str) -> int:
-    told: Mapping[str, int] = next(
-        json.loads(line) for line in reversed(output.splitlines()) if line.startswith('{"reason"')
-    )
-    return told["unchanged"]
+    """Returns the number that a worker of scrapy-redis tells when it ends. Raises RunFailedError if it has told
+    none."""
+    for line in reversed(output.splitlines()):
+        if line.startswith('{"reason"'):
+            told: Mapping[str, int] = json.loads(line)
+            return told["unchanged"]
+    raise RunFailedError(f"a worker of scrapy-redis ended without its counts; it said last: {output[-500:]}")

@@ -137,7 +137,7 @@ def _is_ready(output: str) -> bool:
 
 
 def _unchanged(output: str) -> int:
-    """Returns the number that a worker of scrapy-redis tells when it ends. Raises RunFailedError if it has told
+    """Returns the number that a worker of scrapy-redis tells when it ends. Raises RunFailedError if it told
     none."""
     for line in reversed(output.splitlines()):
         if line.startswith('{"reason"'):

@@ -104,6 +104,32 @@ def test_a_part_of_the_page_that_cannot_be_loaded_is_asked_for_again(
     screen.await_map()
 
 
+@pytest.mark.parametrize(
+    ("module", "switch", "shown"),
+    [
+        ("calendar.js", "#calendar-switch", "#calendar"),
+        ("save-panel.js", "#save-switch", "#panel"),
+        ("events-panel.js", "#events-switch", "#panel"),
+        ("pixels-panel.js", "#pixels-switch", "#panel"),
+        ("story.js", ".leaflet-container", "#panel"),
+    ],
+)
+def test_a_panel_that_cannot_be_loaded_says_so_on_the_screen_and_opens_when_it_can(
+    module: str, switch: str, shown: str, screen: Screen, desk: Window
+) -> None:
+    desk.watch.expected.append(module)
+    screen.page.route(f"**/page/{module}", lambda route: route.abort("aborted"))
+    screen.open(MIDDLE, map="antworld", day=LAST)
+    screen.page.locator(switch).click()
+    expect(screen.part("announcement")).to_contain_text(module)
+    expect(screen.part("announcement")).not_to_have_class(re.compile("unseen"))
+    expect(screen.page.locator(shown)).to_be_hidden()
+    screen.page.unroute_all()
+    screen.page.locator(switch).click()
+    expect(screen.page.locator(shown)).to_be_visible()
+    screen.await_map()
+
+
 def outlined(change: Callable[[dict[str, Any]], object]) -> Callable[[Route], None]:
     """Answers what the server does, with a change."""
 

@@ -1,5 +1,5 @@
 /** The panels that answer "what is new?" and "when did this change?". */
-import { part } from "./dom.js";
+import { announceFailure, part } from "./dom.js";
 import { widthOf } from "./grid.js";
 import { writeHash } from "./permalink.js";
 import { worldToGrid } from "./projection.js";
@@ -66,7 +66,11 @@ export class Answers {
       this.panel.close("events");
       return;
     }
-    const { eventsPanel } = await import("./events-panel.js");
+    const loaded = await import("./events-panel.js").catch(announceFailure);
+    if (!loaded) {
+      this.state.set({ news: null });
+      return;
+    }
     const view = this.view();
     const { look } = this.state;
     if (view === null || look.news === null) return;
@@ -76,7 +80,7 @@ export class Answers {
     // A person who has never seen the map has no last visit.
     const span = look.news === "visit" && before === null ? "month" : look.news;
     const day = view.outline.within(look.day ?? view.outline.lastDay);
-    this.panel.open("events", text("eventsTitle"), eventsPanel(view, { span, inView, day, before }, (change) => {
+    this.panel.open("events", text("eventsTitle"), loaded.eventsPanel(view, { span, inView, day, before }, (change) => {
       this.inView = change.inView ?? this.inView;
       if (change.span) this.state.set({ news: change.span });
       else this.#showEvents();

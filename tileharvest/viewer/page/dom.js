@@ -1,6 +1,8 @@
 /** Making and finding parts of the page. */
 import { text } from "./text.js";
 
+const FAILURE_SHOWN = 15_000; // Milliseconds, unless something else is said before.
+
 /**
  * @template {keyof HTMLElementTagNameMap} T
  * @param {T} tag
@@ -62,9 +64,18 @@ export function settled(milliseconds, action) {
 /** Say something to screen readers. @param {string} words */
 export function announce(words) {
   part("announcement").textContent = words;
+  hideAnnouncement();
 }
 
-/** Tell screen readers what went wrong. @param {unknown} error */
+/** Say on the screen and to screen readers what went wrong. @param {unknown} error */
 export function announceFailure(error) {
   announce(text("failed", { message: String(error) }));
+  part("announcement").classList.remove("unseen");
+  hideLater();
 }
+
+function hideAnnouncement() {
+  part("announcement").classList.add("unseen");
+}
+
+const hideLater = settled(FAILURE_SHOWN, hideAnnouncement);

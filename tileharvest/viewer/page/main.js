@@ -272,6 +272,8 @@ function listen() {
     if (changed.has("day") && routing === 0 && !machine.time.isPlaying) dayWasChosen = true;
     keepAddress();
   });
+  // Such as that a part of the page could not be loaded.
+  window.addEventListener("unhandledrejection", ({ reason }) => announceFailure(reason));
   window.addEventListener("hashchange", go);
   listenForChoice((name) => {
     location.hash = writeHash({ ...NOTHING, map: name });

@@ -18,6 +18,7 @@ from tests.fleet.workers import await_until
 from tests.servers.git_host import git_host
 from tests.servers.repositories import FastImport, moment_of
 from tileharvest.errors import SiteError
+from tileharvest.importers import repository as repository_module
 from tileharvest.importers.fetched_commit import packed_bytes
 from tileharvest.importers.repository import Repository
 
@@ -100,12 +101,43 @@ def test_git_ends_when_the_watch_over_a_fetch_raises(address: str, tmp_path: Pat
     assert set(packs(repository.folder)) <= {"tmp"}
 
 
-def test_git_ends_when_a_web_server_stays_silent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GIT_HTTP_LOW_SPEED_TIME", "1")
+@pytest.mark.parametrize("scheme", ["http", "git", "ssh"])
+def test_git_ends_when_a_host_stays_silent(
+    scheme: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(repository_module, "SILENCE", 0.2)
+    # Else ssh would ask whether the host's key is right, and take the user's settings.
+    monkeypatch.setenv("GIT_SSH_COMMAND", "ssh -F none -o BatchMode=yes")
+    folder = tmp_path / "cache"
     with socket.create_server(("127.0.0.1", 0)) as server:
-        address = f"http://127.0.0.1:{server.getsockname()[1]}/map.git"
-        with pytest.raises(SiteError, match=r"be fetched \(.*Operation too slow.*\); what was"):
-            Repository.bare(tmp_path / "cache", address).fetch(None)
+        repository = Repository.bare(folder, f"{scheme}://127.0.0.1:{server.getsockname()[1]}/map.git")
+        with pytest.raises(SiteError, match=r"be fetched \(git has not said a word for 0.2 s\); what was"):
+            repository.fetch(None)
+    await_until(lambda: group_of_git(folder) is None, PATIENCE)
+
+
+@pytest.mark.parametrize(
+    ("said", "bound"),
+    [
+        ("remote: Counting objects: 100% (8/8), done.\\nReceiving objects:  87% (7/8)\\r", "SILENCE"),
+        ("remote: Receiving objects: 100% (8/8)\\r", "SILENCE"),
+        ("Receiving objects: 100% (8/8), 1.15 MiB | 21.79 MiB/s, done.\\n", "_CHECK"),
+        ("Receiving objects: 100% (8/8), done.\\nResolving deltas:  12% (1/8)\\r", "_CHECK"),
+    ],
+)
+def test_git_has_longer_to_check_what_has_come(
+    said: str, bound: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A script in git's place says words of git and then nothing more."""
+    folder, stand_in = tmp_path / "cache", tmp_path / "git"
+    Repository.bare(folder, "/nowhere")
+    stand_in.write_text(f"#!/bin/sh\nprintf '{said.replace('%', '%%')}' >&2\nexec sleep {PATIENCE:g}\n")
+    stand_in.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    for one in ("SILENCE", "_CHECK"):
+        monkeypatch.setattr(repository_module, one, 0.2 if one == bound else PATIENCE)
+    with pytest.raises(SiteError, match=r"not said a word for 0.2 s"):
+        Repository.bare(folder, "/nowhere").fetch(None)
 
 
 def test_what_ssh_has_said_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -207,6 +207,7 @@ def _of_git(
     """
     from tileharvest.importers.git_import import GitSource
     from tileharvest.importers.imported_map import ImportedMap
+    from tileharvest.importers.repository import SILENCE
 
     if Path(address).is_dir():
         git = GitSource.in_place(Path(address), opts.branch, opts.path)
@@ -218,7 +219,10 @@ def _of_git(
                 f"{address} is neither a folder nor an address such as https://github.com/owner/map; nothing"
                 " was changed"
             ) from None
-        say(f"fetching {address}: the first time this may take a while")
+        say(
+            f"fetching {address}: the first time this may take a while; {SILENCE} s without a word of git"
+            " end it"
+        )
         cache = data_folder(settings) / "git" / "import" / description.name
         git = GitSource.fetched(entry, cache, opts.path)
     zone = description.zone_info

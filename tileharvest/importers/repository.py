@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import shutil
 import signal
 import subprocess
+import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -30,10 +32,14 @@ _MOMENT: Final = 100
 _MOST_WORDS: Final = 1 << 16
 """The last bytes of git's messages that are kept. They hold the reason if git fails."""
 
-_SILENCE: Final = {"GIT_HTTP_LOW_SPEED_LIMIT": "1", "GIT_HTTP_LOW_SPEED_TIME": "300"}
-"""Variables by which git gives up a web server that has sent less than a byte a second for five minutes,
-unless the environment says otherwise. A server that makes a large pack sends some bytes every 5 s
-meanwhile."""
+SILENCE: Final = 300
+"""Seconds without a word of git after which a fetch ends, however git reaches the host. Git itself waits
+without end for an ssh that is silent. A host that makes a large pack tells every second how far it is."""
+_CHECK: Final = 3600
+"""The same seconds after all objects have come. Git then checks without a word whether any is missing, which
+takes a slow disk some minutes if there are millions."""
+_COME: Final = re.compile(rb"(?:\A|[\r\n])(?:Receiving objects: 100%|Resolving deltas: )")
+"""Matches git's progress after all objects have come. Words of the host begin with `remote: `."""
 _ENVIRONMENT: Final = {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"}
 """Variables by which git asks nobody for a password, writes English messages, and takes no lock only to
 read."""
@@ -87,7 +93,7 @@ class Repository:
         self.folder = folder
         self.name = origin or str(folder)
         self._program = program()
-        self._environment = _SILENCE | os.environ | _ENVIRONMENT | dict(environment or {})
+        self._environment = os.environ | _ENVIRONMENT | dict(environment or {})
 
     @classmethod
     def in_place(cls, folder: Path) -> tuple[Repository, str]:
@@ -133,7 +139,7 @@ class Repository:
 
         A kill leaves what was there before, and git ends with this process. `watch` is called again and again
         while git runs. If it raises an error, git is ended. Raises SiteError if the address cannot be
-        reached.
+        reached, or is silent for SILENCE seconds.
         """
         wanted = f"refs/heads/{branch}" if branch else "HEAD"
         try:
@@ -264,7 +270,7 @@ class Repository:
         assert process.stderr is not None
         said = b""
         try:
-            while read := _read_soon(process.stderr, watch):
+            while read := _read_soon(process.stderr, watch, _CHECK if _COME.search(said) else SILENCE):
                 said = (said + read)[-_MOST_WORDS:]
         except BaseException:
             with suppress(ProcessLookupError):
@@ -370,17 +376,20 @@ def program() -> str:
     return found
 
 
-def _read_soon(pipe: IO[bytes], watch: Callable[[], None] | None) -> bytes:
-    """Waits for the next bytes of a pipe and returns them; nothing at the pipe's end. Calls `watch` again and
-    again while it waits."""
+def _read_soon(pipe: IO[bytes], watch: Callable[[], None] | None, seconds: float) -> bytes:
+    """Waits for the next bytes of git's words and returns them; nothing at the pipe's end. Calls `watch`
+    again and again meanwhile. Raises SiteError if none come within these seconds."""
     # `select` takes no file descriptor above 1,023, and a process with many maps has some.
     poll = select.poll()
     poll.register(pipe, select.POLLIN)
-    while watch is not None:
-        watch()
+    end = time.monotonic() + seconds
+    while True:
+        if watch is not None:
+            watch()
         if poll.poll(_MOMENT):
-            break
-    return os.read(pipe.fileno(), _MOST_WORDS)
+            return os.read(pipe.fileno(), _MOST_WORDS)
+        if time.monotonic() >= end:
+            raise SiteError(f"git has not said a word for {seconds:g} s")
 
 
 def _tokens(output: IO[bytes]) -> Iterator[str]:

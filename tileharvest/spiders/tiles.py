@@ -25,6 +25,7 @@ from tileharvest.harvest.settings import harvest_for
 from tileharvest.harvest.walks import located
 from tileharvest.history.site_files import SiteFile
 from tileharvest.importers.published_tree import PublishedTree
+from tileharvest.importers.repository import SILENCE
 from tileharvest.maps.settings import data_folder
 from tileharvest.politeness.outages import no_answer_in_words
 from tileharvest.politeness.probe import probe_politely
@@ -75,6 +76,9 @@ CHECKS: Final = 0
 
 _OURS: Final = (HistoryError, StoreError, QueueError)
 """Failures of history, store and queue. The site is not to blame for them, so that they fail no tile."""
+
+_UNTIL: Final = f"({SILENCE} s without a word of git end it)"
+"""The end of a wait for a git repository. Nobody knows when the wait ends if git goes on talking."""
 
 _ORDERS: Final = {"shutdown": "Ctrl-C or SIGTERM", "stopped": "scrapy stop"}
 """What a person did to stop the crawl, by the reason that Scrapy or our scheduler gives."""
@@ -195,7 +199,7 @@ class TileSpider(Spider, HeldSpider):
                 await self._begin()
                 is_first = await self._offer()
                 if self._tree is not None and not self.harvest.is_pushed:
-                    with noted(self.crawl.waits, "the tiles of the map's git repository"):
+                    with noted(self.crawl.waits, f"the tiles of the map's git repository {_UNTIL}"):
                         await self._tree.keep()
                     if self.harvest.doubted:
                         await self._end_layers(sorted(self.harvest.doubted))
@@ -434,7 +438,7 @@ class TileSpider(Spider, HeldSpider):
         check = (lambda: None) if politeness is None else politeness.check
         is_limited = bool(rules.budget.received_bytes or rules.daily_budget.received_bytes)
         self._tree = PublishedTree(harvest, repository, folder, store, agent, check, is_limited=is_limited)
-        with noted(self.crawl.waits, "the map's git repository"):
+        with noted(self.crawl.waits, f"the map's git repository {_UNTIL}"):
             site = await self._tree.read(self.probe)
         self._site_files = dict(self._tree.files)
         return site

@@ -140,6 +140,16 @@ def test_git_has_longer_to_check_what_has_come(
         Repository.bare(folder, "/nowhere").fetch(None)
 
 
+def test_few_objects_come_as_a_pack_of_which_git_tells_how_far_it_is(tmp_path: Path) -> None:
+    made = FastImport(tmp_path / "map.git")
+    made.commit(moment_of("2024-05-01"), {"0.png": b"png"})
+    made.written()
+    folder = tmp_path / "cache"
+    Repository.bare(folder, str(tmp_path / "map.git")).fetch(None)
+    assert list(folder.glob("objects/pack/*.pack"))
+    assert not list(folder.glob("objects/??"))
+
+
 def test_what_ssh_has_said_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_SSH_COMMAND", "sh -c 'echo git@example.net: Permission denied >&2; exit 255'")
     repository = Repository.bare(tmp_path / "cache", "git@example.net:owner/map")

@@ -254,6 +254,8 @@ class Repository:
         """
         # A fetch of bytes need not find out which commits both sides have.
         asked = ("-c", "fetch.negotiationAlgorithm=noop") if given else ()
+        # Git tells nothing of fewer than 100 objects while they come, unless it keeps them as a pack.
+        asked = (*asked, "-c", "fetch.unpackLimit=1")
         words = (*asked, "fetch", "--progress", "--no-tags", "--no-write-fetch-head", *arguments)
         with TemporaryFile() as ids:
             ids.write(given.encode())

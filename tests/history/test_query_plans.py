@@ -196,6 +196,18 @@ def test_postgresql_goes_through_no_table(on_server: History, question: Callable
         assert "Index Cond" in node or node["Index Name"] in SMALL, node
 
 
+def test_postgresql_goes_to_a_version_by_its_id_before_it_knows_the_table(on_server: History) -> None:
+    """Else it goes through all versions of the zoom for each tile of a map whose first harvest has just
+    ended."""
+    harvest = begun(on_server)
+    (read,) = (
+        node
+        for node in server_plan(on_server, lambda _: harvest.latest(LAYERS[0], TILES))
+        if node["Relation Name"] == "versions"
+    )
+    assert read["Index Cond"] == "(id = tiles.version)"
+
+
 def test_postgresql_goes_to_the_rows_of_an_area_that_it_takes_for_large(on_server: History) -> None:
     """Which it does where one layer has most of the tiles: it takes columns for independent of each other."""
     with on_server.reading() as connection:

@@ -71,12 +71,11 @@ _READ_AT_ONCE: Final = 5_000
 
 _LATEST: Final = AreaQuery.over(
     tiles,
-    # A damaged row may point at the version of another tile. Its columns are null then, and `version_of`
-    # refuses it.
-    select(tiles.c.x, tiles.c.y, *VERSION)
-    .join_from(
-        tiles, versions, (versions.c.id == tiles.c.version) & is_same_tile(versions, tiles), isouter=True
-    )
+    # A damaged row may point at the version of another tile, or at none. Only the id is joined: by the tile,
+    # too, PostgreSQL looks each time through all versions of the zoom, as long as it knows nothing of the
+    # table, and takes 3 s for 1,024 tiles of 4,096.
+    select(tiles.c.x, tiles.c.y, is_same_tile(versions, tiles), *VERSION)
+    .join_from(tiles, versions, versions.c.id == tiles.c.version, isouter=True)
     .where(tiles.c.version.is_not(None)),
 )
 _ITS: Final = versions.alias("its_versions")
@@ -158,7 +157,8 @@ def latest_versions(connection: Connection, layer: int, area: TileRange) -> dict
     One query. Its cost depends on the area, and not on the size of the history.
     """
     rows, zoom = _LATEST.rows(connection, layer, area), area.zoom
-    return {(zoom, x, y): version_of(*version) for x, y, *version in rows}
+    # `version_of` refuses a version without a day.
+    return {(zoom, x, y): version_of(day if is_its else None, *rest) for x, y, is_its, day, *rest in rows}
 
 
 def shown(history: History, layer: int, area: TileRange, day: date) -> dict[Tile, str | None]:

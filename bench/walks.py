@@ -87,7 +87,7 @@ class Ground:
         with dated_site(depth, LATENCY, changed=0) as site:
             self._harvest("first", site.near_url, KINDS[0], FIRST_DAY)
         with History.open_read_only(_address(folder / "first")) as history:
-            proved = [stored.proof for stored in proofs(history, "bench")["bench"].values()]
+            proved = list(proofs(history, "bench")["bench"].values())
         if not (proved and all(proof.holds for proof in proved)):
             raise RunFailedError(f"the site's times prove nothing: {[proof.in_words for proof in proved]}")
 

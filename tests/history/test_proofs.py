@@ -15,7 +15,7 @@ from tileharvest.history.summaries import harvest_summaries
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.results import Step
 from tileharvest.tiles.versions import Validator
-from tileharvest.walk.proof import Proof, StoredProof
+from tileharvest.walk.proof import Proof
 
 THE_DAY_AFTER = "Sun, 14 Feb 2021 07:00:00 GMT"
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 def test_a_full_harvest_gives_a_proof(history: History, first: HarvestRecord) -> None:
     ended(first)
-    assert proofs(history, "world")["world"] == {LAYER: StoredProof(Proof(3, 0, 0, 3600.0), DAY)}
+    assert proofs(history, "world")["world"] == {LAYER: Proof(DAY, 3, 0, 0, 3600.0)}
 
 
 def test_children_that_are_newer_break_the_proof(history: History, first: HarvestRecord) -> None:
     first.record([seen("ign", UPPER)])
     ended(first)
-    assert proofs(history, "world")["world"][LAYER].proof == Proof(3, 1, 0, 3600.0)
+    assert proofs(history, "world")["world"][LAYER] == Proof(DAY, 3, 1, 0, 3600.0)
 
 
 def test_a_tile_without_a_time_is_undated_even_if_nothing_was_seen(
@@ -41,7 +41,7 @@ def test_a_tile_without_a_time_is_undated_even_if_nothing_was_seen(
 ) -> None:
     first.record([found("add", Tile(0, 3, 3))])
     ended(first)
-    assert proofs(history, "world")["world"][LAYER].proof == Proof(3, 0, 1, 3600.0)
+    assert proofs(history, "world")["world"][LAYER] == Proof(DAY, 3, 0, 1, 3600.0)
 
 
 def test_a_tile_that_was_asked_again_after_a_kill_has_the_time_of_its_version(
@@ -51,7 +51,7 @@ def test_a_tile_that_was_asked_again_after_a_kill_has_the_time_of_its_version(
     assert again.step == Step()
     first.record([again])
     ended(first)
-    assert proofs(history, "world")["world"][LAYER].proof == Proof(4, 0, 0, 3600.0)
+    assert proofs(history, "world")["world"][LAYER] == Proof(DAY, 4, 0, 0, 3600.0)
 
 
 def changed_late(tile: Tile, last_modified: str) -> TileResult:
@@ -68,20 +68,20 @@ def test_a_changed_tile_that_was_asked_late_has_the_time_of_its_version(
     )
     second.record([changed_late(D, THE_DAY_AFTER)])
     ended(second)
-    assert proofs(history, "world")["world"][LAYER].proof.broken == 0
+    assert proofs(history, "world")["world"][LAYER].broken == 0
 
 
 def test_a_break_that_a_late_answer_shows_is_not_hidden(history: History, second: HarvestRecord) -> None:
     second.record([seen("ign", UPPER, NEW), seen("ign", D, NEW), seen("ign", A, OLD)])
     second.record([changed_late(B, THE_DAY_AFTER)])
     ended(second)
-    assert proofs(history, "world")["world"][LAYER].proof.broken == 1
+    assert proofs(history, "world")["world"][LAYER].broken == 1
 
 
 def test_what_is_gone_or_failed_is_no_part_of_a_proof(history: History, second: HarvestRecord) -> None:
     second.record([found("gone", A), found("fail", B), found("ign", D)])
     ended(second)
-    assert proofs(history, "world")["world"][LAYER] == StoredProof(Proof(0, 0, 0, 0.0), LATER)
+    assert proofs(history, "world")["world"][LAYER] == Proof(LATER, 0, 0, 0, 0.0)
 
 
 def test_a_pruned_harvest_leaves_the_proof(history: History, second: HarvestRecord) -> None:
@@ -97,19 +97,17 @@ def test_the_harvest_that_withdrew_a_proof_gives_none_but_the_next_does(
     every = [seen("ign", UPPER, NEW), seen("ign", D, NEW), seen("ign", A), seen("ign", B)]
     second.record(every)
     ended(second)
-    withdrawn = StoredProof(Proof(3, 0, 0, 3600.0), DAY, "a change", LATER)
+    withdrawn = Proof(DAY, 3, 0, 0, 3600.0, "a change", LATER)
     assert proofs(history, "world")["world"] == {LAYER: withdrawn}
     third = began(history, THIRD)
     third.record(every)
     ended(third)
-    assert proofs(history, "world")["world"] == {LAYER: StoredProof(Proof(3, 0, 0, 3600.0), THIRD)}
+    assert proofs(history, "world")["world"] == {LAYER: Proof(THIRD, 3, 0, 0, 3600.0)}
 
 
 def test_a_layer_without_a_proof_can_be_distrusted(history: History, first: HarvestRecord) -> None:
     first.distrust(LAYER, "a change")
-    assert proofs(history, "world")["world"] == {
-        LAYER: StoredProof(Proof(0, 0, 0, 0.0), DAY, "a change", DAY)
-    }
+    assert proofs(history, "world")["world"] == {LAYER: Proof(DAY, 0, 0, 0, 0.0, "a change", DAY)}
 
 
 def test_an_unknown_map_has_no_proofs(history: History) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -41,7 +42,8 @@ def compare(walks: RandomWalks) -> None:
     proof = proofs(walks.history, "world").get("world", {}).get(LAYER)
     assert (proof is not None and proof.withdrawn is not None) == model.withdrawn
     if proof is not None and model.proof is not None:
-        assert proof.proof == model.proof
+        known = replace(proof, day=model.proof.day, withdrawn=None, withdrawn_day=None)
+        assert known == model.proof
 
 
 def run(history: History, seed: int) -> int:

@@ -129,7 +129,7 @@ class Model:
         for tile in [tile for tile, row in self.rows.items() if not row.whole and row.seen != ABSENT]:
             self.doubt(tile)
         if is_complete and not self.tops and not self.distrusted:
-            self.proof, self.withdrawn = prove(dated(self.times())), False
+            self.proof, self.withdrawn = prove(dated(self.times()), END.date()), False
         self.harvest += 1
         self.outcomes, self.tops, self.distrusted = {}, set(), False
 

@@ -20,7 +20,7 @@ from tileharvest.tiles.verdict import Answer, Verdict, judge_head
 from tileharvest.tiles.versions import Image, Validator, Version
 from tileharvest.walk.audit import audited, breaks_law
 from tileharvest.walk.decision import Decision, decide
-from tileharvest.walk.proof import Proof, StoredProof, prove
+from tileharvest.walk.proof import Proof, prove
 from tileharvest.walk.trust import Mark
 from tileharvest.walk.walk import Walk
 
@@ -63,11 +63,11 @@ class History:
         latest = {tile: self.latest(tile) for tile in self.versions}
         return {tile: one.image for tile, one in latest.items() if one is not None and one.image is not None}
 
-    def stored(self, day: date) -> StoredProof | None:
+    def stored(self, day: date) -> Proof | None:
         """Returns the stored proof, or None. Its day does not matter here."""
         if self.proof is None and self.withdrawn is None:
             return None
-        return StoredProof(self.proof or Proof(0, 0, 0, 0.0), day, self.withdrawn)
+        return replace(self.proof or Proof(day, 0, 0, 0, 0.0), withdrawn=self.withdrawn)
 
     def mark(self, tile: Tile) -> Mark | None:
         row = self.rows.get(tile)
@@ -270,7 +270,7 @@ class Harvest:
                 history.versions[tile][self._day] = Version(self._day, None)
         if not self.decision.is_pruned:
             history.last_full, history.withdrawn = self._day, None
-            history.proof = prove(dated(self._times()))
+            history.proof = prove(dated(self._times()), self._day)
         self.is_finished = True
 
     def _times(self) -> dict[Tile, str | None]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date, timedelta
 
 import pytest
 
 from tileharvest.walk.decision import Decision, Decisions, decide
-from tileharvest.walk.proof import Proof, StoredProof
+from tileharvest.walk.proof import Proof
 
-PROVED = Proof(pairs=400, broken=0, undated=0, span=86400.0)
 TODAY = date(2021, 2, 20)
+PROVED = Proof(TODAY, pairs=400, broken=0, undated=0, span=86400.0)
+BROKEN = replace(PROVED, broken=1)
 
 
 @pytest.mark.parametrize(
@@ -23,10 +25,10 @@ TODAY = date(2021, 2, 20)
         ("auto", PROVED, None, None, False),
         ("auto", PROVED, None, -1, False),
         ("auto", PROVED, "a tile had changed", 1, False),
-        ("auto", Proof(400, 1, 0, 86400.0), None, 1, False),
+        ("auto", BROKEN, None, 1, False),
         ("auto", None, None, 1, False),
         ("pruned", None, None, 1, True),
-        ("pruned", Proof(400, 1, 0, 86400.0), None, 1, True),
+        ("pruned", BROKEN, None, 1, True),
         ("pruned", PROVED, "a tile had changed", 1, False),
         ("pruned", PROVED, None, 7, False),
         ("pruned", PROVED, None, None, False),
@@ -35,12 +37,12 @@ TODAY = date(2021, 2, 20)
 )
 def test_walk_is_pruned_only_as_wished_and_proved_and_for_some_days(wish, proof, withdrawn, days, is_pruned):
     last_full = None if days is None else TODAY - timedelta(days=days)
-    stored = None if proof is None else StoredProof(proof, TODAY, withdrawn, withdrawn and TODAY)
+    stored = proof and replace(proof, withdrawn=withdrawn, withdrawn_day=withdrawn and TODAY)
     assert decide(wish, stored, last_full, TODAY, 7).is_pruned is is_pruned
 
 
 def test_decision_tells_what_was_found_wrong():
-    stored = StoredProof(PROVED, TODAY, "tile 0_1_1 had changed", TODAY)
+    stored = replace(PROVED, withdrawn="tile 0_1_1 had changed", withdrawn_day=TODAY)
     decision = decide("auto", stored, TODAY, TODAY, 7)
     assert "tile 0_1_1 had changed" in decision.reason
 

@@ -147,26 +147,24 @@ def _row(
 
 def _proof(decision: Decision) -> dict[str, Any]:
     """Returns what programs are told of a layer's next walk and its proof. Unknown values are null."""
-    stored = decision.stored
-    index = decision.change_index
+    index, proof = decision.change_index, decision.proof
     said = {
         "walk": "pruned" if decision.is_pruned else "full",
         "reason": decision.reason,
         "change_index": index and {"day": index.day.isoformat(), "confirmed": index.confirmed},
     }
-    if stored is None:
+    if proof is None:
         return {**said, "holds": False} | dict.fromkeys(_PROVED)
-    proof, withdrawn_day = stored.proof, stored.withdrawn_day
     values = (
-        stored.day.isoformat(),
+        proof.day.isoformat(),
         proof.pairs,
         proof.broken,
         proof.undated,
         proof.span,
-        stored.withdrawn,
-        None if withdrawn_day is None else withdrawn_day.isoformat(),
+        proof.withdrawn,
+        None if proof.withdrawn_day is None else proof.withdrawn_day.isoformat(),
     )
-    holds = proof.holds and stored.withdrawn is None
+    holds = proof.holds and proof.withdrawn is None
     return {**said, "holds": holds, **dict(zip(_PROVED, values, strict=True))}
 
 
@@ -195,7 +193,7 @@ def reasons(walks: Mapping[str, Decisions], shares: Mapping[str, float] | None =
             lines += [f"{name}, layer {layer}: the next walk is {words}" for layer, words in said.items()]
         share = (shares or {}).get(name)
         if share is not None:
-            broken = any(one.stored is not None and one.stored.proof.broken for one in walk.layers.values())
+            broken = any(one.proof is not None and one.proof.broken for one in walk.layers.values())
             why = ": the host does not keep the times of renders" if broken else ""
             lines.append(f"{name}: the last pruned walk asked {100 * share:.0f} % of the tiles{why}")
     return lines if len(lines) <= _MOST_REASONS else ["scrapy plan NAME tells why a map is walked so"]

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from tileharvest.tiles.verdict import Answer
     from tileharvest.walk.audit import Audit
     from tileharvest.walk.change_index import ChangeIndex, StoredIndex
-    from tileharvest.walk.proof import StoredProof
+    from tileharvest.walk.proof import Proof
     from tileharvest.walk.trust import Mark
 
 _logger = logging.getLogger(__name__)
@@ -314,7 +314,7 @@ def decisions_for(
     description: MapDescription,
     depths: Mapping[str, int],
     today: date,
-    proved: Mapping[str, Mapping[str, StoredProof]],
+    proved: Mapping[str, Mapping[str, Proof]],
     full: Mapping[str, tuple[date, frozenset[str | None]]],
     doubt: str | None,
     indexes: Mapping[str, Mapping[str, StoredIndex]],

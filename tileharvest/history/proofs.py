@@ -3,7 +3,7 @@ before the next one begins."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,7 +26,7 @@ from tileharvest.history.schema import (
 from tileharvest.history.schema import proofs as kept_proofs
 from tileharvest.history.trust import IS_FULL, ITS_LAYERS, factor_of
 from tileharvest.tiles.outcomes import FETCHED, Outcome
-from tileharvest.walk.proof import Proof, StoredProof, prove
+from tileharvest.walk.proof import Proof, prove
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -58,18 +58,17 @@ _IN_FULL: Final = ITS_LAYERS.where(
 """The layers of the harvest in which it has skipped nothing and has withdrawn no trust."""
 
 
-def proofs(history: History, map_name: str | None = None) -> dict[str, dict[str, StoredProof]]:
+def proofs(history: History, map_name: str | None = None) -> dict[str, dict[str, Proof]]:
     """Returns the last proof of each layer, by map and layer: of all maps, or of the named one.
 
     Layers come in the order in which they were first harvested. A map without proofs is left out. Raises
     HistoryError.
     """
-    found: dict[str, dict[str, StoredProof]] = {}
+    found: dict[str, dict[str, Proof]] = {}
     with history.reading() as connection:
         for row in connection.execute(_proofs(is_one=map_name is not None), {"map_name": map_name}):
-            proof = Proof(row.pairs, row.broken, row.undated, row.span)
-            stored = StoredProof(proof, row.day, row.withdrawn, row.withdrawn_day)
-            found.setdefault(row.map_name, {})[row.name] = stored
+            proof = Proof(*(getattr(row, part.name) for part in fields(Proof)))
+            found.setdefault(row.map_name, {})[row.name] = proof
     return found
 
 
@@ -138,11 +137,10 @@ def prove_layers(connection: Connection, harvest: int) -> None:
     day, walk = connection.execute(_DAY, its).one()
     if walk == GIT_WALK:
         return
-    given = {"harvest": harvest, "day": day, "withdrawn": None, "withdrawn_day": None}
     for layer in connection.execute(_IN_FULL, its).scalars().all():
-        proof = asdict(prove(_times(connection, harvest, layer), factor_of(connection, layer)))
+        proof = prove(_times(connection, harvest, layer), day, factor_of(connection, layer))
         new = replace_into(kept_proofs, "layer")
-        connection.execute(new, {"layer": layer, **proof, **given})
+        connection.execute(new, {"layer": layer, "harvest": harvest, **asdict(proof)})
 
 
 def _times(connection: Connection, harvest: int, layer: int) -> Iterable[DatedCell]:

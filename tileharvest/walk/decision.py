@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from datetime import date
 
     from tileharvest.walk.change_index import ChangedGround, StoredIndex
-    from tileharvest.walk.proof import StoredProof
+    from tileharvest.walk.proof import Proof
 
 _ALL: Final = "its change index tells that all of it may have changed"
 
@@ -23,7 +23,7 @@ class Decision(NamedTuple):
     """Whether the tiles below unchanged ones are skipped."""
     reason: str
     """The reason, in one line for the log."""
-    stored: StoredProof | None = None
+    proof: Proof | None = None
     """The proof of the last full walk, or None if there is none."""
     change_index: StoredIndex | None = None
     """The change index that is relied on, or None. Tiles that it does not name are skipped."""
@@ -54,15 +54,16 @@ class Decision(NamedTuple):
         words = f"{'pruned' if self.is_pruned else 'full'}: {self.reason}"
         if self.change_index is not None:
             words = f"by {self.change_index.in_words}; where that tells of all, {words}"
-        if self.stored is None:
+        proof = self.proof
+        if proof is None:
             return words
-        if self.reason == self.stored.proof.in_words:
-            return f"{words} (as of {self.stored.day})"
-        if self.stored.withdrawn is not None:
-            said = f"withdrawn on {self.stored.withdrawn_day}"
-            is_told = self.stored.withdrawn in self.reason
-            return f"{words} ({said})" if is_told else f"{words}; proof {said}: {self.stored.withdrawn}"
-        return f"{words}; {self.stored.proof.in_words} (as of {self.stored.day})"
+        if self.reason == proof.in_words:
+            return f"{words} (as of {proof.day})"
+        if proof.withdrawn is not None:
+            said = f"withdrawn on {proof.withdrawn_day}"
+            is_told = proof.withdrawn in self.reason
+            return f"{words} ({said})" if is_told else f"{words}; proof {said}: {proof.withdrawn}"
+        return f"{words}; {proof.in_words} (as of {proof.day})"
 
 
 class Decisions(NamedTuple):
@@ -115,7 +116,7 @@ class Decisions(NamedTuple):
 
 def decide(
     wish: Literal["auto", "full", "pruned"],
-    stored: StoredProof | None,
+    proof: Proof | None,
     last_full: date | None,
     today: date,
     full_every: int,
@@ -149,10 +150,10 @@ def decide(
         reason = "no full harvest is finished so far"
     elif not 0 <= (today - last_full).days < full_every:
         reason = f"the last full walk was on {last_full}"
-    elif stored is not None and stored.withdrawn is not None:
-        reason = f"not to be relied on: {stored.withdrawn}"
+    elif proof is not None and proof.withdrawn is not None:
+        reason = f"not to be relied on: {proof.withdrawn}"
     elif wish == "pruned":
         is_pruned, reason = True, "walk = pruned is set"
-    elif stored is not None:
-        is_pruned, reason = stored.proof.holds, stored.proof.in_words
-    return Decision(is_pruned, reason, stored, index)
+    elif proof is not None:
+        is_pruned, reason = proof.holds, proof.in_words
+    return Decision(is_pruned, reason, proof, index)

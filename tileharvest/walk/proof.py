@@ -38,8 +38,14 @@ _USUAL_DATE: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """The evidence that the times of a layer's tiles give for the law of the pruned walk."""
+    """The evidence that the times of a layer's tiles give for the law of the pruned walk.
 
+    It may not hold, and what a later harvest finds may withdraw it. A layer that was walked without a proof
+    may have a withdrawn one without pairs.
+    """
+
+    day: date
+    """The day of the harvest that gave the proof."""
     pairs: int
     """The number of tiles whose own time and whose parent's time are known."""
     broken: int
@@ -48,9 +54,13 @@ class Proof:
     """The number of tiles without a time that can be read."""
     span: float
     """Seconds between the oldest and the newest tile."""
+    withdrawn: str | None = None
+    """Why the proof is not valid any more; None if it is."""
+    withdrawn_day: date | None = None
 
     @property
     def holds(self) -> bool:
+        """Whether the times agree with the law, whether or not the proof was withdrawn."""
         return self.pairs > 0 and not self.broken and not self.undated and self.span >= ONE_UPLOAD
 
     @property
@@ -69,25 +79,12 @@ class Proof:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class StoredProof:
-    """The last proof of a layer. It may not hold, or may have been withdrawn."""
-
-    proof: Proof
-    """The proof. It has no pairs if the layer was walked without a proof, and only the withdrawal is
-    known."""
-    day: date
-    """The day of the harvest that gave the proof."""
-    withdrawn: str | None = None
-    """Why the proof is not valid any more; None if it is."""
-    withdrawn_day: date | None = None
-
-
-def prove(times: Iterable[DatedCell], factor: int = 2) -> Proof:
+def prove(times: Iterable[DatedCell], day: date, factor: int = 2) -> Proof:
     """Returns the proof of a layer from its existing tiles and their Last-Modified, coarse zooms first.
 
-    `factor` is that of the layer's pyramid. The tiles should come from a complete full walk. Memory holds the
-    times of two zooms at once, and never those of the deepest zoom, which has three quarters of the tiles.
+    `day` is that of the harvest, which should be a complete full walk. `factor` is that of the layer's
+    pyramid. Memory holds the times of two zooms at once, and never those of the deepest zoom, which has three
+    quarters of the tiles.
     """
     pairs = broken = undated = 0
     oldest, newest = float("inf"), float("-inf")
@@ -108,7 +105,7 @@ def prove(times: Iterable[DatedCell], factor: int = 2) -> Proof:
         if zoom < 0:
             known[zoom, x, y] = time
         oldest, newest = min(oldest, time), max(newest, time)
-    return Proof(pairs, broken, undated, max(0.0, newest - oldest))
+    return Proof(day, pairs, broken, undated, max(0.0, newest - oldest))
 
 
 @lru_cache(maxsize=4096)

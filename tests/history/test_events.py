@@ -10,9 +10,10 @@ import pytest
 
 from tests.history.making import DAY, LATER, began, ended, found
 from tests.history.random_world import DAYS, FIRST, LAYERS, MAP, random_world
+from tileharvest.errors import ConfigurationError
 from tileharvest.history import events as reading
 from tileharvest.history.database import History
-from tileharvest.history.events import TooManyChangesError, certainty, events
+from tileharvest.history.events import certainty, events
 from tileharvest.history.outlines import map_outline
 from tileharvest.tiles.events import events_of
 from tileharvest.tiles.grid import Tile, TileRange
@@ -120,7 +121,7 @@ def test_more_changes_than_fit_into_memory_are_refused(
 ) -> None:
     harvest(history, DAY, [A, B])
     monkeypatch.setattr(reading, "MOST_CHANGED", 1)
-    with pytest.raises(TooManyChangesError, match="2 tiles changed in that period"):
+    with pytest.raises(ConfigurationError, match="2 tiles changed in that period"):
         events(history, the_layer(history), DAY, THIRD)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import Integer, and_, bindparam, func, literal, select, true
 
+from tileharvest.errors import ConfigurationError
 from tileharvest.history.schema import (
     FINISHED,
     changes,
@@ -34,16 +35,8 @@ MOST_OF_A_DAY: Final = 10_000
 """The most tiles that may change on a day that is told as places: 100 x 100. If more change, the map was
 drawn anew or explored by a program, and the day is one event."""
 MOST_CHANGED: Final = 31 * MOST_OF_A_DAY
-"""The most changed tiles that one question may read: a month of such days."""
-
-
-class TooManyChangesError(Exception):
-    """More tiles changed in the period than `MOST_CHANGED`, so that their events would fill the memory."""
-
-    def __init__(self, changed: int) -> None:
-        super().__init__(
-            f"{changed:,} tiles changed in that period, and at most {MOST_CHANGED:,} can be told"
-        )
+"""The most changed tiles that one question may read: a month of such days. The events of more would fill the
+memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +170,8 @@ def events(
     They are of the deepest zoom that the layer had on the first day, or on its own first day if that is
     later. On days of `first_asked`, tiles that were not known before are left out. A day with more than
     `MOST_OF_A_DAY` changes is an event of its own, whose seed is the lowest corner of its area. The cost
-    depends only on how much changed in these days. Raises HistoryError and TooManyChangesError.
+    depends only on how much changed in these days. Raises HistoryError, and ConfigurationError if more than
+    `MOST_CHANGED` tiles changed.
     """
     if not layer.zooms:
         return []
@@ -189,7 +183,9 @@ def events(
         counts = {day: int(n) for day, n in rows}
         large = [day for day, n in counts.items() if n > MOST_OF_A_DAY]
         if (told := sum(n for day, n in counts.items() if day not in large)) > MOST_CHANGED:
-            raise TooManyChangesError(told)
+            raise ConfigurationError(
+                f"{told:,} tiles changed in that period, and at most {MOST_CHANGED:,} can be told"
+            )
         without = frozenset(first_asked)
         days = _days(connection, asked, counts, without)
         found = events_of(zoom, days)

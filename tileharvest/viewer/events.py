@@ -8,7 +8,8 @@ from datetime import date, timedelta
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
-from tileharvest.history.events import TooManyChangesError, certainty, events
+from tileharvest.errors import ConfigurationError
+from tileharvest.history.events import certainty, events
 from tileharvest.tiles.ground import Ground
 from tileharvest.viewer.parameters import Parameters
 from tileharvest.viewer.rectangles import RECTANGLE, bounds_in_world, ground_in
@@ -120,7 +121,7 @@ def _of_layer(
         last = min(last, sure.settled or date.min)
     try:
         found = events(history, layer, first, last, sure.first_asked) if first <= last else []
-    except TooManyChangesError as error:
+    except ConfigurationError as error:
         raise RefusedError(HTTPStatus.BAD_REQUEST, f"{error}: ask for fewer days") from None
     told = [
         ToldEvent(event, layer, _day_before(outline.days, event.first), sure.ended[event.last])

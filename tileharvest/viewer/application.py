@@ -15,6 +15,7 @@ from aiohttp import web
 
 from tileharvest.errors import HistoryError, StoreError
 from tileharvest.export.picture_file import Awaited
+from tileharvest.pictures.composer import ComposerStoppedError
 from tileharvest.pictures.pixels import picture_of
 from tileharvest.store.port import MissingImageError
 from tileharvest.tiles.versions import is_image_name
@@ -158,6 +159,8 @@ class Application:
         except HistoryError as failed:
             _log.error("%s", failed)
             return error(HTTPStatus.INTERNAL_SERVER_ERROR, str(failed))
+        except ComposerStoppedError:
+            return error(HTTPStatus.SERVICE_UNAVAILABLE, "the viewer is being stopped")
         except Exception:  # noqa: BLE001 - a bug must not take the server's other answers with it
             _log.exception("%s %s failed", request.method, request.rel_url)
             return error(HTTPStatus.INTERNAL_SERVER_ERROR, FAILED)
@@ -199,17 +202,25 @@ class Application:
         match parts:
             case [_, "composed", _, _]:
                 names = parts[0], *parts[2:]
-                return await self._composing.run(lambda: self._picture(names, request))
+                return await _run(
+                    self._composing,
+                    request,
+                    lambda: composed_picture(self._served, self._composer, names, request),
+                )
             case [name, "before", _, _] | [name, "ground", _]:
-                return await self._composing.run(lambda: self._ground_picture(name, parts[2:], request))
+                return await _run(
+                    self._composing, request, lambda: self._ground_picture(name, parts[2:], request)
+                )
             case [name, "film.webp"]:
-                return await self._filming.run(lambda: self._film(name, request))
+                return await _run(self._filming, request, lambda: self._film(name, request))
             case [name, "pixels"]:
                 return await self._pixels(name, request)
             case [name, form] if form in FEEDS:
-                return await self._long_questions.run(lambda: self._feed(name, form, request))
+                return await _run(self._long_questions, request, lambda: self._feed(name, form, request))
             case [name, question] if question in api.LONG:
-                return await self._long_questions.run(lambda: self._long_asked(name, question, request))
+                return await _run(
+                    self._long_questions, request, lambda: self._long_asked(name, question, request)
+                )
         return await _in_thread(self._questions, lambda: self._asked(parts, request))
 
     def _page_file(self, name: str, request: web.BaseRequest) -> web.Response:
@@ -237,40 +248,25 @@ class Application:
             ) from None
         return not_modified(headers) if knows(request, tag) else reply(body, headers)
 
-    def _picture(self, parts: Sequence[str], request: web.BaseRequest) -> web.Response:
-        # A picture may wait for long, and a client that has scrolled on meanwhile has hung up.
-        if request.transport is None:
-            return reply(b"", {})
-        return composed_picture(self._served, self._composer, parts, request)
-
     def _asked(self, parts: Sequence[str], request: web.BaseRequest) -> web.Response:
         question, names = _question(parts)
         return json(msgspec.json.encode(question(self._served, names, _query(request))), request)
 
     def _long_asked(self, name: str, question: str, request: web.BaseRequest) -> web.Response:
-        # A client that has hung up does not wait for the answer.
-        if request.transport is None:
-            return reply(b"", {})
         query = _query(request)
-        return json(
-            self.remembered(
-                name,
-                (question, *map(list, sorted(query))),
-                lambda: msgspec.json.encode(api.LONG[question](self._served, (name,), query)),
-            ),
-            request,
-        )
+
+        def make() -> bytes:
+            return msgspec.json.encode(api.LONG[question](self._served, (name,), query))
+
+        return json(self._remembered(name, (question,), query, make), request)
 
     def _ground_picture(self, name: str, days: Sequence[str], request: web.BaseRequest) -> web.Response:
-        if request.transport is None:
-            return reply(b"", {})
         of_days, query = picture_days(days), _query(request)
-        asked = ("ground", *days, *map(list, sorted(query)))
-        body = self.remembered(
-            name,
-            asked,
-            lambda: ground_picture(self._served, self._store, self._composer, name, of_days, query),
-        )
+
+        def make() -> bytes:
+            return ground_picture(self._served, self._store, self._composer, name, of_days, query)
+
+        body = self._remembered(name, ("ground", *days), query, make)
         if not body:
             # A browser would report status 404 as an error, and it is none.
             return reply(b"", {"Cache-Control": AFTER_ASKING}, HTTPStatus.NO_CONTENT)
@@ -286,13 +282,12 @@ class Application:
         def make() -> bytes:
             return film(self._served, self._store, name, query, self._most_filmed, Awaited(check))
 
-        asked = ("film", self._most_filmed, *map(list, sorted(query)))
-        body = self.remembered(name, asked, make)
+        body = self._remembered(name, ("film", self._most_filmed), query, make)
         return tagged(body, tag_of(body), {**_PICTURE, "Content-Type": "image/webp"}, request, None)
 
     async def _shared(self, names: Sequence[str], request: web.BaseRequest) -> web.Response:
         if len(names) == 3 and names[-1].endswith(".jpg"):
-            return await self._composing.run(lambda: self._shared_picture(names, request))
+            return await _run(self._composing, request, lambda: self._shared_picture(names, request))
         return await _in_thread(self._questions, lambda: self._shared_page(names, request))
 
     def _shared_page(self, names: Sequence[str], request: web.BaseRequest) -> web.Response:
@@ -311,15 +306,13 @@ class Application:
         return framed(compressible(body, headers, request), self._ancestors if place.is_embedded else ())
 
     def _shared_picture(self, names: Sequence[str], request: web.BaseRequest) -> web.Response:
-        if request.transport is None:
-            return reply(b"", {})
         query = _query(request)
         place = shared_place(self._served, (*names[:2], names[2].removesuffix(".jpg")), query)
-        body = self.remembered(
-            place.outline.name,
-            ("shared", *names, *map(list, sorted(query))),
-            lambda: place_picture(self._served, self._store, self._composer, place),
-        )
+
+        def make() -> bytes:
+            return place_picture(self._served, self._store, self._composer, place)
+
+        body = self._remembered(place.outline.name, ("shared", *names), query, make)
         response = tagged(body, tag_of(body), _PICTURE, request, None)
         if self._ancestors:
             # Sites that may show the page in a frame may show its picture, too.
@@ -354,8 +347,11 @@ class Application:
     def _feed(self, name: str, form: str, request: web.BaseRequest) -> web.Response:
         # A feed reader needs whole addresses, so the answer depends on the viewer's address.
         viewer, query = self._address(name, request), _query(request)
-        asked = (form, viewer, *map(list, sorted(query)))
-        body = self.remembered(name, asked, lambda: feed(self._served, name, form, viewer, query))
+
+        def make() -> bytes:
+            return feed(self._served, name, form, viewer, query)
+
+        body = self._remembered(name, (form, viewer), query, make)
         return compressible(body, {"Content-Type": FEEDS[form], "Cache-Control": AFTER_ASKING}, request)
 
     async def _pixels(self, name: str, request: web.BaseRequest) -> web.StreamResponse:
@@ -365,7 +361,7 @@ class Application:
 
         def tell() -> bytes:
             story = pixel_story(self._served, self._store, name, query)
-            return self.remembered(name, ("pixels", *map(list, sorted(query))), lambda: whole(story()))
+            return self._remembered(name, ("pixels",), query, lambda: whole(story()))
 
         def whole(story: Iterator[bytes]) -> bytes:
             told = []
@@ -401,17 +397,20 @@ class Application:
             await response.write_eof()
         return response
 
-    def remembered(self, map_name: str, asked: Sequence[Any], make: Callable[[], bytes]) -> bytes:
+    def _remembered(
+        self, map_name: str, asked: Sequence[Any], query: Query, make: Callable[[], bytes]
+    ) -> bytes:
         """Returns an answer about a map from the cache on disk, or makes the answer.
 
-        `asked` tells the question from all others, in plain types. Answers are not kept while a harvest of
-        the map is unfinished. Raises RefusedError for a map that is not served, and what `make` raises. Call
-        it in a thread.
+        `asked`, in plain types, and the query tell the question from all others. Answers are not kept if a
+        harvest of the map is unfinished. Raises RefusedError for a map that is not served, and what `make`
+        raises. Call it in a thread.
         """
         state = self._served.outline(map_name).ended
         if not state or state[-1] is None:
             return make()
-        key = msgspec.json.encode([_FORM, map_name, len(state), state[-1], asked]).decode()
+        whole = [*asked, *map(list, sorted(query))]
+        key = msgspec.json.encode([_FORM, map_name, len(state), state[-1], whole]).decode()
         kept = self._cache.get(key)
         if kept is None:
             kept = make()
@@ -441,6 +440,14 @@ def _question(parts: Sequence[str]) -> tuple[Question, Sequence[str]]:
 
 def _query(request: web.BaseRequest) -> list[tuple[str, str]]:
     return list(request.query.items())
+
+
+async def _run(
+    queue: WorkQueue, request: web.BaseRequest, answer: Callable[[], web.Response]
+) -> web.Response:
+    """Returns the answer, which is made when its turn comes in the queue, or an empty one if the client has
+    hung up by then. It may have scrolled on."""
+    return await queue.run(lambda: reply(b"", {}) if request.transport is None else answer())
 
 
 async def _in_thread(threads: ThreadPoolExecutor, call: Callable[[], _Result]) -> _Result:

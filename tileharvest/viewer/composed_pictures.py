@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from tileharvest.pictures.composer import ComposerStoppedError, PastLayer
+from tileharvest.pictures.composer import PastLayer
 from tileharvest.pictures.pixels import LARGEST
 from tileharvest.viewer.parameters import Parameters, parse_day, parse_tile
 from tileharvest.viewer.replies import (
     AFTER_ASKING,
     NEVER,
-    RefusedError,
     knows,
     not_modified,
     quoted,
@@ -38,24 +36,21 @@ def composed_picture(
     """Replies with the picture of a tile on a day. Both are in the address, and the layer is a parameter.
 
     A cache must ask again each time, because an import may bring a past that was not known. Raises
-    RefusedError if nothing was there by that day, if the tile has an image of its own, and while the viewer
-    is being stopped. May be called by several threads.
+    RefusedError if nothing was there by that day, and if the tile has an image of its own. Raises
+    ComposerStoppedError if the viewer is being stopped. May be called by several threads.
     """
     map_name, tile_name, picture_name = names
     layer_name = Parameters(request.query.items(), ("layer",)).text("layer")
     tile, day = parse_tile(tile_name), _day_of(picture_name)
     past = _past(served, map_name, layer_name, tile, day)
-    try:
-        composition = composer.composition(past, tile)
-        if composition is None:
-            raise unknown(f"there was nothing at {tile} by {day}")
-        tag = f'"{composition.key}"'
-        headers = {"Content-Type": "image/png", "Cache-Control": AFTER_ASKING, "ETag": tag}
-        if knows(request, tag):
-            return not_modified(headers)
-        picture = composer.picture(past, composition)
-    except ComposerStoppedError:
-        raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, "the viewer is being stopped") from None
+    composition = composer.composition(past, tile)
+    if composition is None:
+        raise unknown(f"there was nothing at {tile} by {day}")
+    tag = f'"{composition.key}"'
+    headers = {"Content-Type": "image/png", "Cache-Control": AFTER_ASKING, "ETag": tag}
+    if knows(request, tag):
+        return not_modified(headers)
+    picture = composer.picture(past, composition)
     if not picture.whole:
         headers = {"Content-Type": "image/png", "Cache-Control": NEVER}
     return reply(picture.body, headers)

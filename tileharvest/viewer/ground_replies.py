@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tileharvest.pictures.composer import ComposerStoppedError
 from tileharvest.pictures.pixel_story import PixelStory
 from tileharvest.pictures.pixels import UNREADABLE
 from tileharvest.pictures.scenes import Scenes, as_jpeg
@@ -52,7 +51,7 @@ def ground_picture(
     side by side, cropped to the part that differs.
 
     Returns no bytes if nothing was there by then, if no difference can be seen, or if the rectangle is too
-    large. Raises RefusedError.
+    large. Raises RefusedError, and ComposerStoppedError if the viewer is being stopped.
     """
     history, outline, layer, ground = _asked(served, map_name, query, days[-1])
     scenes = Scenes(store, composer, history, outline, layer)
@@ -68,8 +67,6 @@ def ground_picture(
             HTTPStatus.INTERNAL_SERVER_ERROR,
             "an image of this rectangle is missing or damaged: `scrapy check-store` names it",
         ) from None
-    except ComposerStoppedError:
-        raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, "the viewer is being stopped") from None
 
 
 def pixel_story(

@@ -18,7 +18,6 @@ from PIL import Image
 
 from tileharvest.errors import printable
 from tileharvest.maps.permalink import permalink, written
-from tileharvest.pictures.composer import ComposerStoppedError
 from tileharvest.pictures.difference import GAP, HEADING, Half, side_by_side
 from tileharvest.pictures.pixels import UNREADABLE
 from tileharvest.pictures.scenes import Scenes, as_jpeg
@@ -329,7 +328,7 @@ def place_picture(served: ServedMaps, store: TileStore, composer: Composer, plac
     """Returns a JPEG of 1200 x 630 pixels. It shows the place on its day, or on both days with the days above
     them.
 
-    Raises RefusedError if there is nothing to show.
+    Raises RefusedError if there is nothing to show, and ComposerStoppedError if the viewer is being stopped.
     """
     history = served.layer(place.outline.name, place.layer.name)[0]
     scenes = Scenes(store, composer, history, place.outline, place.layer)
@@ -346,8 +345,6 @@ def place_picture(served: ServedMaps, store: TileStore, composer: Composer, plac
             HTTPStatus.INTERNAL_SERVER_ERROR,
             "an image of this place is missing or damaged: `scrapy check-store` names it",
         ) from None
-    except ComposerStoppedError:
-        raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, "the viewer is being stopped") from None
     if not is_pair:
         return as_jpeg(seen[0])
     halves = [Half(str(day), image) for day, image in zip(place.days, seen, strict=True)]

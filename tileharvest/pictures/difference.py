@@ -104,11 +104,11 @@ def side_by_side(before: Half, after: Half, frame: Image.Image) -> Image.Image:
     return whole
 
 
-def as_small_png(image: Image.Image, most: int = LARGEST_FILE) -> bytes:
-    """Returns a PNG of less than `most` bytes. If the image needs more, it gets fewer colours, and then fewer
-    pixels."""
+def as_small_png(image: Image.Image) -> bytes:
+    """Returns a PNG of less than `LARGEST_FILE` bytes. If the image needs more, it gets fewer colours, and
+    then fewer pixels."""
     body = _as_png(image)
-    while len(body) >= most:
+    while len(body) >= LARGEST_FILE:
         # The octree keeps rare colours. Pillow's default method lets a red roof in a green land fade, and
         # other methods can take minutes.
         body = _as_png(image.quantize(256, Image.Quantize.FASTOCTREE))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import pytest
 
 from tests.viewer.building import BLUE, DAY_LAYER, FIRST, MAP, SECOND, World, picture, square
-from tileharvest.history.area_changes import changed_in, rectangle_of, screen_zoom
+from tileharvest.history.area_changes import changed_in, rectangle_of, view_of
 from tileharvest.history.database import History
 from tileharvest.history.outlines import map_outline
 from tileharvest.renderers.xyz import Xyz, mercator
@@ -78,4 +78,5 @@ def test_a_screen_shows_all_of_it_as_large_as_it_can(tmp_path: Path, blocks: int
     world.harvest(FIRST, dict.fromkeys(square(0, 1), picture()), described=TOP_DOWN)
     with History.open(f"sqlite:///{world.history_file}") as history:
         layer = map_outline(history, MAP).layers[0]
-    assert screen_zoom(layer, Rectangle(0, blocks, 0, blocks)) == zoom
+    middle = blocks / 2 - 0.5
+    assert view_of(layer, Rectangle(0, blocks, 0, blocks)) == (middle, middle, zoom)

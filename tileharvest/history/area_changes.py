@@ -99,11 +99,14 @@ def rectangle_of_area(area: NamedArea, layer: LayerOutline, renderer: str | None
         raise ConfigurationError(str(error)) from None
 
 
-def screen_zoom(layer: LayerOutline, rectangle: Rectangle) -> int:
-    """Returns the deepest zoom at which a screen shows all of an area. The layer must have versions."""
+def view_of(layer: LayerOutline, rectangle: Rectangle) -> tuple[float, float, int]:
+    """Returns x and z of the middle of an area, as the viewer's page has them in its addresses, and the
+    deepest zoom at which a screen shows all of the area. The layer must have versions."""
     ground = rectangle.ground(layer.latest.projection)
     # At zoom 0 a tile is two grid units wide and high.
     width, height = layer.latest.tile_size
     pixels = max((ground.east - ground.west) / 2 * width, (ground.north - ground.south) / 2 * height)
     levels = floor(log2(_SCREEN / pixels) / log2(layer.factor))
-    return min(max(layer.zooms), max(_COARSEST, levels))
+    x, z = rectangle.middle
+    # The page counts from the middle of a unit.
+    return x - 0.5, z - 0.5, min(max(layer.zooms), max(_COARSEST, levels))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tileharvest.errors import ConfigurationError
-from tileharvest.history.area_changes import changed_in, rectangle_of_area, screen_zoom
+from tileharvest.history.area_changes import changed_in, rectangle_of_area, view_of
 from tileharvest.history.outlines import map_outline
 from tileharvest.history.schema import BLOCK_LEVELS
 from tileharvest.notices.places import best_view
@@ -73,12 +73,9 @@ def changed_areas(
             _logger.warning("area '%s' of map '%s' is left out: %s", area.name, map_name, error)
             continue
         if tiles:
-            x, z = rectangle.middle
             size = layer.described(day).tile_size
             views = tuple((layer.id, view, size) for view in _views(tiles))
-            zoom = screen_zoom(layer, rectangle)
-            # The viewer's page counts from the middle of a unit.
-            found.append(ChangedArea(area.name, len(tiles), layer.name, x - 0.5, z - 0.5, zoom, views))
+            found.append(ChangedArea(area.name, len(tiles), layer.name, *view_of(layer, rectangle), views))
     return found
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from tileharvest.errors import ConfigurationError
-from tileharvest.history.area_changes import changed_in, rectangle_of_area, screen_zoom
+from tileharvest.history.area_changes import changed_in, rectangle_of_area, view_of
 from tileharvest.history.changes import changed_blocks, deepest_changes, heat, last_changes
 from tileharvest.history.recorded_versions import shown, story
 from tileharvest.history.schema import BLOCK_LEVELS, FINISHED, NOT_WALKED
@@ -254,6 +254,4 @@ def _middle_of(served: ServedMaps, map_name: str, area: NamedArea) -> dict[str, 
         rectangle = rectangle_of_area(area, layer, outline.renderer)
     except ConfigurationError:
         return None
-    x, z = rectangle.middle
-    # The page counts from the middle of a unit.
-    return {"x": x - 0.5, "z": z - 0.5, "zoom": screen_zoom(layer, rectangle)}
+    return dict(zip(("x", "z", "zoom"), view_of(layer, rectangle), strict=True))

@@ -24,7 +24,7 @@ from tileharvest.history.schema import (
     versions,
 )
 from tileharvest.history.schema import proofs as kept_proofs
-from tileharvest.history.trust import IS_FULL, ITS_LAYERS, factor_of
+from tileharvest.history.trust import IS_FULL, IS_THERE, ITS_LAYERS, factor_of
 from tileharvest.tiles.outcomes import FETCHED, Outcome
 from tileharvest.walk.proof import Proof, prove
 
@@ -179,7 +179,7 @@ def _dated() -> CompoundSelect[Any]:
     others = select(validators.c.zoom, validators.c.x, validators.c.y, validators.c.last_modified).where(
         validators.c.layer == bindparam("in_layer"),
         validators.c.whole,
-        or_(validators.c.etag.is_not(None), validators.c.last_modified.is_not(None)),
+        IS_THERE,
         ~exists().where(
             of_tile, or_(tiles.c.version.is_not(None), tiles.c.harvest == bindparam("in_harvest"))
         ),

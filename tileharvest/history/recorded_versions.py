@@ -197,16 +197,18 @@ def reach(history: History, layer: int, area: TileRange, day: date) -> Reach | N
     Reads one version for each tile that was ever asked there, which takes 5 s for a million. Raises
     HistoryError.
     """
-    with history.reading() as connection:
-        ((count, size, *edges),) = _REACHES.rows(connection, layer, area, until=day)
-    return Reach(TileRange(area.zoom, *edges), count, int(size)) if count else None
+    return _reach(history, _REACHES, layer, area, until=day)
 
 
 def reach_between(history: History, layer: int, area: TileRange, after: date, until: date) -> Reach | None:
     """Returns extent, number and bytes of all versions of the area with an image and after < day <= until, or
     None if there are none. Reads all versions of the area. Raises HistoryError."""
+    return _reach(history, _REACHES_BETWEEN, layer, area, after=after, until=until)
+
+
+def _reach(history: History, query: AreaQuery, layer: int, area: TileRange, **days: date) -> Reach | None:
     with history.reading() as connection:
-        ((count, size, *edges),) = _REACHES_BETWEEN.rows(connection, layer, area, after=after, until=until)
+        ((count, size, *edges),) = query.rows(connection, layer, area, **days)
     return Reach(TileRange(area.zoom, *edges), count, int(size)) if count else None
 
 

@@ -50,7 +50,8 @@ if TYPE_CHECKING:
     from tileharvest.tiles.results import TileResult
 
 _KEY: Final = tuple(validators.c[name] for name in TILE)
-_IS_THERE: Final = or_(validators.c.etag.is_not(None), validators.c.last_modified.is_not(None))
+IS_THERE: Final = or_(validators.c.etag.is_not(None), validators.c.last_modified.is_not(None))
+"""Whether the walk remembers an answer of a tile. A tile that was missing has a row without a validator."""
 _ABSENT: Final = Validator()
 _TELLING: Final = CHANGED | {Outcome.FAILED, Outcome.GONE}
 
@@ -63,11 +64,11 @@ _MAKE_WHOLE: Final = (
     .where(_IN_ITS_LAYERS, validators.c.harvest == bindparam("in_harvest"), ~validators.c.whole)
     .values(whole=true())
 )
-_MISSING: Final = select(*_KEY).where(_IN_ITS_LAYERS, ~_IS_THERE)
+_MISSING: Final = select(*_KEY).where(_IN_ITS_LAYERS, ~IS_THERE)
 _SEEN_EARLIER: Final = select(*_KEY).where(
-    validators.c.layer == bindparam("in_layer"), validators.c.harvest != bindparam("in_harvest"), _IS_THERE
+    validators.c.layer == bindparam("in_layer"), validators.c.harvest != bindparam("in_harvest"), IS_THERE
 )
-_NOT_WHOLE: Final = select(*_KEY).where(_IN_ITS_LAYERS, ~validators.c.whole, _IS_THERE)
+_NOT_WHOLE: Final = select(*_KEY).where(_IN_ITS_LAYERS, ~validators.c.whole, IS_THERE)
 _FAILED: Final = select(*(tiles.c[name] for name in TILE)).where(
     tiles.c.layer.in_(ITS_LAYERS),
     tiles.c.harvest == bindparam("in_harvest"),
@@ -281,7 +282,7 @@ _UPDATE: Final = update(validators).where(is_tile(validators))
 _MISS: Final = _UPDATE.values(etag=None, last_modified=None, harvest=bindparam("in_harvest"), whole=false())
 _FORGET: Final = _MISS.values(skipped=None)
 """Changes a row only if there is one. Most places of a map are empty, and have no row."""
-_SKIP: Final = _UPDATE.where(_IS_THERE).values(skipped=bindparam("in_harvest"))
+_SKIP: Final = _UPDATE.where(IS_THERE).values(skipped=bindparam("in_harvest"))
 """Leaves missing tiles out. Nothing is below them, and they would be asked again after each distrust."""
 _ASK_BELOW: Final = _UPDATE.where(validators.c.skipped == bindparam("in_harvest")).values(skipped=None)
 _LOSE_TRUST: Final = _UPDATE.where(validators.c.whole).values(whole=false())

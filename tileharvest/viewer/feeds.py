@@ -21,7 +21,6 @@ from tileharvest.tiles.projection import ON_GRID
 from tileharvest.viewer.events import recent_events
 from tileharvest.viewer.parameters import Parameters
 from tileharvest.viewer.rectangles import RECTANGLE
-from tileharvest.viewer.replies import quoted, wrong
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -176,9 +175,7 @@ def feed(served: ServedMaps, map_name: str, form: str, viewer: str, query: Query
     """Returns the feed of a map in one of the `FEEDS`. `viewer` is the address of the viewer's page, with a
     slash at its end. Raises RefusedError."""
     parameters = Parameters(query, (), ("layer", *RECTANGLE, "language"))
-    language = parameters.text("language") if "language" in parameters else LANGUAGES[0]
-    if language not in LANGUAGES:
-        raise wrong(f"language={quoted(language)[1:-1]} is not known; known are: {', '.join(LANGUAGES)}")
+    language = parameters.language(LANGUAGES)
     outline, found = recent_events(served, map_name, parameters)
     address = f"{viewer}api/v1/maps/{quote(map_name, safe='')}/{form}"
     asked = f"?{urlencode(query, safe=',')}" if query else ""

@@ -12,8 +12,8 @@ from tileharvest.export.excerpt import Excerpt
 from tileharvest.export.film import FilmStyle, film_of, write_film
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.viewer.parameters import Parameters
-from tileharvest.viewer.rectangles import RECTANGLE, ground_in
-from tileharvest.viewer.replies import RefusedError, unknown, wrong
+from tileharvest.viewer.rectangles import RECTANGLE, needed_ground
+from tileharvest.viewer.replies import RefusedError, damaged, unknown, wrong
 
 if TYPE_CHECKING:
     from tileharvest.export.picture_file import Watch
@@ -58,9 +58,7 @@ def film(
     last = parameters.day("to") if "to" in parameters else outline.days[-1]
     if not outline.days[0] <= first <= last:
         raise wrong(f"a film from {first} to {last} cannot be: the history begins on {outline.days[0]}")
-    ground = ground_in(parameters, layer.described(last), outline.renderer)
-    if ground is None:
-        raise wrong("a rectangle is missing: give 'ground' or 'area'")
+    ground = needed_ground(parameters, layer.described(last), outline.renderer)
     deepest = max(layer.zooms)
     # This comes before any question to the history, so a person who is zoomed out far is told at once.
     _expect_few(ground.tiles(deepest, layer.factor), most_tiles)
@@ -85,12 +83,9 @@ def film(
         )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "film.webp"
-        _, damaged = write_film(made, path, store, watch)
-        if damaged:
-            raise RefusedError(
-                HTTPStatus.INTERNAL_SERVER_ERROR,
-                "an image of this rectangle is missing or damaged: `scrapy check-store` names it",
-            )
+        _, lost = write_film(made, path, store, watch)
+        if lost:
+            raise damaged("rectangle")
         return path.read_bytes()
 
 

@@ -4,7 +4,6 @@ pixels."""
 from __future__ import annotations
 
 from datetime import timedelta
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -13,8 +12,8 @@ from tileharvest.pictures.pixel_story import PixelStory
 from tileharvest.pictures.pixels import UNREADABLE
 from tileharvest.pictures.scenes import Scenes, as_jpeg
 from tileharvest.viewer.parameters import Parameters, parse_day
-from tileharvest.viewer.rectangles import RECTANGLE, ground_in
-from tileharvest.viewer.replies import RefusedError, quoted, unknown, wrong
+from tileharvest.viewer.rectangles import RECTANGLE, needed_ground
+from tileharvest.viewer.replies import damaged, quoted, unknown, wrong
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -63,10 +62,7 @@ def ground_picture(
             return scenes.before_and_after(ground, zoom, *days) or b""
         return as_jpeg(scenes.mosaic(ground, zoom, days[-1]))
     except UNREADABLE:
-        raise RefusedError(
-            HTTPStatus.INTERNAL_SERVER_ERROR,
-            "an image of this rectangle is missing or damaged: `scrapy check-store` names it",
-        ) from None
+        raise damaged("rectangle") from None
 
 
 def pixel_story(
@@ -119,7 +115,5 @@ def _asked(
 ) -> tuple[History, MapOutline, LayerOutline, Ground]:
     parameters = Parameters(query, ("layer",), RECTANGLE)
     history, outline, layer = served.layer(map_name, parameters.text("layer"))
-    ground = ground_in(parameters, layer.described(day or outline.days[-1]), outline.renderer)
-    if ground is None:
-        raise wrong("a rectangle is missing: give 'ground' or 'area'")
+    ground = needed_ground(parameters, layer.described(day or outline.days[-1]), outline.renderer)
     return history, outline, layer, ground

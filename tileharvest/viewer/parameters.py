@@ -11,7 +11,7 @@ from datetime import date
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from tileharvest.tiles.grid import Tile, TileRange
-from tileharvest.viewer.replies import quoted, unknown, wrong
+from tileharvest.viewer.replies import echoed, quoted, unknown, wrong
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -62,14 +62,21 @@ class Parameters:
         text = self._values[name]
         value = int(text) if _NUMBER.fullmatch(text) else None
         if value is None or not least <= value <= most:
-            raise wrong(f"{name}={_cut(text)} cannot be: write a whole number from {least} to {most}")
+            raise wrong(f"{name}={echoed(text)} cannot be: write a whole number from {least} to {most}")
         return value
 
     def day(self, name: str) -> date:
         found = parse_day(self._values[name])
         if found is None:
-            raise wrong(f"{name}={_cut(self._values[name])} is no day: write it as 2021-02-13")
+            raise wrong(f"{name}={echoed(self._values[name])} is no day: write it as 2021-02-13")
         return found
+
+    def language(self, known: Sequence[str]) -> str:
+        """Returns the parameter `language`, or the first of the known languages without one."""
+        language = self._values.get("language", known[0])
+        if language not in known:
+            raise wrong(f"language={echoed(language)} is not known; known are: {', '.join(known)}")
+        return language
 
     def period(self) -> tuple[date, date]:
         """Returns the days `after` and `until`. The period begins on the day after the first, and ends with
@@ -124,7 +131,3 @@ def parse_tile(name: str) -> Tile:
         return Tile(zoom, x, y)
     except ValueError as error:
         raise unknown(str(error)) from None
-
-
-def _cut(text: str) -> str:
-    return quoted(text)[1:-1]

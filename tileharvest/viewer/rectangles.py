@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from tileharvest.history.area_changes import rectangle_of
 from tileharvest.renderers.xyz import is_on_earth, latitude_of
 from tileharvest.tiles.ground import Ground
-from tileharvest.viewer.replies import quoted, wrong
+from tileharvest.viewer.replies import echoed, wrong
 
 if TYPE_CHECKING:
     from tileharvest.tiles.layers import Layer
@@ -34,10 +34,18 @@ def ground_in(parameters: Parameters, layer: Layer, renderer: str | None) -> Gro
         try:
             return Ground(west, south, east, north)
         except ValueError as error:
-            raise wrong(f"ground={_echoed(parameters, 'ground')} cannot be: {error}") from None
+            raise wrong(f"ground={echoed(parameters.text('ground'))} cannot be: {error}") from None
     if "area" not in parameters:
         return None
     return _in_world(parameters, layer, renderer)
+
+
+def needed_ground(parameters: Parameters, layer: Layer, renderer: str | None) -> Ground:
+    """Returns the rectangle of a request that must have one. Raises RefusedError."""
+    ground = ground_in(parameters, layer, renderer)
+    if ground is None:
+        raise wrong("a rectangle is missing: give 'ground' or 'area'")
+    return ground
 
 
 def _in_world(parameters: Parameters, layer: Layer, renderer: str | None) -> Ground:
@@ -47,7 +55,7 @@ def _in_world(parameters: Parameters, layer: Layer, renderer: str | None) -> Gro
     try:
         return rectangle_of(((one, two), (three, four)), layer, renderer).ground(layer.projection)
     except ValueError as error:
-        raise wrong(f"area={_echoed(parameters, 'area')} cannot be: {error}") from None
+        raise wrong(f"area={echoed(parameters.text('area'))} cannot be: {error}") from None
 
 
 def bounds_in_world(ground: Ground, layer: Layer, renderer: str | None) -> dict[str, object]:
@@ -66,9 +74,5 @@ def bounds_in_world(ground: Ground, layer: Layer, renderer: str | None) -> dict[
 def _four(parameters: Parameters, name: str, form: str) -> list[float]:
     numbers = parameters.text(name).split(",")
     if len(numbers) != 4 or not all(map(_NUMBERS.fullmatch, numbers)):
-        raise wrong(f"{name}={_echoed(parameters, name)} cannot be: write four numbers, {form}")
+        raise wrong(f"{name}={echoed(parameters.text(name))} cannot be: write four numbers, {form}")
     return [float(number) for number in numbers]
-
-
-def _echoed(parameters: Parameters, name: str) -> str:
-    return quoted(parameters.text(name))[1:-1]

@@ -119,11 +119,25 @@ def unknown(message: str) -> RefusedError:
     return RefusedError(HTTPStatus.NOT_FOUND, message)
 
 
-def quoted(text: str) -> str:
-    """Returns a client's own text for a message, cut to `MOST_ECHOED` characters, and without what UTF-8
-    cannot encode."""
+def damaged(what: str) -> RefusedError:
+    """Returns the refusal of a picture that needs an image which the store has lost. `what` is the subject of
+    the picture, such as `place`."""
+    return RefusedError(
+        HTTPStatus.INTERNAL_SERVER_ERROR,
+        f"an image of this {what} is missing or damaged: `scrapy check-store` names it",
+    )
+
+
+def echoed(text: str) -> str:
+    """Returns a client's own text for a message or a page, cut to `MOST_ECHOED` characters, and without what
+    UTF-8 cannot encode."""
     shown = text if len(text) <= MOST_ECHOED else f"{text[:MOST_ECHOED]}..."
-    return f"'{shown.encode(errors='replace').decode()}'"
+    return shown.encode(errors="replace").decode()
+
+
+def quoted(text: str) -> str:
+    """Returns a client's own text as `echoed` does, in quotes."""
+    return f"'{echoed(text)}'"
 
 
 def error(status: int, message: str, headers: Mapping[str, str] | None = None) -> web.Response:

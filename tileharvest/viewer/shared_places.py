@@ -25,7 +25,7 @@ from tileharvest.renderers.xyz import is_on_earth, latitude_of
 from tileharvest.tiles.ground import Ground
 from tileharvest.tiles.projection import ON_GRID
 from tileharvest.viewer.parameters import Parameters, parse_day
-from tileharvest.viewer.replies import RefusedError, quoted, unknown, wrong
+from tileharvest.viewer.replies import RefusedError, damaged, echoed, quoted, unknown, wrong
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -276,19 +276,17 @@ def shared_place(served: ServedMaps, names: Sequence[str], query: Query) -> Shar
     try:
         outline = served.outline(map_name)
     except RefusedError as refused:
-        raise LostPlaceError(str(refused), "no map", maps, map=_cut(map_name)) from None
+        raise LostPlaceError(str(refused), "no map", maps, map=echoed(map_name)) from None
     there = [layer.name for layer in outline.layers]
     layer_name = parameters.text("layer") if "layer" in parameters else "".join(there[:1])
     try:
         layer = served.layer(map_name, layer_name)[2]
     except RefusedError as refused:
-        said = {"map": map_name, "layer": _cut(layer_name)}
+        said = {"map": map_name, "layer": echoed(layer_name)}
         layers = [(name, {"map": map_name, "layer": name}) for name in there]
         key, offers = ("no layer", layers) if there else ("never", maps)
         raise LostPlaceError(str(refused), key, offers, **said) from None
-    language = parameters.text("language") if "language" in parameters else "en"
-    if language not in _WORDS:
-        raise wrong(f"language={quoted(language)[1:-1]} is not known; known are: {', '.join(_WORDS)}")
+    language = parameters.language(tuple(_WORDS))
     days = _days(outline, layer_name, days_text)
     x, z, zoom = _place(outline, layer, days[-1], place_text)
     return SharedPlace(outline, layer, days, x, z, zoom, language, "embed" in parameters)
@@ -306,7 +304,7 @@ def shared_name(address: str) -> str:
     try:
         names = urlsplit(address).path.split("/")
     except ValueError:
-        raise wrong(f"url={quoted(address)[1:-1]} is no address") from None
+        raise wrong(f"url={echoed(address)} is no address") from None
     return unquote(names[-3]) if len(names) >= 4 else ""
 
 
@@ -341,10 +339,7 @@ def place_picture(served: ServedMaps, store: TileStore, composer: Composer, plac
             raise unknown("of this place there is no picture: nothing was there by then, or it is too large")
         seen = [scenes.mosaic(ground, zoom, day).resize(size) for day in place.days]
     except UNREADABLE:
-        raise RefusedError(
-            HTTPStatus.INTERNAL_SERVER_ERROR,
-            "an image of this place is missing or damaged: `scrapy check-store` names it",
-        ) from None
+        raise damaged("place") from None
     if not is_pair:
         return as_jpeg(seen[0])
     halves = [Half(str(day), image) for day, image in zip(place.days, seen, strict=True)]
@@ -358,7 +353,7 @@ def _days(outline: MapOutline, layer: str, text: str) -> tuple[date, ...]:
         (str(day), {"map": outline.name, "layer": layer, "day": str(day)})
         for day in dict.fromkeys((first, last))
     ]
-    said = {"map": outline.name, "text": _cut(text)}
+    said = {"map": outline.name, "text": echoed(text)}
     if len(days) != len(text.split("..")) or len(days) > 2 or list(days) != sorted(set(days)):
         message = f"{quoted(text)} is no day and no two: write 2021-02-13, or 2021-02-13..2021-02-16"
         raise LostPlaceError(message, "no day", ends, **said)
@@ -373,7 +368,7 @@ def _place(outline: MapOutline, layer: LayerOutline, day: date, text: str) -> tu
     place = _PLACE.fullmatch(text)
     look = {"map": outline.name, "layer": layer.name, "day": str(day)}
     whole = [(f"{outline.name}, {day}", look)]
-    said = {"map": outline.name, "text": _cut(text)}
+    said = {"map": outline.name, "text": echoed(text)}
     if place is None:
         message = f"{quoted(text)} is no place: write X,Z,ZOOM, as in 120,-340,-1"
         raise LostPlaceError(message, "no place", whole, **said)
@@ -390,11 +385,6 @@ def _place(outline: MapOutline, layer: LayerOutline, day: date, text: str) -> tu
         raise LostPlaceError(message, "too far", whole, **said)
     x, z, zoom = map(float, place.groups())
     return x, z, zoom
-
-
-def _cut(text: str) -> str:
-    """Returns a client's own text for a page, as `quoted` does for a message."""
-    return quoted(text)[1:-1]
 
 
 def _ground(place: SharedPlace, width: int, height: int) -> Ground:

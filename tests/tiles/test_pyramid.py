@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tileharvest.tiles.grid import Tile, TileRange, ancestors, covered_by, first_level, parent_cell
-from tileharvest.tiles.pyramid import Pyramid
+from tileharvest.tiles.pyramid import ListedTiles, Pyramid
 
 FACTORS = st.sampled_from([2, 3, 5])
 CELLS = st.integers(-10_000, 10_000)
@@ -130,3 +130,9 @@ def test_an_endless_layer_by_fives_has_all_its_children_within() -> None:
 def test_a_pyramid_that_cannot_be_is_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_a_site_that_lists_too_many_tiles_is_refused_before_all_are_made() -> None:
+    tiles = (Tile.at(0, column, 0) for column in range(10**9))
+    with pytest.raises(ValueError, match="more than 500,000 tiles"):
+        ListedTiles(tiles)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Final, Protocol, Self
 
 from tileharvest.tiles.grid import Tile, TileRange, first_level
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 MOST_DEPTH: Final = 32
 """Levels of a layer. A square of this depth is 2^32 tiles wide, so that all numbers of tiles stay far below
 64 bits."""
+MOST_LISTED: Final = 500_000
+"""The most tiles that a site may list one by one. They take some 120 MB of memory."""
 EVERYWHERE: Final = TileRange.whole(24, 0)
 """The area of a layer if nobody says how far it reaches: 2^24 grid units each way. With tiles of 128 pixels
 and 16 pixels a block that is 67 million blocks, and a Minecraft world ends after 30 million. Names of tiles
@@ -28,6 +31,20 @@ class Existing(Protocol):
     def at(self, zoom: int) -> Iterable[Tile]:
         """Returns all existing tiles of a zoom, in the same order each time."""
         ...
+
+
+class ListedTiles(frozenset[Tile]):
+    """The tiles that exist, as a set. It is for renderers whose sites list them one by one, such as that of
+    the guide in `docs/renderers.md`. Raises ValueError for more than `MOST_LISTED`."""
+
+    def __new__(cls, tiles: Iterable[Tile] = ()) -> Self:
+        listed = tuple(islice(tiles, MOST_LISTED + 1))
+        if len(listed) > MOST_LISTED:
+            raise ValueError(f"it lists more than {MOST_LISTED:,} tiles, which is more than can be read")
+        return super().__new__(cls, listed)
+
+    def at(self, zoom: int) -> list[Tile]:
+        return sorted(tile for tile in self if tile.zoom == zoom)
 
 
 @dataclass(frozen=True, slots=True)

@@ -170,7 +170,7 @@ class Held:
             yield Wait(what, since, until)
 
 
-REST = ("the host, which has asked to be left alone,", 60.0)
+REST = ("the host, which has asked to be left alone", 60.0)
 ANSWER = Wait("http://map.example.net/0.png to answer", 2.0, 32.0)
 
 

@@ -10,6 +10,7 @@ from tests.middlewares.making import run_jumping
 from tests.scheduler.polite_crawl import HOST, crawling
 from tileharvest.politeness.rate_limit import Pace
 from tileharvest.politeness.reasons import Reason
+from tileharvest.politeness.waits import waiting_for
 
 
 def told(caplog: pytest.LogCaptureFixture, *rests: tuple[float, float]) -> list[str]:
@@ -40,6 +41,17 @@ def test_the_next_rest_is_said_anew(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_of_a_short_rest_nobody_is_told(caplog: pytest.LogCaptureFixture) -> None:
     assert told(caplog, (0, 3.0)) == []
+
+
+def test_a_wait_is_told_with_its_end_in_one_sentence() -> None:
+    async def test() -> None:
+        async with crawling() as crawl:
+            crawl.politeness.rest(HOST, 60.0)
+            (wait,) = crawl.politeness.waits(0.0)
+            told = waiting_for(wait.what, "17:20:31 UTC")
+            assert told == f"waiting for {HOST}, which has asked to be left alone, until 17:20:31 UTC"
+
+    run_jumping(test())
 
 
 def rested(*seconds: float) -> float:

@@ -62,7 +62,8 @@ def too_slow(gap: Gap, own: Gap) -> str | None:
     person has set for the map. Returns None otherwise."""
     if gap.most <= max(LONGEST_UNASKED, own.most):
         return None
-    return f"wants {gap.most:,.0f} seconds between two requests"
+    more = " or more" if gap.most == LONGEST else ""
+    return f"wants {gap.most:,.0f} seconds{more} between two requests"
 
 
 def origin_of(url: str) -> str:

@@ -249,7 +249,7 @@ class Politeness:
         that time."""
         if self._resting is not None:
             host = self._rests
-            yield Wait(f"{host}, which has asked to be left alone,", since, self._resting.when())
+            yield Wait(f"{host}, which has asked to be left alone", since, self._resting.when())
         yield from self._turns
         if self._worker is not None:
             yield from self._worker.waits(since)

@@ -275,12 +275,12 @@ TABLE: Final = {
     "robots-silent": Row(5, "less than 1,000 bytes a second", robots=rules.hang()),
     "robots-rate": Row(
         5,
-        "seconds between two requests, and nothing else",
+        "86,400 seconds or more between two requests, and nothing else",
         robots=file(b"User-agent: *\nRequest-rate: 1/1000000000"),
     ),
     "robots-slow": Row(
         5,
-        "seconds between two requests, and nothing else",
+        "86,400 seconds or more between two requests, and nothing else",
         robots=file(b"User-agent: *\nCrawl-delay: 1000000000"),
     ),
 }

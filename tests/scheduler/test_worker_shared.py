@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from tests.scheduler.driving import entry
-from tests.scheduler.worker_side import run, started
+from tests.scheduler.worker_side import Side, run, started
 from tileharvest.scheduler.worker import LINGER, PATIENCE
 
 
@@ -201,6 +201,25 @@ def test_the_first_requests_are_pushed_before_or_with_the_word_that_they_are() -
             told = [(len(changes.pushed), changes.is_seeded) for changes in side.queue.told]
             assert told[-1] == (1, True)
             assert not any(seeded for _, seeded in told[:-1])
+
+    run(test())
+
+
+def test_the_first_requests_wait_for_each_other_and_go_along_with_the_first_exchange() -> None:
+    async def test() -> None:
+        side = Side(4, 100.0)
+        await side.queue.open(0.0)
+        side.worker.start(seeds=True)
+        for body in "ab":
+            side.worker.push(entry(body))
+            side.worker.lease_more()
+            for _ in range(9):
+                await asyncio.sleep(0)
+        side.worker.seeded()
+        await side.hear(1)
+        assert [(len(changes.pushed), changes.is_seeded) for changes in side.queue.told] == [(2, True)]
+        assert side.bodies() == ["a", "b"]
+        await side.worker.close()
 
     run(test())
 

@@ -341,7 +341,7 @@ class Scheduler(BaseScheduler):
         )
         self._fleet = fleet
         fleet.start()
-        self.worker.start()
+        self.worker.start(seeds=has_joined and is_first)
         failures, self._failed_before = self._failed_before, ()
         for failed in failures if is_first else ():
             self._retry(failed)

@@ -240,16 +240,22 @@ class QueueWorker:
         self._start: asyncio.TimerHandle | None = None
         self._is_telling = False
         """Whether an exchange is under way, or begins by itself."""
+        self._seeds = False
+        """Whether this worker is pushing the first requests."""
         self._stopped = False
         self._may_have_more = True
         self.answer = Exchange(())
         """What the queue answered when it was last asked."""
 
-    def start(self) -> None:
-        """Begins to lease ahead, and to extend the leases."""
+    def start(self, *, seeds: bool = False) -> None:
+        """Begins to lease ahead, and to extend the leases. If this worker `seeds`, the first requests are
+        about to be pushed: they go along with the first exchange, and `seeded` tells that they are all
+        there."""
         self._heard = self._clock()
         self._alive = asyncio.ensure_future(self._keep_alive())
-        self._begin()
+        self._seeds = seeds
+        if not seeds:
+            self._begin()
 
     async def close(self) -> None:
         """Gives back the leases that have not started, tells all changes, and closes the queue.
@@ -286,7 +292,7 @@ class QueueWorker:
 
     def seeded(self) -> None:
         """Tells that all first requests have been pushed."""
-        self._untold.is_seeded = True
+        self._untold.is_seeded, self._seeds = True, False
         self._begin()
 
     def finish(self, *leases: Lease) -> None:
@@ -421,8 +427,9 @@ class QueueWorker:
 
     def _wants_leases(self) -> bool:
         """Returns whether it is time to lease more: half of the leases that it may hold ahead have started,
-        the queue may have more, and nothing holds it back."""
-        is_short = self._leases.waiting <= self._ahead // 2
+        the queue may have more, and nothing holds it back. While this worker seeds, its pushes wait for each
+        other for a moment instead."""
+        is_short = self._leases.waiting <= self._ahead // 2 and not self._seeds
         return is_short and self._may_have_more and self._listener.may_start and not self._is_held
 
     @property

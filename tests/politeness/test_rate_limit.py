@@ -122,6 +122,22 @@ def test_what_is_kept_can_be_read_again() -> None:
     assert msgspec.json.decode(msgspec.json.encode(host), type=Host) == host
 
 
+def test_starts_are_given_back_unless_others_have_taken_later_ones() -> None:
+    host, pace = Host(), Pace("map.example.net", 32, Gap.of_rate(2.0))
+    own = host.tell("1-a", Account("world"), NOW)
+    host.limit(own, pace)
+    host.take_starts(own, 1, now=NOW, random=lambda: 0.5)
+    before = host.turns(own)
+    starts, _ = host.take_starts(own, 3, now=NOW, random=lambda: 0.5)
+    host.give_back(own, starts, before)
+    assert host.next_start(own) == starts[0]
+    starts, _ = host.take_starts(own, 3, now=NOW, random=lambda: 0.5)
+    other = host.tell("2-a", Account("world"), NOW)
+    _, following = host.take_starts(other, 1, now=NOW, random=lambda: 0.5)
+    host.give_back(own, starts, before)
+    assert host.next_start(own) == following
+
+
 def test_maps_that_are_asked_no_more_are_forgotten() -> None:
     host = host_of([("world", 3), ("other", 2)], 4)
     host.take_starts(host.processes[0], 1, now=NOW, random=lambda: 0.5)

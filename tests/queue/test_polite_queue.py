@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from tileharvest.politeness.rate_limit import Host
     from tileharvest.queue.port import Changes, Exchange, RequestQueue
 
 HOST = "map.example.net"
@@ -94,6 +95,41 @@ def test_what_was_held_up_before_it_was_closed_is_not_when_it_is_open_again(alon
     assert alone.exchange().held_until is None
 
 
+def test_starts_for_which_the_queue_has_no_request_stay_free() -> None:
+    with not_open(QueueAtOnce(), None).open() as queue:
+        set_pace(queue, 1.0)
+        # Both entries are one request, so one of the two starts is not used.
+        answer = queue.exchange(5, pushed=[entry("1"), entry("1")])
+        assert [lease.start for lease in answer.leases] == [0.0]
+        assert not queue.exchange(5, pushed=[entry("1")]).leases
+        assert [lease.start for lease in queue.exchange(5, pushed=[entry("2")]).leases] == [1.0]
+
+
+class Counted(HostFile):
+    """Counts its steps."""
+
+    steps = 0
+
+    async def change(self, host: str, now: float, step: Callable[[Host, float], Any]) -> Any:
+        self.steps += 1
+        return await super().change(host, now, step)
+
+
+def test_a_map_alone_at_its_host_takes_its_starts_with_the_step_that_allows_them() -> None:
+    hosts = Counted()
+    inside = QueueAtOnce()
+    driven = Driven(
+        lambda: PoliteQueue(inside, hosts, "world", Traffic(), clock=lambda: 0.0, random=lambda: 0.5)
+    )
+    with driven.open() as queue:
+        queue.push(*(entry(str(number)) for number in range(9)))
+        set_pace(queue, 1.0)
+        assert starts(queue, 2) == [0.0, 1.0]
+        before = hosts.steps
+        assert starts(queue, 2) == [2.0, 3.0]
+        assert hosts.steps == before + 1
+
+
 class Spoiling(QueueAtOnce):
     """While it leases for the first time, the file of the hosts becomes something else."""
 
@@ -124,7 +160,7 @@ def test_what_was_leased_when_the_pace_cannot_be_kept_goes_back_unstarted(tmp_pa
         with driven.open() as queue:
             queue.push(*(entry(str(number)) for number in range(9)))
             set_pace(queue, 1.0)
-            answer = queue.exchange(1, pushed=[entry("new")])
+            answer = queue.exchange(2, pushed=[entry("new")])
             assert answer.leases == ()
             assert answer.held_until is not None
             with pytest.raises(QueueError, match=r"another process holds .* no request was lost"):

@@ -341,6 +341,20 @@ class Host(msgspec.Struct):
             of_host.turn, of_map.turn = (Turn(starts[-1], random()) for _ in range(2))
         return starts, self.next_start(own)
 
+    def turns(self, own: Process) -> tuple[Turn | None, Turn | None]:
+        """Returns the last turns of the host and of the process's map."""
+        of_host, of_map = self.own or Limited(), self.maps.get(own.account.map, Limited())
+        return of_host.turn, of_map.turn
+
+    def give_back(
+        self, own: Process, starts: Sequence[float], before: tuple[Turn | None, Turn | None]
+    ) -> None:
+        """Gives back starts that `take_starts` has returned and that no request uses. `before` are the turns
+        before them. If others have taken later starts, these stay unused."""
+        if starts and all(turn is not None and turn.start == starts[-1] for turn in self.turns(own)):
+            assert self.own is not None
+            self.own.turn, self.maps[own.account.map].turn = before
+
     def rest(self, until: float) -> None:
         """Lets the host rest until this time at least."""
         self.rests_until = max(self.rests_until, until)

@@ -19,11 +19,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from tileharvest.history.costs import Traffic
-    from tileharvest.politeness.rate_limit import Pace, Process
+    from tileharvest.politeness.rate_limit import Pace, Process, Standing, Turn
     from tileharvest.queue.hosts import Hosts
     from tileharvest.queue.port import Exchange, Lease, RequestQueue
 
     Result = TypeVar("Result")
+    Taken = tuple[list[float], float, tuple[Turn | None, Turn | None]]
+    """Starts that were taken, when the request after them may start, and the turns before."""
 
 _logger = logging.getLogger(__name__)
 
@@ -78,6 +80,8 @@ class PoliteQueue:
         self._is_busy = False
         self._ahead = 0
         """The leases that had not started at the last exchange, with those that this exchange may bring."""
+        self._has_more = False
+        """Whether more waited in the queue at the last exchange."""
         self._visits: Counter[str] = Counter()
         """By host that is not the map's own: the requests on the way there. The number is 0 at a host that
         nothing is on the way to, and that this process has not left yet."""
@@ -252,9 +256,17 @@ class PoliteQueue:
             return await self._queue.exchange(changes, wanted, now)
         began = self._clock()
         self._in_flight, self._ahead = changes.in_flight, changes.ahead
-        standing = await self._changed(
-            lambda known, own, now: known.stand(own, pace, wanted=wanted, now=now), now
-        )
+        likely = wanted if self._has_more else len(changes.pushed)
+
+        def stand(known: Host, own: Process, now: float) -> tuple[Standing, Taken]:
+            standing = known.stand(own, pace, wanted=wanted, now=now)
+            # The starts are taken at once, which spares a step. Only a process that is alone takes them: it
+            # keeps its gap itself if the queue answers late.
+            number = min(standing.allowed, likely) if standing.has_gap and standing.is_alone else 0
+            before = known.turns(own)
+            return standing, (*known.take_starts(own, number, now=now, random=self._random), before)
+
+        standing, taken = await self._changed(stand, now)
         self._ahead = changes.ahead + standing.allowed
         try:
             told = replace(changes, share=standing.share)
@@ -262,12 +274,12 @@ class PoliteQueue:
         except QueueError:
             self._is_lost = True
             raise
-        self._ahead = changes.ahead + len(answer.leases)
+        self._ahead, self._has_more = changes.ahead + len(answer.leases), answer.has_more
         self._is_busy = bool(answer.leases) or (self._is_busy and not wanted)
         leases, next_start, ahead = answer.leases, standing.next_start, self._hosts.ahead(self._host)
         now += self._clock() - began
-        if leases and standing.has_gap:
-            leases, next_start = await self._started(leases, now)
+        if taken[0] or (leases and standing.has_gap):
+            leases, next_start = await self._started(leases, taken, now)
         if wanted > 0:
             is_short = len(leases) < len(answer.leases) or answer.held_until is not None
             if len(answer.leases) == standing.allowed < wanted:
@@ -293,15 +305,20 @@ class PoliteQueue:
             await self._tell_of_visits(host)
         return held
 
-    async def _started(self, leases: Sequence[Lease], now: float) -> tuple[Sequence[Lease], float]:
+    async def _started(
+        self, leases: Sequence[Lease], taken: Taken, now: float
+    ) -> tuple[Sequence[Lease], float]:
         """Returns the leases, each with its start, and the time at which the next request may start, by the
-        clock of the host."""
+        clock of the host. The starts are those that were `taken`, if there are as many of them."""
+        starts, next_start, before = taken
 
         def take(known: Host, own: Process, now: float) -> tuple[list[float], float]:
+            known.give_back(own, starts, before)
             return known.take_starts(own, len(leases), now=now, random=self._random)
 
         try:
-            starts, next_start = await self._changed(take, now)
+            if len(starts) != len(leases):
+                starts, next_start = await self._changed(take, now)
         except QueueError as error:
             # The queue has applied the changes, and they must not be told again: so this exchange must not
             # fail. If the error stays, the next exchange fails.

@@ -17,7 +17,7 @@ from tileharvest.history.costs import Traffic
 from tileharvest.maps.settings import setting
 from tileharvest.politeness.reasons import Reason
 from tileharvest.politeness.robots import Robots
-from tileharvest.politeness.waits import Wait
+from tileharvest.politeness.waits import WORTH_A_WORD, Wait
 from tileharvest.queue.cancellation import cancel
 from tileharvest.scheduler.completion import is_closing
 from tileharvest.tiles.outcomes import Outcome
@@ -136,6 +136,8 @@ class Crawl:
         got = traffic.requests, traffic.received_bytes, results
         if self._got != got:
             self._got, self._still_since = got, now
+        if now - self._still_since < WORTH_A_WORD:
+            return None
         reasons = set() if self.politeness is None else self.politeness.reasons
         if self.is_ending or reasons & {Reason.PAUSED, Reason.QUIET}:
             return None

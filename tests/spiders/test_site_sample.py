@@ -44,6 +44,8 @@ class Layers:
         self.pyramids = pyramids
         self._missing = status
         """The status for a tile that is not there."""
+        self.failing: Tile | None = None
+        """A tile of which the site gives no usable answer."""
         self.blank = blank
         """What is sent in place of such a tile; with it the site tells no state of any tile."""
         layers = [
@@ -65,8 +67,8 @@ class Layers:
             body = self.blank if size is None else b"x" * size
             headers = {"Content-Length": str(len(body))}
             return Response(request.url, headers=headers, body=body if request.method == "GET" else b"")
-        if size is None:
-            return Response(request.url, status=self._missing)
+        if size is None or Tile.parse(name) == self.failing:
+            return Response(request.url, status=self._missing if size is None else 503)
         return Response(request.url, headers={"Content-Length": str(size), "ETag": f'"{name}"'})
 
     def sampled(self, requests: int | None, description: Any = DESCRIPTION) -> SiteSampleSpider:
@@ -96,6 +98,16 @@ def test_a_map_of_several_layers_is_counted_exactly_where_the_requests_suffice()
     assert spider.plan.is_exact
     assert spider.plan.expected.tiles == layers.tiles
     assert spider.made == spider.plan.expected.requests
+
+
+def test_a_map_of_which_a_tile_gives_no_usable_answer_is_not_counted_exactly() -> None:
+    layers = Layers(island(4, 8))
+    layers.failing = next(tile for tile in layers.pyramids[0].sizes if tile.zoom == -1)
+    spider = layers.sampled(600)
+    assert spider.plan is not None
+    assert not spider.plan.is_exact
+    assert len(spider.failures) == 1
+    assert spider.plan.expected.tiles < layers.tiles
 
 
 def test_a_map_of_many_layers_is_asked_more_than_usual() -> None:

@@ -187,17 +187,22 @@ def _by_sample(spider: SiteSampleSpider, seed: int) -> _PlanReport:
         vain += f", {plan.told(passed):,} find tiles that are not kept"
     how = f"a sample; more --requests make it more exact, --seed {seed} repeats it"
     columns = {"about": plan.expected, "at least": plan.least, "at most": plan.most}
+    notes = [f"of the requests {vain}"]
+    if spider.failures:
+        below = counted(len(spider.failures), "such tile")
+        notes.append(f"{spider.failures[0]}: what lies below {below} is not counted")
     if plan.is_exact:
         how, columns = "all of the map's tiles were asked about", {"exactly": plan.expected}
     return _PlanReport(
         f"{spider.description.name}, if every tile is fetched: by {counted(spider.made, 'request')} made now",
         columns,
-        (f"of the requests {vain}", how),
+        (*notes, how),
         {
             "from": "sample",
             "seed": seed,
             "asked": spider.made,
             "exact": plan.is_exact,
+            "failed": len(spider.failures),
             "passed": round(passed),
             "missing": round(missing),
         },

@@ -85,7 +85,8 @@ class SiteSampleSpider(SiteProbeSpider):
         """The requests for each tile. A GET follows the HEAD if only the bytes tell whether it is blank."""
         self._granted = 0
         """The number of requests for tiles that were made or wait for their turn."""
-        self._failures: list[str] = []
+        self.failures: list[str] = []
+        """A sentence for each tile without a usable answer. Nothing is known of what lies below it."""
 
     async def probed(self, site: Site) -> None:
         politeness = crawl_of(self.crawler).politeness
@@ -124,7 +125,8 @@ class SiteSampleSpider(SiteProbeSpider):
             at_once = self.description.first == "get"
             samples.append(await sample(walk, ask, left, self._random.random, at_once=at_once))
         took = asyncio.get_running_loop().time() - began
-        return estimate(samples, looking=looking, each=took / self._tiles)
+        plan = estimate(samples, looking=looking, each=took / self._tiles)
+        return plan._replace(is_exact=plan.is_exact and not self.failures)
 
     async def _sizes(self, layer: Layer, tiles: Sequence[Tile]) -> dict[Tile, float]:
         """Returns the size in bytes of each tile that is there, as `sample` wants them.
@@ -141,9 +143,9 @@ class SiteSampleSpider(SiteProbeSpider):
                 found[tile] = size
             elif size is not None:
                 why = str(size) or type(size).__name__
-                self._failures.append(f"{layer.addresses.url_of(tile)} gives no usable answer ({why})")
-        if len(self._failures) > _FAILING_SHARE * max(_FEW, self._tiles):
-            raise SiteError(f"{self._failures[0]}, nor do others: nothing was planned; try again later")
+                self.failures.append(f"{layer.addresses.url_of(tile)} gives no usable answer ({why})")
+        if len(self.failures) > _FAILING_SHARE * max(_FEW, self._tiles):
+            raise SiteError(f"{self.failures[0]}, nor do others: nothing was planned; try again later")
         return found
 
     async def _size(self, layer: Layer, tile: Tile) -> float | None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import os
 import resource
 from hashlib import sha1
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,6 +12,9 @@ from tileharvest.store import files
 from tileharvest.store.files import LEFTOVER_AGE, FileStore
 from tileharvest.store.port import MissingImageError
 from tileharvest.tiles.versions import Image
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 BODY = b"\x89PNG sea"
 IMAGE = Image(sha1(BODY).hexdigest(), "png", len(BODY))
@@ -185,7 +188,7 @@ class Disk:
         monkeypatch.setattr(os, "replace", renamed)
         monkeypatch.setattr(files, "_sync", synced)
         monkeypatch.setattr(files, "_sync_file_system", synced_whole)
-        monkeypatch.setattr(FileStore, "_is_synced_whole", is_synced_whole)
+        monkeypatch.setattr(files, "_is_synced_whole", lambda folder: is_synced_whole)
 
 
 @pytest.mark.parametrize("is_synced_whole", [True, False])
@@ -235,7 +238,8 @@ def test_many_images_are_synced_twice_together(root: Path, monkeypatch: pytest.M
 
 def test_a_file_system_that_promises_nothing_is_not_synced_as_a_whole() -> None:
     # /proc cannot be written, and is none of those that are known.
-    assert not FileStore(Path("/proc"), read_only=True)._is_synced_whole
+    with files.file_system_of("/proc") as file_system:
+        assert file_system is None
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ from tileharvest.history.recorded_versions import versions_weight
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.pictures.pixels import UNREADABLE, picture_of
 from tileharvest.pictures.threads import open_threads
+from tileharvest.store.files import file_system_of, sync
 from tileharvest.tiles.pyramid import EVERYWHERE
 
 if TYPE_CHECKING:
@@ -176,6 +177,8 @@ class _Publication:
         self._lists, self._images = _Names(), _Names()
         self._others = _Names()
         """The second 16 digits of the images' sha1."""
+        self._made: set[str] = set()
+        """The folders that are there."""
         self._unsynced: list[str] = []
         self._published = Published()
 
@@ -183,15 +186,15 @@ class _Publication:
         with writing_to(self._folder, *_NOT_PUBLISHED), self._taken(scope.first.map.name):
             files = published_files()
             watch.expects(sum(leaf_count(excerpt, zooms) for excerpt, zooms in scope.layers))
-            with open_threads(_AT_ONCE, "publish") as pool:
-                name = self._write_data(scope, watch, pool)
+            with file_system_of(str(self._folder)) as file_system:
+                with open_threads(_AT_ONCE, "publish") as pool:
+                    name = self._write_data(scope, watch, pool)
                 self._expect_names_of_their_own()
                 self._published.images, self._published.lists = len(self._images), len(self._lists)
                 for path, body in files.items():
                     self._write_new(path, body)
                 # All files that the index names must be on the disk before the index is.
-                for _ in pool.map(self._sync, self._unsynced):
-                    pass
+                sync(self._unsynced, file_system)
             self._write(NO_JEKYLL, b"")
             index = index_page(files, name)
             try:
@@ -327,11 +330,15 @@ class _Publication:
         self._write(_image_path(name), body)
         self._published.new_images += 1
 
+    def _path(self, path: str) -> str:
+        # A text and no Path: to make a Path takes as long as to write a list.
+        return f"{self._folder}/{path}"
+
     def _is_there(self, path: str, size: int | None = None) -> bool:
         """Returns whether a file of so many bytes is there. Without a size any file counts but an empty one,
         which a power cut can leave."""
         try:
-            there = os.stat(f"{self._folder}/{path}").st_size  # noqa: PTH116 - a Path takes four times as long
+            there = os.stat(self._path(path)).st_size
         except FileNotFoundError:
             return False
         return there > 0 if size is None else there == size
@@ -340,31 +347,26 @@ class _Publication:
         if self._is_there(path, len(body)):
             return False
         self._write(path, body, is_synced=False)
-        self._unsynced.append(path)
+        self._unsynced.append(self._path(path))
         return True
 
-    def _sync(self, path: str) -> None:
-        with (self._folder / path).open("rb") as file:
-            os.fsync(file.fileno())
-
     def _write(self, path: str, body: bytes, *, is_synced: bool = True) -> None:
-        target = self._folder / path
-        beside = target.with_name(f".{target.name}.unfinished")
+        target = self._path(path)
+        folder, name = os.path.split(target)
+        if folder not in self._made:
+            os.makedirs(folder, exist_ok=True)
+            self._made.add(folder)
+        beside = f"{folder}/.{name}.unfinished"
         try:
-            try:
-                file = beside.open("wb")
-            except FileNotFoundError:
-                target.parent.mkdir(parents=True, exist_ok=True)
-                file = beside.open("wb")
-            with file:
+            with open(beside, "wb") as file:
                 file.write(body)
                 file.flush()
                 if is_synced:
                     os.fsync(file.fileno())
-            beside.replace(target)
+            os.replace(beside, target)
         except BaseException:
             with suppress(OSError):
-                beside.unlink()
+                os.unlink(beside)
             raise
         self._published.bytes += len(body)
 

@@ -9,8 +9,8 @@ import re
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
-from functools import cache, cached_property
+from contextlib import contextmanager, nullcontext, suppress
+from functools import cache
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Final
@@ -100,10 +100,10 @@ class FileStore:
             folders = {os.path.dirname(places[image]) for image in unsure}
             for folder in folders:
                 self._create_folder(folder)
-            with self._file_system(len(unsure)) as file_system:
+            with nullcontext() if len(unsure) < _FEW else file_system_of(str(self._root)) as file_system:
                 self._write({places[image]: images[image] for image in new}, file_system)
                 durable = {image.file_name: _mark(_state(places[image])) for image in unsure}
-                self._sync(folders, file_system)
+                sync(folders, file_system)
         if len(self._durable) + len(durable) > _MOST_REMEMBERED:
             self._durable.clear()
         self._durable.update(durable)
@@ -118,7 +118,7 @@ class FileStore:
         with _store_errors(self._root):
             self._create_folder(os.path.dirname(place))
             self._write({place: body})
-            self._sync([os.path.dirname(place)])
+            sync([os.path.dirname(place)])
         return True
 
     def named(self, name: str) -> bytes:
@@ -190,7 +190,7 @@ class FileStore:
                 # With a buffer: without one, `write` may take only a part of the bytes and raises nothing.
                 with open(temporary, "xb") as file:
                     file.write(body)
-            self._sync(unnamed, file_system)
+            sync(unnamed, file_system)
             for temporary, place in list(unnamed.items()):
                 os.replace(temporary, place)
                 del unnamed[temporary]
@@ -200,46 +200,6 @@ class FileStore:
                     os.unlink(temporary)
             raise
 
-    @contextmanager
-    def _file_system(self, number: int) -> Iterator[int | None]:
-        """Yields an open descriptor of the file system if it is best synced as a whole after `number` files;
-        else None.
-
-        Call this before the files are written: a sync reports only the failures since the descriptor was
-        opened.
-        """
-        if number < _FEW or not self._is_synced_whole:
-            yield None
-            return
-        descriptor = os.open(self._root, os.O_RDONLY)
-        try:
-            yield descriptor
-        finally:
-            os.close(descriptor)
-
-    def _sync(self, places: Collection[str], file_system: int | None = None) -> None:
-        """Syncs these files or folders: by the whole file system if it is open, or in threads, if they are
-        many."""
-        if len(places) < _FEW:
-            for place in places:
-                _sync(place)
-        elif file_system is not None:
-            _sync_file_system(file_system)
-        else:
-            with ThreadPoolExecutor(_SYNCERS, "store-sync") as threads:
-                list(threads.map(_sync, places))
-
-    @cached_property
-    def _is_synced_whole(self) -> bool:
-        """Whether a sync of the whole file system promises as much as one of each file."""
-        if not sys.platform.startswith("linux") or not hasattr(_c_library(), "syncfs"):
-            return False
-        if not _tells_of_failures(os.uname().release):
-            return False
-        told = ctypes.create_string_buffer(_STATFS_BYTES)
-        is_told = _c_library().statfs(os.fsencode(self._root), told) == 0
-        return is_told and ctypes.c_long.from_buffer(told).value & 0xFFFFFFFF in _SYNCED_WHOLE
-
     def _delete_leftovers(self, before: float) -> None:
         # Whoever may not list or delete the leftovers can ignore them: they do no harm.
         with suppress(OSError):
@@ -247,6 +207,48 @@ class FileStore:
                 with suppress(OSError):
                     if leftover.stat().st_mtime < before:
                         leftover.unlink()
+
+
+@contextmanager
+def file_system_of(folder: str) -> Iterator[int | None]:
+    """Yields an open descriptor of the folder's file system if a sync of all of it promises as much as one of
+    each file; else None.
+
+    Call this before the files are written: a sync reports only the failures since the descriptor was opened.
+    """
+    if not _is_synced_whole(folder):
+        yield None
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def sync(places: Collection[str], file_system: int | None = None) -> None:
+    """Makes these files or folders durable: by the whole file system if it is open, or in threads, if they
+    are many."""
+    if len(places) < _FEW:
+        for place in places:
+            _sync(place)
+    elif file_system is not None:
+        _sync_file_system(file_system)
+    else:
+        with ThreadPoolExecutor(_SYNCERS, "sync") as threads:
+            list(threads.map(_sync, places))
+
+
+@cache
+def _is_synced_whole(folder: str) -> bool:
+    """Returns whether a sync of the folder's whole file system promises as much as one of each file."""
+    if not sys.platform.startswith("linux") or not hasattr(_c_library(), "syncfs"):
+        return False
+    if not _tells_of_failures(os.uname().release):
+        return False
+    told = ctypes.create_string_buffer(_STATFS_BYTES)
+    is_told = _c_library().statfs(os.fsencode(folder), told) == 0
+    return is_told and ctypes.c_long.from_buffer(told).value & 0xFFFFFFFF in _SYNCED_WHOLE
 
 
 def _state(file: str) -> tuple[int, int, int] | None:

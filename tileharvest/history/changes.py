@@ -149,11 +149,12 @@ def changes_below(history: History, layer: LayerOutline, area: TileRange) -> dic
         below = area.at_zoom(read, layer.factor)
         with history.reading() as connection:
             rows = query.rows(connection, layer.id, below, in_zoom=zoom, **numbers)
-        counted: defaultdict[Tile, dict[date, int]] = defaultdict(dict)
+        counted: defaultdict[tuple[int, int], dict[date, int]] = defaultdict(dict)
         for column, row, day, count in rows:
+            counted[column, row][day] = count
+        for (column, row), days in counted.items():
             # Rows are counted upwards here.
-            counted[Tile.at(area.zoom, column - _PLACES, ~(row - _PLACES))][day] = count
-        for tile, days in counted.items():
+            tile = Tile.at(area.zoom, column - _PLACES, ~(row - _PLACES))
             found[tile] = found.get(tile, {}) | days
     return found
 

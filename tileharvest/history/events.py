@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import Integer, and_, bindparam, func, literal, select, true
@@ -202,7 +203,7 @@ def _days(
     """Yields the days that are not events of their own, with the tiles that changed on them."""
     for first, last in _spans(counts):
         rows = connection.execute(_CHANGED, {**asked, "first": first, "last": last})
-        for day, of_day in groupby(rows, key=lambda row: row.day):
+        for day, of_day in groupby(rows, key=itemgetter(0)):
             changed = [(x, y, bool(was), bool(is_)) for _, x, y, was, is_ in of_day]
             yield day, [one for one in changed if one[2] or day not in first_asked]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 from math import isfinite
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
@@ -144,10 +144,7 @@ class HostEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         if self.concurrency is not None and self.concurrency < 1:
             raise ValueError(f"key 'concurrency': {_no_work(self.concurrency)}; write for example 4")
         _check_rate(self.requests_per_second)
-        try:
-            _gap_of(self.delay, self.requests_per_second)
-        except ValueError as error:
-            raise ValueError(f"key 'delay': {error}") from None
+        _check_read(self, "delay", lambda entry: entry.gap)
 
     @property
     def gap(self) -> Gap | None:
@@ -264,8 +261,8 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     def __post_init__(self) -> None:
         _check_page(self.url, "url")
         if is_template(self.url):
-            _check_parsed(self.url, "url", Template)
-        _check_parsed(self.git if isinstance(self.git, str) else None, "git", lambda url: GitEntry(url=url))
+            _check_read(self.url, "url", Template)
+        _check_read(self, "git", lambda entry: entry.repository)
         _check_plain_tiles(self)
         _check(all(self.layers), "layers", "a layer without a name is on no site")
         _check(len(set(self.layers)) == len(self.layers), "layers", "one of them is there twice")
@@ -405,22 +402,13 @@ def _check_plain_tiles(description: MapDescription) -> None:
 
 def _check_politeness(description: MapDescription) -> None:
     """Raises ValueError that names the wrong key."""
-    texts: dict[str, Callable[[], object]] = {
-        "delay": lambda: description.gap,
-        "store_delay": lambda: None if description.store_delay is None else Gap.of(description.store_delay),
-        "quiet_hours": lambda: description.quiet,
-        "quiet_rate": lambda: None if description.quiet_rate is None else parse_rate(description.quiet_rate),
-        "max_tile_bytes": lambda: (
-            None if description.max_tile_bytes is None else parse_size(description.max_tile_bytes)
-        ),
-        "min_free": lambda: None if description.min_free is None else parse_size(description.min_free),
-        "notify_film": lambda: description.film_days,
-    }
-    for key, made in texts.items():
-        try:
-            made()
-        except ValueError as error:
-            raise ValueError(f"key '{key}': {error}") from None
+    _check_read(description, "delay", lambda entry: entry.gap)
+    _check_read(description.store_delay, "store_delay", Gap.of)
+    _check_read(description, "quiet_hours", lambda entry: entry.quiet)
+    _check_read(description.quiet_rate, "quiet_rate", parse_rate)
+    _check_read(description.max_tile_bytes, "max_tile_bytes", parse_size)
+    _check_read(description.min_free, "min_free", parse_size)
+    _check_read(description, "notify_film", lambda entry: entry.film_days)
     _check(description.contact.isprintable(), "contact", _NO_HEADER)
     for agent in description.user_agents:
         _check(bool(agent), "user_agents", "one of them is empty")
@@ -434,9 +422,9 @@ def _check_politeness(description: MapDescription) -> None:
 def _check_times(description: MapDescription) -> None:
     """Raises ValueError that names the wrong key."""
     if description.every not in (None, AUTO):
-        _check_parsed(description.every, "every", Interval.parse)
+        _check_read(description.every, "every", Interval.parse)
     for key, said in (("every_min", description.every_min), ("every_max", description.every_max)):
-        _check_parsed(said, key, Interval.parse)
+        _check_read(said, key, Interval.parse)
         _check(
             said is None or description.every == AUTO,
             key,
@@ -447,21 +435,21 @@ def _check_times(description: MapDescription) -> None:
         _check(
             shortest.length <= longest.length, "every_max", f"{longest} is shorter than every_min, {shortest}"
         )
-    _check_parsed(description.at, "at", parse_time)
+    _check_read(description.at, "at", parse_time)
     if description.at is not None and description.interval is not None:
-        _check_parsed(
-            str(description.interval),
+        _check_read(
+            description.interval,
             "at",
-            lambda said: Interval.parse(said).repeats,
+            lambda interval: interval.repeats,
             'leave it out, or take hours that a day is made of, such as every = "6h"',
         )
 
 
-def _check_parsed(said: str | None, key: str, parse: Callable[[str], object], hint: str = "") -> None:
-    """Raises ValueError that names the key, for a text that `parse` refuses."""
+def _check_read(said: Any, key: str, read: Callable[[Any], object], hint: str = "") -> None:
+    """Raises ValueError that names the key, for a value that `read` refuses. None is never refused."""
     try:
         if said is not None:
-            parse(said)
+            read(said)
     except ValueError as error:
         raise ValueError(f"key '{key}': {error}{hint and f'; {hint}'}") from None
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
@@ -17,7 +16,8 @@ from tileharvest.maps.settings import areas_file, data_folder, maps_file
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
+    from contextlib import AbstractContextManager
 
     from scrapy.settings import BaseSettings
 
@@ -91,18 +91,18 @@ def add_site_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-@contextmanager
 def viewer_of(
     settings: BaseSettings, names: Sequence[str], ancestors: Sequence[str] = (), most_filmed: int = 0
-) -> Iterator[Application]:
-    """Yields the viewer of these maps, or of all maps without names. Raises TileHarvestError."""
+) -> AbstractContextManager[Application]:
+    """Returns the viewer of these maps, or of all maps without names. Raises TileHarvestError, now or when
+    the viewer is entered."""
     from tileharvest.history.settings import open_history_if_any
     from tileharvest.queue.settings import workers_on
     from tileharvest.store.cache import DiskCache
     from tileharvest.store.settings import open_store_for_reading
     from tileharvest.viewer.server import viewer
 
-    with viewer(
+    return viewer(
         maps_file(settings),
         lambda: open_history_if_any(settings),
         open_store_for_reading(settings),
@@ -112,8 +112,7 @@ def viewer_of(
         areas_file(settings),
         ancestors,
         most_filmed,
-    ) as application:
-        yield application
+    )
 
 
 def announce(addresses: Sequence[str], host: str) -> None:

@@ -20,7 +20,7 @@ from scrapy.settings import Settings
 from tests.middlewares.making import LATER, NOW, run_jumping, unopened
 from tileharvest.commands.display import Display, chosen, drawn, drawn_together, in_words
 from tileharvest.commands.lookout import Lookout
-from tileharvest.commands.map_command import say_waits
+from tileharvest.commands.project_command import say_waits
 from tileharvest.commands.terminal import console
 from tileharvest.errors import HistoryError, QueueError
 from tileharvest.history.costs import Cost

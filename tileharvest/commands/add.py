@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from scrapy.commands import ScrapyCommand
 
-from tileharvest.commands.map_command import MapCommand, ask_site
+from tileharvest.commands.project_command import ProjectCommand, ask_site
 from tileharvest.commands.terminal import say, write_error, write_json, write_line
 from tileharvest.errors import ConfigurationError, ExitStatus, SiteError, TileHarvestError
 from tileharvest.maps.maps_file import add_map, checked_entry, maps_if_any
@@ -33,7 +33,7 @@ _NONE: Final = "-"
 """The answer of a person who wants no contact."""
 
 
-class Command(MapCommand, ScrapyCommand):
+class Command(ProjectCommand, ScrapyCommand):
     form = "[options] NAME URL"
     summary = "Probe a map's site and add it to maps.toml under a name of yours"
     arguments = range(2, 3)

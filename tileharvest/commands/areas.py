@@ -10,7 +10,7 @@ import msgspec
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
-from tileharvest.commands.map_command import MapCommand
+from tileharvest.commands.project_command import ProjectCommand
 from tileharvest.commands.terminal import say, write_answer, write_rows
 from tileharvest.errors import ConfigurationError, counted
 from tileharvest.maps.named_areas import NamedArea, add_area, load_areas, remove_area
@@ -30,7 +30,7 @@ _LENGTHS: Final = {"": 1, "add": 5, "remove": 3}
 _CORNER: Final = re.compile(r"(-?(?:0|[1-9]\d{0,8})(?:\.\d+)?),(-?(?:0|[1-9]\d{0,8})(?:\.\d+)?)", re.ASCII)
 
 
-class Command(MapCommand, ScrapyCommand):
+class Command(ProjectCommand, ScrapyCommand):
     form = "[options] NAME [add AREA CORNER CORNER | remove AREA]"
     summary = "List the named areas of a map, add one, or remove one"
     details = (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from scrapy.commands import ScrapyCommand
 
-from tileharvest.commands.map_command import MapCommand
+from tileharvest.commands.project_command import ProjectCommand
 from tileharvest.commands.push import tile_order
 from tileharvest.commands.settings import queue_owner
 from tileharvest.commands.terminal import write_json, write_line, write_table
@@ -29,7 +29,7 @@ _SHOWN: Final = 20
 """The most lines of each kind. `--json` has all of them."""
 
 
-class Command(MapCommand, ScrapyCommand):
+class Command(ProjectCommand, ScrapyCommand):
     form = "[options] [NAME]"
     summary = "Check the history and the store, and list missing images"
     details = (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from scrapy.commands import crawl
 from scrapy.spiderloader import get_spider_loader
 
-from tileharvest.commands.map_command import ProjectCommand
+from tileharvest.commands.project_command import ProjectCommand
 from tileharvest.errors import ConfigurationError, ExitStatus, nearest
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ class Command(ProjectCommand, crawl.Command):
         " stopped; with 2 if another process works on its queue."
     )
     requires_crawler_process = True
+    has_json = False
     arguments = range(1, 2)
     usage = "say which spider: scrapy crawl SPIDER; scrapy list names them"
 

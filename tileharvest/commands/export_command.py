@@ -6,8 +6,8 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from tileharvest.commands.map_command import MapCommand
 from tileharvest.commands.progress import ProgressLine
+from tileharvest.commands.project_command import ProjectCommand
 from tileharvest.commands.settings import progress_interval
 from tileharvest.commands.terminal import console, say, stopped_by_signals, write_answer
 from tileharvest.errors import ConfigurationError, ExitStatus, counted
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tileharvest.tiles.zones import Zone
 
 
-class ExportCommand(MapCommand):
+class ExportCommand(ProjectCommand):
     """A command that writes a file or a folder of an excerpt of a map. It only reads history and store."""
 
     has_zoom = True

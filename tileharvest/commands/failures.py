@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from scrapy.commands import ScrapyCommand
 
-from tileharvest.commands.map_command import MapCommand
+from tileharvest.commands.project_command import ProjectCommand
 from tileharvest.commands.settings import ask_history, queue_owner
 from tileharvest.commands.terminal import first_of, write_line, write_rows
 from tileharvest.errors import counted
@@ -62,7 +62,7 @@ _BROKEN: Final = (
 )
 
 
-class Command(MapCommand, ScrapyCommand):
+class Command(ProjectCommand, ScrapyCommand):
     summary = "List failed requests, put them back, or forget them"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:

@@ -14,7 +14,7 @@ from scrapy.commands import BaseRunSpiderCommand
 from scrapy.exceptions import UsageError
 
 from tileharvest.commands.display import Display
-from tileharvest.commands.map_command import ProjectCommand
+from tileharvest.commands.project_command import ProjectCommand
 from tileharvest.commands.runner import Runner
 from tileharvest.commands.settings import ask_history, maps_at_once, progress_interval
 from tileharvest.commands.shared_maps import LOOK, SharedMaps
@@ -95,7 +95,6 @@ class Command(ProjectCommand, BaseRunSpiderCommand):
         parser.add_argument(
             "--at-once", metavar="N", help="harvest so many maps side by side (MAPS_AT_ONCE, 16)"
         )
-        parser.add_argument("--json", action="store_true", help="write JSON for programs")
 
     def check(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         if bool(args) == opts.all:

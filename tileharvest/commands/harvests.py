@@ -8,7 +8,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from scrapy.commands import ScrapyCommand
 
-from tileharvest.commands.map_command import MapCommand
+from tileharvest.commands.project_command import ProjectCommand
 from tileharvest.commands.terminal import print_table, write_json
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.tiles.outcomes import Outcome
@@ -32,7 +32,7 @@ _TOGETHER: Final = (
 """The outcomes that each column counts together. There is no column for 404."""
 
 
-class Command(MapCommand, ScrapyCommand):
+class Command(ProjectCommand, ScrapyCommand):
     summary = "List a map's harvests with their outcomes and costs"
     details = "The oldest harvest comes first."
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from scrapy.commands import ScrapyCommand
 
-from tileharvest.commands.map_command import MapCommand
+from tileharvest.commands.project_command import ProjectCommand
 from tileharvest.commands.terminal import write_rows
 from tileharvest.errors import ConfigurationError
 from tileharvest.maps.budgets import bytes_in_words
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tileharvest.history.recorded_versions import RecordedVersion
 
 
-class Command(MapCommand, ScrapyCommand):
+class Command(ProjectCommand, ScrapyCommand):
     form = "[options] NAME [TILE]"
     summary = "List the versions of a map or of one of its tiles, newest last"
     details = (

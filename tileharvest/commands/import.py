@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from scrapy.commands import ScrapyCommand
 
-from tileharvest.commands.map_command import MapCommand
 from tileharvest.commands.progress import ProgressLine
+from tileharvest.commands.project_command import ProjectCommand
 from tileharvest.commands.settings import progress_interval
 from tileharvest.commands.terminal import (
     console,
@@ -100,7 +100,7 @@ class ImportDisplay(ProgressLine):
         return f"{super().in_words()}; {counted(len(self.days), 'day')}{last}; {found or 'nothing found yet'}"
 
 
-class Command(MapCommand, ScrapyCommand):
+class Command(ProjectCommand, ScrapyCommand):
     form = (
         "[options] git ADDRESS-OR-FOLDER NAME | folder FOLDER NAME --day DAY | kedamadiff FOLDER-OR-S3 NAME"
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from scrapy.commands import ScrapyCommand
 
-from tileharvest.commands.map_command import MapCommand
+from tileharvest.commands.project_command import ProjectCommand
 from tileharvest.commands.terminal import write_error, write_json, write_line, write_table
 from tileharvest.errors import ConfigurationError
 from tileharvest.maps.budgets import bytes_in_words
@@ -34,7 +34,7 @@ _MOST_REASONS: Final = 20
 """The most lines below the table. More of them would push the table off the screen."""
 
 
-class Command(MapCommand, ScrapyCommand):
+class Command(ProjectCommand, ScrapyCommand):
     form = "[options]"
     summary = "List the maps with their last harvest, size, and next harvest"
     details = "On a terminal that is too narrow the columns url and note are left out; --json has all of it."

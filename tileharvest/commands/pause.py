@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.commands import ScrapyCommand
 
-from tileharvest.commands.map_command import MapCommand
+from tileharvest.commands.project_command import ProjectCommand
 from tileharvest.commands.settings import queue_owner
 from tileharvest.commands.terminal import write_answer
 from tileharvest.queue.orders import pause
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tileharvest.queue.port import RequestQueue
 
 
-class Command(MapCommand, ScrapyCommand):
+class Command(ProjectCommand, ScrapyCommand):
     summary = "Pause a map or a spider, until scrapy resume NAME"
     details = "Requests on the way finish, and no further request starts."
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 from scrapy.commands import ScrapyCommand
 
-from tileharvest.commands.map_command import MapCommand, ask_site
+from tileharvest.commands.project_command import ProjectCommand, ask_site
 from tileharvest.commands.settings import ask_history
 from tileharvest.commands.terminal import write_json, write_line, write_table
 from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError, counted
@@ -50,7 +50,7 @@ class _PlanReport(NamedTuple):
     """The plan of the walk that will be made, as far as that is known."""
 
 
-class Command(MapCommand, ScrapyCommand):
+class Command(ProjectCommand, ScrapyCommand):
     summary = "Say what a harvest will cost, before its first request"
     details = (
         "From the last harvest, without asking the site; for a map that has none,"

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from scrapy.commands import ScrapyCommand
 
 from tileharvest.commands.history import parse_tile
-from tileharvest.commands.map_command import ProjectCommand
+from tileharvest.commands.project_command import ProjectCommand
 from tileharvest.commands.settings import queue_owner
 from tileharvest.commands.terminal import write_line
 from tileharvest.errors import ConfigurationError
@@ -34,6 +34,7 @@ class Command(ProjectCommand, ScrapyCommand):
     summary = "Put tiles or addresses into the queue of a map or a spider"
     details = "A running harvest or crawl takes them up, or else the next one."
     arguments = range(2, sys.maxsize)
+    has_json = False
     usage = "say which: scrapy push NAME TILE..., or NAME URL..."
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from scrapy.commands import ScrapyCommand
 
 from tileharvest.commands.display import in_words, state_in_words
-from tileharvest.commands.map_command import MapCommand
+from tileharvest.commands.project_command import ProjectCommand
 from tileharvest.commands.settings import ask_history, queue_owner
 from tileharvest.commands.terminal import write_json, write_line, write_rows, write_table
 from tileharvest.commands.workers import NO_WORKER, WORKER_COLUMNS
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tileharvest.monitoring.overview import Overview
 
 
-class Command(MapCommand, ScrapyCommand):
+class Command(ProjectCommand, ScrapyCommand):
     summary = "Show what waits in the queue of a map or a spider"
     details = (
         "It shows the requests that are pending per lane, delayed, leased and failed, the progress of the"

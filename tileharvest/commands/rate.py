@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from scrapy.commands import ScrapyCommand
 
-from tileharvest.commands.map_command import MapCommand
+from tileharvest.commands.project_command import ProjectCommand
 from tileharvest.commands.settings import queue_owner
 from tileharvest.commands.terminal import write_answer
 from tileharvest.errors import ConfigurationError
@@ -25,7 +25,7 @@ _OWN: Final = "default"
 """The word that takes back a rate that was set by hand."""
 
 
-class Command(MapCommand, ScrapyCommand):
+class Command(ProjectCommand, ScrapyCommand):
     form = "[options] NAME [2/s | 30/min | 100/h | default]"
     summary = "Show or set how fast a map is asked, or a spider asks"
     details = "A new rate also holds for what runs now."

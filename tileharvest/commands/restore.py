@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from scrapy.commands import ScrapyCommand
 
 from tileharvest.commands.export_command import foretell, progress
-from tileharvest.commands.map_command import MapCommand
+from tileharvest.commands.project_command import ProjectCommand
 from tileharvest.commands.terminal import write_json, write_line
 from tileharvest.errors import ExitStatus, counted
 from tileharvest.maps.budgets import bytes_in_words
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tileharvest.export.restored_tree import Restored
 
 
-class Command(MapCommand, ScrapyCommand):
+class Command(ProjectCommand, ScrapyCommand):
     form = "[options] NAME FOLDER"
     summary = "Restore the files of a map's site as they were on a day"
     details = (

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.commands import ScrapyCommand
 
-from tileharvest.commands.map_command import MapCommand
+from tileharvest.commands.project_command import ProjectCommand
 from tileharvest.commands.settings import queue_owner
 from tileharvest.commands.terminal import write_answer
 from tileharvest.queue.orders import resume
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tileharvest.queue.port import RequestQueue
 
 
-class Command(MapCommand, ScrapyCommand):
+class Command(ProjectCommand, ScrapyCommand):
     summary = "Let a paused map or spider go on"
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:

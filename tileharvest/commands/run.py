@@ -12,7 +12,7 @@ from scrapy.commands import ScrapyCommand
 from tileharvest.commands.display import Display
 from tileharvest.commands.due_maps import DueMaps
 from tileharvest.commands.harvest import HarvestEnd
-from tileharvest.commands.map_command import ProjectCommand
+from tileharvest.commands.project_command import ProjectCommand
 from tileharvest.commands.runner import Runner
 from tileharvest.commands.serve import HOST, PORT, add_site_options, announce, viewer_of
 from tileharvest.commands.settings import maps_at_once, progress_interval
@@ -41,6 +41,7 @@ class Command(ProjectCommand, ScrapyCommand):
 
     requires_crawler_process = True
     log_level = "WARNING"
+    has_json = False
     crawler_process: CrawlerProcessBase | None
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:

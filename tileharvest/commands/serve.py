@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from scrapy.commands import ScrapyCommand
 from scrapy.utils.log import configure_logging
 
-from tileharvest.commands.map_command import ProjectCommand
+from tileharvest.commands.project_command import ProjectCommand
 from tileharvest.commands.terminal import say, write_line
 from tileharvest.errors import ConfigurationError
 from tileharvest.maps.settings import areas_file, data_folder, maps_file
@@ -40,6 +40,7 @@ class Command(ProjectCommand, ScrapyCommand):
     # The viewer says which names it does not know.
     arguments = range(sys.maxsize)
     log_level = "WARNING"
+    has_json = False
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)

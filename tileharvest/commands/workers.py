@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from scrapy.commands import ScrapyCommand
 
-from tileharvest.commands.map_command import MapCommand
+from tileharvest.commands.project_command import ProjectCommand
 from tileharvest.commands.settings import queue_owner, queue_owners
 from tileharvest.commands.terminal import write_rows
 from tileharvest.errors import ConfigurationError
@@ -36,7 +36,7 @@ WORKER_COLUMNS: Final[Columns] = {
 NO_WORKER: Final = "no worker"
 
 
-class Command(MapCommand, ScrapyCommand):
+class Command(ProjectCommand, ScrapyCommand):
     form = "[options] [NAME...]"
     summary = "List the workers of maps and spiders"
     details = (

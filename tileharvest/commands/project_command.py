@@ -1,4 +1,4 @@
-"""The bases of the commands, and how a command asks a site."""
+"""The base of the commands, and how a command asks a site."""
 
 from __future__ import annotations
 
@@ -52,11 +52,12 @@ class ProjectCommand:
     """A command of the project. An error ends it with one line on stderr and an exit status.
 
     A command inherits from this class and from ScrapyCommand, in this order. It defines `answer`, and the
-    attributes that have no value here. This class is not a ScrapyCommand itself, because Scrapy would offer
-    it as a command.
+    attributes that have no value here. Most commands are about one map: `scrapy WORD [--json] NAME`. WORD is
+    the name of the command's module. This class is not a ScrapyCommand itself, because Scrapy would offer it
+    as a command.
     """
 
-    form: ClassVar[str]
+    form: ClassVar[str] = "[options] NAME"
     """The options and arguments behind the command's word, as the help shows them."""
     summary: ClassVar[str]
     """What the command does, in one line."""
@@ -65,10 +66,12 @@ class ProjectCommand:
 
     requires_project = True
     requires_crawler_process = False
-    arguments: ClassVar[range]
+    arguments: ClassVar[range] = range(1, 2)
     """The numbers of arguments that are allowed."""
-    usage: ClassVar[str]
+    usage: ClassVar[str] = "say which: scrapy {word} NAME"
     """The message for another number of arguments. `{word}` stands for the command's word."""
+    has_json: ClassVar[bool] = True
+    """Whether the command has the option --json."""
     log_level: ClassVar[str | None] = None
     """The lowest level of the log that is shown, in short lines. None leaves the log to the settings."""
     settings: Settings | None
@@ -88,6 +91,8 @@ class ProjectCommand:
         super().add_options(parser)  # type: ignore[misc]
         parser.formatter_class = _HelpFormatter
         self._parser = parser
+        if self.has_json:
+            parser.add_argument("--json", action="store_true", help="write JSON for programs")
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
         super().process_options(args, opts)  # type: ignore[misc]
@@ -139,18 +144,6 @@ class ProjectCommand:
 def _without_dashes(args: list[str]) -> list[str]:
     """Returns the arguments without `--`. People write it before a tile whose name begins with a minus."""
     return [argument for argument in args if argument != "--"]
-
-
-class MapCommand(ProjectCommand):
-    """A command about one map: `scrapy WORD [--json] NAME`. WORD is the name of the command's module."""
-
-    arguments = range(1, 2)
-    usage = "say which: scrapy {word} NAME"
-    form = "[options] NAME"
-
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
-        super().add_options(parser)
-        parser.add_argument("--json", action="store_true", help="write JSON for programs")
 
 
 async def say_waits(crawl: Crawl) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
@@ -88,6 +89,35 @@ def test_a_command_does_not_take_leases_back(queue: Driven, file: Path) -> None:
     queue.run(command.open_beside())
     queue.run(command.close())
     assert queue.exchange(finished=leases).refused == 0
+
+
+def test_the_worker_reads_remarks_again_only_after_a_transaction(
+    queue: Driven, beside: Driven, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def written_long_ago(seconds: float) -> None:
+        os.utime(file.with_name(f"{file.name}-wal"), (1000.5 + seconds, 1000.5 + seconds))
+
+    queue.run(queue.queue.note(DAY, "order", "pause"))
+    written_long_ago(0.0)
+    assert queue.run(queue.queue.notes(DAY)) == {"order": "pause"}
+    with monkeypatch.context() as patch:
+        patch.setattr(Statements, "notes", None)
+        assert queue.run(queue.queue.notes(DAY)) == {"order": "pause"}
+    beside.run(beside.queue.note(DAY, "order", "stop"))
+    assert queue.run(queue.queue.notes(DAY)) == {"order": "stop"}
+    # The last transaction was too short ago to tell whether another one came with it.
+    beside.run(beside.queue.note(DAY, "order", "rate"))
+    written_long_ago(1.0)
+    assert queue.run(queue.queue.notes(DAY)) == {"order": "rate"}
+
+
+def test_remarks_are_not_remembered_by_a_queue_that_is_closed(queue: Driven, file: Path) -> None:
+    queue.run(queue.queue.note(DAY, "order", "pause"))
+    os.utime(file.with_name(f"{file.name}-wal"), (1000.5, 1000.5))
+    queue.run(queue.queue.notes(DAY))
+    queue.run(queue.queue.close())
+    with pytest.raises(QueueError):
+        queue.run(queue.queue.notes(DAY))
 
 
 def test_a_command_may_be_first(file: Path) -> None:

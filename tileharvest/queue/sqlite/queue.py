@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from contextvars import copy_context
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 _THREADS: Final = 4
 """The threads of all queues of a process. With a thread for each queue, hundreds of threads would wait for
 each other's turn in Python's interpreter."""
+_SETTLED: Final = 0.1
+"""Seconds after which a file that is written again has another time. Linux tells it to some milliseconds."""
 _numbers: Final = count()
 
 
@@ -79,6 +82,8 @@ class SqliteQueue:
         self._name = "the queue in memory" if file is None else f"the queue {file}"
         self._statements: Statements | None = None
         self._thread: _Thread | None = None
+        self._notes: dict[str, tuple[tuple[int, ...] | None, Mapping[str, str]]] = {}
+        """By segment: the remarks of the last look, and the stamp that the file had before it."""
 
     async def open(self, now: float) -> None:
         await self._open(lambda: self._open_as_worker(now))
@@ -126,7 +131,26 @@ class SqliteQueue:
         return await self._run(lambda statements: statements.note(segment, key, value))
 
     async def notes(self, segment: str) -> Mapping[str, str]:
-        return await self._look(lambda statements: statements.notes(segment))
+        # Each map looks for orders every second. Mostly nobody has written anything since the last look.
+        stamp, (its_stamp, found) = self._stamp(), self._notes.get(segment, (None, {}))
+        if stamp is None or stamp != its_stamp:
+            found = await self._look(lambda statements: statements.notes(segment))
+            self._notes[segment] = stamp, found
+        return found
+
+    def _stamp(self) -> tuple[int, ...] | None:
+        """Returns numbers that change with each transaction of any program, because all of them are first
+        written into a log. Returns None if there is no log, or if a further transaction could leave the same
+        time: just after a transaction, and in a file system that keeps whole seconds."""
+        if self._file is None:
+            return None
+        try:
+            log = self._file.with_name(f"{self._file.name}-wal").stat()
+        except OSError:
+            return None
+        if time.time() - log.st_mtime < _SETTLED or not log.st_mtime_ns % 1_000_000_000:
+            return None
+        return log.st_ino, log.st_size, log.st_mtime_ns
 
     async def workers(self) -> None:
         """Only one worker at a time uses this queue, and it tells nothing of itself."""
@@ -156,7 +180,7 @@ class SqliteQueue:
         """Closes the queue. Closing twice is harmless."""
         if self._thread is None:
             return
-        thread, self._thread = self._thread, None
+        thread, self._thread, self._notes = self._thread, None, {}
         await thread.do(self._let_go)
 
     async def _open(self, opening: Callable[[], None]) -> None:

@@ -9,6 +9,7 @@ from tileharvest.errors import StoreError
 from tileharvest.history.unnamed_images import (
     forget_removed,
     identity_of,
+    is_any_noted,
     is_any_unnamed,
     let_leave,
     note_unnamed,
@@ -31,6 +32,8 @@ def clean_up(history: History, store: TileStore, now: datetime) -> int:
     If nothing is noted, it takes a short query; otherwise it reads all versions once, a second for a million.
     Raises HistoryError and StoreError. A StoreError also says that another history may use the store.
     """
+    if not is_any_noted(history):
+        return 0
     forget_removed(history, now)
     if not is_any_unnamed(history):
         return 0

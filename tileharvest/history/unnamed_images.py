@@ -81,6 +81,7 @@ _NAMED: Final = (
     .where(unnamed_images.c.state == bindparam("its_state"))
     .distinct()
 )
+_ANY: Final = select(unnamed_images.c.name).limit(1)
 _IS_REMOVED: Final = {"state": _REMOVED, "noted": None}
 """The values of a removed image's row. The next clean-up notes the moment from which `_REMEMBERED` counts."""
 _IS_SETTLED: Final = unnamed_images.c.state.in_((_LEAVING, _REMOVED))
@@ -186,6 +187,12 @@ def forget_removed(history: History, now: datetime) -> None:
         is_any = connection.execute(select(unnamed_images.c.name).where(is_old | is_new).limit(1)).first()
     if is_any:
         history.write(forget)
+
+
+def is_any_noted(history: History) -> bool:
+    """Returns whether any image is noted, those included that were removed. Raises HistoryError."""
+    with history.reading(once=True) as connection:
+        return connection.execute(_ANY).first() is not None
 
 
 def is_any_unnamed(history: History) -> bool:

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
@@ -189,6 +189,23 @@ def test_a_server_that_stays_away_is_one_clear_line(restarted: PostgresqlServer)
         restarted.start()
         harvest.record([found("add")])
         assert harvest.counts() == {Outcome.ADDED: 1}
+
+
+def test_a_connection_that_has_waited_is_used_without_asking_whether_it_is_open(
+    restarted: PostgresqlServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with restarted.database() as name, History.open(restarted.url(name)) as history:
+        asked: list[str] = []
+        execute = psycopg.Cursor.execute
+
+        def noted(cursor: Any, query: str, *values: Any, **options: Any) -> Any:
+            asked.append(query)
+            return execute(cursor, query, *values, **options)
+
+        monkeypatch.setattr(psycopg.Cursor, "execute", noted)
+        with history.reading(once=True) as connection:
+            connection.exec_driver_sql("SELECT 1")
+        assert asked == ["SELECT 1"]
 
 
 def test_a_reader_outlives_a_restart_of_the_server(restarted: PostgresqlServer) -> None:

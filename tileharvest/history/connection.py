@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import select
 import sqlite3
 import threading
 import time
@@ -139,6 +140,7 @@ def _connect_server(url: URL, lock_timeout: float, *, read_only: bool) -> Engine
     # The pool tries each connection before it is used, as a restart of the server has closed those in the
     # pool.
     engine = create_engine(url, connect_args=patience, pool_pre_ping=True)
+    engine.dialect.do_ping = partial(_is_open, engine.dialect.do_ping)  # type: ignore[method-assign]
     settings = {
         "lock_timeout": f"{lock_timeout:.3f}s",
         "idle_in_transaction_session_timeout": f"{IDLE_TIMEOUT}s",
@@ -156,13 +158,20 @@ def _connect_server(url: URL, lock_timeout: float, *, read_only: bool) -> Engine
         connection.wait = partial(_bounded, connection, connection.wait)
         # These are no options of the address, because a pooler before the server may refuse such options.
         connection.autocommit = True
-        for name, value in settings.items():
-            connection.execute(f"SET {name} = '{value}'")
+        connection.execute("; ".join(f"SET {name} = '{value}'" for name, value in settings.items()))
         connection.autocommit = False
 
     # The dialect asks something of each new connection, too, and is to be bounded.
     event.listen(engine, "connect", connected, insert=True)
     return engine
+
+
+def _is_open(ping: Callable[[Any], bool], connection: Any) -> bool:
+    """Returns whether the server has kept a connection open that waits in the pool. Only if the server has
+    sent something meanwhile, such as its farewell, does this ask the server by `ping`."""
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLIN)
+    return ping(connection) if poll.poll(0) else True
 
 
 def _bounded(

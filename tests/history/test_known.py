@@ -63,8 +63,8 @@ def test_of_a_tile_never_recorded_nothing_is_known(harvest: WatchedHarvest) -> N
 
 
 def test_neighbours_share_a_query(harvest: WatchedHarvest) -> None:
-    asked(harvest, *(Tile(0, x, y) for x in range(33, 64, 2) for y in range(1, 32, 2)))
-    assert harvest.areas == [TileRange(0, 33, 63, 1, 31)]
+    asked(harvest, *(Tile(0, x, y) for x in range(65, 128, 2) for y in range(1, 64, 2)))
+    assert harvest.areas == [TileRange(0, 65, 127, 1, 63)]
 
 
 def test_a_small_map_takes_one_query_for_a_zoom(harvest: WatchedHarvest) -> None:
@@ -74,7 +74,7 @@ def test_a_small_map_takes_one_query_for_a_zoom(harvest: WatchedHarvest) -> None
 
 def test_tiles_on_both_sides_of_an_axis_do_not_share_one_far_from_the_centre(harvest: WatchedHarvest) -> None:
     asked(harvest, Tile(0, -1, 33), Tile(0, 1, 33))
-    assert harvest.areas == [TileRange(0, -31, -1, 33, 63), TileRange(0, 1, 31, 33, 63)]
+    assert harvest.areas == [TileRange(0, -63, -1, 1, 63), TileRange(0, 1, 63, 1, 63)]
 
 
 def test_who_asks_at_the_same_time_shares_a_query(harvest: WatchedHarvest) -> None:
@@ -102,16 +102,16 @@ def test_the_block_least_recently_used_is_thrown_away(
     harvest: WatchedHarvest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(known, "MOST_BLOCKS", 2)
-    one, two, three = Tile(0, 33, 1), Tile(0, 65, 1), Tile(0, 97, 1)
+    one, two, three = Tile(0, 65, 1), Tile(0, 129, 1), Tile(0, 193, 1)
     asked(harvest, one, two, one, three, one, two)
-    assert [area.x_from for area in harvest.areas] == [33, 65, 97, 65]
+    assert [area.x_from for area in harvest.areas] == [65, 129, 193, 129]
 
 
 def test_memory_stays_flat_on_a_large_map(harvest: WatchedHarvest) -> None:
     async def run() -> int:
         versions = Known(harvest.latest, harvest.history.reader)
         for column in range(MOST_BLOCKS + 20):
-            await versions.of(LAYER, Tile(0, 32 * column + 1, 1))
+            await versions.of(LAYER, Tile(0, 64 * column + 1, 1))
         return len(versions._blocks)
 
     assert asyncio.run(run()) == MOST_BLOCKS

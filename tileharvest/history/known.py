@@ -14,18 +14,20 @@ if TYPE_CHECKING:
 
     from tileharvest.tiles.grid import Cell, Tile
 
-LEVELS: Final = 4
-"""A block holds the 16 x 16 tiles that lie this many levels below one tile. A walk downwards looks up
-neighbours shortly after each other, so about 256 look-ups share one query. The four blocks around the centre
+LEVELS: Final = 5
+"""A block holds the 32 x 32 tiles that lie this many levels below one tile. A walk downwards looks up
+neighbours shortly after each other, so about 1,024 look-ups share one query. As many tiles around the centre
 of a map are one block, so that a small map takes one query for each zoom."""
 
-MOST_BLOCKS: Final = 16
-"""The number of blocks in memory. A version takes about 0.6 KB, so 16 full blocks take 2.5 MB. More blocks
+MOST_BLOCKS: Final = 8
+"""The number of blocks in memory. A version takes about 0.6 KB, so eight full blocks take 5 MB. More blocks
 would save no query, because a walk downwards leaves a block and does not come back to it."""
 
 _AROUND: Final = (-1, 0)
-"""The columns of the four blocks around the centre of the map. Their rows are the same numbers."""
-_CENTRE: Final = (0, 0)
+"""The columns of the four squares around the centre of the map that have a quarter of a block's tiles each.
+Their rows are the same numbers."""
+_CENTRE: Final = (1 << 40, 1 << 40)
+"""Stands for column and row of the block around the centre. No other block lies so far out."""
 
 BlockKey: TypeAlias = tuple[str, int, int, int]
 """The name of a block: layer, zoom, column and row, rows counted upwards."""
@@ -34,9 +36,9 @@ _Value = TypeVar("_Value")
 
 def block_of(layer: str, tile: Tile) -> BlockKey:
     """Returns the key of the tile's block."""
-    column, row = tile.block(LEVELS)
-    if column in _AROUND and row in _AROUND:
-        column, row = _CENTRE
+    column, row = tile.block(LEVELS - 1)
+    is_central = column in _AROUND and row in _AROUND
+    column, row = _CENTRE if is_central else tile.block(LEVELS)
     return layer, tile.zoom, column, row
 
 
@@ -112,7 +114,7 @@ class Known(Generic[_Value]):
         # `forget` may replace both while the query is under way. This block belongs into the old ones then.
         blocks, fetching = self._blocks, self._fetching
         if key[2:] == _CENTRE:
-            area = TileRange.around(tile.zoom, _CENTRE, 2 << LEVELS, 2 << LEVELS)
+            area = TileRange.around(tile.zoom, (0, 0), 1 << LEVELS, 1 << LEVELS)
         else:
             area = TileRange.of(tile.ancestor(LEVELS)).at_zoom(tile.zoom)
         try:

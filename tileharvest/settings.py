@@ -93,11 +93,10 @@ BLOCK_SIZE = 64
 """The most tiles of a host that are put together into one request of Scrapy. They are asked one after the
 other. With 1 each tile is a request of its own."""
 
-LINGER_SHARED = 0.5
+LINGER_SHARED = 4.0
 """Seconds for which a worker of a shared queue may collect results before it writes them to the history, and
-finished requests before it tells Redis. Only the end of a harvest waits for that. Several workers collect
-fewer tiles each than one worker alone: with 0.05, four workers need a tenth of a core more. A worker with 640
-tiles a second calls Redis once for 280 tiles, with 0.25 once for 160."""
+finished requests before it tells Redis, and for which the requests that it leases ahead are to last. Only
+the end of a harvest waits for that. A kill lets the harvest ask again for the tiles of this time."""
 
 MINUS_SHARE = 16
 """One in so many offers goes to the minus lane first, so that this lane does not starve. 0 means none."""

@@ -10,6 +10,7 @@ import pytest
 
 from tests.history.making import END, EVERYWHERE, A, B, C, D, began, ended, found, image_of
 from tileharvest.errors import HistoryError
+from tileharvest.history import group_commit
 from tileharvest.history.costs import Cost, Traffic
 from tileharvest.history.errors import HarvestEndedError
 from tileharvest.history.group_commit import GroupCommit
@@ -107,6 +108,20 @@ def test_what_has_come_does_not_linger_where_nothing_else_comes(harvest: Watched
 
     asyncio.run(run())
     assert harvest.batches == [1]
+
+
+def test_large_images_do_not_linger(harvest: WatchedHarvest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the site would not be asked for more until they are recorded."""
+    monkeypatch.setattr(group_commit, "MOST_BYTES", 6)
+
+    async def run() -> None:
+        commits = GroupCommit(harvest, Traffic(), linger=NEVER)
+        images = [found("add", A, b"sea"), found("add", B, b"ice")]
+        await asyncio.gather(*map(commits.record, images))
+        await commits.close()
+
+    asyncio.run(run())
+    assert harvest.batches == [2]
 
 
 def test_a_full_batch_does_not_linger(harvest: WatchedHarvest) -> None:

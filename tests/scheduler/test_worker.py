@@ -10,6 +10,7 @@ from tests.scheduler.driving import QueueAtOnce, entry
 from tests.scheduler.worker_side import Side, run, started
 from tileharvest.errors import QueueError
 from tileharvest.queue.port import Changes
+from tileharvest.scheduler.worker import LINGER
 
 
 def test_requests_are_leased_ahead() -> None:
@@ -66,6 +67,38 @@ def test_at_a_site_that_becomes_slow_fewer_are_leased_ahead() -> None:
         async with started(*map(str, range(900)), ahead=100) as side:
             await batches(side, 6, 0.1)
             assert await batches(side, 5, 5.0) == [100, 100, 50, 25, 16]
+
+    run(test())
+
+
+def test_leases_are_to_last_for_as_long_as_changes_linger() -> None:
+    async def test() -> None:
+        async with started(*map(str, range(900)), ahead=100, linger=4.0) as side:
+            assert await batches(side, 5, 1.0) == [16, 32, 64, 100, 100]
+
+    run(test())
+
+
+def test_what_has_ended_is_told_with_the_next_exchange_while_the_queue_has_more() -> None:
+    async def test() -> None:
+        async with started(*map(str, range(900)), ahead=100, linger=4.0) as side:
+            ended = side.take(4)
+            side.worker.finish(*ended)
+            await asyncio.sleep(1.0)
+            assert not side.worker.is_told
+            side.take(4)
+            await side.hear(2)
+            assert side.queue.told[-1].finished == ended
+
+    run(test())
+
+
+def test_what_has_ended_is_told_soon_when_the_queue_has_no_more() -> None:
+    async def test() -> None:
+        async with started("a", "b", "c", ahead=4, linger=4.0) as side:
+            side.worker.finish(*side.take(1))
+            await asyncio.sleep(2 * LINGER)
+            assert side.worker.is_told
 
     run(test())
 

@@ -40,11 +40,12 @@ map have the rest, and a kill costs few requests an attempt."""
 
 _OFTEN: Final = 0.5
 """Seconds. A worker that uses up its leases sooner leases twice as many from then on, as each exchange costs
-as much as some tens of requests."""
+as much as some tens of requests. If changes linger for longer, that time counts: a shared queue is asked
+rarely."""
 
 _SELDOM: Final = 8 * _OFTEN
 """Seconds. A worker whose leases last for longer leases half as many from then on, and gives back the
-others."""
+others. It is twice as long as changes linger at least, as half as many leases last for half as long."""
 
 _LONG: Final = 1.0
 """Seconds. A longer pause may last until the next tick."""
@@ -226,6 +227,8 @@ class QueueWorker:
         self._lease_seconds = lease_seconds
         self._clock = clock
         self._linger_seconds = linger
+        self._often = max(_OFTEN, linger)
+        self._seldom = max(_SELDOM, 2 * self._often)
         self._heartbeat = lease_seconds / HEARTBEATS
         self._heard = clock()
         """When the queue last let every lease of this worker last for its full time."""
@@ -452,7 +455,9 @@ class QueueWorker:
         self._is_telling = True
         if self._linger is not None:
             self._linger.cancel()
-        self._linger = asyncio.get_running_loop().call_later(self._linger_seconds, self._begin)
+        # If the queue has no more, other workers wait for what was pushed, or for the end.
+        linger = self._linger_seconds if self._may_have_more else min(LINGER, self._linger_seconds)
+        self._linger = asyncio.get_running_loop().call_later(linger, self._begin)
 
     def _begin(self) -> None:
         if self._linger is not None:
@@ -494,14 +499,14 @@ class QueueWorker:
         """Fits the number of leases ahead to the speed at which they are used up. They last for so many
         seconds, if half of them have started by now, and for longer if not. Does nothing if it is too early
         to tell."""
-        if last > _SELDOM:
+        if last > self._seldom:
             self._ahead = max(self._ahead // 2, min(_FIRST, self._most_ahead))
             if excess := self._leases.withdraw(but=self._ahead):
                 self._untold.returned += excess
                 self._may_have_more = True
         elif self._started < self._ahead // 2:
             return
-        elif last < _OFTEN:
+        elif last < self._often:
             self._ahead = min(2 * self._ahead, self._most_ahead)
         # The time of a slow exchange does not count: a worker that runs dry during it needs more leases.
         self._since = None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from bench.cost import RunFailedError
 from bench.harvest import FIRST_DAY
 from bench.site import LAYER
-from bench.stock_redis import SEEDS
+from bench.stock_redis import READY, SEEDS
 from bench.workers import Workers
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def _patience(site: DistantSite) -> float:
 
 
 def _is_ready(output: str) -> bool:
-    return "Spider opened" in output
+    return READY in output
 
 
 def _unchanged(output: str) -> int:

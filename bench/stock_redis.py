@@ -20,13 +20,16 @@ from scrapy.crawler import CrawlerProcess
 from scrapy_redis.spiders import RedisSpider
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Iterator
 
     from scrapy.http import Response
 
 NAME: Final = "walker"
 SEEDS: Final = f"{NAME}:start_urls"
 """The list in Redis from which the walk starts."""
+READY: Final = "The walk begins"
+"""What a worker logs when it can be told to end. Scrapy opens a spider before that: a SIGTERM between the two
+ends the process without closing the spider, which then tells no counts."""
 
 
 class Walker(RedisSpider):  # type: ignore[misc] # it has no types
@@ -40,6 +43,11 @@ class Walker(RedisSpider):  # type: ignore[misc] # it has no types
         self._levels = int(levels)
         self._unchanged = 0
         self._changed = 0
+
+    async def start(self) -> AsyncIterator[Any]:
+        self.logger.info(READY)
+        async for request in super().start():
+            yield request
 
     def parse(self, response: Response) -> Iterator[Request]:
         url = response.url

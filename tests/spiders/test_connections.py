@@ -124,6 +124,34 @@ def test_what_is_cancelled_leaves_its_room_to_the_next() -> None:
     asyncio.run(test())
 
 
+def test_a_connection_that_its_site_closes_between_two_requests_is_watched_no_more() -> None:
+    async def test() -> None:
+        async def answer_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(ANSWER)
+            await has_answer.wait()
+            has_answer.clear()
+            writer.close()
+            await writer.wait_closed()
+            is_closed.set()
+
+        has_answer, is_closed = asyncio.Event(), asyncio.Event()
+        async with await asyncio.start_server(answer_once, "127.0.0.1", 0) as server:
+            shared, address = Connections(1), "http://{}:{}/".format(*server.sockets[0].getsockname())
+            for _ in range(2):
+                assert await ask(shared, address) == 204
+                has_answer.set()
+                await is_closed.wait()
+                is_closed.clear()
+                # Whatever is left to read would wake the event loop without an end.
+                for _ in range(3):
+                    await asyncio.sleep(0)
+                assert shared._sockets.poll(0) == []
+            shared.close()
+
+    asyncio.run(test())
+
+
 def test_a_transfer_that_is_under_way_when_they_are_closed_is_cancelled() -> None:
     async def test() -> None:
         begun = asyncio.Event()

@@ -91,7 +91,6 @@ class Connections:
         # hundreds of sites are asked slowly.
         self._multi.setopt(pycurl.M_MAXCONNECTS, most)
         self._multi.setopt(pycurl.M_SOCKETFUNCTION, self._watch)
-        self._multi.setopt(pycurl.M_TIMERFUNCTION, self._set_timer)
         # libcurl waits anew for each answer. The event loop would make an object each time, and take several
         # calls; so it only watches this, which watches the sockets. That takes a fifth of a request away.
         self._sockets = select.epoll()
@@ -107,6 +106,8 @@ class Connections:
         ended, and not before this returns."""
         self._multi.add_handle(transfer.curl)
         self._under_way[transfer.curl] = transfer
+        # Never at once: libcurl must not be called from here.
+        self._soon = self._soon or self._loop.call_soon(self._run_timers)
         self._next_look = self._next_look or self._loop.call_later(_LOOK, self._look)
 
     def stop(self, transfer: Transfer) -> None:
@@ -213,24 +214,24 @@ class Connections:
 
     def _watch(self, what: int, socket: int, _multi: object, _data: object) -> None:
         """Watches a socket for libcurl."""
-        is_watched = socket in self._watched
         if what == pycurl.POLL_REMOVE:
-            if is_watched:
-                self._watched.remove(socket)
-                # Linux watches no closed socket any more.
-                with suppress(OSError):
-                    self._sockets.unregister(socket)
-        elif is_watched:
+            # Linux goes on watching it, as its connection mostly makes the next request at once.
+            self._watched.discard(socket)
+            return
+        self._watched.add(socket)
+        try:
             self._sockets.modify(socket, _EVENTS[what])
-        else:
-            self._watched.add(socket)
+        except FileNotFoundError:
+            # Linux watches no new socket, and no closed one any more.
             self._sockets.register(socket, _EVENTS[what])
 
-    def _set_timer(self, milliseconds: int) -> None:
-        """Sets libcurl's timer, which libcurl asks for at each request. A timer that comes too early does no
-        harm: libcurl then asks for the next one."""
+    def _set_timer(self) -> None:
+        """Sets the timer that libcurl wants by now. A timer that comes too early does no harm.
+
+        libcurl could tell by itself when it wants another timer. It does so twice for each request, and each
+        time it would call a function of ours."""
+        milliseconds = self._multi.timeout()
         if milliseconds == 0:
-            # Never at once: libcurl must not be called from here.
             self._soon = self._soon or self._loop.call_soon(self._run_timers)
         elif milliseconds > 0:
             due = self._loop.time() + milliseconds / 1000
@@ -262,6 +263,11 @@ class Connections:
 
     def _act(self) -> None:
         for socket, events in self._sockets.poll(0):
+            if socket not in self._watched:
+                # The site has closed a connection that makes no request.
+                with suppress(OSError):
+                    self._sockets.unregister(socket)
+                continue
             # An error of the socket or its end is for libcurl to find, whatever it waits for.
             reads = pycurl.CSELECT_IN if events & ~select.EPOLLOUT else 0
             writes = pycurl.CSELECT_OUT if events & ~select.EPOLLIN else 0
@@ -276,6 +282,7 @@ class Connections:
                 self._end(curl, None)
             for curl, number, words in failed:
                 self._end(curl, pycurl.error(number, words))
+        self._set_timer()
 
     def _end(self, curl: pycurl.Curl, error: BaseException | None) -> None:
         self._multi.remove_handle(curl)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from itemadapter import ItemAdapter
+from msgspec.structs import replace
+from scrapy.utils.serialize import ScrapyJSONEncoder
 
 from tests.middlewares.making import added, drawn, run_jumping
 from tileharvest.maps.rates import Gap
@@ -15,6 +19,7 @@ from tileharvest.politeness.waits import Wait
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.results import TileResult
+from tileharvest.tiles.versions import Validator
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -71,3 +76,35 @@ def test_what_brings_no_image_does_not_wait_to_be_stored() -> None:
 
 def test_a_crawl_that_ends_stores_what_it_has_at_once() -> None:
     assert kept_at(images(3), is_closing=True) == [0, 0, 0]
+
+
+def test_a_feed_writes_a_result_with_its_parts() -> None:
+    result = replace(added(Tile(-1, 2, 6), drawn("new")), body=None, validator=Validator('"1"'))
+    assert result.image is not None
+    assert json.loads(json.dumps(result, cls=ScrapyJSONEncoder)) == {
+        "layer": result.layer,
+        "tile": {"zoom": -1, "x": 2, "y": 6},
+        "outcome": "add",
+        "image": {"sha1": result.image.sha1, "extension": "png", "size": result.image.size},
+        "body": None,
+        "validator": {"etag": '"1"', "last_modified": None},
+        "reason": None,
+        "step": {"seen": None, "skips": False, "doubts": False, "is_kept": True},
+        "again": False,
+    }
+
+
+def test_a_pipeline_reads_a_result_by_its_fields_and_cannot_change_it() -> None:
+    result = TileResult("day", Tile(0, 1, 3), Outcome.IGNORED)
+    item = ItemAdapter(result)
+    assert list(item.field_names()) == ItemAdapter.get_field_names_from_class(TileResult)
+    assert (item["layer"], item.get("unknown"), len(item)) == ("day", None, 9)
+    with pytest.raises(AttributeError):
+        item["layer"] = "night"
+    with pytest.raises(AttributeError):
+        del item["layer"]
+
+
+def test_a_result_in_words_has_no_bytes() -> None:
+    body = drawn("new")
+    assert repr(body) not in repr(added(Tile(0, 1, 3), body))

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 import pytest
+from msgspec.structs import replace
 
 from tests.history.making import put_empty_history
 from tests.middlewares.making import DAY, LATER, NOW, added, drawn, image_of, opened

@@ -11,6 +11,7 @@ from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec.structs import replace as replaced
 from sqlalchemy import event
 
 from tests.middlewares.making import (
@@ -169,7 +170,7 @@ def test_the_latest_version_is_the_one_from_before_this_harvest(tmp_path: Path) 
     async def run() -> None:
         async with opened(tmp_path) as harvest:
             assert await harvest.versions.of(LAYER, tile) == first
-            await harvest.keep(replace(added(tile, drawn("new")), outcome=Outcome.UPDATED))
+            await harvest.keep(replaced(added(tile, drawn("new")), outcome=Outcome.UPDATED))
             assert await harvest.versions.of(LAYER, tile) == first
 
     asyncio.run(run())
@@ -543,7 +544,7 @@ def test_an_image_counts_as_stored_by_the_harvest_that_brought_it(tmp_path: Path
             await first.keep(added(FIRST_LEVEL[0], sea))
             await first.finish()
         async with opened(tmp_path, LATER) as second:
-            await second.keep(replace(added(FIRST_LEVEL[0], island), outcome=Outcome.UPDATED))
+            await second.keep(replaced(added(FIRST_LEVEL[0], island), outcome=Outcome.UPDATED))
             await second.keep(added(FIRST_LEVEL[1], sea))
             await second.finish()
 
@@ -572,8 +573,8 @@ def test_an_image_that_a_killed_process_has_stored_counts_when_its_tile_is_asked
 
     async def run() -> None:
         async with opened(tmp_path) as harvest:
-            await harvest.keep(replace(added(FIRST_LEVEL[0], sea), again=True))
-            await harvest.keep(replace(added(FIRST_LEVEL[1], sea), again=True))
+            await harvest.keep(replaced(added(FIRST_LEVEL[0], sea), again=True))
+            await harvest.keep(replaced(added(FIRST_LEVEL[1], sea), again=True))
             await harvest.keep(added(FIRST_LEVEL[2], island))
             await harvest.finish()
 
@@ -599,7 +600,7 @@ def test_images_of_a_batch_that_could_not_be_kept_whole_count_in_the_next_run(tm
             for kept in await asyncio.gather(*map(harvest.keep, results), return_exceptions=True):
                 assert isinstance(kept, StoreError)
         async with opened(tmp_path) as harvest:
-            await asyncio.gather(*(harvest.keep(replace(one, again=True)) for one in results))
+            await asyncio.gather(*(harvest.keep(replaced(one, again=True)) for one in results))
             await harvest.finish()
 
     asyncio.run(run())
@@ -618,7 +619,7 @@ def test_whether_versions_name_images_is_looked_up_for_many_at_once(tmp_path: Pa
     async def run() -> None:
         async with opened(tmp_path) as harvest:
             event.listen(harvest._record.history._engine, "before_cursor_execute", about_to_execute)
-            results = (replace(added(tile, body), again=True) for tile, body in bodies.items())
+            results = (replaced(added(tile, body), again=True) for tile, body in bodies.items())
             await asyncio.gather(*map(harvest.keep, results))
             await harvest.finish()
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.history import making, pyramid
 from tests.history.making import began, ended
@@ -101,8 +101,9 @@ def judged(
     **keys: Any,
 ) -> Step:
     async def look(harvest: Harvest) -> Step:
-        mark = await harvest.walks.marks.of(LAYER, tile)
-        return harvest.walks.step(mark, LAYER, tile, outcome, Answer(200, validator), asked)
+        mark, is_pruned = await harvest.walks.marks.of(LAYER, tile), LAYER in harvest.walks.pruned
+        walk = harvest.layers[LAYER].walk
+        return walk.step(tile, outcome, Answer(200, validator), mark, asked, is_pruned=is_pruned)
 
     found: Step = during(folder, look, **keys)
     return found
@@ -318,8 +319,9 @@ def test_withdrawn_trust_gives_the_tops_and_nothing_skips_any_more(folder: Path)
         walks = harvest.walks
 
         async def step() -> Step:
-            mark = await walks.marks.of(LAYER, TOP)
-            return walks.step(mark, LAYER, TOP, Outcome.IGNORED, Answer(200, said(TOP)), ON_WALK)
+            mark, is_pruned = await walks.marks.of(LAYER, TOP), LAYER in walks.pruned
+            walk, answer = harvest.layers[LAYER].walk, Answer(200, said(TOP))
+            return walk.step(TOP, Outcome.IGNORED, answer, mark, ON_WALK, is_pruned=is_pruned)
 
         # Its mark is read while it is trusted.
         assert (await step()).skips

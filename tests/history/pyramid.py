@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import date
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from tests.history.making import LAYER, A, B, D, began, found
 from tileharvest.tiles.grid import Tile, TileRange

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from random import Random
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from tests.history.making import found
 from tileharvest.history.harvest_row import Beginning

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.history.making import DAY, LATER, LAYER, A, began, ended, found, image_of
 from tileharvest.errors import HistoryError

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter, defaultdict
 from contextlib import closing
-from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec.structs import replace
 from sqlalchemy import MetaData, create_engine, insert, text
 
 from tests.history.making import A, began, ended, found, write_revision

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec.structs import replace
 
 from tests.history.making import DAY, LATER, LAYER, A, B, D, began, ended, found
 from tests.history.pyramid import NEW, OLD, THIRD, UPPER, seen, skipping

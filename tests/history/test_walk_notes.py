@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec.structs import replace
 from sqlalchemy import event
 
 from tests.history.making import EVERYWHERE, LATER, LAYER, A, B, C, D, began, ended, found

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from tests.history.making import LAYER, began, found
 from tests.walk.dated import dated

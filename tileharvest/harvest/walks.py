@@ -34,12 +34,9 @@ if TYPE_CHECKING:
     from tileharvest.tiles.layers import Layer
     from tileharvest.tiles.outcomes import Outcome
     from tileharvest.tiles.questions import TileQuestion
-    from tileharvest.tiles.results import Step
-    from tileharvest.tiles.verdict import Answer
     from tileharvest.walk.audit import Audit
     from tileharvest.walk.change_index import ChangeIndex, StoredIndex
     from tileharvest.walk.proof import Proof
-    from tileharvest.walk.trust import Mark
 
 _logger = logging.getLogger(__name__)
 
@@ -79,7 +76,8 @@ class Walks:
         """The mark of each tile that the history remembers for the walk."""
         self.decisions = decisions
         """How each layer is walked, and why."""
-        self._pruned = {name for name, decision in decisions.layers.items() if decision.is_pruned}
+        self.pruned = {name for name, decision in decisions.layers.items() if decision.is_pruned}
+        """The layers whose walk skips what lies below an unchanged tile."""
         self._grounds = {
             name: decision.ground
             for name, decision in decisions.layers.items()
@@ -132,13 +130,6 @@ class Walks:
             decisions = history.write(lambda _: rely_on_indexes(decided))
         return cls(record, description, layers, decisions)
 
-    def step(
-        self, mark: Mark | None, layer: str, tile: Tile, outcome: Outcome, answer: Answer, asked: Asked
-    ) -> Step:
-        """Returns what a tile's answer means for the walk, given what is remembered of the tile."""
-        walk = self._layers[layer].walk
-        return walk.step(tile, outcome, answer, mark, asked, is_pruned=layer in self._pruned)
-
     def first(self, layer: str, known: Iterable[Tile]) -> Iterable[Tile]:
         """Returns the tiles of a layer at which its walk starts. `known` are the known tiles of an endless
         layer's coarsest zoom."""
@@ -180,7 +171,7 @@ class Walks:
         audit each.
         """
         ground, share = self._grounds.get(layer), self._description.audit
-        if (layer not in self._pruned and ground is None) or share == 0:
+        if (layer not in self.pruned and ground is None) or share == 0:
             return []
 
         def draw() -> list[Audit]:
@@ -238,7 +229,7 @@ class Walks:
         index's ground, each process returns the places around that ground once. Some of them are empty, and
         no record would show that they were asked.
         """
-        self._pruned.discard(layer)
+        self.pruned.discard(layer)
         self._grounds.pop(layer, None)
         is_first = layer not in self._repaired
         self._repaired.add(layer)

@@ -98,7 +98,7 @@ def _tile_row(
     place: tuple[int, int, int, int], harvest: int, result: TileResult
 ) -> tuple[int | str | None, ...]:
     """Returns the values for `_UPSERT_TILES`."""
-    return (*place, harvest, result.outcome.value, result.reason, 0 if result.reason is None else 1)
+    return (*place, harvest, str(result.outcome), result.reason, 0 if result.reason is None else 1)
 
 
 def _validator_row(place: tuple[int, int, int, int], result: TileResult) -> Row:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
@@ -180,7 +179,8 @@ class PublishedTree:
                 if known is not None and known.validator != version.validator:
                     # The bytes are the same. From now on the ETag is git's id, which tells that without
                     # reading them.
-                    result = replace(one, outcome=Outcome.NOT_MODIFIED, validator=version.validator)
+                    validator = version.validator
+                    result = msgspec.structs.replace(one, outcome=Outcome.NOT_MODIFIED, validator=validator)
             renewed.append(result)
         await asyncio.gather(*(harvest.keep(one) for one in renewed if one.is_counted))
         return [one.outcome for one in renewed]

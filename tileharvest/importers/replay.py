@@ -6,6 +6,8 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from tileharvest.errors import MovedError
 from tileharvest.importers.snapshot_site import Front, SnapshotSite
 from tileharvest.tiles.outcomes import THERE, Outcome
@@ -192,7 +194,7 @@ class Replay:
             return [result]
         assert result.body is not None
         self._store(result.image, result.body)
-        return [replace(result, body=None)]
+        return [msgspec.structs.replace(result, body=None)]
 
 
 def _version(result: TileResult, day: date) -> Version:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Final, Literal, Self
 
 from msgspec.structs import replace
@@ -142,9 +141,9 @@ class DiffMiddleware:
         """Returns the result of a tile, given its latest version and what the walk remembers of it. If the
         answer does not settle the outcome, returns the request that follows."""
         harvest, (layer, tile) = self._harvest, question.place
-        answer = harvest.understood(answer, tile)
+        answer, walk = harvest.understood(answer, tile), harvest.layers[layer].walk
         verdict: Verdict | NextStep
-        if tile.zoom not in harvest.layers[layer].walk.kept_zooms:
+        if tile.zoom not in walk.kept_zooms:
             verdict = judge_existence(answer, by_head=by_head)
         elif by_head:
             verdict = judge_head(answer, latest)
@@ -152,6 +151,7 @@ class DiffMiddleware:
             verdict = harvest.judged(answer, latest, layer)
         if isinstance(verdict, str):
             return verdict
+        is_pruned = layer in harvest.walks.pruned
         return TileResult(
             layer,
             tile,
@@ -160,7 +160,7 @@ class DiffMiddleware:
             body=None if verdict.image is None else answer.body,
             validator=verdict.validator,
             reason=verdict.reason,
-            step=harvest.walks.step(mark, layer, tile, verdict.outcome, answer, question.asked),
+            step=walk.step(tile, verdict.outcome, answer, mark, question.asked, is_pruned=is_pruned),
             again=question.asked.again,
         )
 
@@ -212,7 +212,7 @@ class DiffMiddleware:
         if found.outcome is Outcome.FAILED:
             state.known = await harvest.knows_below(layer, tile)
             attempts = request.meta.get("retry_times", 0) + 1
-            found = dataclasses.replace(found, reason=with_attempts(found.reason or "", attempts))
+            found = replace(found, reason=with_attempts(found.reason or "", attempts))
         state.result = found
         return response
 

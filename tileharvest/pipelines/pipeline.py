@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import random
-from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
+from itemadapter import ItemAdapter
+from itemadapter.adapter import AdapterInterface
+from msgspec import Struct
+from msgspec.structs import replace
 from scrapy.exceptions import DropItem
 
 from tileharvest.errors import TileHarvestError
@@ -16,6 +19,8 @@ from tileharvest.scheduler.completion import is_closing
 from tileharvest.scheduler.crawl import crawl_of, harvest_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from scrapy.crawler import Crawler
 
     from tileharvest.harvest.harvest import Harvest
@@ -25,6 +30,38 @@ if TYPE_CHECKING:
 
 _LOOK: Final = 0.5
 """Seconds between two looks whether the harvest is about to end."""
+
+
+class StructAdapter(AdapterInterface):
+    """Lets feeds and other pipelines read results, which are structs of msgspec, as they read dataclasses."""
+
+    @classmethod
+    def is_item_class(cls, item_class: type) -> bool:
+        return issubclass(item_class, Struct)
+
+    @classmethod
+    def get_field_names_from_class(cls, item_class: type[Struct]) -> list[str]:
+        return list(item_class.__struct_fields__)
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self.item.__struct_fields__:
+            raise KeyError(name)
+        return getattr(self.item, name)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        setattr(self.item, name, value)
+
+    def __delitem__(self, name: str) -> None:
+        delattr(self.item, name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.item.__struct_fields__)
+
+    def __len__(self) -> int:
+        return len(self.item.__struct_fields__)
+
+
+ItemAdapter.ADAPTER_CLASSES.append(StructAdapter)  # type: ignore[attr-defined]
 
 
 class HistoryPipeline:

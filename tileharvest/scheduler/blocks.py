@@ -3,36 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+import msgspec
 from scrapy import Request
 
+from tileharvest.queue.codec import QueuedRequest
+from tileharvest.queue.port import Entry, Lease
 from tileharvest.scheduler.completion import is_closing
+from tileharvest.tiles.results import TileResult
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator
 
     from scrapy.http import Response
 
-    from tileharvest.queue.codec import QueuedRequest
-    from tileharvest.queue.port import Entry, Lease
-    from tileharvest.tiles.results import TileResult
 
-
-class QueuedTile:
+class QueuedTile(msgspec.Struct, eq=False):
     """A tile whose lease has started, as the queue has kept it. It has no Scrapy request."""
 
-    __slots__ = ("entries", "lease", "queued", "result", "spared_bytes")
-
-    def __init__(self, lease: Lease, queued: QueuedRequest) -> None:
-        self.lease = lease
-        self.queued = queued
-        self.result: TileResult | None = None
-        """What was found. None before the tile is answered, and if a GET is to tell."""
-        self.entries: Sequence[Entry] = ()
-        """What is enqueued because of the answer."""
-        self.spared_bytes = 0
-        """The size of an image that was not sent, as it has not changed."""
+    lease: Lease
+    queued: QueuedRequest
+    result: TileResult | None = None
+    """What was found. None before the tile is answered, and if a GET is to tell."""
+    entries: Sequence[Entry] = ()
+    """What is enqueued because of the answer."""
+    spared_bytes: int = 0
+    """The size of an image that was not sent, as it has not changed."""
 
 
 class ShortWay(Protocol):

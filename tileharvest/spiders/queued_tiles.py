@@ -6,7 +6,6 @@ import asyncio
 import logging
 from contextvars import copy_context
 from functools import partial
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from msgspec.structs import replace
@@ -32,7 +31,7 @@ from tileharvest.spiders.download import Reply, TileDownloadHandler
 from tileharvest.spiders.log import is_debugging
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.questions import TileQuestion
-from tileharvest.tiles.verdict import HEAD_REFUSED, Answer, length_of
+from tileharvest.tiles.verdict import HEAD_REFUSED, OK, Answer, length_of
 from tileharvest.tiles.versions import Validator
 
 if TYPE_CHECKING:
@@ -354,7 +353,7 @@ class QueuedTiles:
         received, well = 0, dict[str, str | None]()
         for _, tile, reply in found:
             host, url = tile.queued.meta["download_slot"], tile.queued.url
-            well[host] = url if reply.status == HTTPStatus.OK else well.get(host)
+            well[host] = url if reply.status == OK else well.get(host)
             received += len(reply.body)
             self._harvest.traffic.spared_bytes += tile.spared_bytes
         for host, address in well.items():

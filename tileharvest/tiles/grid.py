@@ -21,6 +21,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
+import msgspec
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
@@ -34,8 +36,7 @@ with cells, because making a `Tile` of each row would take longer than the work 
 _NAME: Final = re.compile(r"(0|-[1-9]\d*)_(-?[1-9]\d*)_(-?[1-9]\d*)", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Tile:
+class Tile(msgspec.Struct, frozen=True, order=True):
     """A cell of a layer, named by its centre in grid units. Raises ValueError if no tile has this centre."""
 
     zoom: int

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+import msgspec
 
+from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import CHANGED, MISSING, Outcome
-
-if TYPE_CHECKING:
-    from tileharvest.tiles.grid import Tile
-    from tileharvest.tiles.versions import Image, Validator
+from tileharvest.tiles.versions import Image, Validator
 
 _NOT_SKIPPING = MISSING | {Outcome.FAILED}
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     """What a tile's answer means for the walk; `Walk.step` decides it. Raises ValueError if more than one of
     `seen`, `skips` and `doubts` is set."""
 
@@ -40,8 +36,7 @@ class Step:
         return self.seen is not None or self.skips or self.doubts
 
 
-@dataclass(frozen=True, slots=True)
-class TileResult:
+class TileResult(msgspec.Struct, frozen=True):
     """The outcome of one tile with all that recording it needs: the item that spiders yield. Recording the
     same result twice changes nothing.
 
@@ -53,7 +48,7 @@ class TileResult:
     outcome: Outcome
     image: Image | None = None
     """The image of the new version; given exactly for `add`, `upd` and `rep`."""
-    body: bytes | None = field(default=None, repr=False)
+    body: bytes | None = None
     """The image's bytes, until they are stored."""
     validator: Validator | None = None
     """The validator of the answer to GET; given with an image and for `nMod`."""
@@ -62,6 +57,11 @@ class TileResult:
     step: Step = Step()
     again: bool = False
     """Whether a lease on the tile was lost. Its image may then be in the store already."""
+
+    def __repr__(self) -> str:
+        """Leaves out the image's bytes."""
+        fields = (f"{name}={getattr(self, name)!r}" for name in self.__struct_fields__ if name != "body")
+        return f"TileResult({', '.join(fields)})"
 
     @property
     def is_counted(self) -> bool:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from tileharvest.tiles.layers import Size
 
+OK: Final = 200
+"""The status of an answer with a tile. `HTTPStatus.OK` takes as long to look up as to call a function."""
 GONE_STATUSES: Final = frozenset({404, 410})
 HEAD_REFUSED: Final = frozenset({405, 501})
 PASSING: Final = frozenset({408, 429}) | (frozenset(range(500, 600)) - HEAD_REFUSED)
@@ -86,7 +88,7 @@ def judge_head(answer: Answer, latest: Version | None) -> Verdict | NextStep:
         return Verdict(_missing(latest))
     if answer.status in HEAD_REFUSED:
         return "conditional GET"
-    if answer.status != HTTPStatus.OK:
+    if answer.status != OK:
         return Verdict(Outcome.FAILED, reason=answer.phrase)
     if latest is None or latest.image is None:
         return "GET"
@@ -111,7 +113,7 @@ def judge_existence(answer: Answer, *, by_head: bool) -> Verdict | NextStep:
     """
     if answer.status in HEAD_REFUSED and not by_head:
         return Verdict(Outcome.FAILED, reason=answer.phrase)
-    if by_head and answer.status == HTTPStatus.OK and answer.validator == Validator():
+    if by_head and answer.status == OK and answer.validator == Validator():
         return "GET"
     verdict = judge_head(answer, None)
     return Verdict(Outcome.IGNORED) if verdict == "GET" else verdict
@@ -133,7 +135,7 @@ def judge_get(
         return Verdict(_missing(latest))
     if answer.status == HTTPStatus.NOT_MODIFIED and latest is not None and not latest.gone:
         return Verdict(Outcome.IGNORED)
-    if answer.status != HTTPStatus.OK:
+    if answer.status != OK:
         return Verdict(Outcome.FAILED, reason=answer.phrase)
     try:
         image = identify(answer.body, tile_size, most_bytes)

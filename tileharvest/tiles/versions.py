@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Final
 
@@ -23,8 +22,7 @@ def is_image_name(text: str) -> bool:
     return _SHA1.fullmatch(sha1) is not None and extension in EXTENSIONS
 
 
-@dataclass(frozen=True, slots=True)
-class Image:
+class Image(msgspec.Struct, frozen=True):
     """The name of the bytes of a version. The store holds the bytes."""
 
     sha1: str
@@ -47,8 +45,7 @@ class Image:
         return f"{self.sha1}.{self.extension}"
 
 
-@dataclass(frozen=True, slots=True)
-class Validator:
+class Validator(msgspec.Struct, frozen=True):
     """The values by which a server tells one state of a file from another (RFC 9110, section 8.8)."""
 
     etag: str | None = None

@@ -8,7 +8,6 @@ If nobody says how far a layer reaches, the walk also goes sideways along its to
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -16,6 +15,7 @@ import msgspec
 from tileharvest.tiles.grid import TileRange
 from tileharvest.tiles.outcomes import MISSING, THERE, Outcome
 from tileharvest.tiles.results import Step
+from tileharvest.tiles.verdict import OK
 from tileharvest.tiles.versions import Validator
 from tileharvest.walk.audit import LEAST_AUDITED, Audit, audited
 from tileharvest.walk.change_index import LEAST_AUDITED_OF_INDEX
@@ -173,7 +173,7 @@ class Walk:
         if outcome is Outcome.FAILED:
             return Step(is_kept=is_kept)
         seen = answer.validator
-        is_compared = seen.etag is not None or (is_kept and answer.status == HTTPStatus.OK)
+        is_compared = seen.etag is not None or (is_kept and answer.status == OK)
         if outcome in MISSING:
             seen = Validator()
         if asked.in_full and mark is not None:
@@ -184,7 +184,7 @@ class Walk:
         if may_skip and outcome is Outcome.IGNORED and self.below(tile, outcome, known=True):
             return Step(skips=True, is_kept=is_kept)
         step = remember(mark, seen, is_late=asked.late)
-        return step if is_kept else replace(step, is_kept=False)
+        return step if is_kept else msgspec.structs.replace(step, is_kept=False)
 
     def audit(
         self,

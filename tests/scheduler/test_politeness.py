@@ -280,12 +280,12 @@ def test_the_worker_hears_of_a_request_when_it_starts_not_when_it_is_held_back()
         async with crawling(gap=Gap(2.0, 2.0)) as crawl:
             crawl.offers()
             first, late = (Request(f"http://{HOST}/{name}", meta={DELAY: 30}) for name in "ab")
-            assert crawl.politeness.comes(first)
+            assert crawl.politeness.starts_now(first)
             before = len(crawl.worker.ago)
-            assert not crawl.politeness.comes(late)
+            assert not crawl.politeness.starts_now(late)
             assert len(crawl.worker.ago) == before
             await asyncio.sleep(30)
-            assert crawl.politeness.comes(late)
+            assert crawl.politeness.starts_now(late)
             assert crawl.worker.ago[before:] == [0.0]
 
     run_jumping(test())
@@ -299,10 +299,10 @@ def test_while_a_request_waits_for_a_connection_no_other_starts_and_the_next_kee
             with politeness.delayed(60.0):
                 now = asyncio.get_running_loop().time()
                 assert politeness._turns == [Wait("a free connection", now, now + 60.0)]
-                assert not politeness.comes(Request(f"http://{HOST}/a"))
+                assert not politeness.starts_now(Request(f"http://{HOST}/a"))
                 assert (crawl.wakes, len(crawl.worker.ago)) == (wakes, told)
             assert (crawl.wakes, crawl.worker.ago[told:]) == (wakes + 1, [0.0])
-            assert politeness.comes(Request(f"http://{HOST}/a"))
+            assert politeness.starts_now(Request(f"http://{HOST}/a"))
 
     run_jumping(test())
 
@@ -311,8 +311,8 @@ def test_nobody_is_woken_for_a_request_whose_turn_comes_after_the_end() -> None:
     async def test() -> None:
         async with crawling() as crawl:
             first, late = (Request(f"http://{HOST}/{name}", meta={DELAY: 30}) for name in "ab")
-            assert crawl.politeness.comes(first)
-            assert not crawl.politeness.comes(late)
+            assert crawl.politeness.starts_now(first)
+            assert not crawl.politeness.starts_now(late)
             crawl.politeness.cut_short()
             wakes = crawl.wakes
             await asyncio.sleep(60)

@@ -21,7 +21,7 @@ from tileharvest.queue.requests import state_of
 async def got(crawl: Crawl, size: int, *, was_sent: bool = True) -> None:
     """A GET has cost so many bytes."""
     request = Request(f"http://{HOST}/0.png")
-    assert crawl.politeness.comes(request)
+    assert crawl.politeness.starts_now(request)
     state_of(request).was_sent = was_sent
     receive(crawl, size)
     crawl.politeness.over(request)
@@ -226,15 +226,15 @@ def test_a_request_waits_until_what_it_costs_is_recorded() -> None:
         async with crawling() as crawl:
             crawl.traffic.count_ahead(list)
             request = Request(f"http://{HOST}/0.png")
-            assert not crawl.politeness.comes(request)
+            assert not crawl.politeness.starts_now(request)
             crawl.traffic.take()
             crawl.traffic.recorded()
             await comes_true(lambda: crawl.wakes > 0)
-            assert [crawl.politeness.comes(request) for _ in range(17)] == [True] * 16 + [False]
+            assert [crawl.politeness.starts_now(request) for _ in range(17)] == [True] * 16 + [False]
             wakes = crawl.wakes
             crawl.traffic.take()
             crawl.traffic.recorded()
-            assert [crawl.politeness.come(40), crawl.politeness.come(40)] == [40, 8]
+            assert [crawl.politeness.count_starts(40), crawl.politeness.count_starts(40)] == [40, 8]
             await comes_true(lambda: crawl.wakes > wakes)
 
     run_jumping(test())

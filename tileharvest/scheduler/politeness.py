@@ -197,25 +197,25 @@ class Politeness:
         if self._queue.lacking is not None:
             self._end_for_all(self._exceeded(self._queue.lacking))
 
-    def comes(self, request: Request) -> bool:
-        """Returns whether the request may start now. If so, it counts as started. If not, the listener is
-        woken when to ask again."""
+    def starts_now(self, request: Request) -> bool:
+        """Counts the request as started if it may start now, and returns whether it may. If not, the listener
+        is woken when to ask again."""
         if not self._late and DELAY in request.meta and (left := self._left(request)) > 0:
             self._wake_in(left)
             return False
-        return self.come(1) == 1
+        return self.count_starts(1) == 1
 
-    def come(self, number: int) -> int:
-        """Returns how many of so many requests may start now that have no delay of their own. These count as
-        started. If not all may, the listener is woken when to ask again."""
-        coming = 0 if self._late else self._traffic.ask(number)
-        if coming:
+    def count_starts(self, number: int) -> int:
+        """Counts as many as may start now of so many requests, which have no delay of their own, as started.
+        Returns their number. If not all may, the listener is woken when to ask again."""
+        starting = 0 if self._late else self._traffic.ask(number)
+        if starting:
             self._last_start, self._delayed = asyncio.get_running_loop().time(), None
             if self._worker is not None:
                 self._worker.started()
-        if coming < number and not self._late:
+        if starting < number and not self._late:
             self._wake_in(_SOON)
-        return coming
+        return starting
 
     @contextmanager
     def delayed(self, most: float) -> Iterator[None]:

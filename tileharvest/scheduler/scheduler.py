@@ -576,15 +576,15 @@ class Scheduler(BaseScheduler):
                     self._waiting = made, lease
                     self.worker.put_back(leases[number:])
                     break
-        coming = self._politeness.come(len(tiles)) if tiles else 0
-        if coming < len(tiles):
-            self.worker.put_back([tile.lease for tile in tiles[coming:]])
+        starting = self._politeness.count_starts(len(tiles)) if tiles else 0
+        if starting < len(tiles):
+            self.worker.put_back([tile.lease for tile in tiles[starting:]])
         self.worker.lease_more()
-        return tiles[:coming]
+        return tiles[:starting]
 
     def _start_waiting(self) -> Request | None:
         """Starts the request that waits, and returns it, or None if there is none that may start."""
-        if self._waiting is None or not self._politeness.comes(self._waiting[0]):
+        if self._waiting is None or not self._politeness.starts_now(self._waiting[0]):
             return None
         (request, lease), self._waiting = self._waiting, None
         self._under_way[request] = lease

@@ -3,11 +3,15 @@ belong. Pure."""
 
 from __future__ import annotations
 
-from ipaddress import IPv6Address, ip_address
-from typing import TYPE_CHECKING
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+
+_NAT64: Final = IPv6Network("64:ff9b::/96")
+"""The addresses of IPv6 that a gateway of the network translates to addresses of IPv4 (RFC 6052)."""
 
 
 def network_of(address: str) -> str | None:
@@ -17,8 +21,12 @@ def network_of(address: str) -> str | None:
     """
     # A zone, such as `%eth0`, is known to this computer alone.
     ip = ip_address(address.partition("%")[0])
-    if isinstance(ip, IPv6Address) and ip.ipv4_mapped is not None:
-        ip = ip.ipv4_mapped
+    if isinstance(ip, IPv6Address):
+        if ip.is_site_local:
+            return "private"
+        # Such an address stands for one of IPv4.
+        translated = IPv4Address(int(ip) % 2**32) if ip in _NAT64 else None
+        ip = ip.ipv4_mapped or ip.sixtofour or translated or ip
     if ip.is_loopback or ip.is_unspecified:
         return "this computer's own"
     if ip.is_link_local:

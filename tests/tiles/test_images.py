@@ -227,6 +227,52 @@ def test_the_size_of_a_webp_is_read_as_pillow_reads_it(lossless, mode):
             identify(buffer.getvalue(), (5000, 5000))
 
 
+def jpeg_of_scans(scans: int) -> bytes:
+    """A JPEG to which scans of few bytes were added, each of which goes through all pixels again."""
+    buffer = io.BytesIO()
+    Pillow.new("RGB", (64, 64), "#5a783c").save(buffer, "JPEG", progressive=True)
+    body = buffer.getvalue()
+    last = body.rindex(b"\xff\xda")
+    return body[:-2] + body[last:-2] * (scans - body.count(b"\xff\xda")) + b"\xff\xd9"
+
+
+def test_a_jpeg_of_many_scans_is_refused_before_it_is_decoded(monkeypatch):
+    assert identify(jpeg_of_scans(100)).extension == "jpg"
+    monkeypatch.setattr(Pillow, "open", None)
+    with pytest.raises(ValueError, match="has 24,000 scans, and 100 are the most"):
+        identify(jpeg_of_scans(24_000))
+
+
+EMPTY_CHUNK = b"\0\0\0\0abCd" + zlib.crc32(b"abCd").to_bytes(4)
+
+
+@pytest.mark.parametrize(
+    ("kind", "place", "part"),
+    [
+        ("PNG", 33, EMPTY_CHUNK),
+        ("PNG", 33, b"\0\0\0\0IDAT" + zlib.crc32(b"IDAT").to_bytes(4)),
+        ("JPEG", 2, b"\xff\xe9\0\2"),
+        ("JPEG", 2, b"\xff\xfe\0\0"),
+        ("JPEG", 2, b"\xff\xfe\0\3.junk"),
+        ("JPEG", 2, b"\xff"),
+    ],
+    ids=[
+        "chunks",
+        "plain chunks",
+        "segments",
+        "empty segments",
+        "segments and junk",
+        "fill bytes",
+    ],
+)
+def test_an_image_of_many_parts_is_refused_before_it_is_opened(kind, place, part, monkeypatch):
+    body = encoded(kind)
+    assert identify(body[:place] + 9_900 * part + body[place:]).extension == KINDS[kind]
+    monkeypatch.setattr(Pillow, "open", None)
+    with pytest.raises(ValueError, match="has more than 10,000 chunks or segments"):
+        identify(body[:place] + 10_001 * part + body[place:])
+
+
 def test_an_image_of_more_bytes_than_allowed_is_refused_unread():
     body = encoded("PNG")
     with pytest.raises(ValueError, match=f"has {len(body):,} bytes, and 1,000 are the most"):

@@ -6,6 +6,7 @@ import hashlib
 import io
 import zlib
 from contextlib import contextmanager
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from PIL import Image as Pillow
@@ -38,6 +39,14 @@ transparent."""
 _PNG_CHUNK: Final = 12
 """Bytes of a PNG's chunk besides its content: its length, its kind and its checksum."""
 
+_JPEG_START: Final = b"\xff\xd8"
+_SCAN: Final = 0xDA
+"""The second byte of the marker that begins a scan of a JPEG. Within a scan no marker has it."""
+_FILLED: Final = 0xFF
+_SHORT: Final = frozenset({0, 0xC8, *range(0xD0, 0xDA), *range(0xF0, 0xFE)})
+"""The second bytes of a JPEG's markers behind which no length comes, and of none at all, as Pillow reads
+them."""
+
 _WEBP_HEADER: Final = 30
 """Bytes of a WebP up to the end of its width and height, for the two longer of its three headers."""
 _VP8L_HEADER: Final = 25
@@ -51,6 +60,12 @@ MOST_BYTES: Final = 32 * 1024 * 1024
 MOST_PIXELS: Final = 1 << 23
 """The most pixels of an image: twice as many as Dynmap's largest tiles have. Pillow takes some 17 bytes of
 memory for each pixel of a WebP, and a WebP of 36 bytes can claim any number of pixels."""
+_MOST_PARTS: Final = 10_000
+"""The most chunks of a PNG, and the most segments of a JPEG before its first scan. Pillow takes 130 bytes of
+memory for a segment of 4 bytes, which would be 1 GB for an image of 32 MB."""
+_MOST_SCANS: Final = 100
+"""The most scans of a JPEG; a progressive one has about ten. Pillow goes through all pixels for each, even if
+it has 12 bytes: an image of 300 kB could take half a minute."""
 # Pillow's own limit is 20 times as high. It would refuse an image in other words, or warn of it and go on.
 Pillow.MAX_IMAGE_PIXELS = None
 _LEAST, _MOST = 0.25, 4.0
@@ -63,8 +78,9 @@ def identify(body: bytes, tile_size: Size | None = None, most: int = MOST_BYTES)
 
     `tile_size` is that of the layer, or None if it is not known. `most` is the most bytes that an image may
     have. Raises ValueError for anything but a whole PNG, JPEG or WebP of about the tile's size. The message
-    says what the bytes are instead. An image that is too large is refused before anything is decoded. In any
-    other case every byte is read. JPEG and WebP carry no checksums, so they are decoded as well.
+    says what the bytes are instead. An image that is too large, or has too many parts, is refused before
+    anything is decoded. In any other case every byte is read. JPEG and WebP carry no checksums, so they are
+    decoded as well.
     """
     if not body:
         raise ValueError("the answer has no bytes")
@@ -98,6 +114,7 @@ def opened(body: bytes, tile_size: Size | None = None) -> Iterator[Pillow.Image]
     if said is not None:
         # Pillow unpacks a WebP as it opens it.
         check_pixels(said, tile_size)
+    _check_parts(body)
     with Pillow.open(io.BytesIO(body), formats=tuple(_EXTENSIONS)) as image:
         check_pixels(image.size, tile_size)
         yield image
@@ -147,8 +164,9 @@ def _is_plain_png(body: bytes, tile_size: Size | None) -> bool:
     colours = body[start + 9 : start + 10]
     is_known = tuple(body[start + 8 : start + 10]) in _PNG_PIXELS and body[start + 10 : start + 12] == b"\0\0"
     allowed = {b"IHDR"}
-    view = memoryview(body)
-    while is_known and at + _PNG_CHUNK <= len(body):
+    view, parts = memoryview(body), 0
+    while is_known and at + _PNG_CHUNK <= len(body) and parts < _MOST_PARTS:
+        parts += 1
         end = at + _PNG_CHUNK + int.from_bytes(body[at : at + 4])
         kind = body[at + 4 : at + 8]
         if kind not in allowed or end > len(body):
@@ -164,6 +182,34 @@ def _is_plain_png(body: bytes, tile_size: Size | None) -> bool:
             return end == len(body)
         at = end
     return False
+
+
+def _check_parts(body: bytes) -> None:
+    """Raises ValueError for an image of so many parts that Pillow would take minutes or much memory."""
+    parts = sum(1 for _ in islice(_parts(body), _MOST_PARTS + 1))
+    if parts > _MOST_PARTS:
+        raise ValueError(f"the image has more than {_MOST_PARTS:,} chunks or segments")
+    scans = body.count(bytes((_FILLED, _SCAN))) if body.startswith(_JPEG_START) else 0
+    if scans > _MOST_SCANS:
+        raise ValueError(f"the image has {scans:,} scans, and {_MOST_SCANS:,} are the most")
+
+
+def _parts(body: bytes) -> Iterator[int]:
+    """Yields the places of a PNG's chunks, or of a JPEG's segments before its first scan, as Pillow finds
+    them."""
+    if body.startswith(_PNG_START[:8]):
+        at = 8
+        while at < len(body):
+            yield at
+            at += _PNG_CHUNK + int.from_bytes(body[at : at + 4])
+    elif body.startswith(_JPEG_START):
+        at = len(_JPEG_START)
+        # Pillow passes over bytes between two segments.
+        while 0 <= (at := body.find(_FILLED, at)) < len(body) - 1 and (kind := body[at + 1]) != _SCAN:
+            yield at
+            at += 1 if kind == _FILLED else 2
+            if kind not in _SHORT and kind != _FILLED:
+                at += max(2, int.from_bytes(body[at : at + 2]))
 
 
 def _webp_size(body: bytes) -> Size | None:

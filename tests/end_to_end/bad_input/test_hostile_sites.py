@@ -29,7 +29,7 @@ from tests.end_to_end.forking import ROOT
 from tests.end_to_end.project import Project
 from tests.servers import rules
 from tests.servers.misbehaving import Answer, misbehaving
-from tests.tiles.test_images import jpeg_of, webp_of
+from tests.tiles.test_images import jpeg_of, jpeg_of_scans, webp_of
 from tests.viewer.building import picture
 from tileharvest.errors import HIDDEN, ExitStatus
 
@@ -242,6 +242,12 @@ TABLE: Final = {
     "larger-webp": Row(3, "the image has 13,300 x 13,300 pixels", tile=file(webp_of(13_300, 13_300))),
     "large-webp": Row(3, "the image has 1,000 x 1,000 pixels, and", tile=file(webp_of(1_000, 1_000))),
     "large-jpeg": Row(3, "the image has 16,383 x 16,383 pixels", tile=file(jpeg_of(16_383, 16_383))),
+    "jpeg-scans": Row(3, "the image has 24,000 scans", tile=late(lambda: file(jpeg_of_scans(24_000)))),
+    "jpeg-segments": Row(
+        3,
+        "the image has more than 10,000 chunks or segments",
+        tile=late(lambda: file(b"\xff\xd8" + b"\xff\xe9\0\2" * 1_000_000 + jpeg_of(48, 48)[2:])),
+    ),
     "packed-tile": Row(
         3, "the answer is no PNG, JPEG or WebP image", tile=late(lambda: rules.packed(packed_bomb()))
     ),

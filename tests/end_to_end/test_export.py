@@ -122,10 +122,11 @@ def test_a_restored_map_can_be_served_again(
 def test_what_was_made_before_a_signal_is_told(
     project: Project, antworld: list[Harvested], tmp_path: Path
 ) -> None:
+    """With --json no size is foretold, so the image is not read before the list is made."""
     first, last = antworld[0], antworld[-1]
     project.adopt(last.data)
     listed, shown = tmp_path / "diff.json", tmp_path / "diff.png"
-    arguments = ["diff", ANTWORLD, first.day, last.day, str(listed), str(shown), "--zoom", "-3"]
+    arguments = ["diff", ANTWORLD, first.day, last.day, str(listed), str(shown), "--zoom", "-3", "--json"]
     with held_at_an_image(project, arguments) as (process, go_on):
         process.send_signal(signal.SIGTERM)
         go_on()

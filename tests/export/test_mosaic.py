@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 import os
+from datetime import date
+from functools import partial
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
 from PIL import Image, ImageChops
 
+from tests.end_to_end.real_maps import days
 from tests.export.island import picture
+from tests.export.test_restored_tree import PastMap
 from tests.export.watching import Count, most_bytes_of_a_file
+from tests.servers.published import published
 from tests.viewer.averaging import averaged, farthest_apart, pixels_of
-from tests.viewer.building import FIRST, MAP, SECOND, SIZE, THIRD, World
+from tests.viewer.building import FIRST, MAP, SECOND, SIZE, THIRD, World, as_png
 from tests.viewer.building import picture as coloured
 from tileharvest.errors import ConfigurationError, TileHarvestError
+from tileharvest.export.difference import write_difference
 from tileharvest.export.excerpt import Wanted, excerpt_of
-from tileharvest.export.mosaic import sheet_of, write_mosaic
+from tileharvest.export.mosaic import foretold, sheet_of, write_mosaic
 from tileharvest.export.picture_file import on_ground
 from tileharvest.history.database import History
 from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.layers import Layer
+from tileharvest.tiles.pyramid import Pyramid
 
 if TYPE_CHECKING:
-    from datetime import date
+    from collections.abc import Callable
 
 GROUND = (10, 20, 30)
 
@@ -153,3 +162,73 @@ def test_a_full_disk_leaves_the_picture_from_before(world: World, history: Histo
 def test_a_folder_that_is_not_there_is_one_line(world: World, history: History, tmp_path: Path) -> None:
     with pytest.raises(TileHarvestError, match="nothing of it was left: No such file or directory"):
         made(world, history, tmp_path / "none" / "map.png", FIRST)
+
+
+REPETITION = pytest.mark.repetition
+ENDINGS = ("png", "tif", "jpg", "webp", "avif")
+EDGE = 64
+
+
+def noise(chance: Random) -> Image.Image:
+    return Image.frombytes("RGB", (EDGE, EDGE), chance.randbytes(EDGE * EDGE * 3))
+
+
+def flat(chance: Random) -> Image.Image:
+    return Image.new("RGB", (EDGE, EDGE), f"#{chance.randbytes(3).hex()}")
+
+
+def blocks(chance: Random) -> Image.Image:
+    """Squares of 4 x 4 pixels, each of one of eight colours."""
+    pixels = b"".join(chance.choices([chance.randbytes(3) for _ in range(8)], k=(EDGE // 4) ** 2))
+    return Image.frombytes("RGB", (EDGE // 4,) * 2, pixels).resize((EDGE, EDGE), Image.Resampling.NEAREST)
+
+
+def any_of_them(chance: Random) -> Image.Image:
+    return chance.choice((noise, flat, blocks))(chance)
+
+
+@pytest.mark.parametrize(
+    "drawn",
+    [noise, pytest.param(flat, marks=REPETITION), pytest.param(blocks, marks=REPETITION), any_of_them],
+)
+@pytest.mark.parametrize("share", [1, 0.1])
+def test_a_picture_has_as_many_bytes_as_foretold(
+    tmp_path: Path, drawn: Callable[[Random], Image.Image], share: float
+) -> None:
+    """Of a map of which all tiles are there or few, as its tiles are, composed, and as a difference."""
+    world, chance = World(tmp_path / "world"), Random(4)
+    tiles = [Tile.at(0, column, row) for column in range(-14, 16) for row in range(-8, 10)]
+    there = chance.sample(tiles, round(share * len(tiles)))
+    layer = Layer("day", Pyramid(6), "png", tile_size=(EDGE, EDGE))
+    world.harvest(FIRST, {tile: as_png(drawn(chance)) for tile in there}, described=layer)
+    changed = chance.sample(there, len(there) // 10)
+    world.harvest(SECOND, {tile: as_png(drawn(chance)) for tile in changed}, described=layer)
+    with History.open_read_only(f"sqlite:///{world.history_file}") as history:
+        for wanted, zoom, ending in [
+            *((Wanted(), 0, ending) for ending in ENDINGS),
+            *((Wanted(), -2, ending) for ending in ENDINGS),
+            (Wanted(is_period=True), 0, "png"),
+        ]:
+            path = tmp_path / f"map.{ending}"
+            sheet = sheet_of(excerpt_of(history, MAP, wanted), path, zoom, None)
+            made = write_difference if wanted.is_period else write_mosaic
+            write = partial(made, store=world.store, watch=Count(), background=GROUND)
+            least, most = foretold(sheet, path, write)
+            size, _ = write(sheet, path)
+            assert least <= size <= most, (wanted, zoom, ending, least, size, most)
+
+
+@pytest.mark.parametrize("name", ["jgore43", pytest.param("antworld", marks=REPETITION)])
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_picture_of_a_real_map_has_as_many_bytes_as_foretold(
+    shared_maps: Path, tmp_path: Path, name: str, ending: str
+) -> None:
+    past, path = PastMap(tmp_path, name), tmp_path / f"map.{ending}"
+    day = days(shared_maps, name)[0]
+    past.add(published(shared_maps, name, 1, tmp_path / "site"), date.fromisoformat(day))
+    with History.open_read_only(past.url) as history:
+        sheet = sheet_of(excerpt_of(history, name, Wanted()), path, None, 8_000_000)
+        write = partial(write_mosaic, store=past.store, watch=Count(), background=GROUND)
+        least, most = foretold(sheet, path, write)
+        size, _ = write(sheet, path)
+    assert least <= size <= most

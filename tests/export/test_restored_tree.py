@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from tests.end_to_end.real_maps import days
-from tests.export.test_mosaic import Count, most_bytes_of_a_file
+from tests.export.watching import Count, most_bytes_of_a_file
 from tests.history.making import put_empty_history
 from tests.servers.plain_tiles import DEEPEST, WORLD, plain_tiles
 from tests.servers.published import published

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tileharvest.export.mosaic import Sheet
     from tileharvest.export.picture_file import Watch
     from tileharvest.pictures.changed_tiles import Change
+    from tileharvest.store.port import TileStore
 
 
 class Command(ExportCommand, ScrapyCommand):
@@ -46,8 +47,9 @@ class Command(ExportCommand, ScrapyCommand):
     has_day = False
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
-        from tileharvest.export.difference import LISTS, Differences, write_list
+        from tileharvest.export.difference import LISTS, Differences, write_difference, write_list
         from tileharvest.export.picture_file import form_of
+        from tileharvest.store.settings import open_store_for_reading
 
         name, opts.first, opts.last, *names = args
         paths = [Path(one) for one in names]
@@ -57,7 +59,8 @@ class Command(ExportCommand, ScrapyCommand):
         _expect_folders(paths)
         with self.excerpt(settings, name, opts) as excerpt:
             # All pictures are planned before the first file, so that a mistake leaves no file.
-            drawn = {path: picture_of(excerpt, path, opts) for path in pictures}
+            store = open_store_for_reading(settings)
+            drawn = {path: picture_of(excerpt, path, opts, store, write_difference) for path in pictures}
             counts = Differences(excerpt).count()
             told: dict[str, Any] = {
                 "map": name,
@@ -74,7 +77,7 @@ class Command(ExportCommand, ScrapyCommand):
                 try:
                     if path in drawn:
                         with progress(settings, name, as_json=opts.json, said=said) as watch:
-                            file = self._picture(settings, path, drawn[path], watch)
+                            file = self._picture(store, path, drawn[path], watch)
                     else:
                         with stopped_by_signals(said):
                             file = {"file": str(path), "bytes": write_list(excerpt, path)}
@@ -93,17 +96,15 @@ class Command(ExportCommand, ScrapyCommand):
 
     def _picture(
         self,
-        settings: BaseSettings,
+        store: TileStore,
         path: Path,
         drawn: tuple[Sheet, tuple[int, int, int] | None],
         watch: Watch,
     ) -> dict[str, Any]:
         """Writes a picture. Returns what programs are told of it."""
         from tileharvest.export.difference import write_difference
-        from tileharvest.store.settings import open_store_for_reading
 
         sheet, background = drawn
-        store = open_store_for_reading(settings)
         written, damaged = write_difference(sheet, path, store, watch, background)
         if damaged:
             self.exitcode = ExitStatus.FAILED_TILES

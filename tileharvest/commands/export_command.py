@@ -11,21 +11,24 @@ from tileharvest.commands.project_command import ProjectCommand
 from tileharvest.commands.settings import progress_interval
 from tileharvest.commands.terminal import console, say, stopped_by_signals, write_answer
 from tileharvest.errors import ConfigurationError, ExitStatus, counted
+from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.maps.maps_file import maps_if_any
 from tileharvest.maps.named_areas import load_areas
 from tileharvest.maps.settings import areas_file, maps_file
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from scrapy.settings import BaseSettings
 
     from tileharvest.export.excerpt import Excerpt
     from tileharvest.export.mosaic import Sheet
+    from tileharvest.export.picture_file import Watch
     from tileharvest.maps.description import MapDescription
     from tileharvest.maps.named_areas import NamedArea
+    from tileharvest.store.port import TileStore
     from tileharvest.tiles.zones import Zone
 
 
@@ -126,14 +129,19 @@ def progress(
 
 
 def picture_of(
-    excerpt: Excerpt, path: Path, opts: argparse.Namespace
+    excerpt: Excerpt,
+    path: Path,
+    opts: argparse.Namespace,
+    store: TileStore,
+    write: Callable[[Sheet, Path, TileStore, Watch, tuple[int, int, int] | None], object],
 ) -> tuple[Sheet, tuple[int, int, int] | None]:
-    """Returns the picture that the options ask for, and its background. Tells the person its size.
+    """Returns the picture that the options ask for, and its background. Tells the person its size, for which
+    it lets `write` write parts of the picture. Must be called in the main thread.
 
     Raises TileHarvestError for a picture that cannot be made.
     """
-    from tileharvest.export.mosaic import sheet_of
-    from tileharvest.export.picture_file import background_of
+    from tileharvest.export.mosaic import foretold, sheet_of
+    from tileharvest.export.picture_file import Awaited, background_of
 
     if opts.max_pixels is not None and opts.max_pixels < 1:
         raise ConfigurationError(f"--max-pixels {opts.max_pixels} leaves nothing to draw")
@@ -141,7 +149,11 @@ def picture_of(
     background = None
     if opts.background is not None or sheet.form.is_opaque:
         background = background_of(opts.background, excerpt.described.background)
-    foretell(f"{path}: {sheet.in_words()}", as_json=opts.json)
+    if not opts.json:
+        unwatched = Awaited(lambda: None)
+        with stopped_by_signals(stopped("nothing was made")):
+            size = foretold(sheet, path, lambda part, file: write(part, file, store, unwatched, background))
+        foretell(f"{path}: {sheet.in_words()}", size, as_json=False)
     return sheet, background
 
 
@@ -150,8 +162,11 @@ def damaged_in_words(tiles: int) -> str:
     return f"images of {counted(tiles, 'tile')} cannot be read: scrapy check-store names them"
 
 
-def foretell(what: str, *, as_json: bool) -> None:
-    """Says how large the result will be. Programs are told with the result itself."""
+def foretell(what: str, size: tuple[int, int] | None = None, *, as_json: bool) -> None:
+    """Says how large the result will be: the least and the most bytes of a `size` follow what is said.
+    Programs are told with the result itself."""
+    if size is not None:
+        what += f", about {bytes_in_words(size[0])} to {bytes_in_words(size[1])}"
     if not as_json:
         say(what)
 

@@ -12,8 +12,10 @@ from tileharvest.commands.export_command import (
     check_quality,
     foretell,
     progress,
+    stopped,
     zoom_of,
 )
+from tileharvest.commands.terminal import stopped_by_signals
 from tileharvest.errors import ConfigurationError
 from tileharvest.maps.budgets import bytes_in_words
 
@@ -62,7 +64,8 @@ class Command(ExportCommand, ScrapyCommand):
         )
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
-        from tileharvest.export.film import FilmStyle, film_of, size_of, write_film
+        from tileharvest.export.film import FilmStyle, film_of, foretold, size_of, write_film
+        from tileharvest.export.picture_file import Awaited
         from tileharvest.store.settings import open_store_for_reading
 
         check_quality(opts.quality)
@@ -84,9 +87,12 @@ class Command(ExportCommand, ScrapyCommand):
             )
             path = Path(args[1] if len(args) == 2 else f"{args[0]}-{excerpt.last}.mp4")
             film = film_of(excerpt, path, style)
-            foretell(f"{path}: {film.in_words()}", as_json=opts.json)
+            store = open_store_for_reading(settings)
+            with stopped_by_signals(stopped("nothing was made")):
+                size = foretold(film, path, store, Awaited(lambda: None))
+            foretell(f"{path}: {film.in_words()}", size, as_json=opts.json)
             with progress(settings, args[0], as_json=opts.json) as watch:
-                written, damaged = write_film(film, path, open_store_for_reading(settings), watch)
+                written, damaged = write_film(film, path, store, watch)
         told = {**film.as_plain(), "file": str(path), "bytes": written}
         words = f"{path}: {len(film.moments):,} frames, {film.seconds:,.0f} s, {bytes_in_words(written)}"
         self.tell(told, words, damaged, as_json=opts.json)

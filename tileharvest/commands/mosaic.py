@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,16 +40,10 @@ class Command(ExportCommand, ScrapyCommand):
         check_quality(opts.quality)
         with self.excerpt(settings, args[0], opts) as excerpt:
             path = Path(args[1] if len(args) == 2 else f"{args[0]}-{excerpt.last}.png")
-            sheet, background = picture_of(excerpt, path, opts)
+            store, write = open_store_for_reading(settings), partial(write_mosaic, quality=opts.quality)
+            sheet, background = picture_of(excerpt, path, opts, store, write)
             with progress(settings, args[0], as_json=opts.json) as watch:
-                written, damaged = write_mosaic(
-                    sheet,
-                    path,
-                    open_store_for_reading(settings),
-                    watch,
-                    background=background,
-                    quality=opts.quality,
-                )
+                written, damaged = write(sheet, path, store, watch, background)
         told = {**sheet.as_plain(), "file": str(path), "bytes": written}
         size = f"{sheet.box.width:,} x {sheet.box.height:,} pixels"
         words = f"{path}: {size}, {bytes_in_words(written)}"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections import defaultdict
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
-from itertools import pairwise
+from itertools import chain, pairwise
 from math import hypot
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -15,6 +17,7 @@ from tileharvest.errors import ConfigurationError
 from tileharvest.export.excerpt import nothing_there
 from tileharvest.export.film_file import FILM_FORMS, MOST_PIXELS, TICKS, film_form_of, write_film_file
 from tileharvest.export.picture_file import background_of
+from tileharvest.export.target import UNSURE, parts_of
 from tileharvest.history.area_changes import MOST_TILES
 from tileharvest.history.changes import changed_blocks, deepest_changes, heat
 from tileharvest.maps.budgets import bytes_in_words
@@ -35,6 +38,7 @@ from tileharvest.renderers.xyz import is_on_earth
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from concurrent.futures import Executor
     from pathlib import Path
 
     from tileharvest.export.excerpt import Excerpt
@@ -54,7 +58,7 @@ _FADE: Final = 2
 _OUTLINED: Final = TICKS // 2
 """Ticks for which an outline is visible."""
 _END: Final = 2 * TICKS
-"""Ticks for which the last frame stays."""
+"""Ticks for which the last frame of a film stays."""
 _SMALLEST: Final = 64
 """The least pixels of a film along an edge. Its lettering needs them."""
 _LONGEST: Final = 4096
@@ -74,6 +78,13 @@ _BLOCKS: Final = 8
 """The number of blocks of 8 x 8 tiles with the most changes from which the camera of a large map chooses."""
 _STILL: Final = 0.3
 """The distance from the film's middle, as a share of its size, within which the camera need not move."""
+_DRAWN: Final = 3
+"""About as many pictures as draw a change anew: those of the cross-fade, and the frame itself."""
+_SAMPLE: Final = 3
+"""The number of changes in a row that are packed in order to foretell the film's size. Fewer tell too little
+of AV1, which packs one picture of eight finely."""
+_LETTERED: Final = 1 / 200
+"""About the share of a frame that its date covers."""
 _REMEMBERED: Final = 16 << 20
 """Bytes of composed pictures in memory. The frames keep what is drawn."""
 
@@ -135,32 +146,31 @@ class Film:
         return (self.pace * (len(self.moments) - 1) + drifts + _END) / TICKS
 
     @property
-    def expected_bytes(self) -> int:
-        """About as many bytes as the file will have, by the bytes of the images that the film shows."""
-        form, layer, zoom = self.form, self.excerpt.layer, self.lens.zoom
-        area = self.lens.tiles(self.moments[0].corner)
-        # On the last day all tiles may be gone.
-        there = self.excerpt.reach(zoom, area) or self.excerpt.reach(zoom, area, self.excerpt.first)
-        source = layer.source_zoom(zoom, self.excerpt.last)
-        if there is None or source is None:
-            return form.each * len(self.moments)
-        # A pixel of the film holds about a byte of an image that is made smaller.
+    def pictures(self) -> int:
+        """About as many pictures as a video has: those of changes and drifts, and one for each second."""
+        changes = sum(one.changed > 0 for one in self.moments[1:])
+        drifts = sum(self.drift(before.corner, after.corner) for before, after in pairwise(self.moments))
+        return max(len(self.moments), int(self.seconds)) + (_DRAWN - 1) * changes + drifts
+
+    def drawn(self) -> list[float]:
+        """Returns about how many pixels each change draws anew, from the first change on."""
         (width, height), (across, down) = self.lens.size, self.lens.tile_size
-        scale = self.lens.scale * float(layer.factor) ** (zoom - source)
-        shown = min(there.bytes, there.tiles * across * down * scale**2, width * height)
         # The changed tiles are those of the deepest zoom.
-        tile = shown / there.tiles * float(layer.factor) ** (2 * (source - self.excerpt.zooms()[0]))
-        moving = sum(min(one.changed * tile, shown) for one in self.moments[1:])
-        moving += shown * sum(before.corner != after.corner for before, after in pairwise(self.moments))
-        size = shown * form.still + moving * form.moving + form.each * len(self.moments)
-        return int(size * form.finer ** max(0, (self.style.quality or form.quality) - form.quality))
+        share = float(self.excerpt.layer.factor) ** (self.lens.zoom - self.excerpt.zooms()[0])
+        tile = across * down * (self.lens.scale * share) ** 2
+        return [
+            self.drift(before.corner, after.corner) * width * height
+            + _DRAWN * min(after.changed * tile, width * height)
+            + width * height * _LETTERED
+            for before, after in pairwise(self.moments)
+        ]
 
     def in_words(self) -> str:
         """Returns a line about the film that will be made."""
         width, height = self.lens.size
         return (
             f"{self.excerpt.in_words()}, zoom {self.lens.zoom}: {len(self.moments):,} frames of {width:,} x"
-            f" {height:,} pixels, {self.seconds:,.0f} s, about {bytes_in_words(self.expected_bytes)}"
+            f" {height:,} pixels, {self.seconds:,.0f} s"
         )
 
     def as_plain(self) -> dict[str, Any]:
@@ -220,45 +230,107 @@ def film_of(excerpt: Excerpt, path: Path, style: FilmStyle) -> Film:
     film = Film(excerpt, style, form, lens, _moments(excerpt, style.every, area, corner))
     # A title that cannot be written with the fonts of this computer raises an error before anything is drawn.
     Legend(style.size, style.title, None, style.font)
-    film = _followed(film, box) if style.camera == "follow" else film
-    most, size = form.most_bytes, film.expected_bytes
-    if most is not None and size > most:
-        fitting = len(film.moments) * most // size
+    return _followed(film, box) if style.camera == "follow" else film
+
+
+def foretold(film: Film, path: Path, store: TileStore, watch: Watch) -> tuple[int, int]:
+    """Returns about the least and the most bytes that the file will have.
+
+    A few changes of the film are packed: the first three, the last three, and three with the largest. All
+    others are taken to be like these. This costs as much as some 20 frames do. The watch is told of each
+    frame.
+
+    Raises ConfigurationError if a file of so many bytes cannot be packed in 300 MB of memory, and
+    TileHarvestError.
+    """
+    moments, drawn = film.moments, film.drawn()
+    # On a day without a change nothing but the date is drawn anew.
+    every = [place for place, one in enumerate(moments[1:]) if one.changed] or [0]
+    chosen = every[0], every[-1], max(every, key=lambda place: drawn[place]) if drawn else 0
+    stills: list[int] = []
+    ratios: list[float] = []
+    with parts_of(path) as beside:
+        for place in sorted({max(0, min(one, len(drawn) - _SAMPLE)) for one in chosen}):
+            part = replace(film, moments=moments[place : place + _SAMPLE + 1])
+            still, whole = _packed(part, beside, store, watch)
+            stills.append(still)
+            ratios.append(max(0, whole - still) / sum(drawn[place : place + _SAMPLE]) if drawn else 0)
+
+    def size(ratio: float, share: float) -> int:
+        whole = 1 + int(film.pictures * share) // film.form.whole_after
+        return int((whole * sum(stills) / len(stills) + ratio * sum(drawn)) * share)
+
+    least, most = size(min(ratios), 1 - UNSURE), size(max(ratios), 1 + UNSURE)
+    if film.form.most_bytes is not None and most > film.form.most_bytes:
+        fitting = len(moments) * film.form.most_bytes // most
         others = ", ".join(one for one in (".webp", ".mp4") if FILM_FORMS[one].is_at_hand)
         raise ConfigurationError(
             f"{path.suffix} is packed as a whole, in 300 MB of memory, in which a file has"
-            f" {bytes_in_words(most)} at most: of its {len(film.moments):,} frames about {fitting:,} fit;"
-            f" choose {others}, a smaller --size, --every month, or fewer days; nothing was made"
+            f" {bytes_in_words(film.form.most_bytes)} at most: of its {len(moments):,} frames about"
+            f" {fitting:,} fit; choose {others}, a smaller --size, --every month, or fewer days; nothing was"
+            " made"
         )
-    return film
+    return least, most
+
+
+def _packed(film: Film, path: Path, store: TileStore, watch: Watch) -> tuple[int, int]:
+    """Returns the bytes of a film of the first picture alone, and of a film of all pictures."""
+    size, quality = film.style.size, film.style.quality
+    watch.expects(len(film.moments))
+    with _drawing(film, store) as (frames, pool):
+        shots = _Shots(film, frames, watch, film.pace).all()
+        first = next(shots)
+        still = write_film_file(path, size, [first], pool, quality)
+        _return_freed_memory()
+        whole = write_film_file(path, size, chain([first], shots), pool, quality)
+    _return_freed_memory()
+    return still, whole
+
+
+def _return_freed_memory() -> None:
+    """Gives the memory that encoders have freed back to the system.
+
+    The malloc of glibc keeps freed memory for each thread, so the memory would grow with each sample that is
+    packed. Another malloc has no such function, and is left alone.
+    """
+    with suppress(OSError, TypeError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def write_film(film: Film, path: Path, store: TileStore, watch: Watch) -> tuple[int, int]:
     """Writes the film. Returns the file's bytes, and the number of tiles with an image that cannot be read.
 
     Several threads read the store. Raises TileHarvestError."""
-    excerpt, style, lens = film.excerpt, film.style, film.lens
+    watch.expects(len(film.moments))
+    with _drawing(film, store) as (frames, pool):
+        shots = _Shots(film, frames, watch, _END)
+        size = write_film_file(path, film.style.size, shots.all(), pool, film.style.quality)
+    return size, len(frames.damaged)
+
+
+@contextmanager
+def _drawing(film: Film, store: TileStore) -> Iterator[tuple[Frames, Executor]]:
+    """Yields what draws the film's frames, and its threads."""
+    excerpt, style = film.excerpt, film.style
     composer = Composer(store, most_remembered=_REMEMBERED)
     ground = background_of(style.background, excerpt.described.background)
-    watch.expects(len(film.moments))
+    kept = MOST_KEPT if style.camera == "follow" else 0
     with drawing_threads() as pool:
-        kept = MOST_KEPT if style.camera == "follow" else 0
-        frames = Frames(composer, lens, ground, pool, kept)
-        shots = _Shots(film, frames, watch)
         try:
-            size = write_film_file(path, style.size, shots.all(), pool, style.quality)
+            yield Frames(composer, film.lens, ground, pool, kept), pool
         except BaseException:
             composer.stop()
             raise
-    return size, len(frames.damaged)
 
 
 class _Shots:
     """The pictures of a film. Each consists of patches that differ from the picture before, because most of a
     map stays as it is."""
 
-    def __init__(self, film: Film, frames: Frames, watch: Watch) -> None:
+    def __init__(self, film: Film, frames: Frames, watch: Watch, end: int) -> None:
+        """`end` is the number of ticks for which the last frame stays."""
         self._film = film
+        self._end = end
         self._frames = frames
         self._watch = watch
         self._legend = _legend(film)
@@ -271,7 +343,7 @@ class _Shots:
         moments, scene = self._film.moments, None
         outline: Outline | None = None
         for number, moment in enumerate(moments):
-            ticks = _END if number == len(moments) - 1 else self._film.pace
+            ticks = self._end if number == len(moments) - 1 else self._film.pace
             if scene is None:
                 scene = self._scene(moment, None)
                 yield self._shot(scene, moment.day, ticks)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from contextlib import suppress
 from fractions import Fraction
 from importlib.util import find_spec
@@ -52,17 +53,10 @@ class FilmForm(NamedTuple):
 
     name: str
     is_video: bool
-    still: float
-    """About as many bytes as a picture takes for each byte of the images that it shows."""
-    moving: float
-    """About as many bytes as all pictures of a change take together, for each byte of the images that
-    change."""
-    each: int
-    """About as many bytes as the outline and the lettering of a frame take."""
     quality: int = 100
     """The quality if none is asked for."""
-    finer: float = 1
-    """The factor by which the file grows for each step of the quality above the usual one."""
+    whole_after: int = sys.maxsize
+    """The number of pictures after which a video has a whole one, which takes as much as the first."""
     most_bytes: int | None = None
     """The most bytes of a file that is packed in memory as a whole, within 300 MB. None for any other
     form."""
@@ -73,27 +67,14 @@ class FilmForm(NamedTuple):
         return not self.is_video or find_spec("av") is not None
 
 
-# For films of the demo and of four real maps, with 960 x 540 and with 1920 x 1080 pixels, the expected bytes
-# were 0.6 to 3 times the real ones, and 0.4 to 6 times for an .apng. A film of noise, which no codec makes
-# small, has two to six times the expected bytes.
 FILM_FORMS: Final = {
-    ".mp4": FilmForm("mp4", is_video=True, still=0.3, moving=1, each=5000, quality=75, finer=1.02),
-    ".webm": FilmForm("webm", is_video=True, still=0.13, moving=0.35, each=4000, quality=75, finer=1.02),
-    ".webp": FilmForm("WEBP", is_video=False, still=0.1, moving=0.5, each=8000, quality=80, finer=1.065),
+    ".mp4": FilmForm("mp4", is_video=True, quality=75, whole_after=250),
+    ".webm": FilmForm("webm", is_video=True, quality=75, whole_after=121),
+    ".webp": FilmForm("WEBP", is_video=False, quality=80),
     # Pillow holds the packed bytes about three times until the end, and the encoder takes 115 MB for 1080p.
-    # These figures are higher than those of real films: the file must not become larger than expected.
-    ".avif": FilmForm(
-        "AVIF",
-        is_video=False,
-        still=0.08,
-        moving=0.22,
-        each=5000,
-        quality=60,
-        finer=1.053,
-        most_bytes=12_000_000,
-    ),
-    ".gif": FilmForm("GIF", is_video=False, still=0.3, moving=1.5, each=30_000),
-    ".apng": FilmForm("PNG", is_video=False, still=0.8, moving=8, each=80_000),
+    ".avif": FilmForm("AVIF", is_video=False, quality=60, most_bytes=12_000_000),
+    ".gif": FilmForm("GIF", is_video=False),
+    ".apng": FilmForm("PNG", is_video=False),
 }
 """The forms by the ending of a file's name."""
 
@@ -164,6 +145,7 @@ def _write_video(file: BinaryIO, form: FilmForm, size: Size, shots: Shots, quali
             stream = container.add_stream(name, rate=TICKS, options=chosen)
             assert isinstance(stream, av.VideoStream)
             stream.width, stream.height = size
+            stream.codec_context.gop_size = form.whole_after
             stream.pix_fmt = "yuv420p"
             stream.thread_count = min(_THREADS, os.cpu_count() or 1)
             context = stream.codec_context

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from math import ceil
+from typing import TYPE_CHECKING, Any, Final
 
 from tileharvest.errors import ConfigurationError, counted
 from tileharvest.export.excerpt import nothing_there
@@ -15,11 +16,12 @@ from tileharvest.export.picture_file import (
     misfit,
     write_picture,
 )
+from tileharvest.export.target import UNSURE, parts_of
 from tileharvest.history.recorded_versions import Reach
-from tileharvest.maps.budgets import bytes_in_words
-from tileharvest.pictures.bands import bands
+from tileharvest.pictures.bands import PixelBox, bands
 from tileharvest.pictures.composer import Composer
 from tileharvest.pictures.threads import drawing_threads
+from tileharvest.tiles.grid import Tile, TileRange
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -29,10 +31,21 @@ if TYPE_CHECKING:
 
     from tileharvest.export.excerpt import Excerpt
     from tileharvest.export.picture_file import Watch
-    from tileharvest.pictures.bands import PixelBox
     from tileharvest.pictures.composer import Composition
     from tileharvest.store.port import TileStore
-    from tileharvest.tiles.grid import Tile, TileRange
+
+_BLANK: Final = 0.01
+"""About as many bytes as a pixel takes where nothing is. A JPEG has the most: 0.016."""
+_PARTS: Final = 3
+"""The number of parts of a picture that are written in order to foretell its size."""
+_SAMPLED: Final = 1 / 100
+"""The share of a picture's tiles in such a part. A part of a small picture has more tiles."""
+_IMAGES: Final = 16
+"""The least images of such a part, if a row has so many."""
+_PIXELS: Final = 1 << 17
+"""The least pixels of such a part, if a row has so many."""
+_ROWS: Final = (1 / 2, 1 / 6, 5 / 6, 1 / 3, 2 / 3)
+"""The rows from which these parts are chosen, as shares of the picture's height."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,18 +67,19 @@ class Sheet:
         return len(self.box.tiles(self.zoom, self.excerpt.tile_size).rows)
 
     @property
-    def expected_bytes(self) -> int:
-        """About as many bytes as the file will have. Transparent pixels take next to nothing."""
-        share = float(self.excerpt.layer.factor) ** (2 * (self.zoom - self.source))
-        width, height = self.excerpt.tile_size
-        covered = min(self.there.tiles * width * height * share, self.box.width * self.box.height)
-        return int(covered * self.form.bytes_per_pixel)
+    def weight(self) -> float:
+        """The bytes of the images that the picture shows, those of the first day included, and a little for
+        each pixel."""
+        area = self.box.tiles(self.zoom, self.excerpt.tile_size)
+        days = {self.excerpt.first, self.excerpt.last}
+        reached = [self.excerpt.reach(self.zoom, area, day) for day in days]
+        return sum(one.bytes for one in reached if one) + _BLANK * self.box.width * self.box.height
 
     def in_words(self) -> str:
         """Returns a line about the picture that will be made."""
         return (
             f"{self.excerpt.in_words()}, zoom {self.zoom}: {self.box.width:,} x {self.box.height:,} pixels of"
-            f" {counted(self.there.tiles, 'image')}, about {bytes_in_words(self.expected_bytes)}"
+            f" {counted(self.there.tiles, 'image')}"
         )
 
     def as_plain(self) -> dict[str, Any]:
@@ -115,13 +129,66 @@ def sheet_of(excerpt: Excerpt, path: Path, zoom: int | None, most_pixels: int | 
     raise nothing_there(excerpt)
 
 
+def foretold(sheet: Sheet, path: Path, write: Callable[[Sheet, Path], object]) -> tuple[int, int]:
+    """Returns about the least and the most bytes of the file that `write` makes of the sheet.
+
+    A few parts of the picture are written. All others are taken to be like these, by the bytes of their
+    images. This costs about a thirtieth of the picture, or some tiles if the picture has few. Raises
+    TileHarvestError.
+    """
+    with parts_of(path) as beside:
+
+        def written(part: Sheet) -> int:
+            write(part, beside)
+            return beside.stat().st_size
+
+        # A pixel beyond the picture tells how long the file's head is.
+        beyond = sheet.box.right + sheet.excerpt.tile_size[0]
+        head = written(replace(sheet, box=PixelBox(beyond, sheet.box.top, beyond + 1, sheet.box.top + 1)))
+        ratios = [max(0, written(part) - head) / part.weight for part in _samples(sheet)]
+    least, most = (head + ratio * sheet.weight for ratio in (min(ratios), max(ratios)))
+    return int(least * (1 - UNSURE)), int(most * (1 + UNSURE))
+
+
+def _samples(sheet: Sheet) -> list[Sheet]:
+    """Returns three parts of a sheet, each in the middle of the tiles of a row. If few rows have tiles there
+    are fewer parts."""
+    excerpt, zoom, box, (width, height) = sheet.excerpt, sheet.zoom, sheet.box, sheet.excerpt.tile_size
+    factor, whole = excerpt.layer.factor, box.tiles(zoom, excerpt.tile_size)
+    images = _IMAGES / float(factor) ** (2 * (sheet.source - zoom))
+    columns = ceil(max(_SAMPLED * len(whole), images, _PIXELS / (width * height)))
+    lines: dict[int, TileRange] = {}
+    # The first row of all tiles has some if no other row that is tried has any.
+    first = sheet.there.area.at_zoom(zoom, factor).corners[0].row
+    tops = (whole.corners[0].row + int(share * len(whole.rows)) for share in _ROWS)
+    for row in (*tops, first):
+        line = TileRange.between(
+            Tile.at(zoom, whole.corners[0].column, row), Tile.at(zoom, whole.corners[1].column, row)
+        )
+        there = excerpt.reach(zoom, line) or excerpt.reach(zoom, line, excerpt.first)
+        if there is not None and len(lines) < _PARTS:
+            lines[row] = there.area.at_zoom(zoom, factor)
+    parts = []
+    for row, line in (lines or {first: whole}).items():
+        left = (line.corners[0].column + line.corners[1].column + 1 - columns) // 2
+        left = max(line.corners[0].column, left)
+        part = PixelBox(
+            max(box.left, left * width),
+            max(box.top, row * height),
+            min(box.right, (left + columns) * width),
+            min(box.bottom, (row + 1) * height),
+        )
+        parts.append(replace(sheet, box=part))
+    return parts
+
+
 def write_mosaic(
     sheet: Sheet,
     path: Path,
     store: TileStore,
     watch: Watch,
-    *,
     background: tuple[int, int, int] | None = None,
+    *,
     quality: int | None = None,
 ) -> tuple[int, int]:
     """Writes the picture. Returns the file's bytes, and the number of tiles that are not whole because an

@@ -39,24 +39,22 @@ class Form(NamedTuple):
     """The most pixels that can be packed in 300 MB of memory, for a form that is packed as a whole. None for
     a form that is written in strips."""
     is_opaque: bool
-    bytes_per_pixel: float
-    """About as many bytes as a pixel of an isometric map of the game takes."""
 
 
 _WIDEST: Final = 4_000_000
 """The most pixels along an edge of a picture that is written in strips. A strip has at least one line, and a
 few lines are in memory at once: of so many pixels they take 200 MB."""
-_PNG: Final = Form("PNG", _WIDEST, None, is_opaque=False, bytes_per_pixel=0.4)
-_JPEG: Final = Form("JPEG", 65_535, None, is_opaque=True, bytes_per_pixel=0.3)
-_TIFF: Final = Form("TIFF", _WIDEST, None, is_opaque=False, bytes_per_pixel=0.4)
+_PNG: Final = Form("PNG", _WIDEST, None, is_opaque=False)
+_JPEG: Final = Form("JPEG", 65_535, None, is_opaque=True)
+_TIFF: Final = Form("TIFF", _WIDEST, None, is_opaque=False)
 FORMS: Final = {
     ".png": _PNG,
     ".jpg": _JPEG,
     ".jpeg": _JPEG,
     # Pillow's encoder takes 10 bytes for a pixel.
-    ".webp": Form("WEBP", 16_383, 16_000_000, is_opaque=True, bytes_per_pixel=0.2),
+    ".webp": Form("WEBP", 16_383, 16_000_000, is_opaque=True),
     # Pillow's encoder takes 22 bytes for a pixel.
-    ".avif": Form("AVIF", 65_535, 8_000_000, is_opaque=True, bytes_per_pixel=0.15),
+    ".avif": Form("AVIF", 65_535, 8_000_000, is_opaque=True),
     ".tif": _TIFF,
     ".tiff": _TIFF,
 }

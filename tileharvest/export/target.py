@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import tempfile
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Final
 
@@ -12,9 +14,10 @@ from tileharvest.errors import TileHarvestError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
     from typing import BinaryIO
 
+UNSURE: Final = 0.2
+"""The share by which a file may be smaller or larger than its parts foretell."""
 _NOT_MADE: Final = "was not made, and nothing of it was left"
 _ANOTHER_DISK: Final = "free space, or write it elsewhere"
 _ANOTHER_FOLDER: Final = "name a folder that is there and can be written"
@@ -39,6 +42,20 @@ def made_whole(target: Path) -> Iterator[BinaryIO]:
             with suppress(OSError):
                 beside.unlink()
             raise
+
+
+@contextmanager
+def parts_of(target: Path) -> Iterator[Path]:
+    """Yields the name for files that are parts of the target. They are removed when the block ends.
+
+    They lie beside the target, on the disk that was chosen for it. Raises TileHarvestError as `made_whole`
+    does.
+    """
+    with (
+        writing_to(target),
+        tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as beside,
+    ):
+        yield Path(beside) / f"part{target.suffix}"
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from tileharvest.errors import ConfigurationError
 from tileharvest.export.excerpt import Excerpt
-from tileharvest.export.film import FilmStyle, film_of, write_film
+from tileharvest.export.film import FilmStyle, film_of, foretold, write_film
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.viewer.parameters import Parameters
 from tileharvest.viewer.rectangles import RECTANGLE, needed_ground
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MOST_FRAMES: Final = 366
 """The most frames of a film: a year of days, which takes about a minute."""
 MOST_BYTES: Final = 128 << 20
-"""The most bytes that a film is expected to have. The film and its reply are held in memory."""
+"""The most bytes that a film may have, as it is foretold. The film and its reply are held in memory."""
 _WIDTH: Final = 960
 """Pixels of a film along its horizontal edge."""
 _HEIGHT: Final = (64, 960)
@@ -76,13 +76,14 @@ def film(
             f"it changed here on {len(made.moments)} days, and films here have {MOST_FRAMES} at most: write"
             " from= and to="
         )
-    if made.expected_bytes > MOST_BYTES:
-        raise wrong(
-            f"this film would have about {bytes_in_words(made.expected_bytes)}, and films here have"
-            f" {bytes_in_words(MOST_BYTES)} at most: write from= and to= for fewer days"
-        )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "film.webp"
+        _, most = foretold(made, path, store, watch)
+        if most > MOST_BYTES:
+            raise wrong(
+                f"this film may have {bytes_in_words(most)}, and films here have"
+                f" {bytes_in_words(MOST_BYTES)} at most: write from= and to= for fewer days"
+            )
         _, lost = write_film(made, path, store, watch)
         if lost:
             raise damaged("rectangle")

@@ -143,6 +143,13 @@ def test_an_old_export_lists_its_regions_one_by_one() -> None:
     assert parse_regions(text, URL) == {(0, 0), (-3, 12)}
 
 
+def test_arrays_that_begin_and_never_end_are_refused() -> None:
+    """If each was looked for to the end of the file, that would take hours."""
+    text = "UnminedRegions = " + "new Uint32Array([}" * 900_000
+    with pytest.raises(SiteError, match=r"it has [\d,]+ values, and at most 500,000 are read"):
+        parse_regions(text, URL)
+
+
 def test_a_bitmap_is_read_bit_by_bit() -> None:
     assert parse_regions(bitmap(REGIONS), URL) == REGIONS
 

@@ -44,7 +44,7 @@ BLOCKS: Final = Projection.from_above(16)
 
 _PROPERTIES: Final = "UnminedMapProperties"
 _REGIONS: Final = re.compile("Unmined(?:Map)?Regions")
-_ARRAY: Final = re.compile(r"new\s+Uint32Array\s*\(\s*(\[[^\]]*\])\s*\)")
+_ARRAY: Final = re.compile(r"new\s+Uint32Array\s*\(\s*(\[[^\[\]]*\])\s*\)")
 _REGION_ZOOM: Final = -1
 """The zoom of uNmINeD at which a tile is a region, 512 blocks wide."""
 _GROUP: Final = 32

@@ -117,6 +117,7 @@ def events_of(zoom: int, days: Iterable[tuple[date, Iterable[Changed]]]) -> list
 
 _ROWS: Final = 32
 """The bits of a cell's number that hold its row, counted from `_LOWEST`. No layer has more rows."""
+_ROW: Final = (1 << _ROWS) - 1
 _LOWEST: Final = -(1 << (_ROWS - 1))
 _AROUND: Final = tuple(
     (column << _ROWS) + row for column in range(-REACH, REACH + 1) for row in range(-REACH, REACH + 1)
@@ -139,11 +140,11 @@ def _cell(column: int, row: int) -> int:
 
 def _place(cell: int) -> tuple[int, int]:
     """Returns a cell's column and row."""
-    return cell >> _ROWS, (cell & ((1 << _ROWS) - 1)) + _LOWEST
+    return cell >> _ROWS, (cell & _ROW) + _LOWEST
 
 
 def _patch(cell: int) -> int:
-    return ((cell >> _ROWS) // _PATCH << _ROWS) + (cell & ((1 << _ROWS) - 1)) // _PATCH
+    return ((cell >> _ROWS) // _PATCH << _ROWS) + (cell & _ROW) // _PATCH
 
 
 def _groups(cells: Iterable[int]) -> list[tuple[list[int], set[int]]]:
@@ -179,15 +180,17 @@ def _continued(
     """Returns the oldest event that a group of cells continues, or None if it begins a new one."""
     around = {patch + by for patch in patches for by in _BESIDE}
     # Of equal keys the last one stays: each event is looked at once.
-    beside = {id(event): event for patch in near.keys() & around for event in near[patch]}
-    open_ones = [event for event in beside.values() if event.last >= since and event.with_room_for(bounds)]
+    beside = {
+        id(event): event for patch in near.keys() & around for event in near[patch] if event.last >= since
+    }
+    open_ones = [event for event in beside.values() if event.with_room_for(bounds)]
     oldest_first = sorted(open_ones, key=lambda event: (event.first, event.seed))
     return next((event for event in oldest_first if event.is_near(group)), None)
 
 
 def _bounds(cells: Collection[int]) -> tuple[int, int, int, int]:
-    columns, rows = zip(*map(_place, cells), strict=True)
-    return min(columns), min(rows), max(columns), max(rows)
+    rows = [cell & _ROW for cell in cells]
+    return min(cells) >> _ROWS, min(rows) + _LOWEST, max(cells) >> _ROWS, max(rows) + _LOWEST
 
 
 def _union(one: tuple[int, int, int, int], other: tuple[int, int, int, int]) -> tuple[int, int, int, int]:

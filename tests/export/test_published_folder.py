@@ -260,6 +260,27 @@ def test_who_is_stopped_before_the_index_leaves_the_old_one(small: World, tmp_pa
     assert {name: after[name] for name in before} == before
 
 
+def test_all_that_the_index_names_is_on_the_disk_before_the_index_is(
+    small: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(small, tmp_path / "out")
+    before = files(tmp_path / "out")
+    small.harvest(THIRD, {Tile(0, 201, 1): noise(4)})
+    synced: list[set[str]] = []
+
+    def sync(paths: list[str], file_system: int | None) -> None:
+        assert (tmp_path / "out" / "index.html").read_bytes() == before["index.html"]
+        synced.append(set(paths))
+
+    monkeypatch.setattr(published_folder, "sync", sync)
+    publish(small, tmp_path / "out")
+    after = files(tmp_path / "out")
+    # An image is on the disk before it has its name.
+    new = (named(after, "lists") | named(after, "page")) - before.keys()
+    assert synced == [{f"{tmp_path}/out/{name}" for name in new}]
+    assert after["index.html"] != before["index.html"]
+
+
 def test_what_a_kill_has_left_half_written_is_swept_up(small: World, tmp_path: Path) -> None:
     publish(small, tmp_path / "out")
     half = tmp_path / "out" / "images" / "ab" / f".{'ab' * 20}.png.unfinished"

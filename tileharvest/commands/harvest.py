@@ -360,9 +360,12 @@ class _Harvests:
                     self._complete(harvest)
             if not left:
                 return
-            lease, others = await shared.take(left), await shared.taken(left)
-            # A map that has failed elsewhere cannot be leased for a while, but a person wants it now.
-            name = next((one for one in left if one not in others), None) if lease is None else lease.map
+            lease = await shared.take(left)
+            name = None if lease is None else lease.map
+            if name is None:
+                # A map that has failed elsewhere cannot be leased for a while, but a person wants it now.
+                others = await shared.taken(left)
+                name = next((one for one in left if one not in others), None)
             if name is not None:
                 left.remove(name)
                 yield name

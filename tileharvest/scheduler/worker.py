@@ -30,6 +30,10 @@ LINGER: Final = 0.02
 """Seconds for which changes wait for more changes if nobody waits for leases. A transaction costs as much as
 some tens of requests in it."""
 
+_SEEDING: Final = 0.5
+"""The most seconds for which the first requests of a harvest wait for each other. Mostly they are a few, and
+come within some turns of an event loop that is busy with other maps."""
+
 PATIENCE: Final = 4.0
 """The most seconds for which changes wait if the host's limit lets nothing start yet. After a kill a harvest
 asks again for what has ended in this time."""
@@ -457,7 +461,8 @@ class QueueWorker:
             self._linger.cancel()
         # If the queue has no more, other workers wait for what was pushed, or for the end.
         linger = self._linger_seconds if self._may_have_more else min(LINGER, self._linger_seconds)
-        self._linger = asyncio.get_running_loop().call_later(linger, self._begin)
+        pause = _SEEDING if self._seeds else linger
+        self._linger = asyncio.get_running_loop().call_later(pause, self._begin)
 
     def _begin(self) -> None:
         if self._linger is not None:

@@ -50,7 +50,7 @@ _ROWS: Final = (1 / 2, 1 / 6, 5 / 6, 1 / 3, 2 / 3)
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """The plan of a picture: the pixels of a zoom that it shows, and the size of the file."""
+    """The plan of a picture: the pixels of a zoom that it shows, and the form of the file."""
 
     excerpt: Excerpt
     zoom: int
@@ -158,7 +158,7 @@ def _samples(sheet: Sheet) -> list[Sheet]:
     images = _IMAGES / float(factor) ** (2 * (sheet.source - zoom))
     columns = ceil(max(_SAMPLED * len(whole), images, _PIXELS / (width * height)))
     lines: dict[int, TileRange] = {}
-    # The first row of all tiles has some if no other row that is tried has any.
+    # If no other row that is tried has tiles, the uppermost row with tiles is taken.
     first = sheet.there.area.at_zoom(zoom, factor).corners[0].row
     tops = (whole.corners[0].row + int(share * len(whole.rows)) for share in _ROWS)
     for row in (*tops, first):

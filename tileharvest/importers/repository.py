@@ -36,8 +36,8 @@ SILENCE: Final = 300
 """Seconds without a word of git after which a fetch ends, however git reaches the host. Git itself waits
 without end for an ssh that is silent. A host that makes a large pack tells every second how far it is."""
 _CHECK: Final = 3600
-"""The same seconds after all objects have come. Git then checks without a word whether any is missing, which
-takes a slow disk some minutes if there are millions."""
+"""The same once all objects have come, in seconds. Git then checks without a word whether any is missing,
+which takes a slow disk some minutes if there are millions."""
 _COME: Final = re.compile(rb"(?:\A|[\r\n])(?:Receiving objects: 100%|Resolving deltas: )")
 """Matches git's progress after all objects have come. Words of the host begin with `remote: `."""
 _ENVIRONMENT: Final = {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"}

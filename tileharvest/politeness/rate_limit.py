@@ -350,7 +350,7 @@ class Host(msgspec.Struct):
         self, own: Process, starts: Sequence[float], before: tuple[Turn | None, Turn | None]
     ) -> None:
         """Gives back starts that `take_starts` has returned and that no request uses. `before` are the turns
-        before them. If others have taken later starts, these stay unused."""
+        before them. If others have taken later starts since then, nobody uses the given ones."""
         if starts and all(turn is not None and turn.start == starts[-1] for turn in self.turns(own)):
             assert self.own is not None
             self.own.turn, self.maps[own.account.map].turn = before

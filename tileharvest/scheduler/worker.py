@@ -44,12 +44,13 @@ map have the rest, and a kill costs few requests an attempt."""
 
 _OFTEN: Final = 0.5
 """Seconds. A worker that uses up its leases sooner leases twice as many from then on, as each exchange costs
-as much as some tens of requests. If changes linger for longer, that time counts: a shared queue is asked
-rarely."""
+as much as some tens of requests. If changes linger for longer, the time for which they linger counts instead,
+so that a shared queue is asked rarely."""
 
 _SELDOM: Final = 8 * _OFTEN
 """Seconds. A worker whose leases last for longer leases half as many from then on, and gives back the
-others. It is twice as long as changes linger at least, as half as many leases last for half as long."""
+others. It is at least twice the time for which changes linger, so that half as many leases still last for
+that time."""
 
 _LONG: Final = 1.0
 """Seconds. A longer pause may last until the next tick."""

@@ -226,7 +226,7 @@ class Connections:
             self._sockets.register(socket, _EVENTS[what])
 
     def _set_timer(self) -> None:
-        """Sets the timer that libcurl wants by now. A timer that comes too early does no harm.
+        """Sets the timer that libcurl wants now. A timer that comes too early does no harm.
 
         libcurl could tell by itself when it wants another timer. It does so twice for each request, and each
         time it would call a function of ours."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tileharvest.tiles.layers import Size
 
 OK: Final = 200
-"""The status of an answer with a tile. `HTTPStatus.OK` takes as long to look up as to call a function."""
+"""The status of an answer with a tile. To look up `HTTPStatus.OK` takes as long as a call."""
 GONE_STATUSES: Final = frozenset({404, 410})
 HEAD_REFUSED: Final = frozenset({405, 501})
 PASSING: Final = frozenset({408, 429}) | (frozenset(range(500, 600)) - HEAD_REFUSED)

@@ -723,11 +723,11 @@ class Harvest:
         await self._commits.close()
         ended = self._clock()
 
-        def end(_: Connection) -> tuple[bool, dict[Outcome, int]]:
+        def end() -> tuple[bool, dict[Outcome, int]]:
             ended_here = self._record.finish(ended, reason, settle_gone=settle_gone)
             return ended_here, self._record.counts()
 
-        self.ended_here, counts = await self._ask(lambda: self._record.history.write(end))
+        self.ended_here, counts = await self._ask(end)
         if reason == FINISHED and self.ended_here:
             await self._ask(self._clean_up, what=_BOTH)
         return counts

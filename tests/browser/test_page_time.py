@@ -45,6 +45,25 @@ def test_ticks_are_the_higher_the_more_changed_in_view(screen: Screen, published
     assert 0 < found[0] < found[1] < found[2]
 
 
+def test_a_tick_that_is_drawn_anew_while_it_is_pressed_is_chosen(screen: Screen) -> None:
+    open_coast(screen, LAST)
+    box = tick(screen, SECOND).bounding_box()
+    assert box is not None
+    screen.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] - 3)
+    screen.page.mouse.down()
+    tick(screen, SECOND).evaluate("(tick) => tick.setAttribute('data-pressed', '')")
+    # A wider window moves the tick by less than its width, but all ticks are drawn anew.
+    size = screen.page.viewport_size
+    assert size is not None
+    screen.page.set_viewport_size({"width": size["width"] + 2, "height": size["height"]})
+    try:
+        expect(screen.page.locator("#ticks [data-pressed]")).to_have_count(0)
+        screen.page.mouse.up()
+        screen.await_look(day=SECOND)
+    finally:
+        screen.page.set_viewport_size(size)
+
+
 def test_words_that_are_too_long_for_their_line_leave_the_map_its_size(screen: Screen) -> None:
     """A map of another size would have its changes counted again, which changes the words again."""
     open_coast(screen, LAST)

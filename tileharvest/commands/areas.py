@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from tileharvest.commands.terminal import Columns
     from tileharvest.history.database import History
-    from tileharvest.history.outlines import LayerOutline, MapOutline
+    from tileharvest.history.outlines import MapOutline
 
 _LENGTHS: Final = {"": 1, "add": 5, "remove": 3}
 """The number of arguments for each word behind the map's name."""
@@ -102,23 +102,14 @@ def _parsed(outline: MapOutline, name: str, corners: list[str], layer: str | Non
         raise ConfigurationError(str(error).partition(" - at `$")[0]) from None
 
 
-def _layer(outline: MapOutline, area: NamedArea) -> LayerOutline:
-    layer = outline.layer(area.layer)
-    if layer is not None:
-        return layer
-    there = ", ".join(f"'{layer.name}'" for layer in outline.layers) or "none yet"
-    raise ConfigurationError(f"map '{outline.name}' has no layer '{area.layer}'; it has {there}")
-
-
 def _row(history: History, outline: MapOutline, area: NamedArea) -> dict[str, Any]:
     """Returns what programs are told of an area. Its `fault` says why the area is not on the map any more."""
-    from tileharvest.history.area_changes import changed_in, rectangle_of_area
+    from tileharvest.history.area_changes import changed_in, place_of
 
     tiles, fault = 0, None
     days: list[date] = []
     try:
-        layer = _layer(outline, area)
-        rectangle = rectangle_of_area(area, layer, outline.renderer)
+        layer, rectangle = place_of(area, outline)
         days = list(changed_in(history, layer, rectangle, date.min))
         if layer.zooms:
             projection, zoom = layer.latest.projection, max(layer.zooms)

@@ -8,7 +8,7 @@ from datetime import date
 from typing import TYPE_CHECKING, Final
 
 from tileharvest.errors import ConfigurationError, HistoryError, nearest
-from tileharvest.history.area_changes import rectangle_of, rectangle_of_area
+from tileharvest.history.area_changes import rectangle_of
 from tileharvest.history.outlines import map_outline
 from tileharvest.history.recorded_versions import Reach, reach, reach_between
 from tileharvest.pictures.bands import PixelBox
@@ -302,8 +302,8 @@ def _ground(
         return None
     if text in named:
         try:
-            rectangle = rectangle_of_area(named[text], layer, outline.renderer)
-        except ConfigurationError as error:
+            rectangle = rectangle_of(named[text].corners, layer.latest, outline.renderer)
+        except ValueError as error:
             raise ConfigurationError(f"--area {text}: {error}") from None
         return rectangle.ground(layer.latest.projection)
     if (found := _ZONE.fullmatch(text)) is not None:

@@ -9,6 +9,7 @@ from sqlalchemy import bindparam, select
 
 from tileharvest.errors import ConfigurationError
 from tileharvest.history.areas import AreaQuery
+from tileharvest.history.outlines import in_words
 from tileharvest.history.schema import versions
 from tileharvest.renderers.xyz import NORTHMOST, is_on_earth, south_of
 from tileharvest.tiles.grid import Tile
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from datetime import date
 
     from tileharvest.history.database import History
-    from tileharvest.history.outlines import LayerOutline
+    from tileharvest.history.outlines import LayerOutline, MapOutline
     from tileharvest.maps.named_areas import NamedArea
     from tileharvest.tiles.layers import Layer
 
@@ -91,10 +92,15 @@ def rectangle_of(
     return Rectangle(floor(east[0]), floor(east[1]) + 1, floor(south[0]), floor(south[1]) + 1)
 
 
-def rectangle_of_area(area: NamedArea, layer: LayerOutline, renderer: str | None) -> Rectangle:
-    """Returns the rectangle of a named area. Raises ConfigurationError if the map has no such rectangle."""
+def place_of(area: NamedArea, outline: MapOutline) -> tuple[LayerOutline, Rectangle]:
+    """Returns the layer and the rectangle of a named area. Raises ConfigurationError if the map has no such
+    layer or no such rectangle."""
+    layer = outline.layer(area.layer)
+    if layer is None:
+        there = in_words([one.name for one in outline.layers])
+        raise ConfigurationError(f"map '{outline.name}' has no layer '{area.layer}'; it has {there}")
     try:
-        return rectangle_of(area.corners, layer.latest, renderer)
+        return layer, rectangle_of(area.corners, layer.latest, outline.renderer)
     except ValueError as error:
         raise ConfigurationError(str(error)) from None
 

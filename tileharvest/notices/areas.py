@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tileharvest.errors import ConfigurationError
-from tileharvest.history.area_changes import changed_in, rectangle_of_area, view_of
+from tileharvest.history.area_changes import changed_in, place_of, view_of
 from tileharvest.history.outlines import map_outline
 from tileharvest.history.schema import BLOCK_LEVELS
 from tileharvest.notices.places import best_view
@@ -56,18 +56,8 @@ def changed_areas(
     outline = map_outline(history, map_name)
     found = []
     for area in areas:
-        layer = outline.layer(area.layer)
-        if layer is None:
-            _logger.warning(
-                "area '%s' of map '%s' is left out: the history has no layer '%s' of this map; add the area"
-                " anew in another layer",
-                area.name,
-                map_name,
-                area.layer,
-            )
-            continue
         try:
-            rectangle = rectangle_of_area(area, layer, outline.renderer)
+            layer, rectangle = place_of(area, outline)
             tiles = changed_in(history, layer, rectangle, day).get(day, [])
         except ConfigurationError as error:
             _logger.warning("area '%s' of map '%s' is left out: %s", area.name, map_name, error)

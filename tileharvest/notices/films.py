@@ -16,7 +16,7 @@ from tileharvest.errors import ConfigurationError, TileHarvestError
 from tileharvest.export.excerpt import Wanted, excerpt_of
 from tileharvest.export.film import FilmStyle, film_of, write_film
 from tileharvest.export.picture_file import Awaited
-from tileharvest.history.area_changes import changed_in, rectangle_of_area
+from tileharvest.history.area_changes import changed_in, place_of
 from tileharvest.history.changes import deepest_changes
 from tileharvest.history.outlines import map_outline
 from tileharvest.history.summaries import harvest_summaries
@@ -147,10 +147,8 @@ def _changed_days(
         return {name: {day for day in days if day >= since} for name, days in every.items()}
     found: dict[str, set[date]] = {area.name: set() for area in areas}
     for area in areas:
-        if (layer := outline.layer(area.layer)) is not None:
-            with suppress(ConfigurationError):
-                rectangle = rectangle_of_area(area, layer, outline.renderer)
-                found[area.name] = set(changed_in(history, layer, rectangle, since))
+        with suppress(ConfigurationError):
+            found[area.name] = set(changed_in(history, *place_of(area, outline), since))
     return found
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from tileharvest.errors import ConfigurationError
-from tileharvest.history.area_changes import changed_in, rectangle_of_area, view_of
+from tileharvest.history.area_changes import changed_in, place_of, view_of
 from tileharvest.history.changes import changed_blocks, deepest_changes, heat, last_changes
 from tileharvest.history.recorded_versions import shown, story
 from tileharvest.history.schema import BLOCK_LEVELS, FINISHED, NOT_WALKED
@@ -150,9 +150,9 @@ def area_story(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
         named = ", ".join(quoted(one.name) for one in areas)
         there = f"it has: {named}" if named else "it has none: `scrapy areas` adds one"
         raise unknown(f"map '{map_name}' has no area {quoted(name)}; {there}")
-    history, outline, layer = served.layer(map_name, area.layer)
+    history, outline, _ = served.layer(map_name, area.layer)
     try:
-        rectangle = rectangle_of_area(area, layer, outline.renderer)
+        layer, rectangle = place_of(area, outline)
         found = changed_in(history, layer, rectangle, date.min)
     except ConfigurationError as error:
         raise unknown(f"of area {quoted(area.name)} no story can be told: {error}") from None
@@ -246,12 +246,8 @@ def _middle_of(served: ServedMaps, map_name: str, area: NamedArea) -> dict[str, 
 
     Returns None if the history has no such layer, or the map no such corners.
     """
-    outline = served.outline(map_name)
-    layer = outline.layer(area.layer)
-    if layer is None or not layer.zooms:
-        return None
     try:
-        rectangle = rectangle_of_area(area, layer, outline.renderer)
+        layer, rectangle = place_of(area, served.outline(map_name))
     except ConfigurationError:
         return None
-    return dict(zip(("x", "z", "zoom"), view_of(layer, rectangle), strict=True))
+    return dict(zip(("x", "z", "zoom"), view_of(layer, rectangle), strict=True)) if layer.zooms else None

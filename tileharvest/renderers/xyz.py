@@ -24,7 +24,7 @@ from tileharvest.renderers.port import Renderer
 from tileharvest.renderers.site import UnrecognisedError, fetch_config, site_of
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.layers import Layer
-from tileharvest.tiles.projection import Projection
+from tileharvest.tiles.projection import ON_GRID, Projection
 from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.tiles.versions import EXTENSIONS
 
@@ -251,6 +251,21 @@ def mercator(deepest: int) -> Projection:
 def is_on_earth(layer: Layer, renderer: str | None) -> bool:
     """Returns whether places of a layer are told by latitude and longitude."""
     return renderer == Xyz.name and layer.projection is not None
+
+
+def page_place(
+    layer: Layer, renderer: str | None, point: tuple[float, float]
+) -> tuple[float, float, tuple[float, float] | None]:
+    """Returns x and z of a point of the grid as the viewer's addresses have them, and its latitude and
+    longitude, or None if the layer is not of the earth.
+
+    Addresses count from the middle of a unit, so a block has whole numbers.
+    """
+    projection = layer.projection or ON_GRID
+    if not is_on_earth(layer, renderer):
+        return *projection.block_at(*point), None
+    east, south = projection.place_at(*point)
+    return east - 0.5, south - 0.5, (latitude_of(south), east)
 
 
 def latitude_of(south: float) -> float:

@@ -16,8 +16,7 @@ from xml.etree import ElementTree as ET
 
 from tileharvest.errors import printable
 from tileharvest.maps.permalink import permalink, written
-from tileharvest.renderers.xyz import is_on_earth, latitude_of
-from tileharvest.tiles.projection import ON_GRID
+from tileharvest.renderers.xyz import page_place
 from tileharvest.viewer.events import recent_events
 from tileharvest.viewer.parameters import Parameters
 from tileharvest.viewer.rectangles import RECTANGLE
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime
 
-    from tileharvest.tiles.projection import Projection
     from tileharvest.viewer.events import ToldEvent
     from tileharvest.viewer.parameters import Query
     from tileharvest.viewer.served_maps import ServedMaps
@@ -160,15 +158,8 @@ class Feed:
         return self._say("blocks", x=round(x), z=round(z))
 
     def _middle(self, told: ToldEvent) -> tuple[float, float, tuple[float, float] | None]:
-        """Returns x and z of the event's middle as the page's addresses have them, and its latitude and
-        longitude, or None if the map is not of the earth."""
-        described = told.layer.described(told.event.last)
-        projection: Projection = described.projection or ON_GRID
-        east, south = projection.place_at(*told.ground.middle)
-        # The page counts from the middle of a block.
-        if is_on_earth(described, self.renderer):
-            return east - 0.5, south - 0.5, (latitude_of(south), east)
-        return float(east // 1), float(south // 1), None
+        """Returns `page_place` of the event's middle."""
+        return page_place(told.layer.described(told.event.last), self.renderer, told.ground.middle)
 
 
 def feed(served: ServedMaps, map_name: str, form: str, viewer: str, query: Query) -> bytes:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests.viewer.building import DAY_LAYER, FIRST, GREEN, MAP, NIGHT_LAYER, SECOND, World, picture, square
 from tileharvest.history.database import History
+from tileharvest.history.outlines import map_outline
 from tileharvest.notices.places import best_view, changed_places, covering
 from tileharvest.renderers.xyz import mercator
 from tileharvest.tiles.grid import Tile, TileRange
@@ -61,7 +62,7 @@ def history(world: World) -> History:
 
 def test_the_places_are_the_blocks_that_changed_most(world: World, changed: list[Tile]) -> None:
     with history(world) as opened:
-        places = changed_places(opened, MAP, SECOND, limit=3)
+        places = changed_places(opened, map_outline(opened, MAP), SECOND, limit=3)
     by_block = Counter(tile.ancestor(3) for tile in changed)
     counts = [place.count for place in places]
     assert counts == sorted(counts, reverse=True)
@@ -73,7 +74,7 @@ def test_the_places_are_the_blocks_that_changed_most(world: World, changed: list
 
 def test_a_day_without_changes_has_no_places(world: World) -> None:
     with history(world) as opened:
-        assert changed_places(opened, MAP, SECOND + timedelta(days=1)) == []
+        assert changed_places(opened, map_outline(opened, MAP), SECOND + timedelta(days=1)) == []
 
 
 def place_of(world: World, layer: Layer, tiles: list[Tile], renderer: str) -> ChangedPlace:
@@ -81,7 +82,7 @@ def place_of(world: World, layer: Layer, tiles: list[Tile], renderer: str) -> Ch
     for day, body in ((FIRST, picture()), (SECOND, picture(GREEN))):
         world.harvest(day, dict.fromkeys(tiles, body), layer=layer.name, described=layer, renderer=renderer)
     with history(world) as opened:
-        (place,) = changed_places(opened, MAP, SECOND)
+        (place,) = changed_places(opened, map_outline(opened, MAP), SECOND)
     return place
 
 

@@ -24,6 +24,7 @@ from tests.viewer.building import (
     square,
 )
 from tileharvest.history.database import History
+from tileharvest.history.outlines import map_outline
 from tileharvest.notices.places import changed_places
 from tileharvest.pictures.difference import as_small_png, change_picture
 from tileharvest.tiles.grid import Tile
@@ -54,7 +55,7 @@ def picture_after(
     """The picture of the second day, on which this was found."""
     world.harvest(SECOND, found, described=Layer(DAY_LAYER, Pyramid(10), "png", tile_size=size))
     with History.open_read_only(f"sqlite:///{world.history_file}") as history:
-        places = changed_places(history, MAP, SECOND)
+        places = changed_places(history, map_outline(history, MAP), SECOND)
         body = change_picture(
             history,
             world.store,

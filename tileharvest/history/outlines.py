@@ -5,6 +5,7 @@ Each answer shows one state of the history. `map_outline` tells the ids by which
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -102,6 +103,11 @@ class MapOutline:
     def layer(self, name: str) -> LayerOutline | None:
         """Returns the layer of that name, or None if the map has none."""
         return next((layer for layer in self.layers if layer.name == name), None)
+
+    def day_before(self, day: date) -> date | None:
+        """Returns the last day with a harvest before this day, or None if there is none."""
+        place = bisect_left(self.days, day)
+        return self.days[place - 1] if place else None
 
 
 _DAYS_OF_ALL: Final = (

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 
 from tileharvest.errors import ConfigurationError
 from tileharvest.history.area_changes import changed_in, place_of, view_of
-from tileharvest.history.outlines import map_outline
 from tileharvest.history.schema import BLOCK_LEVELS
 from tileharvest.notices.places import best_view
 from tileharvest.tiles.grid import Tile, TileRange
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from datetime import date
 
     from tileharvest.history.database import History
+    from tileharvest.history.outlines import MapOutline
     from tileharvest.maps.named_areas import NamedArea
     from tileharvest.tiles.layers import Size
 
@@ -46,21 +46,20 @@ class ChangedArea:
 
 
 def changed_areas(
-    history: History, map_name: str, day: date, areas: Sequence[NamedArea]
+    history: History, outline: MapOutline, day: date, areas: Sequence[NamedArea]
 ) -> list[ChangedArea]:
     """Returns the areas that changed on that day, in the order of the file.
 
     An area that is not on the map, or whose layer the history does not have, is left out with a warning in
-    the log. Raises HistoryError for a map that the history does not have.
+    the log. Raises HistoryError.
     """
-    outline = map_outline(history, map_name)
     found = []
     for area in areas:
         try:
             layer, rectangle = place_of(area, outline)
             tiles = changed_in(history, layer, rectangle, day).get(day, [])
         except ConfigurationError as error:
-            _logger.warning("area '%s' of map '%s' is left out: %s", area.name, map_name, error)
+            _logger.warning("area '%s' of map '%s' is left out: %s", area.name, outline.name, error)
             continue
         if tiles:
             size = layer.described(day).tile_size

@@ -19,7 +19,6 @@ from tileharvest.pictures.difference import change_picture
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from datetime import date
 
     from tileharvest.history.costs import Cost
     from tileharvest.history.database import History
@@ -65,15 +64,16 @@ def tell(
     """Whether the history has told which areas have changed."""
     with suppress(TileHarvestError), open_history() as history:
         report = replace(report, cost=_cost(history, report.map, segment))
+        outline = map_outline(history, report.map)
         if report.changed and wishes.areas is not None:
-            areas = changed_areas(history, report.map, report.day, wishes.areas)
+            areas = changed_areas(history, outline, report.day, wishes.areas)
         elif report.changed:
-            places = changed_places(history, report.map, report.day)
+            places = changed_places(history, outline, report.day)
         is_read = True
         views = [(place.layer_id, place.view, place.tile_size) for place in places]
         views += [view for area in areas for view in area.views]
         if views:
-            before = _day_before(history, report.map, report.day)
+            before = outline.day_before(report.day)
             picture = change_picture(history, open_store(), views, report.day, before)
     if wishes.film_days and views:
         layer = places[0].layer if places else areas[0].layer
@@ -98,7 +98,3 @@ def _cost(history: History, map_name: str, segment: str) -> Cost | None:
         if summary.segment == segment:
             return summary.cost
     return None
-
-
-def _day_before(history: History, map_name: str, day: date) -> date | None:
-    return max((one for one in map_outline(history, map_name).days if one < day), default=None)

@@ -7,20 +7,18 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from tileharvest.history.changes import changed_blocks, heat
-from tileharvest.history.outlines import map_outline
 from tileharvest.history.schema import BLOCK_LEVELS
-from tileharvest.renderers.xyz import Xyz, latitude_of
+from tileharvest.renderers.xyz import page_place
 from tileharvest.tiles.grid import Tile, TileRange
-from tileharvest.tiles.projection import ON_GRID
+from tileharvest.tiles.ground import Ground
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
     from datetime import date
 
     from tileharvest.history.database import History
-    from tileharvest.history.outlines import LayerOutline
+    from tileharvest.history.outlines import LayerOutline, MapOutline
     from tileharvest.tiles.layers import Size
-    from tileharvest.tiles.projection import Projection
 
 MOST_PLACES: Final = 5
 _MORE: Final = 3
@@ -54,20 +52,18 @@ class ChangedPlace:
 
 
 def changed_places(
-    history: History, map_name: str, day: date, limit: int = MOST_PLACES
+    history: History, outline: MapOutline, day: date, limit: int = MOST_PLACES
 ) -> list[ChangedPlace]:
     """Returns the places of the map with most changed tiles on that day, the most changed first.
 
     Leaves out a place that the view of another one shows, also if that is in another layer of the same world.
     Reads three index entries for each block of each layer's deepest zoom, and the tiles of a few blocks.
-    Raises HistoryError for a map that the history does not have.
+    Raises HistoryError.
     """
-    outline = map_outline(history, map_name)
-    on_earth = outline.renderer == Xyz.name
     found = [
         place
         for layer in outline.layers
-        for place in _of_layer(history, layer, day, _MORE * limit, on_earth=on_earth)
+        for place in _of_layer(history, layer, outline.renderer, day, _MORE * limit)
     ]
     chosen: list[ChangedPlace] = []
     for place in sorted(found, key=lambda one: -one.count):
@@ -77,7 +73,7 @@ def changed_places(
 
 
 def _of_layer(
-    history: History, layer: LayerOutline, day: date, limit: int, *, on_earth: bool
+    history: History, layer: LayerOutline, renderer: str | None, day: date, limit: int
 ) -> Iterator[ChangedPlace]:
     if not layer.zooms:
         return
@@ -90,7 +86,7 @@ def _of_layer(
         near = heat(history, layer.id, around, before, day)
         changed = [tile for tile in near if tile in own]
         view = best_view(changed, near, around)
-        x, z, degrees = _place(described.projection, _ground(view, layer.factor), on_earth=on_earth)
+        x, z, degrees = page_place(described, renderer, Ground.of(view, layer.factor).middle)
         yield ChangedPlace(
             layer.name,
             layer.id,
@@ -105,27 +101,6 @@ def _of_layer(
             zoom - 1 if layer.factor == 2 else zoom - 0.5,
             degrees,
         )
-
-
-def _ground(view: TileRange, factor: int) -> tuple[float, float]:
-    """Returns the middle of the view in grid units.
-
-    In layers whose tiles do not nest by two, names only number the tiles, so that coarser zooms are scaled.
-    """
-    x, y = view.middle
-    widening = (factor / 2) ** -view.zoom
-    return x * widening, y * widening
-
-
-def _place(
-    projection: Projection | None, point: tuple[float, float], *, on_earth: bool
-) -> tuple[float, float, tuple[float, float] | None]:
-    """Returns x and z of a point of the grid, as the viewer's addresses have them, and its degrees if any."""
-    if projection is None or not on_earth:
-        return *(projection or ON_GRID).block_at(*point), None
-    east, south = projection.place_at(*point)
-    # The viewer's page counts from the middle of a unit.
-    return east - 0.5, south - 0.5, (latitude_of(south), east)
 
 
 def _is_seen_with(place: ChangedPlace, other: ChangedPlace) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from dataclasses import dataclass
 from datetime import date, timedelta
 from http import HTTPStatus
@@ -124,15 +123,10 @@ def _of_layer(
     except ConfigurationError as error:
         raise RefusedError(HTTPStatus.BAD_REQUEST, f"{error}: ask for fewer days") from None
     told = [
-        ToldEvent(event, layer, _day_before(outline.days, event.first), sure.ended[event.last])
+        ToldEvent(event, layer, outline.day_before(event.first) or event.first, sure.ended[event.last])
         for event in found
     ]
     return [one for one in told if ground is None or one.ground.touches(ground)], sure
-
-
-def _day_before(days: Sequence[date], day: date) -> date:
-    place = bisect_left(days, day)
-    return days[place - 1] if place else day
 
 
 def _as_plain(told: ToldEvent, outline: MapOutline) -> dict[str, Any]:

@@ -86,11 +86,10 @@ def _told(story: PixelStory, history: History, outline: MapOutline) -> Iterator[
     chapters: list[Chapter] = []
     for chapter in story.chapters(days):
         chapters.append(chapter)
+        before = outline.day_before(chapter.day) or chapter.day - timedelta(days=1)
         yield {
             "day": chapter.day.isoformat(),
-            "before": max(
-                (day for day in outline.days if day < chapter.day), default=chapter.day - timedelta(days=1)
-            ).isoformat(),
+            "before": before.isoformat(),
             "share": round(chapter.share, 6),
             "empty": chapter.is_empty,
             "damaged": chapter.is_damaged,

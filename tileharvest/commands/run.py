@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
+from contextlib import AsyncExitStack, nullcontext
 from typing import TYPE_CHECKING
 
 from scrapy.commands import ScrapyCommand
@@ -14,21 +14,19 @@ from tileharvest.commands.due_maps import DueMaps
 from tileharvest.commands.harvest import HarvestEnd
 from tileharvest.commands.project_command import ProjectCommand
 from tileharvest.commands.runner import Runner
-from tileharvest.commands.serve import HOST, PORT, add_site_options, announce, viewer_of
+from tileharvest.commands.serve import HOST, PORT, add_site_options, listening, viewer_of
 from tileharvest.commands.settings import maps_at_once, progress_interval
 from tileharvest.commands.terminal import console, first_of, say, write_line
 from tileharvest.errors import ConfigurationError, ExitStatus, TileHarvestError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator
     from contextlib import AbstractAsyncContextManager
 
     from scrapy import Spider
     from scrapy.crawler import Crawler, CrawlerProcessBase
     from scrapy.settings import BaseSettings
-
-    from tileharvest.viewer.application import Application
 
 
 class Command(ProjectCommand, ScrapyCommand):
@@ -79,37 +77,21 @@ class Command(ProjectCommand, ScrapyCommand):
         # The history must be made or upgraded before it is read. The first harvest would do so too late.
         History.open(database_url(settings)).close()
         with viewer_of(settings, args, opts.frame_ancestors) if opts.serve else nullcontext() as application:
-            listening = (
-                None
-                if application is None
-                else _listening(application, opts.host or HOST, opts.port or PORT, opts.allow_host)
-            )
+            served = None
+            if application is not None:
+                from tileharvest.viewer.server import parse_port
+
+                port = parse_port(opts.port or PORT)
+                served = listening(application, opts.host or HOST, port, opts.allow_host)
             worker = _Worker(settings, self._maps)
             runner = Runner(self.crawler_process, worker, at_once=self._at_once, arguments={})
-            runner.run(worker.names(runner, listening))
+            runner.run(worker.names(runner, served))
         # Scrapy has stopped the event loop, and has not closed it.
         asyncio.get_event_loop().run_until_complete(worker.close())
         if runner.under_way:
             say(f"left at once, and going on at the next start: {first_of(runner.under_way)}")
         if worker.fault is not None:
             raise worker.fault
-
-
-def _listening(
-    application: Application, host: str, port: str, allowed: Sequence[str]
-) -> AbstractAsyncContextManager[None]:
-    """Returns a context that serves the viewer and writes its addresses. Raises ConfigurationError."""
-    from tileharvest.viewer.server import listening, parse_port
-
-    number = parse_port(port)
-
-    @asynccontextmanager
-    async def announced() -> AsyncIterator[None]:
-        async with listening(application, host, number, allowed) as addresses:
-            announce(addresses, host)
-            yield
-
-    return announced()
 
 
 class _Worker:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
@@ -16,7 +17,7 @@ from tileharvest.maps.settings import areas_file, data_folder, maps_file
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import AsyncIterator, Sequence
     from contextlib import AbstractContextManager
 
     from scrapy.settings import BaseSettings
@@ -70,7 +71,7 @@ class Command(ProjectCommand, ScrapyCommand):
             raise ConfigurationError(f"--films {opts.films} cannot be: write a number of tiles, such as 400")
         with viewer_of(settings, args, opts.frame_ancestors, opts.films) as application:
             relax_garbage_collection(settings)
-            serve(application, opts.host, port, lambda found: announce(found, opts.host), opts.allow_host)
+            serve(listening(application, opts.host, port, opts.allow_host))
 
 
 def add_site_options(parser: argparse.ArgumentParser) -> None:
@@ -114,6 +115,19 @@ def viewer_of(
         ancestors,
         most_filmed,
     )
+
+
+@asynccontextmanager
+async def listening(
+    application: Application, host: str, port: int, allowed: Sequence[str]
+) -> AsyncIterator[None]:
+    """Serves the viewer while the block lasts, and announces it. Raises what the server's `listening`
+    raises."""
+    from tileharvest.viewer import server
+
+    async with server.listening(application, host, port, allowed) as addresses:
+        announce(addresses, host)
+        yield
 
 
 def announce(addresses: Sequence[str], host: str) -> None:

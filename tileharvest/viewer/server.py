@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         Mapping,
         Sequence,
     )
+    from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
     from tileharvest.history.database import History
@@ -86,18 +87,19 @@ def parse_ancestors(texts: Iterable[str]) -> tuple[str, ...]:
     return ancestors
 
 
-def serve(
-    application: Application,
-    host: str,
-    port: int,
-    announce: Callable[[Sequence[str]], None],
-    allowed: Collection[str] = (),
-) -> None:
-    """Serves until SIGINT or SIGTERM. Announces the server's addresses when it accepts connections.
+def serve(served: AbstractAsyncContextManager[object]) -> None:
+    """Keeps a viewer that is `listening` until SIGINT or SIGTERM. Raises what `listening` raises. Call it in
+    the main thread, where signals arrive."""
 
-    Raises what `listening` raises. Call it in the main thread, where signals arrive."""
+    async def until_stopped() -> None:
+        stopped = asyncio.Event()
+        for which in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(which, stopped.set)
+        async with served:
+            await stopped.wait()
+
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve_until_stopped(application, host, port, announce, allowed))
+        runner.run(until_stopped())
 
 
 @contextmanager
@@ -202,24 +204,6 @@ def _outward(loopback: str, elsewhere: str) -> list[str]:
         own = str(way.getsockname()[0])
         return [own] if own != loopback else []
     return []
-
-
-async def _serve_until_stopped(
-    application: Application,
-    host: str,
-    port: int,
-    announce: Callable[[Sequence[str]], None],
-    allowed: Collection[str],
-) -> None:
-    stopped = asyncio.Event()
-    for which in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(which, stopped.set)
-    try:
-        async with listening(application, host, port, allowed) as addresses:
-            announce(addresses)
-            await stopped.wait()
-    finally:
-        application.close()
 
 
 async def _listen(runner: web.ServerRunner, host: str, port: int) -> None:

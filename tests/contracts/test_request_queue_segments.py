@@ -145,7 +145,7 @@ def test_a_forgotten_segment_leaves_nothing_but_failures(queue: Driven) -> None:
     queue.forget(DAY)
     counts = queue.counts(99.0)
     assert (pending(queue, 99.0), counts.leased, counts.delayed) == ((0, 0, 0), 0, 0)
-    assert (counts.seen, queue.note(DAY, "audit")) == (0, None)
+    assert (counts.seen, queue.noted(DAY, "audit")) == (0, None)
     assert queue.reasons() == [("failed", "no")]
     assert queue.exchange(finished=[leased]).refused == 1
 
@@ -165,7 +165,7 @@ def test_to_forget_a_segment_spares_the_others(queue: Driven) -> None:
     queue.forget(DAY)
     queue.forget("never opened")
     assert queue.bodies(now=5.0) == ["1", "2"]
-    assert queue.note(NEXT_DAY, "audit") == "done"
+    assert queue.noted(NEXT_DAY, "audit") == "done"
     assert queue.push(entry("1", segment=NEXT_DAY), entry("2", segment=NEXT_DAY)).duplicates == 2
 
 
@@ -192,11 +192,11 @@ def test_the_current_segment_is_always_kept(queue: Driven) -> None:
 
 
 def test_a_remark_stays_with_its_segment(queue: Driven) -> None:
-    assert queue.note(DAY, "depth") is None
-    assert queue.note(DAY, "depth", "12") is None
-    assert queue.note(DAY, "depth", "13") == "12"
-    assert queue.note(DAY, "depth") == "13"
-    assert (queue.note(DAY, "zones"), queue.note(NEXT_DAY, "depth")) == (None, None)
+    assert queue.noted(DAY, "depth") is None
+    for depth in ("12", "13"):
+        queue.note(DAY, "depth", depth)
+        assert queue.noted(DAY, "depth") == depth
+    assert (queue.noted(DAY, "zones"), queue.noted(NEXT_DAY, "depth")) == (None, None)
 
 
 def test_all_remarks_of_a_segment_are_told_together(queue: Driven) -> None:
@@ -208,9 +208,9 @@ def test_all_remarks_of_a_segment_are_told_together(queue: Driven) -> None:
 
 def test_an_empty_remark_drops_the_one_before(queue: Driven) -> None:
     queue.note(DAY, "depth", "12")
-    assert queue.note(DAY, "depth", "") == "12"
-    assert queue.note(DAY, "depth", "") is None
-    assert (queue.note(DAY, "depth"), queue.run(queue.queue.notes(DAY))) == (None, {})
+    for _ in range(2):
+        queue.note(DAY, "depth", "")
+        assert queue.run(queue.queue.notes(DAY)) == {}
 
 
 def test_what_is_remarked_of_no_segment_stays_when_others_are_dropped(queue: Driven) -> None:
@@ -229,7 +229,6 @@ def test_an_answer_that_has_remarks_has_those_of_no_segment_as_they_are_now(queu
 
 def test_to_read_a_remark_opens_no_segment(queue: Driven) -> None:
     queue.exchange(finished=queue.exchange(1, pushed=[entry("1")]).leases)
-    queue.note(NEXT_DAY, "depth")
     queue.note(NEXT_DAY, "depth", "")
     queue.run(queue.queue.notes(NEXT_DAY))
     assert queue.counts().done == 1
@@ -246,6 +245,6 @@ def test_all_is_there_for_the_next_program(queue: Driven) -> None:
     queue.exchange(failed=[(queue.lease()[0], "no")])
     queue.note(DAY, "depth", "12")
     queue.restart()
-    assert (queue.note(DAY, "depth"), queue.reasons()) == ("12", [("failed", "no")])
+    assert (queue.noted(DAY, "depth"), queue.reasons()) == ("12", [("failed", "no")])
     assert queue.push(entry("1")).duplicates == 1
     assert queue.bodies(now=49.0) + queue.bodies(now=50.0) == ["1", "2"]

@@ -103,7 +103,8 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(segment=st.sampled_from(SEGMENTS), text=st.sampled_from(["x", "y"]))
     def note(self, segment: str, text: str) -> None:
-        assert self.queue.note(segment, "key", text) == self.model.remarks.get((segment, "key"))
+        assert self.queue.noted(segment, "key") == self.model.remarks.get((segment, "key"))
+        self.queue.note(segment, "key", text)
         self.model.open_segment(segment)
         self.model.remarks[segment, "key"] = text
 

@@ -93,7 +93,7 @@ WORKS: list[Callable[[RedisQueue], Any]] = [
     lambda queue: queue.failures(),
     lambda queue: queue.forget(DAY),
     lambda queue: queue.forget_others(1, DAY),
-    lambda queue: queue.note(DAY, "depth"),
+    lambda queue: queue.note(DAY, "depth", "12"),
     lambda queue: queue.workers(),
 ]
 

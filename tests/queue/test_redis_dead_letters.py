@@ -141,8 +141,9 @@ def test_strange_texts_do_no_harm(world: RedisMap) -> None:
     (lease,) = worker.lease()
     worker.exchange(failed=[(lease, strange)])
     assert worker.reasons() == [("1", strange.replace("\udc80", "\\udc80"))]
-    assert worker.note(strange, strange, strange) is None
-    assert worker.note(strange, strange) == strange.replace("\udc80", "\\udc80")
+    worker.note(strange, strange, strange)
+    told = strange.replace("\udc80", "\\udc80")
+    assert worker.run(worker.queue.notes(strange)) == {told: told}
 
 
 @pytest.mark.parametrize("priority", [2**53 + 1, 2**80, -(2**80)])

@@ -62,7 +62,7 @@ def test_another_harvest_begins_without_the_work_of_the_former(world: RedisMap) 
     second = world.worker()
     assert join(second, "two")
     assert second.counts().left == 0
-    assert second.note(DAY, "depth") is None
+    assert second.noted(DAY, "depth") is None
     assert second.push(entry("1")).duplicates == 0
     assert first.exchange(finished=[lease], is_seeded=True).refused == 1
     assert join(world.worker(), "two")

@@ -102,7 +102,7 @@ def test_to_forget_a_segment_spares_what_was_seen_in_others(world: RedisMap) -> 
     worker.note(NEXT_DAY, "audit", "done")
     worker.forget(DAY)
     assert worker.push(entry("1", segment=NEXT_DAY), entry("2", segment=NEXT_DAY)).duplicates == 2
-    assert worker.note(NEXT_DAY, "audit") == "done"
+    assert worker.noted(NEXT_DAY, "audit") == "done"
     assert worker.bodies(now=5.0) == ["1", "2"]
 
 

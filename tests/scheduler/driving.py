@@ -119,5 +119,9 @@ class Driven:
     def forget_others(self, kept: int, current: str) -> Sequence[str]:
         return self.run(self.queue.forget_others(kept, current))
 
-    def note(self, segment: str, key: str, value: str | None = None) -> str | None:
-        return self.run(self.queue.note(segment, key, value))
+    def note(self, segment: str, key: str, value: str) -> None:
+        self.run(self.queue.note(segment, key, value))
+
+    def noted(self, segment: str, key: str) -> str | None:
+        """The remark of this key, or None if there is none."""
+        return self.run(self.queue.notes(segment)).get(key)

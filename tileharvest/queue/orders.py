@@ -63,7 +63,9 @@ async def pause(queue: RequestQueue, since: str) -> str | None:
 
 async def resume(queue: RequestQueue) -> bool:
     """Lets requests start again. Returns whether the map was paused."""
-    return bool(await queue.note(PUSHED, _PAUSED, ""))
+    before = (await orders_of(queue)).paused
+    await queue.note(PUSHED, _PAUSED, "")
+    return before is not None
 
 
 async def set_rate(queue: RequestQueue, rate: str | None) -> None:

@@ -277,10 +277,9 @@ class RequestQueue(Protocol):
         no segment stay. Returns the names of the forgotten segments."""
         ...
 
-    async def note(self, segment: str, key: str, value: str | None = None) -> str | None:
-        """Returns a remark of the segment. If `value` is given, it takes the place of the remark; an empty
-        value drops the remark. Remarks are dropped with their segment. The segment without name is never
-        dropped."""
+    async def note(self, segment: str, key: str, value: str) -> None:
+        """Writes a remark of the segment in the place of the one with the same key, or drops that for an
+        empty value. Remarks are dropped with their segment. The segment without name is never dropped."""
         ...
 
     async def notes(self, segment: str) -> Mapping[str, str]:

@@ -220,16 +220,9 @@ class RedisQueue:
             await self._run("forget", {"segments": [calls.string(name) for name in dropped]})
         return dropped
 
-    async def note(self, segment: str, key: str, value: str | None = None) -> str | None:
-        """Reads or writes a remark. If an answer was lost, the call may return what it wrote itself."""
-        remark = {
-            "segment": calls.string(segment),
-            "key": calls.string(key),
-            "value": value is not None and calls.string(value),
-        }
-        for before in calls.decoded(await self._run("note", remark), list[msgspec.Raw]):
-            return calls.text_of(before)
-        return None
+    async def note(self, segment: str, key: str, value: str) -> None:
+        remark = {"segment": segment, "key": key, "value": value}
+        await self._run("note", {name: calls.string(text) for name, text in remark.items()})
 
     async def notes(self, segment: str) -> Mapping[str, str]:
         """Returns all remarks of the segment. Reads one small hash."""

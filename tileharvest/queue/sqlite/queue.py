@@ -127,8 +127,8 @@ class SqliteQueue:
             raise ValueError(f"{kept} segments cannot be kept: the current one always is")
         return await self._run(lambda statements: statements.forget_others(kept, current))
 
-    async def note(self, segment: str, key: str, value: str | None = None) -> str | None:
-        return await self._run(lambda statements: statements.note(segment, key, value))
+    async def note(self, segment: str, key: str, value: str) -> None:
+        await self._run(lambda statements: statements.note(segment, key, value))
 
     async def notes(self, segment: str) -> Mapping[str, str]:
         # Each map looks for orders every second. Mostly nobody has written anything since the last look.

@@ -306,16 +306,13 @@ class Statements:
             self.forget(name)
         return names
 
-    def note(self, segment: str, key: str, value: str | None) -> str | None:
-        """Returns a remark. Then writes `value` in its place if one is given, or drops it for an empty
-        one."""
-        before = self.notes(segment).get(key)
+    def note(self, segment: str, key: str, value: str) -> None:
+        """Writes a remark, or drops it for an empty value."""
         if value:
             row = (self._opened(segment), key, value)
             self._change("INSERT OR REPLACE INTO remarks (segment, key, value) VALUES (?, ?, ?)", [row])
-        elif value is not None:
+        else:
             self._change(_DROP_REMARK, [(segment, key)])
-        return before
 
     def notes(self, segment: str) -> dict[str, str]:
         """Returns all remarks of the segment, by key."""

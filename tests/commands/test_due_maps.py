@@ -37,8 +37,9 @@ class Box:
             "REDIS_URL": "",
         }.items():
             self.settings.set(name, value, priority="cmdline")
+        self.queues = folder / "queues"
         # As `open` makes it.
-        (folder / "queues").mkdir()
+        self.queues.mkdir()
         self._writes = 0
 
     def describe(self, **maps: str) -> None:
@@ -126,6 +127,16 @@ def test_the_map_that_a_worker_has_just_ended_is_due_at_its_next_time(box: Box) 
     worker.done("a")
     assert worker.take() is None
     assert worker.maps.outlook == "nothing is due; next is map 'a' at 2026-11-23 11:00 UTC"
+
+
+def test_a_map_whose_queue_could_not_be_read_is_taken_when_it_can_be(box: Box) -> None:
+    box.describe(a=AT_ELEVEN)
+    worker = box.worker()
+    damaged = box.queues / "a.sqlite"
+    damaged.write_bytes(b"no database" * 100)
+    assert worker.take() is None
+    damaged.unlink()
+    assert worker.take() == "a"
 
 
 def test_what_a_person_harvests_by_hand_is_seen_within_a_minute(box: Box) -> None:

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.scheduler.driving import Driven
-from tests.servers.redis import queue_on, redis_cluster, redis_server
+from tests.servers.redis import redis_cluster, redis_server
 from tileharvest.errors import QueueError
 from tileharvest.queue.map_leases import LocalMapLeases, MapLease
 from tileharvest.queue.port import SILENT
 from tileharvest.queue.redis import map_leases
 from tileharvest.queue.redis.map_leases import KEY, RedisMapLeases
-from tileharvest.queue.requests import PUSHED
 from tileharvest.queue.sqlite.queue import SqliteQueue
 
 if TYPE_CHECKING:
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
     from tests.servers.redis import RedisCluster, RedisServer
     from tileharvest.queue.map_leases import MapLeases
-    from tileharvest.queue.port import RequestQueue
 
 
 class Worker:
@@ -69,8 +67,6 @@ class Box:
     make: Callable[[], MapLeases]
     runner: asyncio.Runner
     is_shared: bool
-    queue_of: Callable[[str], Driven]
-    """Opens the queue of a map, as its worker does."""
     now: float = 1000.0
     workers: list[Worker] = field(default_factory=list)
 
@@ -106,23 +102,16 @@ def cluster() -> Iterator[RedisCluster]:
 def box(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Box]:
     is_shared = request.param != "local"
     make: Callable[[], MapLeases] = partial(LocalMapLeases, tmp_path / "queues")
-
-    def in_file(name: str) -> RequestQueue:
-        return SqliteQueue(tmp_path / "queues" / f"{name}.sqlite")
-
-    queue: Callable[[str], RequestQueue] = in_file
     if request.param == "redis":
         server = request.getfixturevalue("server")
         server.ask("DEL", KEY)
         make = partial(RedisMapLeases, {"url": server.socket_url}, server_clock=False)
-        queue = partial(queue_on, server, server_clock=True)
     elif request.param == "cluster":
         cluster = request.getfixturevalue("cluster")
         cluster.masters[cluster.part(KEY)].ask("DEL", KEY)
         make = partial(RedisMapLeases, {"url": cluster.url}, server_clock=False)
-        queue = partial(queue_on, cluster, server_clock=True)
     with asyncio.Runner() as runner:
-        box = Box(make, runner, is_shared, lambda name: Driven(partial(queue, name)).open())
+        box = Box(make, runner, is_shared)
         yield box
         for worker in box.workers:
             worker.close()
@@ -365,16 +354,3 @@ def test_what_redis_has_in_their_place_is_begun_anew(server: RedisServer) -> Non
             await leases.close()
 
     assert asyncio.run(acquired()) == MapLease("a", 0)
-
-
-def test_a_worker_looks_into_queues_over_what_it_has_open_and_makes_none(box: Box, tmp_path: Path) -> None:
-    leases = box.worker().leases
-    assert box.runner.run(leases.notes("nowhere", PUSHED)) == {}
-    assert not box.runner.run(leases.workers("nowhere"))[0]
-    assert not [*(tmp_path / "queues").glob("nowhere*")]
-    with box.queue_of("paused") as queue:
-        queue.note(PUSHED, "paused", "10:00")
-        assert box.runner.run(leases.notes("paused", PUSHED)) == {"paused": "10:00"}
-        workers, now = box.runner.run(leases.workers("paused"))
-        assert len(workers) == (1 if box.is_shared else 0)
-        assert all(one.heartbeat <= now for one in workers)

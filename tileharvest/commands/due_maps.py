@@ -184,12 +184,17 @@ class DueMaps:
             lease = await self._shared.take(names)
             if lease is None:
                 return None
-            # Another worker may have finished the harvest since the last look.
-            await self._look([lease.map], now)
-            if lease.map in self._candidates(now) and await self._may_begin(lease.map, now):
+            begins = False
+            try:
+                # Another worker may have finished the harvest since the last look.
+                await self._look([lease.map], now)
+                begins = lease.map in self._candidates(now) and await self._may_begin(lease.map, now)
+            finally:
+                if not begins:
+                    await self._shared.release(lease.map)
+            if begins:
                 self._held[lease.map] = lease
                 return lease.map
-            await self._shared.release(lease.map)
         return None
 
     def _read_maps_anew(self) -> None:
@@ -232,7 +237,9 @@ class DueMaps:
 
     async def _may_begin(self, name: str, now: datetime) -> bool:
         """Returns False for a paused map, which would only take the place of another one."""
-        since = (await self._shared.orders(name)).paused
+        from tileharvest.queue.settings import orders_for
+
+        since = (await orders_for(self._settings, name)).paused
         if since is None:
             self._paused.discard(name)
             return True

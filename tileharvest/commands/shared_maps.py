@@ -11,8 +11,6 @@ from tileharvest.errors import TileHarvestError
 from tileharvest.harvest.due import leaves_room
 from tileharvest.maps.settings import described_map
 from tileharvest.queue.cancellation import cancel
-from tileharvest.queue.orders import Orders
-from tileharvest.queue.requests import PUSHED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,13 +18,14 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from tileharvest.queue.map_leases import MapLease
+    from tileharvest.queue.port import Worker
 
 LOOK: Final = 5.0
 """Seconds between two looks for maps that others have left, and between two signs of life. A killed worker
 counts as gone after six times as long."""
 
 _JOINED_AT_ONCE: Final = 16
-"""The most maps of others that an idle worker looks at in one look. Each costs a few calls of the queue."""
+"""The most maps of others that an idle worker looks at in one look."""
 
 
 def utc_now() -> datetime:
@@ -75,20 +74,19 @@ class SharedMaps:
         lease = await self._leases.acquire(names, now)
         if lease is not None:
             return lease
-        for name in (await self.taken(names))[:_JOINED_AT_ONCE]:
-            if await self._has_room(name):
-                lease = await self._leases.join(name, now)
-                if lease is not None:
-                    return lease
+        if others := (await self.taken(names))[:_JOINED_AT_ONCE]:
+            from tileharvest.queue.settings import workers_of_all
+
+            for name, (workers, present) in (await workers_of_all(self._settings, others)).items():
+                if self._has_room(name, workers, present):
+                    lease = await self._leases.join(name, now)
+                    if lease is not None:
+                        return lease
         return None
 
     async def taken(self, names: Sequence[str]) -> Sequence[str]:
         """Returns those of the maps that other workers hold. Raises QueueError."""
         return await self._leases.taken(names, self._clock().timestamp())
-
-    async def orders(self, name: str) -> Orders:
-        """Returns the orders that a person has given for a map. Raises QueueError."""
-        return Orders.read(await self._leases.notes(name, PUSHED))
 
     async def release(self, name: str) -> None:
         """Releases a map whose harvest is done or left to others."""
@@ -115,10 +113,9 @@ class SharedMaps:
             with suppress(TileHarvestError):
                 await self._leases.extend(self._clock().timestamp())
 
-    async def _has_room(self, name: str) -> bool:
+    def _has_room(self, name: str, workers: Sequence[Worker], present: float) -> bool:
         from tileharvest.politeness.settings import rules_for
 
-        workers, present = await self._leases.workers(name)
         rules = rules_for(self._settings, described_map(self._settings, name))
         gap = rules.gap.at_least(rules.host_gap)
         return leaves_room(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -10,13 +9,10 @@ import msgspec
 
 from tileharvest.errors import QueueError
 from tileharvest.queue.locks import locks_in
-from tileharvest.queue.sqlite.queue import SqliteQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
-
-    from tileharvest.queue.port import Worker
 
 _KEPT: Final = 4096
 """The most bytes that are read of a lease's file, which has some fifty."""
@@ -97,14 +93,6 @@ class MapLeases(Protocol):
         """Ends the lease of a map whose harvest has failed. The map cannot be acquired before `again`."""
         ...
 
-    async def notes(self, name: str, segment: str) -> Mapping[str, str]:
-        """Returns the remarks of the segment in a map's queue. Opens no queue, and only reads."""
-        ...
-
-    async def workers(self, name: str) -> tuple[Sequence[Worker], float]:
-        """Returns the workers of a map's queue, and the present time by the queue's clock. Only reads."""
-        ...
-
     async def close(self) -> None:
         """Releases all leases. Closing twice is harmless."""
         ...
@@ -172,15 +160,6 @@ class LocalMapLeases:
             raise self._error(error) from error
         finally:
             self._let_go(name)
-
-    async def notes(self, name: str, segment: str) -> Mapping[str, str]:
-        """Returns no remarks if the map has no queue, and makes none."""
-        file = self._folder / f"{name}.sqlite"
-        return await asyncio.to_thread(SqliteQueue(file).glance, segment) if file.is_file() else {}
-
-    async def workers(self, name: str) -> tuple[Sequence[Worker], float]:
-        """Returns no workers, because nobody shares such a queue."""
-        return (), 0.0
 
     async def close(self) -> None:
         for name in list(self._held):

@@ -5,21 +5,17 @@ from __future__ import annotations
 import os
 import secrets
 import socket
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
 from tileharvest.queue.map_leases import Failures, MapLease
 from tileharvest.queue.port import SILENT
-from tileharvest.queue.redis.calls import remarks, swap
+from tileharvest.queue.redis.calls import swap
 from tileharvest.queue.redis.link import RedisLink
-from tileharvest.queue.redis.queue import notes_at, workers_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-
-    from tileharvest.queue.port import Worker
 
     Result = TypeVar("Result")
 
@@ -167,16 +163,6 @@ class RedisMapLeases:
             now, lambda table, its_now: table.leave(self.worker, [name], its_now + again - now)
         )
         self._held.discard(name)
-
-    async def notes(self, name: str, segment: str) -> Mapping[str, str]:
-        (found,) = await self._link.attempt(partial(notes_at, names=[name], segment=segment))
-        return remarks(found)
-
-    async def workers(self, name: str) -> tuple[Sequence[Worker], float]:
-        """Returns the workers that were heard of within `silent` seconds."""
-        look = partial(workers_at, names=[name], lease_seconds=self._silent)
-        (found,) = await self._link.attempt(look)
-        return found
 
     async def close(self) -> None:
         held, self._held = sorted(self._held), set()

@@ -371,7 +371,15 @@ async def notes_of_maps(
 
     `parameters` are those of `connection.connect`. Raises QueueError.
     """
-    answers = await _of_maps(parameters, names, partial(notes_at, segment=segment))
+
+    async def known(client: Client, names: Sequence[str]) -> list[dict[bytes, bytes]]:
+        together = client.pipeline(transaction=False)
+        for name in names:
+            together.hgetall(calls.key(name, f"segment:{segment}"))
+        found: list[dict[bytes, bytes]] = await together.execute()
+        return found
+
+    answers = await _of_maps(parameters, names, known)
     return dict(zip(names, map(calls.remarks, answers), strict=True))
 
 
@@ -383,8 +391,12 @@ async def workers_of_maps(
 
     `parameters` are those of `connection.connect`. Raises QueueError.
     """
-    answers = await _of_maps(parameters, names, partial(workers_at, lease_seconds=lease_seconds))
-    return dict(zip(names, answers, strict=True))
+
+    async def alive(client: Client, names: Sequence[str]) -> list[tuple[Sequence[Worker], float]]:
+        found, now = await _known_workers(client, names), await _time(client, names[0])
+        return [([one for one in of_map if now - one.heartbeat < lease_seconds], now) for of_map in found]
+
+    return dict(zip(names, await _of_maps(parameters, names, alive), strict=True))
 
 
 async def _of_maps(
@@ -400,24 +412,6 @@ async def _of_maps(
     finally:
         await link.close()
     return found
-
-
-async def notes_at(client: Client, names: Sequence[str], segment: str) -> list[dict[bytes, bytes]]:
-    """Returns the hash of all that is known of the segment in each of these maps. `calls.remarks` reads
-    it."""
-    together = client.pipeline(transaction=False)
-    for name in names:
-        together.hgetall(calls.key(name, f"segment:{segment}"))
-    answers: list[dict[bytes, bytes]] = await together.execute()
-    return answers
-
-
-async def workers_at(
-    client: Client, names: Sequence[str], lease_seconds: float
-) -> list[tuple[Sequence[Worker], float]]:
-    """Returns what `workers_of_maps` does, as a list in the order of the maps."""
-    found, now = await _known_workers(client, names), await _time(client, names[0])
-    return [([one for one in of_map if now - one.heartbeat < lease_seconds], now) for of_map in found]
 
 
 async def _known_workers(client: Client, names: Sequence[str]) -> list[list[Worker]]:

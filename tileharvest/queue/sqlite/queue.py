@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from contextvars import copy_context
 from functools import cache, partial
 from itertools import count
@@ -200,7 +200,7 @@ class SqliteQueue:
     async def _look(self, work: Callable[[Statements], Result]) -> Result:
         """Does a work of one statement that only reads, and returns its result. It waits for no lock: a
         transaction takes three times as long, and each map looks for orders every second."""
-        return await self._in_thread(lambda: self._done(work))
+        return await self._in_thread(lambda: self._read(work))
 
     async def _in_thread(self, work: Callable[[], Result]) -> Result:
         """Does the work in the queue's thread, and returns its result."""
@@ -270,13 +270,11 @@ class SqliteQueue:
             locks_in(self._file.parent).drop(self._file.stem)
 
     def _transact(self, work: Callable[[Statements], Result]) -> Result:
-        def transacted(statements: Statements) -> Result:
-            with statements.transaction():
-                return work(statements)
+        assert self._statements is not None
+        with self._as_queue_errors(), self._statements.transaction():
+            return work(self._statements)
 
-        return self._done(transacted)
-
-    def _done(self, work: Callable[[Statements], Result]) -> Result:
+    def _read(self, work: Callable[[Statements], Result]) -> Result:
         assert self._statements is not None
         with self._as_queue_errors():
             return work(self._statements)
@@ -328,53 +326,40 @@ class _Thread:
 
     def __init__(self) -> None:
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="queue")
-        self._gathered: list[tuple[asyncio.Future[Any], Callable[[], Any]]] = []
+        self._gathered: list[tuple[Future[Any], Callable[[], Any]]] = []
         """The works of this turn of the event loop, each with the future of its result."""
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """The event loop whose works are gathered."""
 
     async def do(self, work: Callable[[], Result]) -> Result:
+        """Returns the result of the work. A work that is cancelled before it has begun is not done."""
+        done: Future[Result] = Future()
         loop = asyncio.get_running_loop()
-        done: asyncio.Future[Result] = loop.create_future()
-        gathered = self._gathered
-        # These may be the works of another loop, which was closed before it could hand them over.
-        if not gathered or gathered[0][0].get_loop() is not loop:
-            gathered = self._gathered = []
-            loop.call_soon(self._hand_over, loop, gathered)
-        gathered.append((done, work))
-        return await done
+        # Another loop may have been closed before it could hand over its works.
+        if not self._gathered or self._loop is not loop:
+            self._gathered, self._loop = [], loop
+            loop.call_soon(self._hand_over, self._gathered)
+        self._gathered.append((done, work))
+        return await asyncio.wrap_future(done)
 
-    def _hand_over(self, loop: asyncio.AbstractEventLoop, works: list[Any]) -> None:
+    def _hand_over(self, works: Sequence[tuple[Future[Any], Callable[[], Any]]]) -> None:
         self._gathered = []
         try:
-            self._executor.submit(_do_all, loop, works)
+            self._executor.submit(_do_all, works)
         except RuntimeError as error:
             # No thread can be started, or the process ends.
             for done, _ in works:
-                _tell(done, None, error)
+                if done.set_running_or_notify_cancel():
+                    done.set_exception(error)
 
 
-def _do_all(
-    loop: asyncio.AbstractEventLoop, works: Sequence[tuple[asyncio.Future[Any], Callable[[], Any]]]
-) -> None:
+def _do_all(works: Sequence[tuple[Future[Any], Callable[[], Any]]]) -> None:
     for done, work in works:
-        result: Any = None
-        failure: BaseException | None = None
-        try:
-            result = work()
-        except BaseException as error:  # noqa: BLE001 - it is raised where the result is waited for
-            failure = error
-        # Nobody waits any more if the loop is closed.
-        with suppress(RuntimeError):
-            loop.call_soon_threadsafe(_tell, done, result, failure)
-
-
-def _tell(done: asyncio.Future[Any], result: Any, failure: BaseException | None) -> None:
-    if done.done():
-        # Whoever waited for it was cancelled.
-        return
-    if failure is None:
-        done.set_result(result)
-    else:
-        done.set_exception(failure)
+        if done.set_running_or_notify_cancel():
+            try:
+                done.set_result(work())
+            except BaseException as error:  # noqa: BLE001 - it is raised where the result is waited for
+                done.set_exception(error)
 
 
 @cache

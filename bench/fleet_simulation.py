@@ -3,7 +3,7 @@
     python -m bench.fleet_simulation --maps 10000 --workers 20 --days 30 --seed 1
 
 When a map is due, who gets its lease, when its next request may start and what its budget leaves is decided
-by the program itself: `harvest/due.py`, `queue/redis/map_leases.py` and `politeness/rate_limit.py`. What
+by the program itself: `harvest/due.py`, `queue/map_leases.py` and `politeness/rate_limit.py`. What
 Redis, the sites and the processes would do is played here, event by event: nothing waits, and a month takes
 minutes.
 
@@ -34,8 +34,8 @@ from tileharvest.commands.shared_maps import LOOK
 from tileharvest.harvest.due import due, leaves_room, pause_after
 from tileharvest.history.past import VISITS, Past, Visit
 from tileharvest.politeness.rate_limit import Account, Host, Spent, spent_part
+from tileharvest.queue.map_leases import MapTable
 from tileharvest.queue.port import SILENT
-from tileharvest.queue.redis.map_leases import MapTable
 from tileharvest.settings import HOST_DOWN_PATIENCE, MAPS_AT_ONCE
 
 if TYPE_CHECKING:
@@ -223,7 +223,7 @@ class FleetSimulation:
                 return
             worker = self._random.choice(free)
             names = sorted(self._waiting, key=self._waiting.__getitem__)
-            lease = self._settled_table().acquire(worker.name, names, self.now, self.now + SILENT)
+            lease = self._table_of(worker).acquire(worker.name, names, self.now)
             if lease is None:
                 return
             del self._waiting[lease.map]
@@ -234,12 +234,19 @@ class FleetSimulation:
         for worker in self._workers:
             if worker.is_alive and self.now - worker.told > SILENT - 2 * LOOK:
                 self._give_sign(worker)
-        self._table.settle(self.now)
+        ended = [one for one, heard in self._table.heard.items() if heard <= self.now - SILENT]
+        self._table.settle(self.now, ended)
         return self._table
+
+    def _table_of(self, worker: _Worker) -> MapTable:
+        """Returns the leases for a step of this worker."""
+        table = self._settled_table()
+        table.tell(worker.name, worker.crews, self.now)
+        return table
 
     def _give_sign(self, worker: _Worker) -> None:
         worker.told = self.now - (self.now - self._begin) % LOOK
-        self._table.extend(worker.name, list(worker.crews), worker.told + SILENT)
+        self._table.tell(worker.name, worker.crews, worker.told)
 
     def _begin_at(self, one: _Map, worker: _Worker, failures: int) -> None:
         """The worker begins the map's harvest of this segment, or goes on with it."""
@@ -281,7 +288,7 @@ class FleetSimulation:
             since=min((self.now - each.began for each in one.crews), default=0.0),
         ):
             worker = self._random.choice(free)
-            lease = self._settled_table().join(worker.name, one.site.name, self.now + SILENT)
+            lease = self._table_of(worker).join(worker.name, one.site.name)
             if lease is not None:
                 self._report.joined += 1
                 self._begin_at(one, worker, lease.failures)
@@ -290,7 +297,7 @@ class FleetSimulation:
         """The worker leaves the map, and tells its host and the others."""
         self._hosts[crew.map.site.pace.host].part(crew.id)
         self._dismiss(crew)
-        self._settled_table().leave(crew.worker.name, [crew.map.site.name], again)
+        self._table_of(crew.worker).end(crew.map.site.name, again)
 
     def _dismiss(self, crew: _Crew) -> None:
         budget = crew.map.site.budget.requests

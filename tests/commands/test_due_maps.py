@@ -38,7 +38,6 @@ class Box:
         }.items():
             self.settings.set(name, value, priority="cmdline")
         self.queues = folder / "queues"
-        # As `open` makes it.
         self.queues.mkdir()
         self._writes = 0
 
@@ -61,6 +60,8 @@ class Worker:
     def __init__(self, box: Box, *only: str) -> None:
         self.maps = DueMaps(box.settings, only, lambda: box.now)
         self.maps.read_maps()
+        # `open` gives signs of life, too, for which no event loop runs here.
+        self.maps._shared._leases._states.open()
 
     def take(self) -> str | None:
         return asyncio.run(self.maps.take())

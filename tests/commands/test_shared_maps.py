@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 from scrapy.settings import Settings
 
 from tileharvest.commands.shared_maps import SharedMaps
-from tileharvest.queue.map_leases import LocalMapLeases
+from tileharvest.queue.locks import locks_in
+from tileharvest.queue.map_leases import MapLeases
+from tileharvest.queue.shared_states import StateFile
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     import pytest
 
 
-class UnansweredLeases(LocalMapLeases):
+class UnansweredLeases(MapLeases):
     """Nobody answers that a map was released."""
 
     async def release(self, name: str, now: float) -> None:
@@ -27,7 +29,7 @@ def test_a_release_that_is_on_its_way_ends_before_the_leases_are_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else it would ask what is closed. All is left to others all the same."""
-    leases = UnansweredLeases(tmp_path)
+    leases = UnansweredLeases(StateFile(tmp_path / "hosts"), queues=locks_in(tmp_path))
     monkeypatch.setattr("tileharvest.queue.settings.map_leases", lambda settings: leases)
 
     async def test() -> None:
@@ -38,6 +40,9 @@ def test_a_release_that_is_on_its_way_ends_before_the_leases_are_closed(
         await asyncio.sleep(0)
         await shared.close()
         assert asyncio.all_tasks() == {asyncio.current_task()}
-        assert await LocalMapLeases(tmp_path).acquire(["world"], 0.0) is not None
+        others = MapLeases(StateFile(tmp_path / "hosts"), queues=locks_in(tmp_path))
+        await others.open()
+        assert await others.acquire(["world"], 0.0) is not None
+        await others.close(0.0)
 
     asyncio.run(test())

@@ -16,8 +16,8 @@ from tests.scheduler.driving import ATTEMPTS, LEASE, Driven
 from tests.servers.redis import queue_on, redis_cluster, redis_server
 from tileharvest.history.costs import Traffic
 from tileharvest.politeness.rate_limit import Pace
-from tileharvest.queue.hosts import HostFile
 from tileharvest.queue.polite_queue import PoliteQueue
+from tileharvest.queue.shared_states import StateFile
 from tileharvest.queue.sqlite.queue import SqliteQueue
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def at_a_pace(folder: Path, **options: Any) -> Callable[[], RequestQueue]:
             await self.set_pace(Pace("map.example.net", 100))
 
     hosts = folder / "hosts"
-    return lambda: AtAPace(inside, HostFile(hosts), "world", Traffic(), clock=lambda: 0.0, random=random)
+    return lambda: AtAPace(inside, StateFile(hosts), "world", Traffic(), clock=lambda: 0.0, random=random)
 
 
 def in_redis(folder: Path, **options: Any) -> Callable[[], RequestQueue]:

@@ -13,8 +13,8 @@ from tests.servers.redis import queue_on
 from tileharvest.history.costs import Traffic
 from tileharvest.maps.budgets import Budget
 from tileharvest.politeness.rate_limit import Pace
-from tileharvest.queue.hosts import HostFile
 from tileharvest.queue.polite_queue import PoliteQueue
+from tileharvest.queue.shared_states import StateFile
 from tileharvest.queue.sqlite.queue import SqliteQueue
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.servers.redis import RedisCluster, RedisServer
-    from tileharvest.queue.hosts import Hosts
     from tileharvest.queue.port import Exchange, RequestQueue
+    from tileharvest.queue.shared_states import SharedStates
 
 _NUMBERS = count()
 
@@ -111,15 +111,15 @@ class Opening(Protocol):
 
 
 def in_memory(asked: AskedHost, map_name: str, pace: Pace) -> Asking:
-    return _local(asked, map_name, pace, SqliteQueue(**_OPTIONS), HostFile(asked.folder / "hosts"))
+    return _local(asked, map_name, pace, SqliteQueue(**_OPTIONS), StateFile(asked.folder / "hosts"))
 
 
 def in_sqlite(asked: AskedHost, map_name: str, pace: Pace) -> Asking:
     inside = SqliteQueue(asked.folder / f"{map_name}.sqlite", **_OPTIONS)
-    return _local(asked, map_name, pace, inside, HostFile(asked.folder / "hosts"))
+    return _local(asked, map_name, pace, inside, StateFile(asked.folder / "hosts"))
 
 
-def _local(asked: AskedHost, map_name: str, pace: Pace, inside: SqliteQueue, hosts: Hosts) -> Asking:
+def _local(asked: AskedHost, map_name: str, pace: Pace, inside: SqliteQueue, hosts: SharedStates) -> Asking:
     return _opened(asked, pace, partial(_polite, asked, map_name, inside, hosts))
 
 
@@ -134,7 +134,7 @@ def in_redis(server: RedisServer | RedisCluster) -> Opening:
     return opened
 
 
-def _polite(asked: AskedHost, map_name: str, inside: RequestQueue, hosts: Hosts) -> PoliteQueue:
+def _polite(asked: AskedHost, map_name: str, inside: RequestQueue, hosts: SharedStates) -> PoliteQueue:
     return PoliteQueue(inside, hosts, map_name, Traffic(), clock=asked.clock, random=asked.chance.random)
 
 

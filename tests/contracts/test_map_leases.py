@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import resource
+import time
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -13,10 +14,13 @@ import pytest
 from tests.scheduler.driving import Driven
 from tests.servers.redis import redis_cluster, redis_server
 from tileharvest.errors import QueueError
-from tileharvest.queue.map_leases import LocalMapLeases, MapLease
+from tileharvest.queue.locks import locks_in
+from tileharvest.queue.map_leases import NAME, MapLease, MapLeases
 from tileharvest.queue.port import SILENT
-from tileharvest.queue.redis import map_leases
-from tileharvest.queue.redis.map_leases import KEY, RedisMapLeases
+from tileharvest.queue.redis import shared_states
+from tileharvest.queue.redis.link import RedisLink
+from tileharvest.queue.redis.shared_states import RedisStates, key_of
+from tileharvest.queue.shared_states import StateFile
 from tileharvest.queue.sqlite.queue import SqliteQueue
 
 if TYPE_CHECKING:
@@ -24,7 +28,18 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.servers.redis import RedisCluster, RedisServer
-    from tileharvest.queue.map_leases import MapLeases
+
+KEY = key_of(NAME).decode()
+
+
+def local(folder: Path) -> MapLeases:
+    (folder / "queues").mkdir(exist_ok=True)
+    return MapLeases(StateFile(folder / "hosts"), queues=locks_in(folder / "queues"))
+
+
+def in_redis(url: str, *, server_clock: bool = False) -> MapLeases:
+    link = RedisLink({"url": url}, "the list of map leases", SILENT)
+    return MapLeases(RedisStates(link, silent=SILENT, server_clock=server_clock), link=link)
 
 
 class Worker:
@@ -57,7 +72,7 @@ class Worker:
         self._box.runner.run(self.leases.fail(name, self._box.now + seconds, self._box.now))
 
     def close(self) -> None:
-        self._box.runner.run(self.leases.close())
+        self._box.runner.run(self.leases.close(self._box.now))
 
 
 @dataclass
@@ -77,10 +92,10 @@ class Box:
     def kill(self, worker: Worker) -> None:
         """Nothing is heard of it any more, and others know that now."""
         self.workers.remove(worker)
-        if isinstance(worker.leases, RedisMapLeases):
+        # The system releases the locks of a process that ends, and closes its connections.
+        worker.leases._states.close()
+        if worker.leases._link is not None:
             self.runner.run(worker.leases._link.close())
-        else:
-            worker.close()
         self.now += SILENT
         for one in self.workers:
             one.extend()
@@ -101,15 +116,15 @@ def cluster() -> Iterator[RedisCluster]:
 @pytest.fixture(params=["local", "redis", "cluster"])
 def box(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Box]:
     is_shared = request.param != "local"
-    make: Callable[[], MapLeases] = partial(LocalMapLeases, tmp_path / "queues")
+    make: Callable[[], MapLeases] = partial(local, tmp_path)
     if request.param == "redis":
         server = request.getfixturevalue("server")
         server.ask("DEL", KEY)
-        make = partial(RedisMapLeases, {"url": server.socket_url}, server_clock=False)
+        make = partial(in_redis, server.socket_url)
     elif request.param == "cluster":
         cluster = request.getfixturevalue("cluster")
         cluster.masters[cluster.part(KEY)].ask("DEL", KEY)
-        make = partial(RedisMapLeases, {"url": cluster.url}, server_clock=False)
+        make = partial(in_redis, cluster.url)
     with asyncio.Runner() as runner:
         box = Box(make, runner, is_shared)
         yield box
@@ -247,22 +262,26 @@ def test_others_join_where_a_queue_is_shared(box: Box) -> None:
 
 @pytest.mark.parametrize("box", ["redis"], indirect=True)
 def test_a_map_released_amid_a_sign_of_life_is_free(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The sign of life has read the leases before the release changes them, and has to try again."""
+    """The sign of life has told that the worker is at the map before the release begins."""
     one, two = box.worker(), box.worker()
     one.acquire("a")
     one.acquire("b")
-    swap, is_released = map_leases.swap, False
+    swap = shared_states.swap
+    releases: list[asyncio.Task[None]] = []
 
-    async def overtaken(client: Any, key: bytes, before: bytes, after: bytes, seconds: int) -> Any:
-        nonlocal is_released
-        if after != before and not is_released:
-            is_released = True
-            await one.leases.release("a", box.now)
-        return await swap(client, key, before, after, seconds)
+    async def overtaken(*arguments: Any, **options: Any) -> Any:
+        if not releases:
+            releases.append(asyncio.ensure_future(one.leases.release("a", box.now)))
+            await asyncio.sleep(0)
+        return await swap(*arguments, **options)
 
-    monkeypatch.setattr(map_leases, "swap", overtaken)
-    one.extend()
-    assert is_released
+    async def live_and_release() -> None:
+        await one.leases.extend(box.now)
+        await asyncio.gather(*releases)
+
+    monkeypatch.setattr(shared_states, "swap", overtaken)
+    box.runner.run(live_and_release())
+    assert releases
     assert two.acquired("b", "a") == "a"
 
 
@@ -272,13 +291,10 @@ def test_a_lease_whose_release_was_not_heard_ends_though_its_worker_lives(
     one, two = box.worker(), box.worker()
     one.acquire("a")
     one.acquire("b")
-    if isinstance(one.leases, RedisMapLeases):
-        with monkeypatch.context() as patched:
-            patched.setattr(one.leases, "_swap", refused)
-            with pytest.raises(QueueError):
-                one.release("a")
-    else:
-        one.release("a")
+    with monkeypatch.context() as patched:
+        patched.setattr(one.leases._states, "change", refused)
+        with pytest.raises(QueueError):
+            one.release("a")
     for _ in range(6):
         box.now += SILENT / 6
         one.extend()
@@ -287,7 +303,27 @@ def test_a_lease_whose_release_was_not_heard_ends_though_its_worker_lives(
     assert two.acquired("b") == "b"
 
 
-async def refused(*_: object) -> None:
+def test_a_lease_of_which_its_worker_was_not_told_ends_though_the_worker_lives(
+    box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when the answer was lost."""
+    one, two = box.worker(), box.worker()
+    change = one.leases._states.change
+
+    async def unanswered(*arguments: Any, **options: Any) -> None:
+        await change(*arguments, **options)
+        raise QueueError("Redis is away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(one.leases._states, "change", unanswered)
+        with pytest.raises(QueueError):
+            one.acquire("a")
+    assert two.acquired("a") is None
+    one.extend()
+    assert two.acquired("a") == "a"
+
+
+async def refused(*_: object, **_options: object) -> None:
     raise QueueError("Redis is away")
 
 
@@ -311,46 +347,48 @@ def test_of_many_that_ask_at_once_one_gets_it(box: Box) -> None:
 
 
 def test_a_map_that_is_harvested_without_a_lease_is_taken_on_one_machine(tmp_path: Path) -> None:
-    leases = LocalMapLeases(tmp_path)
-    with Driven(lambda: SqliteQueue(tmp_path / "a.sqlite")).open():
-        assert asyncio.run(leases.acquire(["a", "b"], 0.0)) == MapLease("b", 0)
-    assert asyncio.run(leases.acquire(["a", "b"], 0.0)) == MapLease("a", 0)
-    asyncio.run(leases.close())
+    async def acquired() -> MapLease | None:
+        leases = local(tmp_path)
+        await leases.open()
+        try:
+            return await leases.acquire(["a", "b"], 0.0)
+        finally:
+            await leases.close(0.0)
 
-
-@pytest.mark.parametrize("content", ["{", "[]", '{"number": "x"}', "\udcff"])
-def test_a_file_that_cannot_be_read_is_of_a_map_that_has_not_failed(tmp_path: Path, content: str) -> None:
-    (tmp_path / "a.lease").write_text(content, errors="surrogateescape")
-    leases = LocalMapLeases(tmp_path)
-    assert asyncio.run(leases.acquire(["a"], 0.0)) == MapLease("a", 0)
-    asyncio.run(leases.close())
+    with Driven(lambda: SqliteQueue(tmp_path / "queues" / "a.sqlite")).open():
+        assert asyncio.run(acquired()) == MapLease("b", 0)
+    assert asyncio.run(acquired()) == MapLease("a", 0)
 
 
 def test_on_a_full_disk_the_failures_so_far_are_kept(tmp_path: Path) -> None:
-    leases = LocalMapLeases(tmp_path)
-    asyncio.run(leases.acquire(["a"], 0.0))
-    asyncio.run(leases.fail("a", 1.0, 0.0))
-    asyncio.run(leases.acquire(["a"], 1.0))
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
-    try:
-        with pytest.raises(QueueError, match="nothing was lost"):
-            asyncio.run(leases.fail("a", 2.0, 1.0))
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert asyncio.run(leases.acquire(["a"], 2.0)) == MapLease("a", 1)
-    asyncio.run(leases.close())
+    async def test() -> None:
+        leases = local(tmp_path)
+        await leases.open()
+        await leases.acquire(["a"], 0.0)
+        await leases.fail("a", 1.0, 0.0)
+        await leases.acquire(["a"], 1.0)
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+        try:
+            with pytest.raises(QueueError, match="nothing was lost"):
+                await leases.fail("a", 2.0, 1.0)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        assert await leases.acquire(["a"], 2.0) == MapLease("a", 1)
+        await leases.close(2.0)
+
+    asyncio.run(test())
 
 
 def test_what_redis_has_in_their_place_is_begun_anew(server: RedisServer) -> None:
     server.ask("SET", KEY, "\udcff".encode(errors="surrogateescape"))
 
     async def acquired() -> MapLease | None:
-        leases = RedisMapLeases({"url": server.socket_url})
+        leases = in_redis(server.socket_url, server_clock=True)
         await leases.open()
         try:
-            return await leases.acquire(["a"], 0.0)
+            return await leases.acquire(["a"], time.time())
         finally:
-            await leases.close()
+            await leases.close(time.time())
 
     assert asyncio.run(acquired()) == MapLease("a", 0)

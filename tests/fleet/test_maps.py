@@ -13,7 +13,8 @@ import pytest
 
 from tests.end_to_end.bad_input.small_site import PATHS, publish
 from tests.fleet.gate import Gate, tiles_only
-from tileharvest.queue.redis.map_leases import KEY
+from tileharvest.queue.map_leases import NAME
+from tileharvest.queue.redis.shared_states import key_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -165,7 +166,7 @@ def test_what_a_stopped_worker_leaves_is_another_ones_at_once(
     gate.open()
     fleet.await_ends(first)
     assert first.status == 0
-    assert json.loads(redis.ask("GET", KEY))["maps"] == {}
+    assert json.loads(redis.ask("GET", key_of(NAME)))["maps"] == {}
     run(fleet)
     fleet.await_until(lambda: finished(fleet) == dict.fromkeys(MAPS, 1))
     assert_histories(fleet, MAPS, files)

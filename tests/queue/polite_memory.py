@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from tests.scheduler.driving import QueueAtOnce
 from tileharvest.history.costs import Traffic
-from tileharvest.queue.hosts import HostFile
 from tileharvest.queue.polite_queue import PoliteQueue
+from tileharvest.queue.shared_states import StateFile
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def polite_memory() -> AsyncIterator[PoliteQueue]:
-    inside, hosts = QueueAtOnce(minus_share=0), HostFile()
+    inside, hosts = QueueAtOnce(minus_share=0), StateFile()
     queue = PoliteQueue(inside, hosts, "world", Traffic(), clock=lambda: 0.0, random=lambda: 0.5)
     await queue.open(0.0)
     try:

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from scrapy import Spider
 
 from tests.fuzz import assert_told, damaged, fuzzed, nested
+from tileharvest.politeness.rate_limit import Host
 from tileharvest.queue.codec import CodecError, QueuedRequest, decode, encode
-from tileharvest.queue.hosts import Host, decoded
-from tileharvest.queue.redis.map_leases import _decoded
+from tileharvest.queue.map_leases import MapTable
 from tileharvest.queue.requests import STATE
+from tileharvest.queue.shared_states import decoded
 from tileharvest.scheduler.request_writer import RequestWriter
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.questions import TileQuestion
@@ -69,5 +70,5 @@ def test_any_bytes_of_a_request_are_made_or_refused(body: bytes) -> None:
 @example(b"[" * 5_000)
 @example(b'{"a":' * 5_000)
 def test_any_bytes_of_what_hosts_and_maps_share_are_read(body: bytes) -> None:
-    assert isinstance(decoded(body, Path("host")), Host)
-    _decoded(body)
+    for kind in (Host, MapTable):
+        assert isinstance(decoded(kind, body, Path("state")), kind)

@@ -17,14 +17,14 @@ import pytest
 from tests.queue.test_locks import locks_on
 from tileharvest.errors import QueueError
 from tileharvest.maps.rates import Gap
-from tileharvest.politeness.rate_limit import Account, Pace
-from tileharvest.queue.hosts import HostFile
+from tileharvest.politeness.rate_limit import Account, Host, Pace
+from tileharvest.queue.shared_states import StateFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from tileharvest.politeness.rate_limit import Host, Process
+    from tileharvest.politeness.rate_limit import Process
 
 HOST = "map.example.net"
 PACE = Pace(HOST, 100, host_concurrency=4, host_gap=Gap.of(1.0))
@@ -47,13 +47,13 @@ class Asker:
     """A process of a map, at a time that stands still."""
 
     def __init__(self, folder: Path, map_name: str, *, patience: float = 30.0) -> None:
-        self.hosts = HostFile(folder, patience=patience)
+        self.hosts = StateFile(folder, patience=patience)
         self.hosts.open()
         self.account = Account(map_name)
         self.change(lambda host, now: host.limit(self.own(host), PACE))
 
     def change(self, step: Callable[[Host, float], Any], host: str = HOST) -> Any:
-        return asyncio.run(self.hosts.change(host, 1000.0, step))
+        return asyncio.run(self.hosts.change(Host, host, 1000.0, step))
 
     def own(self, host: Host) -> Process:
         return host.tell(self.hosts.process, self.account, 1000.0)
@@ -156,12 +156,12 @@ def test_what_one_keeps_is_known_to_another_and_of_this_host_only(asker: Asker, 
 
 
 def test_without_a_folder_a_process_is_alone(tmp_path: Path) -> None:
-    hosts, others = HostFile(), HostFile()
+    hosts, others = StateFile(), StateFile()
     for one in (hosts, others):
         one.open()
-    asyncio.run(hosts.change(HOST, 1000.0, lambda host, now: host.rest(1100.0)))
-    assert asyncio.run(hosts.change(HOST, 1000.0, lambda host, now: host.rests_until)) == 1100.0
-    assert asyncio.run(others.change(HOST, 1000.0, lambda host, now: host.rests_until)) == 0.0
+    asyncio.run(hosts.change(Host, HOST, 1000.0, lambda host, now: host.rest(1100.0)))
+    assert asyncio.run(hosts.change(Host, HOST, 1000.0, lambda host, now: host.rests_until)) == 1100.0
+    assert asyncio.run(others.change(Host, HOST, 1000.0, lambda host, now: host.rests_until)) == 0.0
     for one in (hosts, others):
         one.close()
     assert names(tmp_path) == []
@@ -228,7 +228,7 @@ def test_a_file_that_another_process_has_begun_anew_first_is_no_failure(
 ) -> None:
     file = tmp_path / "hosts.sqlite"
     file.write_bytes(b"no database" * 100)
-    monkeypatch.setattr("tileharvest.queue.hosts._say_unreadable", lambda *of: file.unlink())
+    monkeypatch.setattr("tileharvest.queue.shared_states._say_unreadable", lambda *of: file.unlink())
     asker = Asker(tmp_path, "one")
     assert asker.share() == 4
     asker.hosts.close()
@@ -250,11 +250,11 @@ def test_a_host_may_have_a_strange_name(asker: Asker) -> None:
 
 def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "hosts.sqlite").mkdir()
-    with pytest.raises(QueueError, match=r"hosts\.sqlite.* cannot be read or written .*no request was lost"):
+    with pytest.raises(QueueError, match=r"hosts\.sqlite.* cannot be read or written .*nothing was lost"):
         Asker(tmp_path, "one")
 
 
 def test_a_folder_that_cannot_be_written_is_refused_when_it_is_opened(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(QueueError, match=r"file/hosts.* cannot be written \(Not a directory\); nothing was"):
-        HostFile(tmp_path / "file" / "hosts").open()
+        StateFile(tmp_path / "file" / "hosts").open()

@@ -13,15 +13,14 @@ from tileharvest.errors import QueueError
 from tileharvest.history.costs import Traffic
 from tileharvest.maps.rates import Gap
 from tileharvest.politeness.rate_limit import Pace
-from tileharvest.queue.hosts import HostFile
 from tileharvest.queue.polite_queue import PoliteQueue
+from tileharvest.queue.shared_states import StateFile
 from tileharvest.queue.sqlite.queue import SqliteQueue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from tileharvest.politeness.rate_limit import Host
     from tileharvest.queue.port import Changes, Exchange, RequestQueue
 
 HOST = "map.example.net"
@@ -29,7 +28,7 @@ HOST = "map.example.net"
 
 def not_open(inside: RequestQueue, folder: Path | None) -> Driven:
     def make() -> PoliteQueue:
-        hosts = HostFile(folder)
+        hosts = StateFile(folder)
         return PoliteQueue(inside, hosts, "world", Traffic(), clock=lambda: 0.0, random=lambda: 0.5)
 
     return Driven(make)
@@ -105,14 +104,14 @@ def test_starts_for_which_the_queue_has_no_request_stay_free() -> None:
         assert [lease.start for lease in queue.exchange(5, pushed=[entry("2")]).leases] == [1.0]
 
 
-class Counted(HostFile):
+class Counted(StateFile):
     """Counts its steps."""
 
     steps = 0
 
-    async def change(self, host: str, now: float, step: Callable[[Host, float], Any]) -> Any:
+    async def change(self, *arguments: Any, **options: Any) -> Any:
         self.steps += 1
-        return await super().change(host, now, step)
+        return await super().change(*arguments, **options)
 
 
 def test_a_map_alone_at_its_host_takes_its_starts_with_the_step_that_allows_them() -> None:
@@ -153,7 +152,7 @@ def test_what_was_leased_when_the_pace_cannot_be_kept_goes_back_unstarted(tmp_pa
             other.execute("BEGIN EXCLUSIVE")
 
         inside = Spoiling(hold)
-        hosts = HostFile(tmp_path, patience=0.0)
+        hosts = StateFile(tmp_path, patience=0.0)
         driven = Driven(
             lambda: PoliteQueue(inside, hosts, "world", Traffic(), clock=lambda: 0.0, random=lambda: 0.5)
         )

@@ -17,10 +17,10 @@ from tests.scheduler.driving import entry
 from tests.servers.redis import redis_cluster
 from tileharvest.errors import QueueError
 from tileharvest.maps.rates import Gap
-from tileharvest.politeness.rate_limit import Pace
-from tileharvest.queue.redis.hosts import RedisHosts
+from tileharvest.politeness.rate_limit import Host, Pace
 from tileharvest.queue.redis.link import RedisLink
 from tileharvest.queue.redis.queue import notes_of_maps, workers_of_maps
+from tileharvest.queue.redis.shared_states import RedisStates
 from tileharvest.queue.redis.start_urls import refuse_pickled
 
 if TYPE_CHECKING:
@@ -103,10 +103,10 @@ def test_the_clock_of_each_host_is_that_of_its_node() -> None:
             return True, b"", next(times)
 
     times = iter([1000, 1060, 1000])
-    hosts = RedisHosts(Link({}, "world", 0.0), silent=30.0)
+    hosts = RedisStates(Link({}, "world", 0.0), silent=30.0)
 
     async def step(host: str) -> float:
-        await hosts.change(host, 1000.0, lambda known, now: None)
+        await hosts.change(Host, host, 1000.0, lambda known, now: None)
         return round(hosts.ahead(host))
 
     assert [asyncio.run(step(host)) for host in ("one", "two", "one")] == [0, 60, 0]

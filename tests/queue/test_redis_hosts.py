@@ -385,7 +385,7 @@ def test_a_step_that_was_cut_off_is_made_once(world: RedisMap, cuts: list[str]) 
             hosts = queue.hosts()
             hosts.open()
             proxy.cuts = list(cuts)
-            return [await hosts.change(HOST, 0.0, lambda known, now: known.claim_probe(now, 9.0))]
+            return [await hosts.change(Host, HOST, 0.0, lambda known, now: known.claim_probe(now, 9.0))]
 
     assert asyncio.run(claim()) == [True]
 

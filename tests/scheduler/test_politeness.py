@@ -16,7 +16,7 @@ from tileharvest.errors import ConfigurationError
 from tileharvest.maps.budgets import Budget
 from tileharvest.maps.quiet_hours import QuietHours
 from tileharvest.maps.rates import NO_GAP, Gap
-from tileharvest.politeness.rate_limit import Pace
+from tileharvest.politeness.rate_limit import Host, Pace
 from tileharvest.politeness.reasons import Reason
 from tileharvest.politeness.rules import Rules
 from tileharvest.politeness.waits import Wait
@@ -415,8 +415,8 @@ def test_a_maps_file_that_has_become_wrong_ends_no_request_to_another_host() -> 
             await crawl.politeness.take_turn_at(host)
             crawl.politeness.leave(host)
             # The host forgets its limits, so that the next request tells them again.
-            limits = await crawl.queue._hosts.change(host, 0.0, lambda known, now: known.own)
-            await crawl.queue._hosts.change(host, 0.0, lambda known, now: setattr(known, "own", None))
+            limits = await crawl.queue._hosts.change(Host, host, 0.0, lambda known, now: known.own)
+            await crawl.queue._hosts.change(Host, host, 0.0, lambda known, now: setattr(known, "own", None))
             return None if limits is None else limits.concurrency
 
         async with crawling(limits_at=limits_at) as crawl:

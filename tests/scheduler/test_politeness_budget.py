@@ -103,7 +103,7 @@ def test_the_time_that_others_have_worked_before_counts() -> None:
             def begin(known: Host, now: float) -> None:
                 known.begin(known.tell("7-other", other, now), Budget(seconds=60))
 
-            await crawl.queue._hosts.change(HOST, 0.0, begin)
+            await crawl.queue._hosts.change(Host, HOST, 0.0, begin)
             await crawl.politeness.allow(Budget(seconds=60))
             crawl.worked = 9.9
             await asyncio.sleep(60)

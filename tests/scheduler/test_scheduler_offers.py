@@ -24,10 +24,10 @@ from tests.scheduler.worker_side import WatchedQueue
 from tileharvest.history.costs import Traffic
 from tileharvest.politeness.reasons import Reason
 from tileharvest.queue.codec import decode
-from tileharvest.queue.hosts import HostFile
 from tileharvest.queue.polite_queue import PoliteQueue
 from tileharvest.queue.port import Changes, Failure
 from tileharvest.queue.requests import DELAY, FAILURE, NOT_BEFORE, state_of
+from tileharvest.queue.shared_states import StateFile
 from tileharvest.scheduler.blocks import QueuedTile
 from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.scheduler.scheduler import Scheduler
@@ -59,7 +59,7 @@ class Offered:
         self.counted: Counter[str] = Counter()
         self.spider = Stub()
         polite = PoliteQueue(
-            self.queue, HostFile(), "world", Traffic(), clock=lambda: 0.0, random=lambda: 0.5
+            self.queue, StateFile(), "world", Traffic(), clock=lambda: 0.0, random=lambda: 0.5
         )
         crawler: Any = Crawler(Stub)
         crawler.spider, crawler.stats = self.spider, self

@@ -33,6 +33,7 @@ from scrapy.utils.test import get_crawler
 from tests.queue.polite_memory import comes_true
 from tests.scheduler.polite_crawl import crawling
 from tileharvest.maps.rates import NO_GAP
+from tileharvest.politeness.rate_limit import Host
 from tileharvest.politeness.reasons import HeldBackError, Reason
 from tileharvest.queue.requests import NEAR, STATE, RequestState
 from tileharvest.spiders.download import Reply, TileDownloadHandler
@@ -493,7 +494,7 @@ def test_a_request_to_a_host_that_is_not_the_maps_own_waits_for_its_turn_there(e
             elif end == "paused":
                 politeness.hold(Reason.PAUSED)
             await polite.queue._hosts.change(
-                "127.0.0.1", 0.0, lambda host, now: setattr(host, "rests_until", now)
+                Host, "127.0.0.1", 0.0, lambda host, now: setattr(host, "rests_until", now)
             )
             if end == "rest over":
                 assert (await waiting).status == 302
@@ -502,7 +503,7 @@ def test_a_request_to_a_host_that_is_not_the_maps_own_waits_for_its_turn_there(e
                     await waiting
                 assert crawl.site.heads == []
             hosts = polite.queue._hosts
-            asking_there = await hosts.change("127.0.0.1", 0.0, lambda host, now: host.processes)
+            asking_there = await hosts.change(Host, "127.0.0.1", 0.0, lambda host, now: host.processes)
             # A crawl that is stopped leaves all hosts when it closes.
             assert len(asking_there) == (end == "stopped")
 

@@ -61,9 +61,9 @@ class SharedMaps:
         for task in list(self._leaving):
             await cancel(task)
         if self._signs is not None:
-            self._signs.cancel()
+            await cancel(self._signs)
         with suppress(TileHarvestError):
-            await self._leases.close()
+            await self._leases.close(self._clock().timestamp())
 
     async def take(self, names: Sequence[str]) -> MapLease | None:
         """Returns a lease on the first of these maps that is free or has room, or None if there is none.

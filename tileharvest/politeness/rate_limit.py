@@ -197,6 +197,11 @@ class Host(msgspec.Struct):
     processes: list[Process] = []
     """The processes in the order in which they came."""
 
+    @property
+    def heard(self) -> dict[str, float]:
+        """The processes, each with the time of its last step."""
+        return {process.id: process.heard for process in self.processes}
+
     def settle(self, now: float, ended: Collection[str]) -> None:
         """Forgets the processes that have `ended`, and turns and runs that are over. If the clock was set
         back, forgets all times."""

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from tileharvest.history.costs import Traffic
     from tileharvest.politeness.rate_limit import Pace, Process, Standing, Turn
-    from tileharvest.queue.hosts import Hosts
     from tileharvest.queue.port import Exchange, Lease, RequestQueue
+    from tileharvest.queue.shared_states import SharedStates
 
     Result = TypeVar("Result")
     Taken = tuple[list[float], float, tuple[Turn | None, Turn | None]]
@@ -37,7 +37,7 @@ class PoliteQueue:
     was held back, `share` how many requests this process may have on the way, and `rests_until` how long the
     host is to be left alone. The shares of all processes of a map never add up to more than the map's
     concurrency, and those of all processes of a host never to more than the host's. Processes know of each
-    other by `Hosts`.
+    other by `SharedStates`.
 
     All processes of a map spend the budget of a run together. A run ends, and its budget begins anew, when no
     process of the map is left. No more requests are leased than the budget has left; bytes and seconds may be
@@ -50,7 +50,7 @@ class PoliteQueue:
     def __init__(
         self,
         queue: RequestQueue,
-        hosts: Hosts,
+        hosts: SharedStates,
         map_name: str,
         traffic: Traffic,
         *,
@@ -131,7 +131,7 @@ class PoliteQueue:
 
         If several rests overlap, the one that ends last counts.
         """
-        await self._hosts.change(host, self._clock(), lambda known, now: known.rest(now + seconds))
+        await self._hosts.change(Host, host, self._clock(), lambda known, now: known.rest(now + seconds))
 
     async def take_turn(self, pace: Pace, near: float = inf) -> tuple[float, float] | None:
         """Takes a turn at this pace for one request besides those that are leased.
@@ -179,7 +179,7 @@ class PoliteQueue:
         # It counts before it is told, or `leave` could take this process off the host in the meantime.
         self._visits[host] += 1
         try:
-            is_taken, seconds = await self._hosts.change(host, self._clock(), step)
+            is_taken, seconds = await self._hosts.change(Host, host, self._clock(), step)
         finally:
             self._visits[host] -= not is_taken
         return is_taken, seconds
@@ -202,7 +202,7 @@ class PoliteQueue:
             known.part(self._hosts.process)
             return True
 
-        has_left = await self._hosts.change(host, self._clock(), step)
+        has_left = await self._hosts.change(Host, host, self._clock(), step)
         if has_left and not self._visits[host]:
             del self._visits[host]
 
@@ -210,7 +210,7 @@ class PoliteQueue:
         """Returns whether this process may make the request that finds out whether a host is up again. After
         True nobody, this process included, gets True for so many seconds."""
         return await self._hosts.change(
-            host, self._clock(), lambda known, now: known.claim_probe(now, seconds)
+            Host, host, self._clock(), lambda known, now: known.claim_probe(now, seconds)
         )
 
     # Budget
@@ -346,7 +346,7 @@ class PoliteQueue:
 
         self._is_lost = True
         moment = self._clock() if now is None else now
-        result, self._others = await self._hosts.change(self._host, moment, told)
+        result, self._others = await self._hosts.change(Host, self._host, moment, told)
         self._is_lost = False
         return result
 

@@ -12,11 +12,12 @@ from scrapy.utils.misc import load_object
 from tileharvest.errors import ConfigurationError, QueueError
 from tileharvest.maps.settings import data_folder, setting
 from tileharvest.queue.locks import locks_in
-from tileharvest.queue.map_leases import LocalMapLeases
+from tileharvest.queue.map_leases import MapLeases
 from tileharvest.queue.orders import Orders
 from tileharvest.queue.port import SILENT
 from tileharvest.queue.requests import PUSHED
 from tileharvest.queue.segments import parse_resolver
+from tileharvest.queue.shared_states import StateFile
 from tileharvest.queue.sqlite.queue import SqliteQueue
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
-    from tileharvest.queue.map_leases import MapLeases
     from tileharvest.queue.port import RequestQueue, Worker
     from tileharvest.queue.redis.queue import RedisQueue
     from tileharvest.queue.segments import SegmentResolver
@@ -91,11 +91,15 @@ def redis_queue(settings: BaseSettings, name: str) -> RedisQueue:
 def map_leases(settings: BaseSettings) -> MapLeases:
     """Returns the map leases of all workers that share the queues. They are not open."""
     if not is_shared(settings):
-        return LocalMapLeases(data_folder(settings) / "queues")
+        folder = data_folder(settings)
+        return MapLeases(StateFile(folder / "hosts"), queues=locks_in(folder / "queues"))
     from tileharvest.queue.redis.connection import connection_parameters  # noqa: PLC0415
-    from tileharvest.queue.redis.map_leases import RedisMapLeases  # noqa: PLC0415
+    from tileharvest.queue.redis.link import RedisLink  # noqa: PLC0415
+    from tileharvest.queue.redis.shared_states import RedisStates  # noqa: PLC0415
 
-    return RedisMapLeases(connection_parameters(settings), silent=lease_seconds(settings))
+    silent = lease_seconds(settings)
+    link = RedisLink(connection_parameters(settings), "the list of map leases", silent)
+    return MapLeases(RedisStates(link, silent=silent), link=link)
 
 
 def lease_seconds(settings: BaseSettings) -> float:

@@ -15,7 +15,6 @@ from scrapy.utils.misc import load_object
 from tileharvest.harvest.settings import switch
 from tileharvest.history.settings import database_url
 from tileharvest.maps.settings import data_folder, setting
-from tileharvest.queue.hosts import HostFile
 from tileharvest.queue.polite_queue import PoliteQueue
 from tileharvest.queue.port import SILENT
 from tileharvest.queue.settings import (
@@ -25,6 +24,7 @@ from tileharvest.queue.settings import (
     redis_queue,
     segment_resolver,
 )
+from tileharvest.queue.shared_states import StateFile
 from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.scheduler.worker import LINGER
 
@@ -145,12 +145,12 @@ def _block_size(settings: BaseSettings) -> int:
     return 1 if waits or settings.getdict("DOWNLOAD_SLOTS") else max(1, int(setting(settings, "BLOCK_SIZE")))
 
 
-def _host_file(settings: BaseSettings, kind: QueueKind, *, is_kept: bool) -> HostFile:
+def _host_file(settings: BaseSettings, kind: QueueKind, *, is_kept: bool) -> StateFile:
     """Returns the hosts of all processes of this machine. A dry run makes no folder for them: without the
     data folder its hosts are in memory."""
     folder = data_folder(settings)
     is_beside_others = is_kept and (kind == "sqlite" or folder.is_dir())
-    return HostFile(folder / "hosts" if is_beside_others else None)
+    return StateFile(folder / "hosts" if is_beside_others else None)
 
 
 def _patience(setting: Any) -> float | None:

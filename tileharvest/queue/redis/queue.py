@@ -19,8 +19,8 @@ import msgspec
 from tileharvest.errors import QueueError
 from tileharvest.queue.port import Worker, check_terms
 from tileharvest.queue.redis import calls
-from tileharvest.queue.redis.hosts import RedisHosts
 from tileharvest.queue.redis.link import RedisLink
+from tileharvest.queue.redis.shared_states import RedisStates
 from tileharvest.queue.sentences import expired, sentence
 
 if TYPE_CHECKING:
@@ -229,9 +229,9 @@ class RedisQueue:
         key = self._key(f"segment:{segment}")
         return calls.remarks(await self._link.attempt(methodcaller("hgetall", key)))
 
-    def hosts(self) -> RedisHosts:
+    def hosts(self) -> RedisStates:
         """Returns the hosts of all workers on this Redis. They can be used while the queue is open."""
-        return RedisHosts(self._link, silent=self._lease_seconds, server_clock=self._has_server_clock)
+        return RedisStates(self._link, silent=self._lease_seconds, server_clock=self._has_server_clock)
 
     async def join(self, segment: str, harvest: str) -> bool:
         """Works for a harvest from now on. Returns whether the first requests are still to be pushed; every

@@ -1,4 +1,4 @@
-"""The states of the hosts that processes ask: the port, and its implementation for one machine."""
+"""The states that processes share: the port, and its implementation for one machine."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 import msgspec
 
 from tileharvest.errors import QueueError
-from tileharvest.politeness.rate_limit import Host
 from tileharvest.queue.locks import locks_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tileharvest.politeness.rate_limit import Host
     from tileharvest.queue.locks import Locks
+    from tileharvest.queue.map_leases import MapTable
 
     Result = TypeVar("Result")
+    State = TypeVar("State", Host, MapTable)
 
 _logger = logging.getLogger(__name__)
 
@@ -37,8 +39,9 @@ _ALONE: Final = "0-alone"
 _TABLE: Final = "CREATE TABLE IF NOT EXISTS hosts (name TEXT PRIMARY KEY, state BLOB NOT NULL) WITHOUT ROWID"
 
 
-class Hosts(Protocol):
-    """The states of all hosts, which all processes share. It may be opened again after it was closed.
+class SharedStates(Protocol):
+    """States that all processes share: a `Host` for each host, and one `MapTable`. It may be opened again
+    after it was closed.
 
     Callers give times by their own clock, in seconds since 1970."""
 
@@ -47,8 +50,8 @@ class Hosts(Protocol):
         """The name of the process that has opened this. No other process has the same name."""
         ...
 
-    def ahead(self, host: str) -> float:
-        """Returns the seconds by which the clock that counts for the host is ahead of the caller's clock, as
+    def ahead(self, name: str) -> float:
+        """Returns the seconds by which the clock that counts for a state is ahead of the caller's clock, as
         far as is known."""
         ...
 
@@ -56,12 +59,22 @@ class Hosts(Protocol):
         """Begins to take part. Raises QueueError if nothing can be kept."""
         ...
 
-    async def change(self, host: str, now: float, step: Callable[[Host, float], Result]) -> Result:
-        """Calls the step with the state of the host and the present time by the host's clock, keeps what the
-        step has changed in the state, and returns the step's result.
+    async def change(
+        self,
+        kind: type[State],
+        name: str,
+        now: float,
+        step: Callable[[State, float], Result],
+        *,
+        patience: float | None = None,
+    ) -> Result:
+        """Calls the step with the state of this name and the present time by the state's clock, keeps what
+        the step has changed, and returns the step's result. A state that was never kept is `kind()`. The
+        processes that have ended are removed from the state before.
 
         No other change comes between. If another process was faster, the step is called again with the state
-        that this process has kept: so a step must change nothing but the state. Raises QueueError."""
+        that this process has kept: so a step must change nothing but the state. Raises QueueError if the
+        state cannot be changed within `patience` seconds, or for None within the usual time."""
         ...
 
     def close(self) -> None:
@@ -70,8 +83,8 @@ class Hosts(Protocol):
         ...
 
 
-class _HostTable:
-    """The table of hosts in a file. The file is opened when its connection is first asked for.
+class _StateTable:
+    """The table of states in a file. The file is opened when its connection is first asked for.
 
     All users of a file in a process share one connection. To open a connection takes as long as three steps,
     and with connections of their own each user would read anew what the others have written.
@@ -108,33 +121,33 @@ class _HostTable:
             connection.close()
 
 
-_TABLES: Final[dict[Path, _HostTable]] = {}
+_TABLES: Final[dict[Path, _StateTable]] = {}
 """The tables that this process uses, by their files."""
 
 
-class HostFile:
-    """`Hosts` in a file that all processes of one machine share, or in memory for a process alone.
+class StateFile:
+    """`SharedStates` in a file that all processes of one machine share, or in memory for a process alone.
 
     Each process holds a lock in the same folder, by which the others know that it is alive. The system
     releases the lock when the process ends, however it ends. A process that is stopped keeps its lock,
     because it may go on at any time. Nothing is forced to the disk: a power cut ends all processes, and may
-    cost a rest or a gap. A file that cannot be read is deleted and begun anew. A step takes some 90
-    microseconds, and 10 more for each other process of the host.
+    cost a rest, a gap or a number of failures. A file that cannot be read is begun anew. A step takes some 90
+    microseconds, and 10 more for each other process in the state.
     """
 
     def __init__(self, folder: Path | None = None, *, patience: float = _PATIENCE) -> None:
-        """Touches nothing yet. Without a folder the hosts are in memory, and are forgotten at `close`."""
+        """Touches nothing yet. Without a folder the states are in memory, and are forgotten at `close`."""
         self._folder = folder
         self._patience = patience
-        self._table = _HostTable(None)
+        self._table = _StateTable(None)
         self._locks: Locks | None = None
-        """The locks of the processes that use the folder. None for hosts in memory."""
+        """The locks of the processes that use the folder. None for states in memory."""
         self.process = ""
 
     def open(self) -> None:
         """Makes the folder if it does not exist. Raises QueueError, and RuntimeError if this is open."""
         if self.process:
-            raise RuntimeError("the hosts are open already")
+            raise RuntimeError("the states are open already")
         if self._folder is None:
             self.process = _ALONE
             return
@@ -145,27 +158,35 @@ class HostFile:
             self._locks.take(process)
         except OSError as error:
             raise QueueError(
-                f"{self._folder}, in which harvests of this machine share their pace, cannot be written"
+                f"{self._folder}, in which harvests of this machine share limits and maps, cannot be written"
                 f" ({error.strerror}); nothing was changed; make it writable, or name another data folder"
             ) from error
         self.process = process
         file = self._folder / "hosts.sqlite"
-        self._table = _TABLES.setdefault(file, _HostTable(file))
+        self._table = _TABLES.setdefault(file, _StateTable(file))
         self._table.use()
 
-    def ahead(self, host: str) -> float:
+    def ahead(self, name: str) -> float:
         return 0.0
 
-    async def change(self, host: str, now: float, step: Callable[[Host, float], Result]) -> Result:
+    async def change(
+        self,
+        kind: type[State],
+        name: str,
+        now: float,
+        step: Callable[[State, float], Result],
+        *,
+        patience: float | None = None,
+    ) -> Result:
         if not self.process:
-            raise RuntimeError("the hosts are not open")
+            raise RuntimeError("the states are not open")
         try:
-            connection = await self._begun()
+            connection = await self._begun(self._patience if patience is None else patience)
             try:
-                known = self._settled(connection, host, now)
+                known = self._settled(connection, kind, name, now)
                 result = step(known, now)
                 connection.execute(
-                    "INSERT OR REPLACE INTO hosts VALUES (?, ?)", (host, msgspec.json.encode(known))
+                    "INSERT OR REPLACE INTO hosts VALUES (?, ?)", (name, msgspec.json.encode(known))
                 )
                 connection.execute("COMMIT")
                 return result
@@ -175,12 +196,12 @@ class HostFile:
                     connection.execute("ROLLBACK")
         except sqlite3.Error as error:
             raise QueueError(
-                f"{self._table.file}, in which harvests of this machine share their pace, cannot be read or"
-                f" written ({error}); no request was lost; make it readable and writable, then run again"
+                f"{self._table.file}, in which harvests of this machine share limits and maps, cannot be read"
+                f" or written ({error}); nothing was lost; make it readable and writable, then run again"
             ) from error
 
     def close(self) -> None:
-        table, self._table = self._table, _HostTable(None)
+        table, self._table = self._table, _StateTable(None)
         table.users -= 1
         if table.users <= 0:
             table.close()
@@ -190,10 +211,10 @@ class HostFile:
             self._locks = None
         self.process = ""
 
-    async def _begun(self) -> sqlite3.Connection:
+    async def _begun(self, patience: float) -> sqlite3.Connection:
         """Begins a transaction, and returns its connection. The event loop goes on while another process
         writes. Raises QueueError when patience ends."""
-        end = time.monotonic() + self._patience
+        end = time.monotonic() + patience
         while True:
             try:
                 connection = self._table.connection
@@ -216,24 +237,23 @@ class HostFile:
             else:
                 return connection
 
-    def _settled(self, connection: sqlite3.Connection, host: str, now: float) -> Host:
-        row = connection.execute("SELECT state FROM hosts WHERE name = ?", (host,)).fetchone()
-        known = decoded(row[0] if row else b"", self._table.file)
-        others = [one.id for one in known.processes if one.id != self.process]
+    def _settled(self, connection: sqlite3.Connection, kind: type[State], name: str, now: float) -> State:
+        row = connection.execute("SELECT state FROM hosts WHERE name = ?", (name,)).fetchone()
+        known = decoded(kind, row[0] if row else b"", self._table.file)
+        others = [one for one in known.heard if one != self.process]
         locks = self._locks
         known.settle(now, [one for one in others if locks and not locks.is_taken(one)])
         return known
 
 
-def decoded(content: bytes, place: object) -> Host:
-    """Returns the host that was kept at a place, or an empty host if nothing was kept or it cannot be
-    read."""
+def decoded(kind: type[State], content: bytes, place: object) -> State:
+    """Returns the state that was kept at a place, or a new one if nothing was kept or it cannot be read."""
     if content:
         try:
-            return msgspec.json.decode(content, type=Host)
+            return msgspec.json.decode(content, type=kind)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             _say_unreadable(place, error)
-    return Host()
+    return kind()
 
 
 def _inode_of(file: Path) -> int:
@@ -252,4 +272,4 @@ def _connected(file: Path | str) -> sqlite3.Connection:
 
 
 def _say_unreadable(place: object, error: Exception) -> None:
-    _logger.warning("the pace in %s cannot be read (%s); it is begun anew, no request is lost", place, error)
+    _logger.warning("%s cannot be read (%s); it is begun anew, and no request is lost", place, error)

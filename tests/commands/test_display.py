@@ -162,13 +162,13 @@ def watched(given: Running, *steps: tuple[float, Callable[[], object]]) -> list[
         ),
         (
             Figures(0, {}, Cost(), State(Activity.BEGINNING)),
-            "asking the site; 0 tiles; none found yet; 0 requests, 0 bytes",
+            "asking the site; 0 tiles; none found yet; 0 requests, 0 B",
         ),
         (
             Figures(0, {}, Cost(), State(Activity.BEGINNING, waits_for=WAIT, waits_until="12:32:01 UTC")),
             (
                 f"asking the site; waiting for {WAIT}, until 12:32:01 UTC; 0 tiles; none found yet;"
-                " 0 requests, 0 bytes"
+                " 0 requests, 0 B"
             ),
         ),
         (

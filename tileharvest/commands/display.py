@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 from rich.console import Group
 from rich.constrain import Constrain
 from rich.file_proxy import FileProxy
-from rich.filesize import decimal
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -21,6 +20,7 @@ from scrapy import signals
 
 from tileharvest.commands.lookout import Lookout
 from tileharvest.errors import counted
+from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.monitoring.figures import Activity, Whole
 from tileharvest.monitoring.overview import seconds_in_words
 from tileharvest.politeness.waits import waiting_for
@@ -190,8 +190,8 @@ def in_words(figures: Figures) -> str:
         *state_in_words(figures.state),
         _tiles_in_words(figures),
         ", ".join(_outcomes(figures)) or "none found yet",
-        f"{counted(figures.cost.requests, 'request')}, {decimal(figures.cost.received_bytes)}",
-        ", ".join(words for words in (_rate_in_words(figures), _left_in_words(figures)) if words),
+        f"{counted(figures.cost.requests, 'request')}, {bytes_in_words(figures.cost.received_bytes)}",
+        ", ".join(filter(None, (_rate_in_words(figures), _left_in_words(figures)))),
     ]
     return "; ".join(part for part in parts if part)
 
@@ -259,7 +259,7 @@ def drawn(name: str, figures: Figures) -> RenderableType:
         [
             *(Text(words, colour) for words in state),
             Text(_done_of_expected(figures)),
-            Text(decimal(figures.cost.received_bytes).rjust(_BYTES_WIDTH)),
+            Text(bytes_in_words(figures.cost.received_bytes).rjust(_BYTES_WIDTH)),
             *(Text(words) for words in ([] if state else _aligned_speed(figures))),
         ]
     )
@@ -311,13 +311,12 @@ def _done_of_expected(figures: Figures) -> str:
 
 def _aligned_speed(figures: Figures) -> list[str]:
     """Returns rate and time left, padded to the usual width so that the bar keeps its own."""
-    rate, left = _rate_in_words(figures), _left_in_words(figures)
-    return [(rate or "").rjust(_RATE_WIDTH), (left or "").rjust(_LEFT_WIDTH)]
+    return [_rate_in_words(figures).rjust(_RATE_WIDTH), _left_in_words(figures).rjust(_LEFT_WIDTH)]
 
 
 def _short_speed(figures: Figures) -> list[str]:
     rate = f"{figures.rate.tiles:,.1f}/s" if figures.rate is not None else ""
-    return [rate.rjust(_SHORT_RATE_WIDTH), (_left_in_words(figures) or "").rjust(_LEFT_WIDTH)]
+    return [rate.rjust(_SHORT_RATE_WIDTH), _left_in_words(figures).rjust(_LEFT_WIDTH)]
 
 
 def _found(figures: Figures) -> Text:
@@ -349,18 +348,19 @@ def _tiles_in_words(figures: Figures) -> str:
     return f"{done:,} of about {expected:,} tiles, {100 * done // expected} %"
 
 
-def _rate_in_words(figures: Figures) -> str | None:
-    """Returns the rate, or None while the harvest does not work."""
+def _rate_in_words(figures: Figures) -> str:
+    """Returns the rate, or an empty text while the harvest does not work."""
     if figures.rate is None or not figures.state.is_at_work:
-        return None
+        return ""
     return f"{figures.rate.tiles:,.1f} tiles/s"
 
 
-def _left_in_words(figures: Figures) -> str | None:
+def _left_in_words(figures: Figures) -> str:
+    """Returns the time left, or an empty text if nobody knows it."""
     if figures.is_beyond:
         return "over expected"
     left = figures.seconds_left
-    return None if left is None else f"{seconds_in_words(left)} left"
+    return "" if left is None else f"{seconds_in_words(left)} left"
 
 
 def state_in_words(state: State) -> list[str]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from sqlalchemy import Text, bindparam, delete, exists, func, insert, or_, select, tuple_, update
 
 from tileharvest.errors import HistoryError
+from tileharvest.history.areas import AreaQuery
 from tileharvest.history.connection import in_parts
 from tileharvest.history.harvest_row import HarvestRow, describe_layers
 from tileharvest.history.insertion import Claim, Recorded, Surroundings, inserted
@@ -241,12 +242,8 @@ _WAS_THERE: Final = (
     .is_not(None)
 )
 _IS_TOLD: Final = exists().where(is_same_tile(versions, tiles), versions.c.day == bindparam("on_day"))
-_KNOWN_IN_AREA: Final = select(tiles.c.zoom, tiles.c.x, tiles.c.y).where(
-    tiles.c.layer == bindparam("in_layer"),
-    tiles.c.zoom == bindparam("in_zoom"),
-    tiles.c.x.between(bindparam("x_from"), bindparam("x_to")),
-    tiles.c.y.between(bindparam("y_from"), bindparam("y_to")),
-    or_(_WAS_THERE, _IS_TOLD),
+_KNOWN_IN_AREA: Final = AreaQuery.over(
+    tiles, select(tiles.c.zoom, tiles.c.x, tiles.c.y).where(or_(_WAS_THERE, _IS_TOLD))
 )
 
 _TOLD: Final = ("harvest", "outcome", "reason", "failures")
@@ -399,16 +396,7 @@ class _Recording:
         areas = (self.day.areas or {}).get(name, ())
         found: set[Cell] = set()
         for area in areas:
-            asked = {
-                "in_layer": layer,
-                "on_day": self.day.day,
-                "in_zoom": area.zoom,
-                "x_from": area.x_from,
-                "x_to": area.x_to,
-                "y_from": area.y_from,
-                "y_to": area.y_to,
-            }
-            rows = self.connection.execute(_KNOWN_IN_AREA, asked)
+            rows = _KNOWN_IN_AREA.rows(self.connection, layer, area, on_day=self.day.day)
             found.update(cell for zoom, x, y in rows if (cell := (zoom, x, y)) not in named)
         return sorted(found)
 

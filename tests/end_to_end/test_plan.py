@@ -129,7 +129,7 @@ def test_the_table_tells_both_walks_and_which_will_be_made(project: Project, ser
     project.harvest(ANTWORLD, "2021-05-12")
     shown = project.scrapy("plan", ANTWORLD).stdout
     assert "pruned, at least   full walk   at most" in shown
-    assert "the next walk asks for what the site tells has changed; where that may be all, it is" in shown
+    assert "the next walk asks for what the site says has changed; if all may have changed, it is" in shown
     assert " it is pruned: none of " in shown
 
 

@@ -127,7 +127,7 @@ def _row(history: History, outline: MapOutline, area: NamedArea) -> dict[str, An
 
 
 def _added(map_name: str, row: dict[str, Any]) -> str:
-    changed = f", last changed on {row['last_change']}" if row["last_change"] else ", without a change so far"
+    changed = f", last changed on {row['last_change']}" if row["last_change"] else "; nothing was ever there"
     return (
         f"area '{row['name']}' of map '{map_name}': {counted(row['tiles'], 'tile')} of layer"
         f" '{row['layer']}'{changed}"

@@ -26,6 +26,7 @@ class Command(ProjectCommand, ScrapyCommand):
     summary = "List the versions of a map or of one of its tiles, newest last"
     details = (
         "A tile is written zoom_x_y, such as 0_1_1 or -3_-440_216; in a map of several layers layer:zoom_x_y."
+        " Sizes and ETags that a terminal has no room for are left out; --json has all of it."
     )
     arguments = range(1, 3)
     usage = "say which map: scrapy history NAME [TILE]"
@@ -38,7 +39,8 @@ class Command(ProjectCommand, ScrapyCommand):
         with open_history_for_reading(settings) as history:
             recorded = tile_versions(history, args[0], layer, tile)
         nothing = f"the history of map '{args[0]}' has no version of {args[1] if tile else 'it'}"
-        write_rows([_plain(one) for one in recorded], _COLUMNS, as_json=opts.json, otherwise=nothing)
+        rows = [_plain(one) for one in recorded]
+        write_rows(rows, _COLUMNS, as_json=opts.json, otherwise=nothing, spare=2)
 
 
 _COLUMNS: Final[Columns] = {

@@ -37,7 +37,7 @@ _MOST_REASONS: Final = 20
 class Command(ProjectCommand, ScrapyCommand):
     form = "[options]"
     summary = "List the maps with their last harvest, size, and next harvest"
-    details = "On a terminal that is too narrow the columns url and note are left out; --json has all of it."
+    details = "Columns on the right that a terminal has no room for are left out; --json has all of it."
     arguments = range(1)
     usage = "scrapy maps takes no arguments"
 
@@ -172,8 +172,8 @@ _PROVED: Final = ("day", "pairs", "broken", "undated", "span_seconds", "withdraw
 
 
 def _write(rows: Sequence[Sequence[str]]) -> None:
-    columns = ["map", "last harvest", "next walk", ">tiles", ">versions", ">bytes", "due", "url", "note"]
-    write_table(columns, rows, spare=2)
+    columns = ["map", "last harvest", "next walk", ">tiles", "due", ">bytes", ">versions", "url", "note"]
+    write_table(columns, rows, spare=4)
     if not rows:
         write_line("no map yet: scrapy add NAME URL")
 
@@ -212,9 +212,9 @@ def _in_words(
         "never" if summary.day is None else f"{summary.day} {summary.reason or 'unfinished'}",
         walk.in_short,
         f"{summary.tiles:,}",
-        f"{summary.versions:,}",
-        bytes_in_words(summary.image_bytes),
         _moment_in_words(description, due),
+        bytes_in_words(summary.image_bytes),
+        f"{summary.versions:,}",
         description.url,
         description.note,
     ]

@@ -173,7 +173,7 @@ def _next_in_words(walk: Decisions) -> str:
         return f"the next walk is {walk.in_short}: {walk.reason}"
     otherwise = "pruned" if walk.is_pruned else "full"
     return (
-        "the next walk asks for what the site tells has changed; where that may be all, it is"
+        "the next walk asks for what the site says has changed; if all may have changed, it is"
         f" {otherwise}: {walk.reason}"
     )
 

@@ -50,8 +50,8 @@ class Command(ProjectCommand, ScrapyCommand):
         bodies = [_body(owner, one, opts.priority) for one in what]
         owner.push([Entry(body, PUSHED, None, opts.priority, due) for body in bodies])
         write_line(
-            f"{len(bodies)} pushed into the queue of {owner.in_words}: a running {owner.run} takes them up,"
-            f" else the next one"
+            f"{len(bodies)} pushed into the queue of {owner.in_words}: a running {owner.run} takes up what is"
+            " pushed, or else the next one"
         )
 
 

@@ -34,6 +34,6 @@ class Command(ProjectCommand, ScrapyCommand):
         elif is_running:
             state = "goes on"
         else:
-            state = f"is no longer paused: {owner.nobody}; scrapy {owner.run} {owner.name} does"
+            state = f"is no longer paused; nobody works on it now: run scrapy {owner.run} {owner.name}"
         told = {owner.kind: owner.name, "was_paused": was_paused, "is_running": is_running}
         write_answer(told, f"{owner.in_words} {state}", as_json=opts.json)

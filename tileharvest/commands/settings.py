@@ -56,11 +56,6 @@ class QueueOwner:
         return f"{self.kind} '{self.name}'"
 
     @property
-    def nobody(self) -> str:
-        """Returns the words for a queue on which nobody works."""
-        return f"nobody {'runs' if self.description is None else 'harvests'} {self.in_words} now"
-
-    @property
     def run(self) -> str:
         """Returns `harvest` or `crawl`: what works on the queue, and the command that starts it."""
         return "crawl" if self.description is None else "harvest"

@@ -33,7 +33,8 @@ class Command(ProjectCommand, ScrapyCommand):
             return True
 
         if not owner.ask_if_any(tell, otherwise=False):
-            raise TileHarvestError(f"{owner.nobody}: there is nothing to stop")
+            works = "runs" if owner.description is None else "harvests"
+            raise TileHarvestError(f"nobody {works} {owner.in_words} now: there is nothing to stop")
         words = (
             f"{owner.in_words} is stopping: requests on the way finish, and nothing is lost;"
             f" run it again in its segment to continue where it stopped"

@@ -116,15 +116,18 @@ def write_answer(value: Any, words: str, *, as_json: bool) -> None:
         write_line(words)
 
 
-def write_rows(rows: Sequence[Mapping[str, Any]], columns: Columns, *, as_json: bool, otherwise: str) -> None:
+def write_rows(
+    rows: Sequence[Mapping[str, Any]], columns: Columns, *, as_json: bool, otherwise: str, spare: int = 0
+) -> None:
     """Writes rows of plain types on stdout, as JSON with every key or as a table of the columns.
 
-    None is an empty cell. If there are no rows, people get the line `otherwise`.
+    None is an empty cell. If there are no rows, people get the line `otherwise`. `spare` is that of
+    `write_table`.
     """
     if as_json:
         write_json(rows)
     elif rows:
-        write_table(list(columns), [[_cell(row, of) for of in columns.values()] for row in rows])
+        write_table(list(columns), [[_cell(row, of) for of in columns.values()] for row in rows], spare=spare)
     else:
         write_line(otherwise)
 

@@ -53,7 +53,7 @@ class Decision(NamedTuple):
         """The walk, its reason, and the proof with its day, unless the proof is the reason."""
         words = f"{'pruned' if self.is_pruned else 'full'}: {self.reason}"
         if self.change_index is not None:
-            words = f"by {self.change_index.in_words}; where that tells of all, {words}"
+            words = f"by {self.change_index.in_words}; if that says all may have changed, {words}"
         proof = self.proof
         if proof is None:
             return words

@@ -119,12 +119,12 @@ def serving(
     with (
         viewer(
             maps_file(settings),
+            areas_file(settings),
             lambda: open_history_if_any(settings),
             open_store_for_reading(settings),
             lambda name: bool(workers_on(settings, name)),
             DiskCache(data_folder(settings) / "cache", 1 << 20),
             only,
-            areas_file(settings),
             ancestors,
             most_filmed,
         ) as application,

@@ -190,7 +190,7 @@ def test_the_key_says_all_that_a_picture_depends_on(history: History, store: Wat
 def test_what_nobody_waits_for_any_more_is_not_begun(
     world: World, history: History, store: WatchedStore, tmp_path: Path
 ) -> None:
-    served = ServedMaps(world.maps_file, lambda: history, lambda _: 0)
+    served = ServedMaps(world.maps_file, world.data / "areas.toml", lambda: history, lambda _: 0)
     application = Application(served, store, Composer(store), {}, DiskCache(tmp_path, 0))
     wanted = [f"GET {API}/composed/{tile}/{FIRST}.png?layer=day HTTP/1.1" for tile in below(TOP, 1)]
     store.let_go.clear()

@@ -141,7 +141,9 @@ def test_no_further_image_is_read_for_a_film_for_which_nobody_waits_any_more(
     query = [("layer", DAY_LAYER), ("ground", "-2,-2,2,2")]
     with (
         History.open_read_only(f"sqlite:///{world.history_file}") as history,
-        closing(ServedMaps(world.maps_file, lambda: history, lambda _: 0)) as served,
+        closing(
+            ServedMaps(world.maps_file, world.data / "areas.toml", lambda: history, lambda _: 0)
+        ) as served,
         pytest.raises(RefusedError, match="nobody waits"),
     ):
         films.film(served, Counted(world.data / "tiles"), MAP, query, 300, Awaited(nobody_waits))

@@ -277,7 +277,9 @@ def test_an_outline_is_read_again_when_the_history_has_changed(world: World) -> 
     world.harvest(FIRST, {})
     now = [0.0]
     with History.open_read_only(f"sqlite:///{world.history_file}") as history:
-        served = ServedMaps(world.maps_file, lambda: history, lambda _: 0, clock=lambda: now[0])
+        served = ServedMaps(
+            world.maps_file, world.data / "areas.toml", lambda: history, lambda _: 0, clock=lambda: now[0]
+        )
         before = served.outline(MAP)
         now[0] += OUTLINE_AGE
         assert served.outline(MAP) is before

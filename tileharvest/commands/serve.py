@@ -106,12 +106,12 @@ def viewer_of(
 
     return viewer(
         maps_file(settings),
+        areas_file(settings),
         lambda: open_history_if_any(settings),
         open_store_for_reading(settings),
         lambda name: workers_on(settings, name),
         DiskCache(data_folder(settings) / "cache", CACHE_BYTES),
         names,
-        areas_file(settings),
         ancestors,
         most_filmed,
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from tileharvest.errors import ConfigurationError
 from tileharvest.history.outlines import NEVER_HARVESTED, MapOutline, brief_outlines, map_outline
 from tileharvest.history.summaries import harvest_summaries
-from tileharvest.maps.maps_file import load_maps, stamp_of
+from tileharvest.maps.maps_file import maps_if_any, stamp_of
 from tileharvest.maps.named_areas import load_areas
 from tileharvest.viewer.replies import quoted, unknown
 
@@ -35,6 +35,7 @@ HARVESTS_AGE: Final = 3.0
 unfinished harvest has done reads all tiles of the map."""
 
 _Value = TypeVar("_Value")
+_Content = TypeVar("_Content")
 
 
 class TimedCache(Generic[_Value]):
@@ -80,27 +81,25 @@ class ServedMaps:
     def __init__(
         self,
         maps_file: Path,
+        areas_file: Path,
         open_history: Callable[[], History | None],
         workers: Callable[[str], int],
         only: Collection[str] = (),
         clock: Callable[[], float] = time.monotonic,
-        areas_file: Path | None = None,
     ) -> None:
-        """`only` names the maps to serve. If it is empty all maps are served. Without `areas_file` there are
-        no named areas.
+        """`only` names the maps to serve. If it is empty all maps are served.
 
         `open_history` returns None until a harvest has begun a history. `workers` returns how many workers
         harvest the map of that name now. A bool counts as 0 or 1.
 
-        A missing `maps_file` describes no maps. Raises ConfigurationError as `load_maps` does, and for a name
-        in `only` that neither `maps.toml` nor the history has.
+        A missing file describes no maps or areas. Raises ConfigurationError for a mistake in a file, and for
+        a name in `only` that neither `maps.toml` nor the history has.
         """
         self._maps_file = maps_file
-        self._stamp = stamp_of(maps_file)
-        self._described = self._read_maps()
         self._areas_file = areas_file
-        self._areas_stamp = areas_file and stamp_of(areas_file)
-        self._areas = load_areas(areas_file) if areas_file else {}
+        self._read: dict[Path, tuple[object, Any]] = {}
+        """By file: its stamp when it was read last, and its last right content."""
+        self._named_areas()
         self._open_history = open_history
         self._opening = threading.Lock()
         self._opened: History | None = None
@@ -181,18 +180,10 @@ class ServedMaps:
         return self._harvested().get(name, NEVER_HARVESTED)
 
     def areas(self, name: str) -> Sequence[NamedArea]:
-        """Returns the map's named areas, in the file's order. If the file has become wrong, its last right
-        content counts. Raises RefusedError as `outline` does."""
+        """Returns the map's named areas, in the file's order. Raises RefusedError as `outline` does."""
         if not self._serves(name):
             self.outline(name)
-        file = self._areas_file
-        if file is not None and (stamp := stamp_of(file)) != self._areas_stamp:
-            self._areas_stamp = stamp
-            try:
-                self._areas = load_areas(file)
-            except ConfigurationError as error:
-                _log.warning("%s; until then it counts as it was before", error)
-        return self._areas.get(name, ())
+        return self._named_areas().get(name, ())
 
     def _serves(self, name: str) -> bool:
         is_known = name in self._maps() or name in self._harvested()
@@ -205,17 +196,24 @@ class ServedMaps:
         return self._briefs.get(None, lambda: brief_outlines(history), history.stamp)
 
     def _maps(self) -> Mapping[str, MapDescription]:
-        """Returns the maps of `maps.toml`, in its order. The file is read again when it has changed. If it
-        has become wrong, its last right content counts."""
-        stamp = stamp_of(self._maps_file)
-        if stamp != self._stamp:
-            self._stamp = stamp
-            try:
-                self._described = self._read_maps()
-            except ConfigurationError as error:
-                _log.warning("%s; until then it counts as it was before", error)
-        return self._described
+        """Returns the maps of `maps.toml`, in its order."""
+        return self._content_of(self._maps_file, maps_if_any)
 
-    def _read_maps(self) -> Mapping[str, MapDescription]:
-        # The stamp would not do: a file that is there and cannot be read must give one clear line.
-        return load_maps(self._maps_file) if self._maps_file.exists() else {}
+    def _named_areas(self) -> Mapping[str, Sequence[NamedArea]]:
+        return self._content_of(self._areas_file, load_areas)
+
+    def _content_of(self, file: Path, load: Callable[[Path], _Content]) -> _Content:
+        """Returns the content of a file, which is read again when it has changed. If it has become wrong, its
+        last right content counts, and the log says why. Raises ConfigurationError if it never was right."""
+        stamp, known = stamp_of(file), self._read.get(file)
+        if known is None or known[0] != stamp:
+            try:
+                known = stamp, load(file)
+            except ConfigurationError as error:
+                if known is None:
+                    raise
+                _log.warning("%s; until then it counts as it was before", error)
+                known = stamp, known[1]
+            self._read[file] = known
+        content: _Content = known[1]
+        return content

@@ -105,12 +105,12 @@ def serve(served: AbstractAsyncContextManager[object]) -> None:
 @contextmanager
 def viewer(
     maps_file: Path,
+    areas_file: Path,
     open_history: Callable[[], History | None],
     store: TileStore,
     workers: Callable[[str], int],
     cache: DiskCache,
     only: Collection[str] = (),
-    areas_file: Path | None = None,
     ancestors: Collection[str] = (),
     most_filmed: int = 0,
 ) -> Iterator[Application]:
@@ -124,7 +124,7 @@ def viewer(
     Raises ConfigurationError for wrong names or a wrong file, and HistoryError for a history that cannot be
     read.
     """
-    with closing(ServedMaps(maps_file, open_history, workers, only, areas_file=areas_file)) as served:
+    with closing(ServedMaps(maps_file, areas_file, open_history, workers, only)) as served:
         sites = parse_ancestors(ancestors)
         composer = Composer(store, cache)
         application = Application(served, store, composer, page_files(), cache, sites, most_filmed)

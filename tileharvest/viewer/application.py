@@ -23,9 +23,9 @@ from tileharvest.viewer import api
 from tileharvest.viewer.composed_pictures import composed_picture
 from tileharvest.viewer.feeds import FEEDS, feed
 from tileharvest.viewer.films import film
-from tileharvest.viewer.ground_replies import ground_picture, picture_days, pixel_story
+from tileharvest.viewer.ground_replies import ground_picture, pixel_story
 from tileharvest.viewer.page_files import INDEX
-from tileharvest.viewer.parameters import Parameters
+from tileharvest.viewer.parameters import Parameters, picture_days
 from tileharvest.viewer.replies import (
     AFTER_ASKING,
     FOR_EVER,
@@ -261,7 +261,7 @@ class Application:
         return json(self._remembered(name, (question,), query, make), request)
 
     def _ground_picture(self, name: str, days: Sequence[str], request: web.BaseRequest) -> web.Response:
-        of_days, query = picture_days(days), _query(request)
+        of_days, query = picture_days(days, ".jpg"), _query(request)
 
         def make() -> bytes:
             return ground_picture(self._served, self._store, self._composer, name, of_days, query)

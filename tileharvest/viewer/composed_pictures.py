@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING
 
 from tileharvest.pictures.composer import PastLayer
 from tileharvest.pictures.pixels import LARGEST
-from tileharvest.viewer.parameters import Parameters, parse_day, parse_tile
+from tileharvest.viewer.parameters import Parameters, parse_tile, picture_days
 from tileharvest.viewer.replies import (
     AFTER_ASKING,
     NEVER,
     knows,
     not_modified,
-    quoted,
     reply,
     unknown,
 )
@@ -41,7 +40,7 @@ def composed_picture(
     """
     map_name, tile_name, picture_name = names
     layer_name = Parameters(request.query.items(), ("layer",)).text("layer")
-    tile, day = parse_tile(tile_name), _day_of(picture_name)
+    tile, (day,) = parse_tile(tile_name), picture_days([picture_name], ".png")
     past = _past(served, map_name, layer_name, tile, day)
     composition = composer.composition(past, tile)
     if composition is None:
@@ -65,13 +64,6 @@ def _past(served: ServedMaps, map_name: str, layer_name: str, tile: Tile, day: d
         raise unknown(f"tiles of zoom {tile.zoom} are not composed: a view tells their images")
     size = _tile_size(layer, day)
     return PastLayer(history, layer.id, day, source, size, outline.days, outline.ended)
-
-
-def _day_of(name: str) -> date:
-    day = parse_day(name.removesuffix(".png")) if name.endswith(".png") else None
-    if day is None:
-        raise unknown(f"{quoted(name)} is no picture's name: write its day, as in 2021-02-13.png")
-    return day
 
 
 def _tile_size(layer: LayerOutline, day: date) -> Size:

@@ -11,9 +11,9 @@ import msgspec
 from tileharvest.pictures.pixel_story import PixelStory
 from tileharvest.pictures.pixels import UNREADABLE
 from tileharvest.pictures.scenes import Scenes, as_jpeg
-from tileharvest.viewer.parameters import Parameters, parse_day
+from tileharvest.viewer.parameters import Parameters
 from tileharvest.viewer.rectangles import RECTANGLE, needed_ground
-from tileharvest.viewer.replies import damaged, quoted, unknown, wrong
+from tileharvest.viewer.replies import damaged, unknown, wrong
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -27,15 +27,6 @@ if TYPE_CHECKING:
     from tileharvest.tiles.ground import Ground
     from tileharvest.viewer.parameters import Query
     from tileharvest.viewer.served_maps import ServedMaps
-
-
-def picture_days(names: Sequence[str]) -> tuple[date, ...]:
-    """Returns the days of an address, the last part of which ends with `.jpg`. Raises RefusedError."""
-    texts = [*names[:-1], names[-1].removesuffix(".jpg")]
-    days = tuple(day for day in map(parse_day, texts) if day is not None)
-    if len(days) < len(texts) or not names[-1].endswith(".jpg"):
-        raise unknown(f"{quoted('/'.join(names))} is no picture's name: write its day, as in 2021-02-13.jpg")
-    return days
 
 
 def ground_picture(

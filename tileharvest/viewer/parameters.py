@@ -119,6 +119,17 @@ def parse_day(text: str) -> date | None:
         return None
 
 
+def picture_days(names: Sequence[str], suffix: str) -> tuple[date, ...]:
+    """Returns the days of a picture's address, whose last part has the suffix. Raises RefusedError."""
+    texts = [*names[:-1], names[-1].removesuffix(suffix)]
+    days = tuple(day for day in map(parse_day, texts) if day is not None)
+    if len(days) < len(texts) or not names[-1].endswith(suffix):
+        raise unknown(
+            f"{quoted('/'.join(names))} is no picture's name: write its day, as in 2021-02-13{suffix}"
+        )
+    return days
+
+
 def parse_tile(name: str) -> Tile:
     """Returns the tile of a name such as `-3_-440_216`. Raises RefusedError if no tile can have that name."""
     match = _TILE.fullmatch(name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from scrapy.commands import ScrapyCommand
@@ -75,13 +76,13 @@ class Command(ProjectCommand, ScrapyCommand):
         (name,) = args
         owner = queue_owner(settings, name)
         if opts.retry:
-            number = owner.ask_if_any(_retry, 0)
+            number = owner.ask_if_any(partial(_take_up, puts_back=True), 0)
             write_line(
                 f"the queue of {owner.in_words} has {counted(number, 'request')} again: a running {owner.run}"
                 " goes on with that, else the next one"
             )
         elif opts.clear:
-            number = owner.ask_if_any(_clear, 0)
+            number = owner.ask_if_any(partial(_take_up, puts_back=False), 0)
             write_line(f"the queue of {owner.in_words} has forgotten {counted(number, 'failure')}")
         else:
             failures: Sequence[Failure] = owner.ask_if_any(lambda queue: queue.failures(), ())
@@ -97,16 +98,11 @@ class Command(ProjectCommand, ScrapyCommand):
                 _explain(name, rows)
 
 
-async def _retry(queue: RequestQueue) -> int:
+async def _take_up(queue: RequestQueue, *, puts_back: bool) -> int:
+    """Forgets the failed requests, or puts them into the queue again. Returns their number."""
     failures = await queue.failures()
-    entries = [Entry(failure.body, PUSHED, None, max(1, failure.priority)) for failure in failures]
-    await queue.exchange(Changes(entries, [failure.id for failure in failures]), 0, time.time())
-    return len(failures)
-
-
-async def _clear(queue: RequestQueue) -> int:
-    failures = await queue.failures()
-    await queue.exchange(Changes(taken_up=[failure.id for failure in failures]), 0, time.time())
+    entries = [Entry(one.body, PUSHED, None, max(1, one.priority)) for one in failures if puts_back]
+    await queue.exchange(Changes(entries, [one.id for one in failures]), 0, time.time())
     return len(failures)
 
 

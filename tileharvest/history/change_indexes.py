@@ -10,7 +10,6 @@ from tileharvest.history.schema import (
     change_indexes,
     harvest_counts,
     harvest_layers,
-    harvests,
     index_readings,
     layers,
     maps,
@@ -145,7 +144,7 @@ def withdraw(connection: Connection, harvest: int, day: date, layer: int, reason
     )
 
 
-def settle_indexes(connection: Connection, harvest: int) -> None:
+def settle_indexes(connection: Connection, harvest: int, day: date) -> None:
     """Stores the indexes that a complete harvest has read, and judges whether they have told of all changes.
 
     Call it after `proofs.prove_layers`, at the end of a harvest. An index that has missed a change is not
@@ -153,7 +152,6 @@ def settle_indexes(connection: Connection, harvest: int) -> None:
     index has told. If the harvest itself has withdrawn the index, it stays withdrawn.
     """
     for reading in connection.execute(_ITS_READINGS, {"in_harvest": harvest}).all():
-        day = connection.execute(select(harvests.c.day).where(harvests.c.id == harvest)).scalar_one()
         known = connection.execute(
             select(change_indexes).where(change_indexes.c.layer == reading.layer)
         ).one_or_none()

@@ -192,7 +192,7 @@ class HarvestRow:
             connection.execute(update(tiles).where(_WAS_FOUND_GONE).values(nothing), self._its)
         if is_proving:
             prove_layers(connection, self.id)
-            settle_indexes(connection, self.id)
+            settle_indexes(connection, self.id, self.day)
 
     def counts(self, connection: Connection) -> dict[Outcome, int]:
         """Returns the number of tiles by outcome, for outcomes that occurred.

@@ -190,19 +190,18 @@ _IMAGES: Final = (
     .distinct()
     .subquery()
 )
-_FINISHED: Final = (
-    select(harvests.c.ended, harvests.c.reason)
+_HARVESTS: Final = (
+    select(harvests)
     .join_from(harvests, maps, maps.c.id == harvests.c.map)
-    .where(maps.c.name == bindparam("map_name"), harvests.c.segment == bindparam("in_segment"))
+    .where(maps.c.name == bindparam("map_name"))
+)
+_FINISHED: Final = (
+    _HARVESTS.where(harvests.c.segment == bindparam("in_segment"))
     .where(or_(harvests.c.reason == FINISHED, harvests.c.ended.is_(None)))
     .order_by(harvests.c.id.desc())
     .limit(1)
 )
-_UNFINISHED: Final = (
-    select(harvests)
-    .join_from(harvests, maps, maps.c.id == harvests.c.map)
-    .where(maps.c.name == bindparam("map_name"), harvests.c.ended.is_(None))
-)
+_UNFINISHED: Final = _HARVESTS.where(harvests.c.ended.is_(None))
 _IMAGE_BYTES: Final = select(_IMAGES.c.map, func.sum(_IMAGES.c.size))
 
 
@@ -246,9 +245,12 @@ def last_costs(history: History) -> dict[str, Cost]:
 
 def harvest_summaries(history: History, map_name: str) -> list[HarvestSummary]:
     """Returns all harvests of the map, oldest first. Raises HistoryError for an unknown map."""
+    # Of one day's harvests the one with the smaller id was begun first.
+    query = _HARVESTS.order_by(harvests.c.day, harvests.c.id)
     with history.reading() as connection:
-        query = _harvests_of(known_map_id(connection, map_name))
-        return [_harvest_summary(connection, row) for row in connection.execute(query).all()]
+        known_map_id(connection, map_name)
+        rows = connection.execute(query, {"map_name": map_name}).all()
+        return [_harvest_summary(connection, row) for row in rows]
 
 
 def finished_at(history: History, map_name: str, segment: str) -> datetime | None:
@@ -328,16 +330,10 @@ def _last(history: History, map_name: str, of_kind: ColumnElement[bool]) -> Harv
 def _last_walks(
     history: History, map_name: str, of_kind: ColumnElement[bool], most: int
 ) -> list[HarvestSummary]:
-    query = (
-        select(harvests)
-        .join_from(harvests, maps, maps.c.id == harvests.c.map)
-        .where(maps.c.name == map_name, harvests.c.reason == FINISHED)
-        .where(of_kind)
-        .order_by(harvests.c.id.desc())
-        .limit(most)
-    )
+    query = _HARVESTS.where(harvests.c.reason == FINISHED, of_kind).order_by(harvests.c.id.desc()).limit(most)
     with history.reading() as connection:
-        return [_harvest_summary(connection, row) for row in connection.execute(query).all()]
+        rows = connection.execute(query, {"map_name": map_name}).all()
+        return [_harvest_summary(connection, row) for row in rows]
 
 
 def failing(history: History, map_name: str) -> Mapping[tuple[str, Tile], int]:
@@ -364,11 +360,6 @@ def _by_map(connection: Connection, query: Select[Any]) -> Mapping[int, int]:
         map_id: int(number)
         for map_id, number in connection.execute(query.group_by(query.selected_columns[0]))
     }
-
-
-def _harvests_of(map_id: int) -> Select[Any]:
-    # Of one day's harvests the one with the smaller id was begun first.
-    return select(harvests).where(harvests.c.map == map_id).order_by(harvests.c.day, harvests.c.id)
 
 
 def _cost_of(row: Row[*tuple[Any, ...]]) -> Cost:

@@ -142,8 +142,7 @@ def questions(history: History, name: str, layer: int) -> Iterator[tuple[str, Ca
     found: dict[str, Any] = {}
     yield "harvest: begin", lambda: found.update(harvest=begin(history, beginning))
     harvest = found["harvest"]
-    yield "harvest: 64 look-ups", partial(harvest.latest, "day", area)
-    yield "harvest: 64 marks", partial(harvest.marks, "day", area)
+    yield "harvest: 64 look-ups", partial(harvest.look_up, "day", area)
     image = Image("a" * 40, "png", 9000)
     tiles = [Tile(0, x, y) for x in (-3, -1, 1, 3) for y in (-3, -1, 1, 3)]
     yield (

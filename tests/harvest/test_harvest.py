@@ -92,7 +92,7 @@ def test_a_first_harvest_begins_at_the_first_level_and_expects_nothing(tmp_path:
             assert [tile for _, tile in harvest.first()] == list(FIRST_LEVEL)
             assert {layer.name for layer, _ in harvest.first()} == {LAYER}
             assert (harvest.continued, harvest.expected, harvest.is_open) == (False, 0, True)
-            assert await harvest.versions.of(LAYER, FIRST_LEVEL[0]) is None
+            assert await harvest.walks.known.of(LAYER, FIRST_LEVEL[0]) == (None, None)
             assert await harvest.unasked() == []
 
     asyncio.run(run())
@@ -169,9 +169,9 @@ def test_the_latest_version_is_the_one_from_before_this_harvest(tmp_path: Path) 
 
     async def run() -> None:
         async with opened(tmp_path) as harvest:
-            assert await harvest.versions.of(LAYER, tile) == first
+            assert (await harvest.walks.known.of(LAYER, tile))[0] == first
             await harvest.keep(replaced(added(tile, drawn("new")), outcome=Outcome.UPDATED))
-            assert await harvest.versions.of(LAYER, tile) == first
+            assert (await harvest.walks.known.of(LAYER, tile))[0] == first
 
     asyncio.run(run())
 

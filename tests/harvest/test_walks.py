@@ -101,7 +101,7 @@ def judged(
     **keys: Any,
 ) -> Step:
     async def look(harvest: Harvest) -> Step:
-        mark, is_pruned = await harvest.walks.marks.of(LAYER, tile), LAYER in harvest.walks.pruned
+        (_, mark), is_pruned = await harvest.walks.known.of(LAYER, tile), LAYER in harvest.walks.pruned
         walk = harvest.layers[LAYER].walk
         return walk.step(tile, outcome, Answer(200, validator), mark, asked, is_pruned=is_pruned)
 
@@ -319,7 +319,7 @@ def test_withdrawn_trust_gives_the_tops_and_nothing_skips_any_more(folder: Path)
         walks = harvest.walks
 
         async def step() -> Step:
-            mark, is_pruned = await walks.marks.of(LAYER, TOP), LAYER in walks.pruned
+            (_, mark), is_pruned = await walks.known.of(LAYER, TOP), LAYER in walks.pruned
             walk, answer = harvest.layers[LAYER].walk, Answer(200, said(TOP))
             return walk.step(TOP, Outcome.IGNORED, answer, mark, ON_WALK, is_pruned=is_pruned)
 

@@ -34,9 +34,8 @@ def skipping(tile: Tile) -> TileResult:
 
 
 def mark(harvest: HarvestRecord, tile: Tile) -> Mark | None:
-    return harvest.marks(LAYER, TileRange(tile.zoom, tile.x, tile.x, tile.y, tile.y)).get(
-        (tile.zoom, tile.x, tile.y)
-    )
+    _, marks = harvest.look_up(LAYER, TileRange(tile.zoom, tile.x, tile.x, tile.y, tile.y))
+    return marks.get((tile.zoom, tile.x, tile.y))
 
 
 def is_trusted(harvest: HarvestRecord, *tiles: Tile) -> list[bool]:

@@ -8,7 +8,6 @@ import pytest
 from tests.history.making import DAY, EVERYWHERE, LATER, LAYER, began, ended, found
 from tileharvest.history.areas import MOST_COLUMNS
 from tileharvest.history.harvests import _TILES_AT_ONCE
-from tileharvest.history.recorded_versions import latest_versions
 from tileharvest.tiles.grid import Tile, TileRange
 
 if TYPE_CHECKING:
@@ -53,7 +52,8 @@ def inside(areas: list[TileRange], tiles: set[Tile]) -> set[Tile]:
 
 
 def latest(harvest: HarvestRecord, area: TileRange) -> dict[Tile, Version]:
-    return {Tile(*cell): version for cell, version in harvest.latest(LAYER, area).items()}
+    versions, _ = harvest.look_up(LAYER, area)
+    return {Tile(*cell): version for cell, version in versions.items()}
 
 
 def test_an_area_may_be_wider_than_any_layer(harvest: HarvestRecord) -> None:
@@ -77,23 +77,29 @@ def test_latest_of_a_wide_area_is_the_same(harvest: HarvestRecord) -> None:
 
 
 def test_latest_has_the_tiles_of_one_zoom_only(harvest: HarvestRecord) -> None:
-    assert harvest.latest(LAYER, TileRange(-1, -2, 2, -2, 2)) == {}
+    assert latest(harvest, TileRange(-1, -2, 2, -2, 2)) == {}
 
 
-def test_latest_goes_to_each_column_directly(sqlite_history: History) -> None:
+def test_a_look_up_goes_to_each_column_directly(sqlite_history: History) -> None:
     """Else its cost would grow with the height of the map."""
-    harvested(sqlite_history)
+    harvest = harvested(sqlite_history)
     with sqlite_history.reading() as connection:
         driver = connection.connection.dbapi_connection
-        statements: list[str] = []
-        driver.set_trace_callback(statements.append)
-        latest_versions(connection, 1, TileRange(0, 1, 31, 1, 31))
-        driver.set_trace_callback(None)
-        (query,) = [statement for statement in statements if statement.startswith("SELECT")]
-        plan = [row[3] for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {query}")]
+    # The pool gives the same connection again, as no other is in use.
+    statements: list[str] = []
+    driver.set_trace_callback(statements.append)
+    latest(harvest, TileRange(0, 1, 31, 1, 31))
+    driver.set_trace_callback(None)
+    (query,) = [statement for statement in statements if statement.startswith("SELECT")]
+    plan = [row[3] for row in driver.execute(f"EXPLAIN QUERY PLAN {query}")]
+    area = "(layer=? AND zoom=? AND x=? AND y>? AND y<?)"
     assert plan == [
-        "SEARCH tiles USING PRIMARY KEY (layer=? AND zoom=? AND x=? AND y>? AND y<?)",
+        "COMPOUND QUERY",
+        "LEFT-MOST SUBQUERY",
+        f"SEARCH tiles USING PRIMARY KEY {area}",
         "SEARCH versions USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
+        "UNION ALL",
+        f"SEARCH validators USING PRIMARY KEY {area}",
     ]
 
 
@@ -140,6 +146,6 @@ def test_a_tile_found_after_all_has_not_vanished(harvest: HarvestRecord) -> None
 
 def test_a_layer_that_the_harvest_does_not_have_is_refused(harvest: HarvestRecord) -> None:
     with pytest.raises(KeyError, match="night"):
-        harvest.latest("night", TileRange(0, 1, 1, 1, 1))
+        harvest.look_up("night", TileRange(0, 1, 1, 1, 1))
     with pytest.raises(KeyError, match="night"):
         harvest.known({"night": []})

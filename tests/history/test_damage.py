@@ -64,7 +64,7 @@ def test_a_tile_that_names_the_version_of_another_one_is_one_line(history: Histo
     with history.writing() as connection:
         connection.exec_driver_sql("UPDATE tiles SET version = version - 1 WHERE version > 1")
     with pytest.raises(HistoryError, match="is damaged"):
-        began(history, date(2021, 3, 1)).latest(LAYER, TileRange(0, -9, 9, -9, 9))
+        began(history, date(2021, 3, 1)).look_up(LAYER, TileRange(0, -9, 9, -9, 9))
 
 
 def test_each_flipped_bit_is_found_or_changes_no_version(file: Path, url: str) -> None:

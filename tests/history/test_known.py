@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from tests.history.making import DAY, LATER, LAYER, A, began, ended, found, image_of
 from tileharvest.errors import HistoryError
-from tileharvest.history import known
+from tileharvest.history import known as known_module
 from tileharvest.history.harvests import HarvestRecord
 from tileharvest.history.known import MOST_BLOCKS, Known, block_of
 from tileharvest.tiles.grid import Tile, TileRange
@@ -19,6 +19,7 @@ from tileharvest.tiles.versions import Validator, Version
 if TYPE_CHECKING:
     from tileharvest.history.database import History
     from tileharvest.tiles.grid import Cell
+    from tileharvest.walk.trust import Mark
 
 
 class WatchedHarvest(HarvestRecord):
@@ -28,9 +29,9 @@ class WatchedHarvest(HarvestRecord):
         self.__dict__.update(harvest.__dict__)
         self.areas: list[TileRange] = []
 
-    def latest(self, layer: str, area: TileRange) -> dict[Cell, Version]:
+    def look_up(self, layer: str, area: TileRange) -> tuple[dict[Cell, Version], dict[Cell, Mark]]:
         self.areas.append(area)
-        return super().latest(layer, area)
+        return super().look_up(layer, area)
 
 
 @pytest.fixture
@@ -48,8 +49,8 @@ def harvest(history: History) -> WatchedHarvest:
 
 def asked(harvest: HarvestRecord, *tiles: Tile) -> list[Version | None]:
     async def run() -> list[Version | None]:
-        versions = Known(harvest.latest, harvest.history.reader)
-        return [await versions.of(LAYER, tile) for tile in tiles]
+        known = Known(harvest.look_up, harvest.history.reader)
+        return [(await known.of(LAYER, tile))[0] for tile in tiles]
 
     return asyncio.run(run())
 
@@ -79,29 +80,30 @@ def test_tiles_on_both_sides_of_an_axis_do_not_share_one_far_from_the_centre(har
 
 def test_who_asks_at_the_same_time_shares_a_query(harvest: WatchedHarvest) -> None:
     async def run() -> None:
-        versions = Known(harvest.latest, harvest.history.reader)
-        await asyncio.gather(*(versions.of(LAYER, Tile(0, x, 1)) for x in range(1, 32, 2)))
+        known = Known(harvest.look_up, harvest.history.reader)
+        await asyncio.gather(*(known.of(LAYER, Tile(0, x, 1)) for x in range(1, 32, 2)))
 
     asyncio.run(run())
     assert len(harvest.areas) == 1
 
 
 def test_a_cancelled_call_takes_nothing_from_the_others(harvest: WatchedHarvest) -> None:
-    async def run() -> Version | None:
-        versions = Known(harvest.latest, harvest.history.reader)
-        cancelled = asyncio.ensure_future(versions.of(LAYER, A))
-        waiting = asyncio.ensure_future(versions.of(LAYER, A))
+    async def run() -> tuple[Version | None, Mark | None]:
+        known = Known(harvest.look_up, harvest.history.reader)
+        cancelled = asyncio.ensure_future(known.of(LAYER, A))
+        waiting = asyncio.ensure_future(known.of(LAYER, A))
         await asyncio.sleep(0)
         cancelled.cancel()
         return await waiting
 
-    assert asyncio.run(run()) is not None
+    version, _ = asyncio.run(run())
+    assert version is not None
 
 
 def test_the_block_least_recently_used_is_thrown_away(
     harvest: WatchedHarvest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(known, "MOST_BLOCKS", 2)
+    monkeypatch.setattr(known_module, "MOST_BLOCKS", 2)
     one, two, three = Tile(0, 65, 1), Tile(0, 129, 1), Tile(0, 193, 1)
     asked(harvest, one, two, one, three, one, two)
     assert [area.x_from for area in harvest.areas] == [65, 129, 193, 129]
@@ -109,22 +111,23 @@ def test_the_block_least_recently_used_is_thrown_away(
 
 def test_memory_stays_flat_on_a_large_map(harvest: WatchedHarvest) -> None:
     async def run() -> int:
-        versions = Known(harvest.latest, harvest.history.reader)
+        known = Known(harvest.look_up, harvest.history.reader)
         for column in range(MOST_BLOCKS + 20):
-            await versions.of(LAYER, Tile(0, 64 * column + 1, 1))
-        return len(versions._blocks)
+            await known.of(LAYER, Tile(0, 64 * column + 1, 1))
+        return len(known._blocks)
 
     assert asyncio.run(run()) == MOST_BLOCKS
 
 
 def test_after_a_failure_the_history_is_asked_again(history: History, harvest: WatchedHarvest) -> None:
     async def run() -> Version | None:
-        versions = Known(harvest.latest, harvest.history.reader)
+        known = Known(harvest.look_up, harvest.history.reader)
         rename(history, "tiles", "hidden")
         with pytest.raises(HistoryError, match="no such table"):
-            await versions.of(LAYER, A)
+            await known.of(LAYER, A)
         rename(history, "hidden", "tiles")
-        return await versions.of(LAYER, A)
+        version, _ = await known.of(LAYER, A)
+        return version
 
     assert asyncio.run(run()) is not None
 
@@ -134,14 +137,14 @@ def test_a_failure_that_nobody_waits_for_is_no_mistake_of_the_program(
 ) -> None:
     async def run() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
-        versions = Known(harvest.latest, harvest.history.reader)
+        known = Known(harvest.look_up, harvest.history.reader)
         rename(history, "tiles", "hidden")
-        fetching = versions.fetch(block_of(LAYER, A), A)
+        fetching = known.fetch(block_of(LAYER, A), A)
         assert fetching is not None
         await asyncio.wait([fetching])
         del fetching
         gc.collect()
-        assert versions.at_hand(block_of(LAYER, A)) is None
+        assert known.at_hand(block_of(LAYER, A)) is None
 
     told: list[Any] = []
     asyncio.run(run())
@@ -155,14 +158,14 @@ def rename(history: History, table: str, name: str) -> None:
 
 async def marks_before_and_after_distrust(harvest: HarvestRecord, *, forget: bool) -> list[bool]:
     """Whether tile A is trusted, asked by one who had asked before."""
-    marks = Known(harvest.marks, harvest.history.reader)
+    known = Known(harvest.look_up, harvest.history.reader)
     trusted = []
     for _ in range(2):
-        mark = await marks.of(LAYER, A)
+        _, mark = await known.of(LAYER, A)
         trusted.append(mark is not None and mark.is_trusted)
         harvest.distrust(LAYER, "a change")
         if forget:
-            marks.forget()
+            known.forget()
     return trusted
 
 
@@ -179,14 +182,14 @@ def test_what_was_asked_before_forgetting_is_not_kept(harvest: WatchedHarvest) -
     """Its block may have been read before trust was withdrawn."""
 
     async def run() -> None:
-        versions = Known(harvest.latest, harvest.history.reader)
-        waiting = asyncio.ensure_future(versions.of(LAYER, A))
+        known = Known(harvest.look_up, harvest.history.reader)
+        waiting = asyncio.ensure_future(known.of(LAYER, A))
         # It begins in the first turn of the loop, and its query in the second.
         for _ in range(2):
             await asyncio.sleep(0)
-        versions.forget()
+        known.forget()
         await waiting
-        await versions.of(LAYER, A)
+        await known.of(LAYER, A)
 
     asyncio.run(run())
     assert len(harvest.areas) == 2

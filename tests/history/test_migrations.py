@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from msgspec.structs import replace
-from sqlalchemy import MetaData, create_engine, insert, text
+from sqlalchemy import MetaData, create_engine, insert, select, text
 
 from tests.history.making import A, began, ended, found, write_revision
 from tileharvest.history.costs import Cost, spent
 from tileharvest.history.database import History
 from tileharvest.history.outlines import map_outline
 from tileharvest.history.proofs import last_full, proofs
-from tileharvest.history.schema import REVISION
+from tileharvest.history.schema import REVISION, validators
 from tileharvest.history.summaries import failing, harvest_summaries
 from tileharvest.renderers.overviewer import projection_of
-from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.tiles.results import Step
 from tileharvest.tiles.versions import Validator
@@ -255,7 +255,8 @@ def test_nothing_is_remembered_or_proved_of_a_history_without_walks(third: str) 
         assert proofs(history, "world") == {}
         assert last_full(history, "world") == {"world": (date(2021, 2, 13), {None})}
         harvest = began(history, date(2021, 2, 16), segment="b")
-        assert harvest.marks("day", TileRange(0, 1, 3, 1, 1)) == {}
+        with history.reading() as connection:
+            assert connection.execute(select(validators)).all() == []
         harvest.record([replace(found("ign", A), step=Step(seen=Validator('"1"')))])
         ended(harvest)
         assert [summary.walk for summary in harvest_summaries(history, "world")] == [None, None]

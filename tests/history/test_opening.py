@@ -260,7 +260,7 @@ def test_a_damaged_page_is_reported_when_it_is_met(url: str, file: Path) -> None
         with pytest.raises(HistoryError, match=r"malformed.*restore it from a backup"):
             tile_versions(history, "world")
         with pytest.raises(HistoryError, match=r"malformed.*restore it from a backup"):
-            harvest.latest(LAYER, TileRange(0, 1, 1, 1, 1_999))
+            harvest.look_up(LAYER, TileRange(0, 1, 1, 1, 1_999))
 
 
 def damage_leaves(file: Path, table: str) -> None:
@@ -408,7 +408,7 @@ def test_a_dry_copy_knows_what_the_history_knows(history: History) -> None:
     ended(harvest)
     with history.dry_copy("world") as copy:
         area = EVERYWHERE[LAYER][0]
-        assert began(copy, LATER).latest(LAYER, area) == harvest.latest(LAYER, area)
+        assert began(copy, LATER).look_up(LAYER, area) == harvest.look_up(LAYER, area)
 
 
 def test_a_dry_copy_leaves_the_history_as_it_is(history: History) -> None:

@@ -172,8 +172,7 @@ def begun(history: History) -> HarvestRecord:
 
 HARVESTS: Final[dict[str, Callable[[History], object]]] = {
     "begin": begun,
-    "latest": lambda history: begun(history).latest(LAYERS[0], TILES),
-    "marks": lambda history: begun(history).marks(LAYERS[0], TILES),
+    "look_up": lambda history: begun(history).look_up(LAYERS[0], TILES),
     "unchanged": lambda history: begun(history).record([found(Outcome.IGNORED, A)]),
     "changed": lambda history: begun(history).record([found(Outcome.UPDATED, A)]),
     "finished_at": lambda history: finished_at(history, MAP, "the next"),
@@ -202,7 +201,7 @@ def test_postgresql_goes_to_a_version_by_its_id_before_it_knows_the_table(on_ser
     harvest = begun(on_server)
     (read,) = (
         node
-        for node in server_plan(on_server, lambda _: harvest.latest(LAYERS[0], TILES))
+        for node in server_plan(on_server, lambda _: harvest.look_up(LAYERS[0], TILES))
         if node["Relation Name"] == "versions"
     )
     assert read["Index Cond"] == "(id = tiles.version)"

@@ -62,7 +62,8 @@ def versions_of(history: History, tile: Tile = A) -> list[Version]:
 
 def latest(harvest: HarvestRecord, tile: Tile = A) -> Version | None:
     area = TileRange(tile.zoom, tile.x, tile.x, tile.y, tile.y)
-    return harvest.latest(LAYER, area).get((tile.zoom, tile.x, tile.y))
+    versions, _ = harvest.look_up(LAYER, area)
+    return versions.get((tile.zoom, tile.x, tile.y))
 
 
 def dump(history: History) -> dict[str, list[tuple[Any, ...]]]:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
+from msgspec.structs import replace
 
-from tests.history.making import B, began, ended, found, write_revision
+from tests.history.making import LATER, LAYER, B, began, ended, found, write_revision
 from tests.servers.postgresql import PASSWORD, postgresql_server
 from tileharvest.errors import HistoryError
 from tileharvest.harvest.holdings import Holdings
@@ -23,11 +24,14 @@ from tileharvest.history import database as database_module
 from tileharvest.history.connection import parse_address, place_of
 from tileharvest.history.costs import Cost
 from tileharvest.history.database import History
+from tileharvest.history.known import LEVELS
 from tileharvest.history.recorded_versions import tile_versions
 from tileharvest.history.summaries import harvest_summaries
 from tileharvest.store.files import FileStore
 from tileharvest.tiles.grid import TileRange
 from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.results import Step
+from tileharvest.tiles.versions import Validator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -206,6 +210,34 @@ def test_a_connection_that_has_waited_is_used_without_asking_whether_it_is_open(
         with history.reading(once=True) as connection:
             connection.exec_driver_sql("SELECT 1")
         assert asked == ["SELECT 1"]
+
+
+def test_two_workers_ask_the_server_ten_times_for_a_thousand_tiles_at_most(
+    postgresql: PostgresqlServer, database: str, tmp_path: Path
+) -> None:
+    """A look-up by each of them, and the transaction that records the results. A fleet's workers may be far
+    from their server."""
+    block = TileRange.around(0, (0, 0), 1 << LEVELS, 1 << LEVELS)
+    with History.open(postgresql.url(database)) as history, (tmp_path / "trace").open("w+") as trace:
+        first = began(history)
+        first.record([found("add", tile, etag=f'"{tile}"') for tile in block])
+        ended(first)
+        harvest = began(history, LATER)
+        results = [replace(found("ign", tile), step=Step(seen=Validator(f'"{tile}"'))) for tile in block]
+        with history.reading() as connection:
+            driver: Any = connection.connection.dbapi_connection
+        # The pool gives the same connection again, as no other is in use.
+        driver.pgconn.trace(trace.fileno())
+        driver.pgconn.set_trace_flags(psycopg.pq.Trace.SUPPRESS_TIMESTAMPS)
+        for _ in range(2):
+            assert len(harvest.look_up(LAYER, block)[0]) == len(results)
+        harvest.record(results, Cost(len(results)))
+        driver.pgconn.untrace()
+        trace.seek(0)
+        senders = [line[0] for line in trace if line.startswith(("F\t", "B\t"))]
+    assert len(results) > 1_000
+    # F stands for the frontend, and B for the backend.
+    assert 0 < [sender for sender, _ in itertools.groupby(senders)].count("F") <= 10
 
 
 def test_a_reader_outlives_a_restart_of_the_server(restarted: PostgresqlServer) -> None:
@@ -448,7 +480,7 @@ def test_there_are_more_ids_of_versions_than_four_bytes_hold(
         postgresql.ask(f"SELECT setval('versions_id_seq', {1 << 31})", database)
         harvest = began(history)
         harvest.record([found("add", B)])
-        assert list(harvest.latest("day", TileRange.of(B))) == [(B.zoom, B.x, B.y)]
+        assert list(harvest.look_up("day", TileRange.of(B))[0]) == [(B.zoom, B.x, B.y)]
     assert postgresql.ask("SELECT version FROM tiles", database) == [((1 << 31) + 1,)]
 
 

@@ -26,7 +26,7 @@ def marks(harvest: HarvestRecord) -> dict[Tile, Mark]:
     """Returns the marks of all tiles that are not missing."""
     found: dict[Cell, Mark] = {}
     for zoom, edge in EDGES.items():
-        found |= harvest.marks(LAYER, TileRange(zoom, -edge, edge, -edge, edge))
+        found |= harvest.look_up(LAYER, TileRange(zoom, -edge, edge, -edge, edge))[1]
     return {Tile(*cell): mark for cell, mark in found.items() if mark.etag or mark.last_modified}
 
 

@@ -36,7 +36,7 @@ def test_what_a_finished_harvest_has_seen_is_trusted(second: HarvestRecord) -> N
 
 def test_of_a_zoom_that_is_not_kept_nothing_but_what_was_seen_is_recorded(second: HarvestRecord) -> None:
     assert mark(second, UPPER) == Mark('"1"', NEW, True)
-    assert second.latest(LAYER, TileRange(-2, 4, 4, 4, 4)) == {}
+    assert second.look_up(LAYER, TileRange(-2, 4, 4, 4, 4))[0] == {}
     second.record([seen("ign", UPPER)])
     assert second.counts() == {}
 
@@ -111,7 +111,7 @@ def test_what_lay_below_a_missing_tile_is_not_trusted_when_it_comes_back(
 
 def test_the_marks_of_an_area_are_those_of_its_tiles(second: HarvestRecord) -> None:
     for area, tiles in ((TileRange(0, 1, 3, 1, 1), {A, B}), (TileRange(0, 3, 5, 1, 1), {B})):
-        assert {Tile(*cell) for cell in second.marks(LAYER, area)} == tiles
+        assert {Tile(*cell) for cell in second.look_up(LAYER, area)[1]} == tiles
 
 
 def test_what_lies_below_a_top_is_neither_unasked_nor_vanished(second: HarvestRecord) -> None:

@@ -377,8 +377,7 @@ def test_at_once_it_tells_what_it_tells_of_a_request(
             diff, request, by_head = DiffMiddleware(harvest), ask(tile, method), method == "HEAD"
             body = b"" if by_head else BODY
             response = Response(request.url, status=status, headers=headers, body=body, request=request)
-            for known in (harvest.versions, harvest.walks.marks):
-                await known.of(LAYER, tile)
+            await harvest.walks.known.of(LAYER, tile)
             at_once = diff.found_at_once(TileQuestion(LAYER, tile), answer_of(response), by_head=by_head)
             assert harvest.traffic.spared_bytes == 0, "nothing is kept yet"
             answer = await diff.process_response(request, response)

@@ -837,15 +837,16 @@ def test_a_mistake_after_tiles_were_taken_together_cuts_each_of_them_off(
         first, second, third, fourth = map(tile_of, DEEPEST[:4])
         scheduler = Listed(third, fourth)
         async with crawled(tmp_path, DEEPEST) as (spider, _):
-            way, look_up, looks = way_of(spider, scheduler, SAME), spider.harvest.look_up, count(1)
+            way, known, looks = way_of(spider, scheduler, SAME), spider.harvest.walks.known, count(1)
             assert way is not None
+            fetch = known.fetch
 
             def fail_at_third(*what: Any) -> Any:
                 if next(looks) == 3:
                     raise RuntimeError("a mistake")
-                return look_up(*what)
+                return fetch(*what)
 
-            monkeypatch.setattr(spider.harvest, "look_up", fail_at_third)
+            monkeypatch.setattr(known, "fetch", fail_at_third)
             blocks = [Block(tile, way) for tile in (first, second)]
             ends = await asyncio.gather(*map(way.ask_all, blocks), return_exceptions=True)
             assert list(map(repr, ends)) == ["RuntimeError('a mistake')"] * 2
@@ -868,16 +869,19 @@ def test_if_what_is_below_cannot_be_enqueued_nothing_is_kept(tmp_path: Path) -> 
     asyncio.run(run())
 
 
-def test_of_a_zoom_that_is_not_kept_no_versions_are_looked_up(tmp_path: Path) -> None:
+def test_of_a_zoom_that_is_not_kept_no_version_counts(tmp_path: Path) -> None:
+    """The zoom may have been kept before. One look-up brings the version and the mark of a tile."""
+
     async def run() -> None:
-        async with crawled(tmp_path, zooms=(0, 0)) as (spider, _):
-            way, harvest = way_of(spider, Listed(), SAME), spider.harvest
+        async with crawled(tmp_path, [ABOVE, TILE], zooms=(0, 0)) as (spider, _):
+            way, known = way_of(spider, Listed(), SAME), spider.harvest.walks.known
             assert way is not None
-            for place, is_looked_up in ((ABOVE, False), (TILE, True)):
-                await way.ask_all(Block(tile_of(place), way))
-                key = block_of(LAYER, place)
-                assert harvest.walks.marks.at_hand(key) is not None
-                assert (harvest.versions.at_hand(key) is not None) is is_looked_up
+            for place, counts in ((ABOVE, False), (TILE, True)):
+                block = Block(tile_of(place), way)
+                await way.ask_all(block)
+                versions, _ = known.at_hand(block_of(LAYER, place)) or ({}, {})
+                assert (place.zoom, place.x, place.y) in versions
+                assert bool(block.first.spared_bytes) is counts
 
     asyncio.run(run())
 

@@ -23,7 +23,6 @@ from tileharvest.history.errors import HarvestEndedError
 from tileharvest.history.group_commit import LINGER, GroupCommit
 from tileharvest.history.harvest_row import Beginning
 from tileharvest.history.harvests import begin
-from tileharvest.history.known import Known
 from tileharvest.history.schema import FINISHED
 from tileharvest.history.site_files import MISSING, keep_site_files, site_files_of
 from tileharvest.history.summaries import finished_at, is_unfinished, progress_of
@@ -46,7 +45,6 @@ if TYPE_CHECKING:
     from tileharvest.history.costs import Cost
     from tileharvest.history.database import History
     from tileharvest.history.harvests import HarvestRecord
-    from tileharvest.history.known import BlockKey
     from tileharvest.history.site_files import SiteFile
     from tileharvest.history.summaries import HarvestSummary
     from tileharvest.maps.description import MapDescription
@@ -184,8 +182,7 @@ class Harvest:
             return None
         if self._images.is_storing:
             return _STORE
-        is_asked = self.versions.is_asked or self.walks.marks.is_asked or self._commits.is_recording
-        return _HISTORY if is_asked else None
+        return _HISTORY if self.walks.known.is_asked or self._commits.is_recording else None
 
     @property
     def waits_for_at_most(self) -> float | None:
@@ -369,8 +366,6 @@ class Harvest:
         Until a harvest of the map is finished, most of these tiles exist. Later most of them are empty
         places."""
         self.day, self.continued = self._record.day, self._record.continued
-        self.versions = Known(self._record.latest, self._record.history.reader)
-        """The latest version of each tile before the harvest judged it. A gone one is a version, too."""
         self.is_pruned = self.walks.decisions.is_pruned
         self._put_anew: dict[Image, bytes] = {}
         """Images that a clean-up was removing and that versions name now, with their bytes."""
@@ -486,15 +481,6 @@ class Harvest:
             await self._learn_of_others(result.layer)
         if self.tally[Outcome.GONE] > self._known_before / 2:
             raise self._moved()
-
-    def look_up(self, key: BlockKey, tile: Tile) -> list[asyncio.Future[Any]]:
-        """Begins to look up what the history knows of a tile and its neighbours: their marks, and their
-        latest versions if they are kept. Returns the look-ups that are under way. There are none if all is
-        in memory."""
-        look_ups: list[asyncio.Future[Any] | None] = [self.walks.marks.fetch(key, tile)]
-        if tile.zoom in self.layers[key[0]].walk.kept_zooms:
-            look_ups.append(self.versions.fetch(key, tile))
-        return [one for one in look_ups if one is not None]
 
     def keep_unchanged(self, results: Sequence[TileResult]) -> asyncio.Future[BaseException | None]:
         """Begins to record the results of unchanged tiles, together with others.

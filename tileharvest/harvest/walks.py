@@ -72,8 +72,9 @@ class Walks:
         self._record = record
         self._description = description
         self._layers = layers
-        self.marks = Known(record.marks, record.history.reader)
-        """The mark of each tile that the history remembers for the walk."""
+        self.known = Known(record.look_up, record.history.reader)
+        """What the history knew of each tile before the harvest judged it: its latest version, and its mark
+        for the walk."""
         self.decisions = decisions
         """How each layer is walked, and why."""
         self.pruned = {name for name, decision in decisions.layers.items() if decision.is_pruned}
@@ -246,7 +247,7 @@ class Walks:
             return list(dict.fromkeys((*left, *tops, *(tile for _, tile in apart))))
 
         tops = await asyncio.to_thread(withdraw)
-        self.marks.forget()
+        self.known.forget()
         return tops
 
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import Integer, and_, bindparam, func, or_, select
+from sqlalchemy import Integer, and_, bindparam, func, or_, select, union_all
 
 from tileharvest.history.schema import tiles, versions
 from tileharvest.tiles.outcomes import Outcome
@@ -15,7 +15,7 @@ from tileharvest.tiles.outcomes import Outcome
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from sqlalchemy import ColumnElement, Connection, Row, Select, Table
+    from sqlalchemy import ColumnElement, CompoundSelect, Connection, Row, Select, Table
 
     from tileharvest.tiles.grid import Cell, TileRange
 
@@ -47,8 +47,8 @@ _PREPARED: Final = 64
 class AreaQuery:
     """A query for the rows of one layer that lie in an area. It is made once."""
 
-    in_columns: Select[Any]
-    in_range: Select[Any]
+    in_columns: Select[Any] | CompoundSelect[Any]
+    in_range: Select[Any] | CompoundSelect[Any]
 
     @classmethod
     def over(cls, table: Table, query: Select[Any]) -> AreaQuery:
@@ -64,6 +64,12 @@ class AreaQuery:
         return cls(
             limited.where(table.c.x.in_(bindparam("columns", expanding=True))),
             limited.where(table.c.x.between(bindparam("x_from"), bindparam("x_to"))),
+        )
+
+    def with_rows_of(self, other: AreaQuery) -> AreaQuery:
+        """Returns a query for the rows of this one and those of the other one. Both have as many columns."""
+        return AreaQuery(
+            union_all(self.in_columns, other.in_columns), union_all(self.in_range, other.in_range)
         )
 
     def rows(

@@ -7,7 +7,20 @@ from itertools import count, filterfalse, islice
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
-from sqlalchemy import Integer, Text, bindparam, case, func, or_, select, tuple_, update
+from sqlalchemy import (
+    Integer,
+    Text,
+    bindparam,
+    case,
+    false,
+    func,
+    null,
+    or_,
+    select,
+    true,
+    tuple_,
+    update,
+)
 
 from tileharvest.history.areas import (
     IS_PROVISIONALLY_GONE,
@@ -20,21 +33,23 @@ from tileharvest.history.change_indexes import ground_of, has_readings, note_rea
 from tileharvest.history.connection import in_parts
 from tileharvest.history.costs import NO_COST, Cost, add_spending
 from tileharvest.history.errors import HarvestEndedError
-from tileharvest.history.recorded_versions import latest_versions
 from tileharvest.history.recorder import record_results
 from tileharvest.history.schema import (
     FINISHED,
     PARTIAL,
+    VERSION,
     batches,
     harvest_counts,
     harvest_layers,
     harvests,
     insert_into,
     is_finished,
+    is_same_tile,
     layers,
     proofs,
     tiles,
     validators,
+    version_of,
     versions,
 )
 from tileharvest.history.trust import distrust, spared_by, tops_of
@@ -67,10 +82,30 @@ _OUTCOMES: Final = select(tiles.c.zoom, tiles.c.x, tiles.c.y, tiles.c.outcome).w
 _RESULT: Final = AreaQuery.over(
     tiles, select(tiles.c.zoom).where(tiles.c.harvest == bindparam("in_harvest")).limit(1)
 )
-_MARKS: Final = AreaQuery.over(
-    validators,
-    select(validators.c.x, validators.c.y, validators.c.etag, validators.c.last_modified, validators.c.whole),
+_KNOWN: Final = AreaQuery.over(
+    tiles,
+    # A damaged row may point at the version of another tile, or at none. Only the id is joined: by the tile,
+    # too, PostgreSQL looks each time through all versions of the zoom, as long as it knows nothing of the
+    # table, and takes 3 s for 1,024 tiles of 4,096.
+    select(false(), is_same_tile(versions, tiles), tiles.c.x, tiles.c.y, *VERSION)
+    .join_from(tiles, versions, versions.c.id == tiles.c.version, isouter=True)
+    .where(tiles.c.version.is_not(None)),
+).with_rows_of(
+    AreaQuery.over(
+        validators,
+        select(
+            true(),
+            validators.c.whole,
+            validators.c.x,
+            validators.c.y,
+            *(null() for _ in VERSION[:-2]),
+            validators.c.etag,
+            validators.c.last_modified,
+        ),
+    )
 )
+"""The latest versions of an area, and after them its marks, which have nothing but a validator. A server is
+asked for both at once, because a harvest asks it for little else."""
 
 
 _WAS_KNOWN: Final = or_(IS_UNASKED, tiles.c.outcome != Outcome.ADDED.value)
@@ -204,14 +239,30 @@ class HarvestRecord:
         batch = {"harvest": self.id, "worker": self._worker, "number": number}
         return connection.execute(_NOTE_BATCH, batch).first() is not None
 
-    def latest(self, layer: str, area: TileRange) -> dict[Cell, Version]:
-        """Returns the latest version of each tile in the area that has versions, `gone` ones too. One query.
+    def look_up(self, layer: str, area: TileRange) -> tuple[dict[Cell, Version], dict[Cell, Mark]]:
+        """Returns the latest version of each tile in the area that has versions, `gone` ones too, and what
+        the walk remembers of the tiles in the area, also by this harvest.
 
-        It is made for blocks of neighbours. Tiles that this harvest has found gone still have their old
-        version.
+        One query, made for blocks of neighbours. Its cost depends on the area, and not on the size of the
+        history. Tiles that this harvest has found gone still have their old version. Only marks of earlier
+        harvests that are complete are trusted.
         """
-        layer_id = self._layer_ids[layer]
-        return self.history.read(lambda connection: latest_versions(connection, layer_id, area), once=True)
+        layer_id, zoom = self._layer_ids[layer], area.zoom
+
+        def read(connection: Connection) -> tuple[dict[Cell, Version], dict[Cell, Mark]]:
+            found: dict[Cell, Version] = {}
+            marks: dict[Cell, Mark] = {}
+            rows = _KNOWN.rows(connection, layer_id, area)
+            for is_mark, is_so, x, y, day, sha1, extension, size, etag, modified in rows:
+                if is_mark:
+                    marks[zoom, x, y] = Mark(etag, modified, is_so)
+                else:
+                    # `version_of` refuses a version without a day.
+                    its_day = day if is_so else None
+                    found[zoom, x, y] = version_of(its_day, sha1, extension, size, etag, modified)
+            return found, marks
+
+        return self.history.read(read, once=True)
 
     def known(self, areas: Mapping[str, Sequence[TileRange]]) -> int:
         """Returns how many tiles of these areas exist by their latest versions. Each counts once.
@@ -410,15 +461,6 @@ class HarvestRecord:
             noted["keeps"] = kept
         noting = _NOTE_WALK if kept is None else _NOTE_KEPT
         self.history.write(lambda connection: connection.execute(noting, noted))
-
-    def marks(self, layer: str, area: TileRange) -> dict[Cell, Mark]:
-        """Returns what is remembered of the tiles of an area, also by this harvest. One query.
-
-        Only marks of earlier harvests that are complete are trusted.
-        """
-        layer_id, zoom = self._layer_ids[layer], area.zoom
-        rows = self.history.read(lambda connection: _MARKS.rows(connection, layer_id, area), once=True)
-        return {(zoom, x, y): Mark(*mark) for x, y, *mark in rows}
 
     def tops(self, layer: str) -> list[Tile]:
         """Returns the tiles below which no process of this harvest has asked, in order.

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from tileharvest.tiles.grid import TileRange
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from concurrent.futures import Executor
 
     from tileharvest.tiles.grid import Cell, Tile
+    from tileharvest.tiles.versions import Version
+    from tileharvest.walk.trust import Mark
+
+    KnownBlock: TypeAlias = tuple[dict[Cell, Version], dict[Cell, Mark]]
 
 LEVELS: Final = 5
 """A block holds the 32 x 32 tiles that lie this many levels below one tile. A walk downwards looks up
-neighbours shortly after each other, so about 1,024 look-ups share one query. As many tiles around the centre
+neighbours shortly after each other, so about 1,024 tiles share one query. As many tiles around the centre
 of a map are one block, so that a small map takes one query for each zoom."""
 
 MOST_BLOCKS: Final = 8
@@ -31,7 +35,6 @@ _CENTRE: Final = (1 << 40, 1 << 40)
 
 BlockKey: TypeAlias = tuple[str, int, int, int]
 """The name of a block: layer, zoom, column and row, rows counted upwards."""
-_Value = TypeVar("_Value")
 
 
 def block_of(layer: str, tile: Tile) -> BlockKey:
@@ -42,8 +45,9 @@ def block_of(layer: str, tile: Tile) -> BlockKey:
     return layer, tile.zoom, column, row
 
 
-class Known(Generic[_Value]):
-    """Returns what was known of a tile before this harvest judged it. Used from one asyncio event loop.
+class Known:
+    """Returns what was known of a tile before this harvest judged it: its latest version, and its mark for
+    the walk. Used from one asyncio event loop.
 
     An answer may be stale: results that were recorded after its block was fetched are not in it.
 
@@ -55,16 +59,16 @@ class Known(Generic[_Value]):
     trust that is withdrawn, by this process or by another one: call `forget` then.
     """
 
-    def __init__(self, query: Callable[[str, TileRange], dict[Cell, _Value]], reader: Executor) -> None:
-        """`query` is `HarvestRecord.latest` or `HarvestRecord.marks`. It runs in `reader`, which is
-        `History.reader`."""
+    def __init__(self, query: Callable[[str, TileRange], KnownBlock], reader: Executor) -> None:
+        """`query` is `HarvestRecord.look_up`. It runs in `reader`, which is `History.reader`."""
         self._query = query
-        self._blocks: OrderedDict[BlockKey, dict[Cell, _Value]] = OrderedDict()
-        self._fetching: dict[BlockKey, asyncio.Task[dict[Cell, _Value]]] = {}
+        self._blocks: OrderedDict[BlockKey, KnownBlock] = OrderedDict()
+        self._fetching: dict[BlockKey, asyncio.Task[KnownBlock]] = {}
         self._reader = reader
 
-    async def of(self, layer: str, tile: Tile) -> _Value | None:
-        """Returns what is known of the tile, or None when nothing is known.
+    async def of(self, layer: str, tile: Tile) -> tuple[Version | None, Mark | None]:
+        """Returns the tile's latest version and its mark, each None if there is none. A gone version is a
+        version, too.
 
         Raises HistoryError if the history cannot be read; a later call tries again. Raises KeyError for a
         layer that the harvest does not have.
@@ -76,9 +80,10 @@ class Known(Generic[_Value]):
             block = await asyncio.shield(self._fetching_of(key, tile))
         else:
             self._blocks.move_to_end(key)
-        return block.get((tile.zoom, tile.x, tile.y))
+        (versions, marks), cell = block, (tile.zoom, tile.x, tile.y)
+        return versions.get(cell), marks.get(cell)
 
-    def fetch(self, key: BlockKey, tile: Tile) -> asyncio.Task[dict[Cell, _Value]] | None:
+    def fetch(self, key: BlockKey, tile: Tile) -> asyncio.Task[KnownBlock] | None:
         """Begins to fetch the tile's block and returns the task, or None if the block is in memory.
 
         The task ends when the block is in memory, or when the query has failed."""
@@ -87,9 +92,9 @@ class Known(Generic[_Value]):
         self._blocks.move_to_end(key)
         return None
 
-    def at_hand(self, key: BlockKey) -> Mapping[Cell, _Value] | None:
-        """Returns what is known of the tiles of a block, or None if the block is not in memory. Asks no
-        history."""
+    def at_hand(self, key: BlockKey) -> KnownBlock | None:
+        """Returns the versions and the marks of a block's tiles, or None if the block is not in memory. Asks
+        no history."""
         return self._blocks.get(key)
 
     @property
@@ -102,7 +107,7 @@ class Known(Generic[_Value]):
         # New dictionaries, because queries that are under way put their blocks into the old ones.
         self._blocks, self._fetching = OrderedDict(), {}
 
-    def _fetching_of(self, key: BlockKey, tile: Tile) -> asyncio.Task[dict[Cell, _Value]]:
+    def _fetching_of(self, key: BlockKey, tile: Tile) -> asyncio.Task[KnownBlock]:
         task = self._fetching.get(key)
         if task is None:
             task = self._fetching[key] = asyncio.create_task(self._fetch(key, tile))
@@ -110,7 +115,7 @@ class Known(Generic[_Value]):
             task.add_done_callback(lambda task: task.cancelled() or task.exception())
         return task
 
-    async def _fetch(self, key: BlockKey, tile: Tile) -> dict[Cell, _Value]:
+    async def _fetch(self, key: BlockKey, tile: Tile) -> KnownBlock:
         # `forget` may replace both while the query is under way. This block belongs into the old ones then.
         blocks, fetching = self._blocks, self._fetching
         if key[2:] == _CENTRE:

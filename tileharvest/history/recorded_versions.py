@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Row, Select, Table
 
     from tileharvest.history.database import History
-    from tileharvest.tiles.grid import Cell
     from tileharvest.tiles.versions import Version
 
 
@@ -69,15 +68,6 @@ class NamedImage:
 _READ_AT_ONCE: Final = 5_000
 """The most rows in memory at a time when all versions of a map are read."""
 
-_LATEST: Final = AreaQuery.over(
-    tiles,
-    # A damaged row may point at the version of another tile, or at none. Only the id is joined: by the tile,
-    # too, PostgreSQL looks each time through all versions of the zoom, as long as it knows nothing of the
-    # table, and takes 3 s for 1,024 tiles of 4,096.
-    select(tiles.c.x, tiles.c.y, is_same_tile(versions, tiles), *VERSION)
-    .join_from(tiles, versions, versions.c.id == tiles.c.version, isouter=True)
-    .where(tiles.c.version.is_not(None)),
-)
 _ITS: Final = versions.alias("its_versions")
 _ITS_LAST: Final = (
     # A subquery, so that the database goes directly to one version of each tile.
@@ -149,16 +139,6 @@ _WEIGHT: Final = AreaQuery.over(
     ),
 )
 _STORY: Final = select(*VERSION).where(is_tile(versions)).order_by(versions.c.day)
-
-
-def latest_versions(connection: Connection, layer: int, area: TileRange) -> dict[Cell, Version]:
-    """Returns the latest version of each tile of the area that has versions, `gone` ones too.
-
-    One query. Its cost depends on the area, and not on the size of the history.
-    """
-    rows, zoom = _LATEST.rows(connection, layer, area), area.zoom
-    # `version_of` refuses a version without a day.
-    return {(zoom, x, y): version_of(day if is_its else None, *rest) for x, y, is_its, day, *rest in rows}
 
 
 def shown(history: History, layer: int, area: TileRange, day: date) -> dict[Tile, str | None]:

@@ -136,7 +136,7 @@ class PublishedTree:
         while taken := front.take(_AT_ONCE_LIMITED if self._is_limited else _AT_ONCE):
             # A layer that is larger than allowed is walked no further.
             places = [one for one in taken if one[0] not in doubted and there[one[0]] <= extents[one[0]].most]
-            latest = [await self._harvest.versions.of(*place) for place in places]
+            latest = [(await self._harvest.walks.known.of(*place))[0] for place in places]
             await asyncio.to_thread(self._name_images, places, latest)
             as_git = [self._as_git(version) for version in latest]
             for place, version, outcome in zip(places, latest, await judge(places, as_git), strict=True):
@@ -175,7 +175,7 @@ class PublishedTree:
             result = one
             if one.outcome is Outcome.IGNORED and version is not None and version.image is not None:
                 harvest.traffic.spared_bytes += version.image.size
-                known = await harvest.versions.of(one.layer, one.tile)
+                known, _ = await harvest.walks.known.of(one.layer, one.tile)
                 if known is not None and known.validator != version.validator:
                     # The bytes are the same. From now on the ETag is git's id, which tells that without
                     # reading them.

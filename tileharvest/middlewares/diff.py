@@ -106,15 +106,11 @@ class DiffMiddleware:
         settle the outcome. Returns None if the history would have to be asked first, and for what is rare:
         failures, tiles that have vanished, and images that may have to be stored again."""
         harvest, (layer, tile) = self._harvest, question.place
-        key, cell, latest = block_of(layer, tile), (tile.zoom, tile.x, tile.y), None
-        marks = harvest.walks.marks.at_hand(key)
-        if marks is None:
+        block, cell = harvest.walks.known.at_hand(block_of(layer, tile)), (tile.zoom, tile.x, tile.y)
+        if block is None:
             return None
-        if tile.zoom in harvest.layers[layer].walk.kept_zooms:
-            versions = harvest.versions.at_hand(key)
-            if versions is None:
-                return None
-            latest = versions.get(cell)
+        versions, marks = block
+        latest = versions.get(cell) if tile.zoom in harvest.layers[layer].walk.kept_zooms else None
         found = self._found(question, answer, latest, marks.get(cell), by_head=by_head)
         if isinstance(found, str):
             return "GET" if found == "GET" else None
@@ -128,6 +124,11 @@ class DiffMiddleware:
     def _is_kept(self, question: TileQuestion) -> bool:
         layer, tile = question.place
         return tile.zoom in self._harvest.layers[layer].walk.kept_zooms
+
+    async def _known(self, question: TileQuestion) -> tuple[Version | None, Mark | None]:
+        """Returns the latest version of a tile, if it is of a zoom that is kept, and its mark."""
+        latest, mark = await self._harvest.walks.known.of(*question.place)
+        return latest if self._is_kept(question) else None, mark
 
     def _found(
         self,
@@ -172,12 +173,10 @@ class DiffMiddleware:
         tells nothing of the size. An unknown tile is asked by HEAD if it is asked once more, as it may be
         known since.
         """
-        layer, tile = question.place
-        is_kept = self._is_kept(question)
-        latest = await self._harvest.versions.of(layer, tile) if is_kept else None
+        latest, _ = await self._known(question)
         headers = conditional_headers(latest)
-        is_unknown = is_kept and latest is None and not (question.asked.late or question.asked.again)
-        is_fetched = is_unknown and self._harvest.fetches_unknown
+        is_unknown = latest is None and not (question.asked.late or question.asked.again)
+        is_fetched = is_unknown and self._is_kept(question) and self._harvest.fetches_unknown
         if not (is_refused or is_fetched or (self._is_conditional and "If-None-Match" in headers)):
             return None
         get = _get(request, headers)
@@ -196,11 +195,10 @@ class DiffMiddleware:
         elif answer.status in HEAD_REFUSED:
             # This comes before anything is waited for, as further tiles are asked meanwhile.
             self.note_refusal(request.meta["download_slot"])
-        latest = await harvest.versions.of(layer, tile) if self._is_kept(question) else None
         if asked.again and not asked.late:
             is_late = await harvest.has_gone_below(layer, tile)
             question = replace(question, asked=replace(asked, late=is_late))
-        mark = await harvest.walks.marks.of(layer, tile)
+        latest, mark = await self._known(question)
         found = self._found(question, answer, latest, mark, by_head=by_head)
         if isinstance(found, str):
             return _get(request, conditional_headers(latest) if found == "conditional GET" else None)

@@ -64,8 +64,8 @@ class Block(Request):
         """The tile that is asked for now. None if none may start."""
         self.left = 0
         """How many tiles the block may still have, with this one. It is set when its turn begins."""
-        self.look_ups: list[asyncio.Future[Any]] = []
-        """What the history was asked about this tile."""
+        self.look_up: asyncio.Future[Any] | None = None
+        """What the history was asked about this tile. None if the answer was in memory."""
         self.under_way: set[asyncio.Future[Any]] = set()
         """The transactions and writes of tiles that were answered and are not yet kept."""
         url, method = first.queued.url, first.queued.method

@@ -198,8 +198,8 @@ class QueuedTiles:
 
     def _ask(self, blocks: Sequence[Block], tiles: Sequence[QueuedTile]) -> None:
         """Asks for the tiles of these blocks, one for each: the site, and meanwhile the history about each
-        tile's mark, and about its latest version if the tile is to be kept."""
-        look_ups: dict[BlockKey, list[asyncio.Future[Any]]] = {}
+        tile's latest version and its mark."""
+        look_ups: dict[BlockKey, asyncio.Future[Any] | None] = {}
         # This comes first: if anything below raises, each block cuts off its tile.
         for block, tile in zip(blocks, tiles, strict=True):
             block.tile = tile
@@ -209,8 +209,8 @@ class QueuedTiles:
             layer, place = question.place
             key = block_of(layer, place)
             if key not in look_ups:
-                look_ups[key] = self._harvest.look_up(key, place)
-            block.look_ups = look_ups[key]
+                look_ups[key] = self._harvest.walks.known.fetch(key, place)
+            block.look_up = look_ups[key]
             try:
                 handler = self._handlers[queued.url.partition(":")[0]]
                 handler.ask(queued.method, queued.url, partial(self._hear, block))
@@ -233,10 +233,9 @@ class QueuedTiles:
     def _hear(self, block: Block, reply: Reply | BaseException) -> None:
         """Hears what the site has answered. When the history has answered, too, the tile is taken in together
         with all others of this turn of the event loop."""
-        for look_up in block.look_ups:
-            if not look_up.done():
-                look_up.add_done_callback(lambda _: self._hear(block, reply))
-                return
+        if block.look_up is not None and not block.look_up.done():
+            block.look_up.add_done_callback(lambda _: self._hear(block, reply))
+            return
         if not self._heard:
             asyncio.get_running_loop().call_soon(self._take_in, context=self._context)
         self._heard.append((block, reply))

@@ -3,7 +3,7 @@
     python -m bench.fleet_simulation --maps 10000 --workers 20 --days 30 --seed 1
 
 When a map is due, who gets its lease, when its next request may start and what its budget leaves is decided
-by the program itself: `harvest/due.py`, `queue/map_leases.py` and `politeness/rate_limit.py`. What
+by the program itself: `harvest/due.py`, `queue/map_table.py` and `politeness/rate_limit.py`. What
 Redis, the sites and the processes would do is played here, event by event: nothing waits, and a month takes
 minutes.
 
@@ -34,7 +34,7 @@ from tileharvest.commands.shared_maps import LOOK
 from tileharvest.harvest.due import due, leaves_room, pause_after
 from tileharvest.history.past import VISITS, Past, Visit
 from tileharvest.politeness.rate_limit import Account, Host, Spent, spent_part
-from tileharvest.queue.map_leases import MapTable
+from tileharvest.queue.map_table import MapTable
 from tileharvest.queue.port import SILENT
 from tileharvest.settings import HOST_DOWN_PATIENCE, MAPS_AT_ONCE
 

@@ -15,7 +15,8 @@ from tests.scheduler.driving import Driven
 from tests.servers.redis import redis_cluster, redis_server
 from tileharvest.errors import QueueError
 from tileharvest.queue.locks import locks_in
-from tileharvest.queue.map_leases import NAME, MapLease, MapLeases
+from tileharvest.queue.map_leases import NAME, MapLeases
+from tileharvest.queue.map_table import MapLease
 from tileharvest.queue.port import SILENT
 from tileharvest.queue.redis import shared_states
 from tileharvest.queue.redis.link import RedisLink

@@ -13,7 +13,7 @@ from scrapy import Spider
 from tests.fuzz import assert_told, damaged, fuzzed, nested
 from tileharvest.politeness.rate_limit import Host
 from tileharvest.queue.codec import CodecError, QueuedRequest, decode, encode
-from tileharvest.queue.map_leases import MapTable
+from tileharvest.queue.map_table import MapTable
 from tileharvest.queue.requests import STATE
 from tileharvest.queue.shared_states import decoded
 from tileharvest.scheduler.request_writer import RequestWriter

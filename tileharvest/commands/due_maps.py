@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tileharvest.harvest.due import Due, Times
     from tileharvest.history.database import History
     from tileharvest.maps.description import MapDescription
-    from tileharvest.queue.map_leases import MapLease
+    from tileharvest.queue.map_table import MapLease
 
 _GLANCE: Final = 1.0
 """Seconds between two looks whether maps.toml has changed."""

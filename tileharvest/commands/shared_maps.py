@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
-    from tileharvest.queue.map_leases import MapLease
+    from tileharvest.queue.map_table import MapLease
     from tileharvest.queue.port import Worker
 
 LOOK: Final = 5.0

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from tileharvest.politeness.rate_limit import Host
     from tileharvest.queue.locks import Locks
-    from tileharvest.queue.map_leases import MapTable
+    from tileharvest.queue.map_table import MapTable
 
     Result = TypeVar("Result")
     State = TypeVar("State", Host, MapTable)

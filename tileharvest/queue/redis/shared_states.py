@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tileharvest.politeness.rate_limit import Host
-    from tileharvest.queue.map_leases import MapTable
+    from tileharvest.queue.map_table import MapTable
     from tileharvest.queue.redis.link import RedisLink
 
     Result = TypeVar("Result")

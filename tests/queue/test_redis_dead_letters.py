@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.scheduler.driving import DAY, LEASE, entry
+from tests.scheduler.driving import LEASE, entry
 
 if TYPE_CHECKING:
     from tests.queue.redis_maps import RedisMap
@@ -76,7 +76,7 @@ def test_who_asks_how_far_the_work_is_buries_nothing(world: RedisMap) -> None:
     worker = world.joined()
     worker.exchange(pushed=[entry("1", due=50.0), entry("2")], is_seeded=True)
     world.ask("HSET", "requests", "000000000000001", b"x")
-    assert worker.run(worker.queue.ending(DAY)) == "goes on"
+    assert worker.run(worker.queue.ending()) == "goes on"
     assert world.ask("HGET", "requests", "000000000000001") == b"x"
     assert dead(world) == []
     assert worker.bodies(9, now=50.0) == ["2"]

@@ -24,11 +24,11 @@ def join(worker: Driven, harvest: str) -> bool:
 
 
 def ending(worker: Driven) -> Ending:
-    return worker.run(worker.queue.ending(DAY))
+    return worker.run(worker.queue.ending())
 
 
 def end(worker: Driven) -> None:
-    worker.run(worker.queue.ended(DAY))
+    worker.run(worker.queue.ended())
 
 
 def make_all(worker: Driven, now: float = 0.0) -> None:
@@ -79,7 +79,7 @@ def test_a_worker_ends_no_harvest_that_it_has_not_joined(world: RedisMap) -> Non
     worker = world.worker()
     for work in (worker.queue.ending, worker.queue.ended):
         with pytest.raises(RuntimeError, match="only who has joined"):
-            worker.run(work(DAY))
+            worker.run(work())
 
 
 # Who ends
@@ -193,7 +193,7 @@ def test_calls_that_were_cut_off_answer_as_if_they_were_not(world: RedisMap, cut
             answer = await cut(queue.exchange(Changes(pushed=pushed, is_seeded=True), 3, 0.0))
             answers[-1] = [lease.body for lease in answer.leases], answer.duplicates
             await queue.exchange(Changes(finished=answer.leases), 0, 0.0)
-            for work in (queue.ending(DAY), queue.ended(DAY), queue.ending(DAY)):
+            for work in (queue.ending(), queue.ended(), queue.ending()):
                 await cut(work)
             await cut(queue.join(DAY, "one"))
             return answers

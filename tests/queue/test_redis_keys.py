@@ -53,8 +53,8 @@ def everything(first: Driven, second: Driven) -> None:
     assert first.run(first.queue.notes("none")) == {}
     first.note("none", "rate", "1/s")
     first.note("none", "rate", "")
-    first.run(first.queue.ending(DAY))
-    first.run(first.queue.ended(DAY))
+    first.run(first.queue.ending())
+    first.run(first.queue.ended())
     first.run(first.queue.join(DAY, "the second"))
     first.push(*(entry(f"many{number}") for number in range(50)))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from tests.queue.redis_maps import RedisMap
-from tests.scheduler.driving import DAY, entry
+from tests.scheduler.driving import entry
 from tileharvest.errors import QueueError
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Walk:
         wanted = self._random.randrange(1, 3)
         held += worker.exchange(wanted, self._now, finished=list(asked)).leases
         asked.clear()
-        word: Any = None if held else worker.run(worker.queue.ending(DAY))
+        word: Any = None if held else worker.run(worker.queue.ending())
         return word == "yours"
 
 
@@ -137,7 +137,7 @@ def test_a_harvest_whose_first_requests_were_lost_is_not_taken_for_one_that_has_
         worker.push(entry(f"other {number}"), now=2.0)
     worker.exchange(is_seeded=True, now=3.0)
     with pytest.raises(QueueError, match="has lost what it knew"):
-        worker.run(worker.queue.ending(DAY))
+        worker.run(worker.queue.ending())
 
 
 def test_another_worker_can_make_all_first_requests_of_a_harvest_after_some_were_lost(
@@ -150,4 +150,4 @@ def test_another_worker_can_make_all_first_requests_of_a_harvest_after_some_were
     worker.exchange(is_seeded=True, now=2.0)
     other = world.joined()
     other.exchange(is_seeded=True, now=3.0)
-    assert worker.run(worker.queue.ending(DAY)) == "yours"
+    assert worker.run(worker.queue.ending()) == "yours"

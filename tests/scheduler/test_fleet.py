@@ -128,8 +128,8 @@ def test_a_spider_that_stays_looks_for_what_is_pushed_every_half_second() -> Non
 
 
 def test_a_mistake_while_the_end_of_the_work_is_waited_for_ends_the_crawl_instead_of_hanging_it() -> None:
-    async def mistake(segment: str) -> None:
-        raise TypeError(f"a mistake at {segment}")
+    async def mistake() -> None:
+        raise TypeError(f"a mistake at {DAY}")
 
     async def failure() -> QueueError:
         failed = asyncio.get_running_loop().create_future()

@@ -154,7 +154,7 @@ class Fleet:
         self._worker.seeded()
 
     @property
-    def waits(self) -> bool:
+    def has_only_later(self) -> bool:
         """Whether nothing is left but requests for later."""
         answer = self._worker.answer
         return self._worker.is_empty and answer.next_due is not None and not answer.leased_elsewhere
@@ -168,13 +168,13 @@ class Fleet:
         """Returns whether this worker is still the one that is to end the work."""
         if self._shared is None:
             return True
-        self.ending = await self._shared.ending(self._segment)
+        self.ending = await self._shared.ending()
         return self.ending == "yours"
 
     async def ended(self) -> None:
         """Tells the other workers that the end of the work is written, so that they end, too."""
         if self._shared is not None:
-            await self._shared.ended(self._segment)
+            await self._shared.ended()
 
     async def given_up(self) -> list[tuple[Failure, Any]]:
         """Returns the failures of the segment, each with its request."""
@@ -200,7 +200,7 @@ class Fleet:
 
     async def _look(self) -> None:
         if self._shared is not None and self._awaits_end and not self._worker.holds_some:
-            self.ending = await self._shared.ending(self._segment)
+            self.ending = await self._shared.ending()
             if self.ending != "goes on":
                 self._listener.wake()
         if self.ending != "ended":

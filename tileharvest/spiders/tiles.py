@@ -554,7 +554,7 @@ class TileSpider(Spider, HeldSpider):
         if counts is not None:
             self.crawl.counts, self.crawl.is_finished = counts, True
             self.crawl.end("finished")
-        elif self._work is not None and self._work.waits:
+        elif self._work is not None and self._work.has_only_later:
             self.crawl.end("waiting")
 
     async def _counts_at_end(self) -> dict[Outcome, int] | None:

@@ -136,9 +136,6 @@ class RedisQueue:
         """The requests that were finished in this window."""
         self._dead = 0
         """The number of entries that are no requests, as a person was told last."""
-        self._segment: str | None = None
-        """The segment for which this worker works. None for a worker without a harvest, such as that of a
-        spider that harvests no map."""
 
     async def open(self, now: float) -> None:
         """Begins to work on the queue. Other workers keep their leases. Raises QueueError, also for a Redis
@@ -240,13 +237,13 @@ class RedisQueue:
         self._expect_open()
         if self._own is None:
             raise RuntimeError("only a worker of a queue joins a harvest")
-        self._segment = self._own.segment = segment
+        self._own.segment = segment
         self._told |= {"joined": calls.string(segment), "harvest": calls.string(harvest)}
         is_first = calls.decoded(await self._run("join"), bool)
         self._told["was_seeded"] = not is_first
         return is_first
 
-    async def ending(self, segment: str) -> Ending:
+    async def ending(self) -> Ending:
         """Returns how far the work is. A worker that is told `yours` keeps that right until it pushes, or
         calls `ended` or `close`, or was not heard of for the time of a lease.
 
@@ -254,16 +251,12 @@ class RedisQueue:
         harvest whose place another one has taken has ended. Raises QueueError if Redis has lost the work, and
         RuntimeError if this worker has not joined it.
         """
-        word = await self._end(segment, is_over=False)
-        if word == "lost":
-            raise QueueError(sentence(word, self._link.queue, f"what it knew of segment '{segment}'"))
-        ending: Ending = word
-        return ending
+        return await self._end(is_over=False)
 
-    async def ended(self, segment: str) -> None:
+    async def ended(self) -> None:
         """Tells the other workers that the end of the work is written. Does nothing if another worker has the
         right to end it by now."""
-        await self._end(segment, is_over=True)
+        await self._end(is_over=True)
 
     async def workers(self) -> Sequence[Worker]:
         """Returns the workers that were heard of within the time of a lease, the oldest first. Only reads."""
@@ -293,7 +286,7 @@ class RedisQueue:
         await self._link.open()
         try:
             self._client = secrets.token_hex(8)
-            self._number, self._segment, self._own = 0, None, None
+            self._number, self._own = 0, None
             self._told |= {"client": self._client, "now": now, "joined": False}
             if is_worker:
                 self._window = now
@@ -348,12 +341,16 @@ class RedisQueue:
             )
         self._dead = dead
 
-    async def _end(self, segment: str, *, is_over: bool) -> Any:
-        """Returns the answer of `ending.lua`: an Ending, or `lost`."""
+    async def _end(self, *, is_over: bool) -> Ending:
         self._expect_open()
-        if self._segment != segment:
-            raise RuntimeError(f"only who has joined segment '{segment}' ends it")
-        return calls.decoded(await self._run("ending", {"is_over": is_over}), str)
+        if self._own is None or not self._told["joined"]:
+            raise RuntimeError("only who has joined a harvest ends it")
+        word: Any = calls.decoded(await self._run("ending", {"is_over": is_over}), str)
+        if word == "lost":
+            what = f"what it knew of segment '{self._own.segment}'"
+            raise QueueError(sentence(word, self._link.queue, what))
+        ending: Ending = word
+        return ending
 
     async def _sign_off(self, client: Client) -> None:
         await client.zrem(self._key("workers"), self._client)

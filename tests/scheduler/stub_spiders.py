@@ -21,7 +21,7 @@ from tileharvest.queue import orders
 from tileharvest.queue.codec import VERSION, QueuedRequest, encode
 from tileharvest.queue.port import Changes, Entry
 from tileharvest.queue.sqlite.queue import SqliteQueue
-from tileharvest.scheduler.completion import process_in_turn
+from tileharvest.scheduler.engine import process_in_turn
 from tileharvest.scheduler.scheduler import Scheduler
 from tileharvest.scheduler.settings import scheduling_for
 from tileharvest.scheduler.spider import HeldSpider

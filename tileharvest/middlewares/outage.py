@@ -19,8 +19,8 @@ from tileharvest.politeness.waits import noted
 from tileharvest.queue.cancellation import cancel
 from tileharvest.queue.requests import is_offered
 from tileharvest.scheduler.blocks import Block
-from tileharvest.scheduler.completion import is_closing
 from tileharvest.scheduler.crawl import crawl_of
+from tileharvest.scheduler.engine import is_closing
 from tileharvest.scheduler.worker import as_queue_error
 from tileharvest.tiles.verdict import PASSING, Answer
 

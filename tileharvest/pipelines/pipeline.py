@@ -15,8 +15,8 @@ from scrapy.exceptions import DropItem
 from tileharvest.errors import TileHarvestError
 from tileharvest.maps.rates import NO_GAP
 from tileharvest.politeness.waits import noted
-from tileharvest.scheduler.completion import is_closing
 from tileharvest.scheduler.crawl import crawl_of, harvest_of
+from tileharvest.scheduler.engine import is_closing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,7 @@ from scrapy import Request
 
 from tileharvest.queue.codec import QueuedRequest
 from tileharvest.queue.port import Entry, Lease
-from tileharvest.scheduler.completion import is_closing
+from tileharvest.scheduler.engine import is_closing
 from tileharvest.tiles.results import TileResult
 
 if TYPE_CHECKING:

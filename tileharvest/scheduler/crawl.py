@@ -19,7 +19,7 @@ from tileharvest.politeness.reasons import Reason
 from tileharvest.politeness.robots import Robots
 from tileharvest.politeness.waits import WORTH_A_WORD, Wait
 from tileharvest.queue.cancellation import cancel
-from tileharvest.scheduler.completion import is_closing
+from tileharvest.scheduler.engine import is_closing
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:

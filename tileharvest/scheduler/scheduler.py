@@ -18,8 +18,8 @@ from tileharvest.queue.codec import CodecError, decode, encode_own
 from tileharvest.queue.port import Entry
 from tileharvest.queue.requests import FAILURE, NOT_BEFORE, PUSHED, is_offered, state_of
 from tileharvest.scheduler.blocks import Block, QueuedTile
-from tileharvest.scheduler.completion import EngineHook, is_closing
 from tileharvest.scheduler.crawl import crawl_of
+from tileharvest.scheduler.engine import EngineHook, is_closing
 from tileharvest.scheduler.failures import not_downloaded, note_failures
 from tileharvest.scheduler.fingerprint import SegmentFingerprinter
 from tileharvest.scheduler.fleet import Fleet, refuse_company

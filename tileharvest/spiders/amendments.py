@@ -13,7 +13,7 @@ from tileharvest.maps.maps_file import stamp_of
 from tileharvest.maps.settings import data_folder, described_map, maps_file
 from tileharvest.politeness.limits import budget_of_run
 from tileharvest.politeness.settings import rules_for
-from tileharvest.scheduler.completion import allow_at_once
+from tileharvest.scheduler.engine import allow_at_once
 from tileharvest.scheduler.worker import as_queue_error
 
 if TYPE_CHECKING:

@@ -35,8 +35,8 @@ from tileharvest.queue.cancellation import cancel
 from tileharvest.queue.requests import FAILURE, NEAR, PUSHED, STATE, RequestState, question_of, state_of
 from tileharvest.queue.sentences import is_unanswered
 from tileharvest.renderers.registry import probe, renderer_named, with_indexes
-from tileharvest.scheduler.completion import process_in_turn
 from tileharvest.scheduler.crawl import crawl_of, relax_garbage_collection
+from tileharvest.scheduler.engine import process_in_turn
 from tileharvest.scheduler.scheduler import scheduler_of
 from tileharvest.scheduler.spider import HeldSpider
 from tileharvest.spiders.amendments import Amendments

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.scheduler.crawling import Crawls, run
-from tileharvest.scheduler.completion import EngineHook, process_in_turn
+from tileharvest.scheduler.engine import EngineHook, process_in_turn
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

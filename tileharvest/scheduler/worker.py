@@ -148,8 +148,8 @@ class Leases:
         self.waiting = len(self._starts)
         self._rests_until = rests_until or 0.0
 
-    def take(self, now: float) -> Lease | None:
-        """Returns the lease that starts now, or None if no lease waits or `earliest` is still to come.
+    def take(self, now: float, most: int) -> list[Lease]:
+        """Returns the leases that start now, at most so many. There are none before `earliest`.
 
         The plus lane goes before leases of earlier exchanges. If the clock was set back, all starts are set
         back with it. Otherwise nothing would start for as long as the clock went back.
@@ -159,12 +159,15 @@ class Leases:
             self._starts = deque(start - back for start in self._starts)
             self._rests_until -= back
             self._next_start -= back
-        if not self.waiting or max(self._starts[0], self._rests_until, self._next_start) > now:
-            return None
-        self._starts.popleft()
-        self.waiting -= 1
-        self._next_start = now + self._spacing
-        return (self._plus or self._others).popleft()
+        taken: list[Lease] = []
+        while len(taken) < most and self._starts:
+            if max(self._starts[0], self._rests_until, self._next_start) > now:
+                break
+            self._starts.popleft()
+            self._next_start = now + self._spacing
+            taken.append((self._plus or self._others).popleft())
+        self.waiting = len(self._starts)
+        return taken
 
     def put_back(self, leases: Sequence[Lease]) -> None:
         """Lets leases wait again, in front of the others, that were taken last and have not started."""
@@ -332,9 +335,7 @@ class QueueWorker:
         now = self._clock()
         if now - self._heard > self._lease_seconds and self._leases.waiting:
             self._drop_lost(now)
-        taken: list[Lease] = []
-        while len(taken) < most and (lease := self._leases.take(now)) is not None:
-            taken.append(lease)
+        taken = self._leases.take(now, most)
         self._started += len(taken)
         earliest = self._leases.earliest
         if earliest is not None and earliest > now:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from contextvars import copy_context
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 from pydispatch.dispatcher import getAllReceivers, liveReceivers  # type: ignore[import-untyped]
@@ -305,10 +305,11 @@ class QueuedTiles:
 
     def _queued(self, layer_name: str, following: Iterable[tuple[Tile, Asked]]) -> list[QueuedRequest]:
         """Returns the requests for tiles of a layer, each of which is asked as it says."""
-        harvest = self._harvest
-        layer = harvest.layers[layer_name].layer
+        layer, fetched = self._harvest.layers[layer_name].layer, fetched_zooms(self._harvest, layer_name)
         return [
-            queued_tile(layer, TileQuestion(layer_name, tile, asked), method_for(harvest, layer, tile))
+            queued_tile(
+                layer, TileQuestion(layer_name, tile, asked), "GET" if tile.zoom in fetched else "HEAD"
+            )
             for tile, asked in following
         ]
 
@@ -426,11 +427,10 @@ class QueuedTiles:
         self._crawl.end(error)
 
 
-def method_for(harvest: Harvest, layer: Layer, tile: Tile) -> Literal["HEAD", "GET"]:
-    """Returns how a tile is asked for on the walk. If nothing was known before, a HEAD could only say what
-    the GET says, too."""
-    is_kept = tile.zoom in harvest.layers[layer.name].walk.kept_zooms
-    return "GET" if harvest.fetches_at_once and is_kept else "HEAD"
+def fetched_zooms(harvest: Harvest, layer: str) -> range:
+    """Returns the zooms whose tiles the walk asks for by GET at once. If nothing was known before, a HEAD
+    could only say what the GET says, too."""
+    return harvest.layers[layer].walk.kept_zooms if harvest.fetches_at_once else range(0)
 
 
 def queued_tile(layer: Layer, question: TileQuestion, method: str, priority: int = 0) -> QueuedRequest:

@@ -41,7 +41,7 @@ from tileharvest.scheduler.scheduler import scheduler_of
 from tileharvest.scheduler.spider import HeldSpider
 from tileharvest.spiders.amendments import Amendments
 from tileharvest.spiders.fetch import expect_near, fetch_with, probe_as_before
-from tileharvest.spiders.queued_tiles import method_for, queued_tiles
+from tileharvest.spiders.queued_tiles import fetched_zooms, queued_tiles
 from tileharvest.spiders.settings import suit_tiles
 from tileharvest.store.settings import open_store_for_reading
 from tileharvest.tiles.outcomes import Outcome
@@ -253,9 +253,10 @@ class TileSpider(Spider, HeldSpider):
         """Returns the request that asks whether a tile has changed; `surely`, even if it was asked before. A
         tile that is asked `surely` may be known since, so a HEAD asks."""
         question = TileQuestion(layer.name, tile, asked)
+        is_fetched = not surely and tile.zoom in fetched_zooms(self.harvest, layer.name)
         return Request(
             layer.addresses.url_of(tile),
-            method="HEAD" if surely else method_for(self.harvest, layer, tile),
+            method="GET" if is_fetched else "HEAD",
             callback=self.answered,
             errback=self.failed,
             dont_filter=surely,

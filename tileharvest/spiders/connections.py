@@ -129,13 +129,26 @@ class Connections:
             self._free += taken
             self._let_in()
 
-    def take(self, crawl: object) -> bool:
+    def take(self, crawl: object, *, has_waited: bool = False) -> bool:
         """Takes a place for a transfer of this crawl, and returns whether there was one. A crawl that has
-        parted needs none: its transfer fails."""
-        if crawl not in self._taken:
+        parted needs none: its transfer fails.
+
+        A crawl that has a place goes behind those that wait, unless it `has_waited` itself. It also leaves
+        those places free that are kept: one for each crawl that has none, or an eighth of all for crawls to
+        come, whichever is more."""
+        taken = self._taken.get(crawl)
+        if taken is None:
             return True
-        # Crawls that wait for a further place come first.
-        return not (self._queue and self._taken[crawl]) and self._give(crawl)
+        if taken and self._queue and not has_waited:
+            return False
+        kept = max(self._idle, self._most // _KEPT) if taken else 0
+        if self._free <= kept:
+            return False
+        self._free -= 1
+        self._taken[crawl] = taken + 1
+        if not taken:
+            self._idle -= 1
+        return True
 
     def most_ended_before(self, crawl: object) -> int:
         """Returns how many transfers must end one after the other, at the most, before one of this crawl has
@@ -169,27 +182,10 @@ class Connections:
         if self._queue:
             self._let_in()
 
-    def _give(self, crawl: object) -> bool:
-        """Gives a place to a crawl if it may have one, and returns whether it has got one. A crawl that has
-        a place leaves those free that are kept: one for each crawl that has none, or an eighth of all for
-        crawls to come, whichever is more."""
-        taken = self._taken.get(crawl)
-        if taken is None:
-            # It has parted while it waited.
-            return True
-        kept = max(self._idle, self._most // _KEPT) if taken else 0
-        if self._free <= kept:
-            return False
-        self._free -= 1
-        self._taken[crawl] = taken + 1
-        if not taken:
-            self._idle -= 1
-        return True
-
     def _let_in(self) -> None:
         for waiting in list(self._queue):
             crawl, given = waiting
-            if not given.done() and self._give(crawl):
+            if not given.done() and self.take(crawl, has_waited=True):
                 self._queue.remove(waiting)
                 given.set_result(None)
 

@@ -40,9 +40,9 @@ BlockKey: TypeAlias = tuple[str, int, int, int]
 def block_of(layer: str, tile: Tile) -> BlockKey:
     """Returns the key of the tile's block."""
     column, row = tile.block(LEVELS - 1)
-    is_central = column in _AROUND and row in _AROUND
-    column, row = _CENTRE if is_central else tile.block(LEVELS)
-    return layer, tile.zoom, column, row
+    if column in _AROUND and row in _AROUND:
+        return layer, tile.zoom, *_CENTRE
+    return layer, tile.zoom, column >> 1, row >> 1
 
 
 class Known:

@@ -113,13 +113,12 @@ def _write_damage(damage: Sequence[str]) -> None:
 def _cleaned(settings: BaseSettings, found: Inventory) -> int:
     """Removes the unnamed images that are old enough. Returns how many were removed."""
     from tileharvest.harvest.clean_up import clean_up, note
-    from tileharvest.history.database import History
-    from tileharvest.history.settings import database_url
+    from tileharvest.history.settings import open_history
     from tileharvest.history.unnamed_images import forget_removed
     from tileharvest.store.settings import store_opener
 
     store = store_opener(settings)()
-    with History.open(database_url(settings)) as history:
+    with open_history(settings) as history:
         now = datetime.now(UTC)
         # Before `note`, which passes over images that are known as removed.
         forget_removed(history, now)
@@ -133,10 +132,9 @@ def _asked_anew(settings: BaseSettings, found: Inventory, maps: Collection[str])
     Returns the images that were asked for.
     """
     from tileharvest.history.damaged_images import ask_anew
-    from tileharvest.history.database import History
-    from tileharvest.history.settings import database_url
+    from tileharvest.history.settings import open_history
 
-    with History.open(database_url(settings)) as history:
+    with open_history(settings) as history:
         asked = ask_anew(history, {named.image for named, _ in found.missing}, maps)
     for name in sorted({one.map_name for one, _ in asked}):
         entries = [_entry(one, requests) for one, requests in asked if one.map_name == name]

@@ -146,13 +146,12 @@ def _checked_maps(settings: BaseSettings, args: list[str], arguments: dict[str, 
 def _longest_first(settings: BaseSettings, maps: Mapping[str, Rules], *, is_dry: bool) -> list[str]:
     """Returns the maps in the order in which they begin: those first that will probably take longest."""
     from tileharvest.harvest.due import longest_first
-    from tileharvest.history.database import History
-    from tileharvest.history.settings import database_url, has_history
+    from tileharvest.history.settings import has_history, open_history
     from tileharvest.history.summaries import last_costs
 
     if not is_dry and has_history(settings):
         # The history must be upgraded before it is read. The first harvest would do so too late.
-        History.open(database_url(settings)).close()
+        open_history(settings).close()
     return longest_first(maps, ask_history(settings, last_costs) or {})
 
 

@@ -139,8 +139,7 @@ class Command(ProjectCommand, ScrapyCommand):
         )
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
-        from tileharvest.history.database import History
-        from tileharvest.history.settings import database_url
+        from tileharvest.history.settings import open_history
         from tileharvest.history.unnamed_images import identity_of
         from tileharvest.importers.images import ImportedImages
         from tileharvest.store.settings import store_opener
@@ -162,7 +161,7 @@ class Command(ProjectCommand, ScrapyCommand):
                 work = _of_git(settings, description, source, opts)
             with (
                 ImportDisplay(name, console(sys.stderr), interval, as_json=opts.json) as display,
-                History.open(database_url(settings)) as history,
+                open_history(settings) as history,
             ):
                 images = ImportedImages(store_opener(settings)())
                 images.join(identity_of(history))

@@ -70,12 +70,11 @@ class Command(ProjectCommand, ScrapyCommand):
             rules_for(settings, description)
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
-        from tileharvest.history.database import History
-        from tileharvest.history.settings import database_url
+        from tileharvest.history.settings import open_history
 
         assert self.crawler_process is not None
         # The history must be made or upgraded before it is read. The first harvest would do so too late.
-        History.open(database_url(settings)).close()
+        open_history(settings).close()
         with viewer_of(settings, args, opts.frame_ancestors) if opts.serve else nullcontext() as application:
             served = None
             if application is not None:

@@ -16,6 +16,11 @@ def database_url(settings: BaseSettings) -> str:
     return setting(settings, "DATABASE_URL") or f"sqlite:///{data_folder(settings) / 'history.sqlite'}"
 
 
+def open_history(settings: BaseSettings) -> History:
+    """Opens the history for writing, and makes or upgrades it before. Raises HistoryError."""
+    return History.open(database_url(settings))
+
+
 def open_history_for_reading(settings: BaseSettings) -> History:
     """Opens the history. Raises HistoryError if there is none yet, or if it cannot be read."""
     return History.open_read_only(database_url(settings))

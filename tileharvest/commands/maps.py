@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from scrapy.commands import ScrapyCommand
 
 from tileharvest.commands.project_command import ProjectCommand
-from tileharvest.commands.terminal import write_error, write_json, write_line, write_table
+from tileharvest.commands.terminal import write_error, write_line, write_rows
 from tileharvest.errors import ConfigurationError
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.maps.settings import all_maps
@@ -19,10 +19,11 @@ from tileharvest.walk.decision import Decisions
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from scrapy.settings import BaseSettings
 
+    from tileharvest.commands.terminal import Columns
     from tileharvest.harvest.due import Due
     from tileharvest.history.database import History
     from tileharvest.history.summaries import MapSummary
@@ -58,16 +59,16 @@ class Command(ProjectCommand, ScrapyCommand):
         for fault in faults:
             # The list is useful without the orders.
             write_error(str(fault))
-        known = [
-            (one, summaries[name], walks[name], orders.get(name, Orders()).paused, due.get(name))
+        rows = [
+            _row(one, summaries[name], walks[name], orders.get(name, Orders()).paused, due.get(name))
+            | {"pruned_asks": shares.get(name)}
             for name, one in descriptions.items()
         ]
-        if opts.json:
-            write_json([{**_row(*one), "pruned_asks": shares.get(one[0].name)} for one in known])
-            return
-        _write([_in_words(*one) for one in known])
-        for line in reasons(walks, shares):
-            write_line(line)
+        nothing = "no map yet: scrapy add NAME URL"
+        write_rows(rows, _columns(walks, now), as_json=opts.json, otherwise=nothing, spare=4)
+        if not opts.json:
+            for line in reasons(walks, shares):
+                write_line(line)
 
 
 def _next_walks(
@@ -171,13 +172,6 @@ def _proof(decision: Decision) -> dict[str, Any]:
 _PROVED: Final = ("day", "pairs", "broken", "undated", "span_seconds", "withdrawn", "withdrawn_day")
 
 
-def _write(rows: Sequence[Sequence[str]]) -> None:
-    columns = ["map", "last harvest", "next walk", ">tiles", "due", ">bytes", ">versions", "url", "note"]
-    write_table(columns, rows, spare=4)
-    if not rows:
-        write_line("no map yet: scrapy add NAME URL")
-
-
 def reasons(walks: Mapping[str, Decisions], shares: Mapping[str, float] | None = None) -> list[str]:
     """Returns the lines that say why each harvested map will be walked as it will.
 
@@ -199,31 +193,34 @@ def reasons(walks: Mapping[str, Decisions], shares: Mapping[str, float] | None =
     return lines if len(lines) <= _MOST_REASONS else ["scrapy plan NAME tells why a map is walked so"]
 
 
-def _in_words(
-    description: MapDescription,
-    summary: MapSummary,
-    walk: Decisions,
-    paused: str | None,
-    due: Due | None,
-) -> list[str]:
-    states = ["not enabled"] * (not description.enabled) + ["paused"] * (paused is not None)
-    return [
-        f"{description.name} ({', '.join(states)})" if states else description.name,
-        "never" if summary.day is None else f"{summary.day} {summary.reason or 'unfinished'}",
-        walk.in_short,
-        f"{summary.tiles:,}",
-        _moment_in_words(description, due),
-        bytes_in_words(summary.image_bytes),
-        f"{summary.versions:,}",
-        description.url,
-        description.note,
-    ]
+def _columns(walks: Mapping[str, Decisions], now: datetime) -> Columns:
+    """Returns the columns of the table of the maps, whose rows are those of `_row`."""
+    return {
+        "map": _name,
+        "last harvest": _last_harvest,
+        "next walk": lambda row: walks[row["map"]].in_short,
+        ">tiles": "tiles",
+        "due": lambda row: _due_in_words(row["due"], now),
+        ">bytes": lambda row: bytes_in_words(row["bytes"]),
+        ">versions": "versions",
+        "url": "url",
+        "note": "note",
+    }
 
 
-def _moment_in_words(description: MapDescription, due: Due | None) -> str:
-    """Returns the time at which a map is due, in its own time zone."""
+def _name(row: Mapping[str, Any]) -> str:
+    states = ["not enabled"] * (not row["enabled"]) + ["paused"] * (row["paused"] is not None)
+    return f"{row['map']} ({', '.join(states)})" if states else row["map"]
+
+
+def _last_harvest(row: Mapping[str, Any]) -> str:
+    last = row["last_harvest"]
+    return "never" if last is None else f"{last['day']} {last['reason']}"
+
+
+def _due_in_words(due: str | None, now: datetime) -> str:
+    """Returns the moment at which a map is due, in its own time zone."""
     if due is None:
         return ""
-    if due.is_now(datetime.now(UTC)):
-        return "now"
-    return f"{due.moment.astimezone(description.zone_info):%Y-%m-%d %H:%M}"
+    moment = datetime.fromisoformat(due)
+    return "now" if moment <= now else f"{moment:%Y-%m-%d %H:%M}"

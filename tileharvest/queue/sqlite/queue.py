@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
 from contextvars import copy_context
 from functools import cache, partial
 from itertools import count
@@ -326,40 +326,51 @@ class _Thread:
 
     def __init__(self) -> None:
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="queue")
-        self._gathered: list[tuple[Future[Any], Callable[[], Any]]] = []
+        self._gathered: list[tuple[asyncio.Future[Any], Callable[[], Any]]] = []
         """The works of this turn of the event loop, each with the future of its result."""
-        self._loop: asyncio.AbstractEventLoop | None = None
-        """The event loop whose works are gathered."""
 
     async def do(self, work: Callable[[], Result]) -> Result:
-        """Returns the result of the work. A work that is cancelled before it has begun is not done."""
-        done: Future[Result] = Future()
         loop = asyncio.get_running_loop()
-        # Another loop may have been closed before it could hand over its works.
-        if not self._gathered or self._loop is not loop:
-            self._gathered, self._loop = [], loop
+        # `asyncio.wrap_future` would double the cost of a look for orders.
+        done: asyncio.Future[Result] = loop.create_future()
+        # These may be the works of another loop, which was closed before it could hand them over.
+        if not self._gathered or self._gathered[0][0].get_loop() is not loop:
+            self._gathered = []
             loop.call_soon(self._hand_over, self._gathered)
         self._gathered.append((done, work))
-        return await asyncio.wrap_future(done)
+        return await done
 
-    def _hand_over(self, works: Sequence[tuple[Future[Any], Callable[[], Any]]]) -> None:
+    def _hand_over(self, works: list[tuple[asyncio.Future[Any], Callable[[], Any]]]) -> None:
         self._gathered = []
         try:
             self._executor.submit(_do_all, works)
         except RuntimeError as error:
             # No thread can be started, or the process ends.
             for done, _ in works:
-                if done.set_running_or_notify_cancel():
-                    done.set_exception(error)
+                _tell(done, None, error)
 
 
-def _do_all(works: Sequence[tuple[Future[Any], Callable[[], Any]]]) -> None:
+def _do_all(works: list[tuple[asyncio.Future[Any], Callable[[], Any]]]) -> None:
     for done, work in works:
-        if done.set_running_or_notify_cancel():
-            try:
-                done.set_result(work())
-            except BaseException as error:  # noqa: BLE001 - it is raised where the result is waited for
-                done.set_exception(error)
+        result: Any = None
+        failure: BaseException | None = None
+        try:
+            result = work()
+        except BaseException as error:  # noqa: BLE001 - it is raised where the result is waited for
+            failure = error
+        # Nobody waits any more if the loop is closed.
+        with suppress(RuntimeError):
+            done.get_loop().call_soon_threadsafe(_tell, done, result, failure)
+
+
+def _tell(done: asyncio.Future[Any], result: Any, failure: BaseException | None) -> None:
+    if done.done():
+        # Whoever waited for it was cancelled.
+        return
+    if failure is None:
+        done.set_result(result)
+    else:
+        done.set_exception(failure)
 
 
 @cache

@@ -165,14 +165,14 @@ def watched(given: Running, *steps: tuple[float, Callable[[], object]]) -> list[
             "asking the site; 0 tiles; none found yet; 0 requests, 0 B",
         ),
         (
-            Figures(0, {}, Cost(), State(Activity.BEGINNING, waits_for=WAIT, waits_until="12:32:01 UTC")),
+            Figures(0, {}, Cost(), State(Activity.BEGINNING, wait=(WAIT, "12:32:01 UTC"))),
             (
                 f"asking the site; waiting for {WAIT}, until 12:32:01 UTC; 0 tiles; none found yet;"
                 " 0 requests, 0 B"
             ),
         ),
         (
-            replace(FOUND, rate=None, state=State(Activity.WAITING, waits_for="the history")),
+            replace(FOUND, rate=None, state=State(Activity.WAITING, wait=("the history", None))),
             f"waiting for the history; no end is known; 1,203 of about 2,400 tiles, 50 %; {ASKED}",
         ),
     ],
@@ -189,8 +189,7 @@ def test_on_a_terminal_there_are_two_lines_however_narrow_it_is(activity: Activi
         activity,
         paused_since=SINCE,
         quiet_until=SINCE,
-        waits_for=WAIT,
-        waits_until="12:32:01 UTC",
+        wait=(WAIT, "12:32:01 UTC"),
         stopped="budget: 1,000 requests",
     )
     file = io.StringIO()
@@ -229,7 +228,7 @@ def test_of_several_maps_each_has_one_line_on_a_terminal_however_narrow_it_is(
 
 
 def test_what_a_map_waits_for_stands_below_it_and_until_when_beside_those_of_others() -> None:
-    held = State(Activity.WAITING, waits_for=WAIT, waits_until="12:32:01 UTC")
+    held = State(Activity.WAITING, wait=(WAIT, "12:32:01 UTC"))
     file = io.StringIO()
     shown = Console(file=file, width=100, color_system=None, markup=False)
     shown.print(drawn("world", replace(FOUND, state=held)))

@@ -385,15 +385,14 @@ def _activity_in_words(state: State) -> list[str]:
 
 def _wait_in_words(state: State) -> list[str]:
     """Returns what the harvest waits for, and until when, unless it is paused, quiet or out of budget."""
-    if not state.waits_for:
-        return []
-    return [waiting_for(state.waits_for, state.waits_until)]
+    return [waiting_for(*state.wait)] if state.wait else []
 
 
 def _state_in_short(state: State) -> str | None:
     """Returns the end of the wait if that fits into a map's line, or else a short word for the state."""
-    until = f"until {state.waits_until}"
-    return until if state.waits_until and len(until) <= _SPEED_WIDTH else _SHORT.get(state.activity)
+    _, until = state.wait or ("", None)
+    words = f"until {until}"
+    return words if until and len(words) <= _SPEED_WIDTH else _SHORT.get(state.activity)
 
 
 _WORDS: Final = {

@@ -82,7 +82,6 @@ class Lookout:
         if is_pruned is None:
             # This run has not decided its walk yet. An earlier run of the same harvest may have.
             is_pruned = recorded is not None and recorded.walk == "pruned"
-        waits_for, waits_until = self.waits() or (None, None)
         is_counted_by_all = recorded is not None and self.is_shared
         figures = Figures(
             harvest.expected or (recorded.expected if recorded else 0),
@@ -94,8 +93,7 @@ class Lookout:
                 is_idle=self._recent.is_idle(now),
                 paused_since=self._paused_since,
                 quiet_until=self.quiet_until(),
-                waits_for=waits_for,
-                waits_until=waits_until,
+                wait=self.waits(),
             ),
             is_pruned=is_pruned,
         )

@@ -56,10 +56,9 @@ class State:
     activity: Activity
     paused_since: str | None = None
     quiet_until: str | None = None
-    waits_for: str | None = None
-    """A further reason why the harvest waits, in words that follow `waiting for`."""
-    waits_until: str | None = None
-    """When that wait ends at the latest. None if nobody knows."""
+    wait: tuple[str, str | None] | None = None
+    """A further reason why the harvest waits, in words that follow `waiting for`, and when that wait ends at
+    the latest, or None if nobody knows."""
     stopped: str | None = None
     """Why the last run ended, such as `budget: 1,000 requests`. None if it still runs or was killed."""
 
@@ -72,8 +71,7 @@ class State:
         is_idle: bool = False,
         paused_since: str | None = None,
         quiet_until: str | None = None,
-        waits_for: str | None = None,
-        waits_until: str | None = None,
+        wait: tuple[str, str | None] | None = None,
     ) -> State:
         """Returns the state that follows from the reasons for which requests are held back.
 
@@ -83,14 +81,13 @@ class State:
             return cls(Activity.PAUSED, paused_since=paused_since)
         if Reason.QUIET in reasons:
             return cls(Activity.QUIET, quiet_until=quiet_until)
-        waits = {"waits_for": waits_for, "waits_until": waits_until}
         if Reason.DOWN in reasons:
-            return cls(Activity.DOWN, **waits)
+            return cls(Activity.DOWN, wait=wait)
         if Reason.SPENT in reasons:
             return cls(Activity.ENDING)
         if not has_begun:
-            return cls(Activity.BEGINNING, **waits)
-        return cls(Activity.WAITING, **waits) if is_idle or waits_for else RUNNING
+            return cls(Activity.BEGINNING, wait=wait)
+        return cls(Activity.WAITING, wait=wait) if is_idle or wait else RUNNING
 
     @property
     def is_at_work(self) -> bool:
@@ -237,12 +234,13 @@ class Figures:
     def as_plain(self) -> dict[str, Any]:
         """Returns what programs are told. The keys are stable, and what is not known is None."""
         left = self.seconds_left
+        waits_for, waits_until = self.state.wait or (None, None)
         return {
             "state": self.state.activity.value,
             "paused_since": self.state.paused_since,
             "quiet_until": self.state.quiet_until,
-            "waits_for": self.state.waits_for,
-            "waits_until": self.state.waits_until,
+            "waits_for": waits_for,
+            "waits_until": waits_until,
             "stopped": self.state.stopped,
             "walk": "pruned" if self.is_pruned else "full",
             "tiles_done": self.done,

@@ -105,7 +105,7 @@ def most_changed(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
     """Answers which places changed most in a period."""
     parameters = Parameters(query, ("layer", "after", "until"), ("limit",))
     after, until = parameters.period()
-    limit = parameters.number("limit", 1, MOST_PLACES) if "limit" in parameters else _PLACES
+    limit = parameters.number("limit", 1, MOST_PLACES, _PLACES)
     history, _, layer = served.layer(names[0], parameters.text("layer"))
     kept = layer.kept_zooms(until)
     found = changed_blocks(history, layer.id, kept[-1], after, until, limit) if kept else []

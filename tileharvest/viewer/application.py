@@ -324,10 +324,7 @@ class Application:
         if "format" in parameters and parameters.text("format") != "json":
             # The status that oEmbed asks for, in section 2.3.3.
             raise RefusedError(HTTPStatus.NOT_IMPLEMENTED, "oEmbed is told as JSON only: write format=json")
-        wide, high = (
-            parameters.number(name, 1, 100_000) if name in parameters else 100_000
-            for name in ("maxwidth", "maxheight")
-        )
+        wide, high = (parameters.number(name, 1, 100_000, 100_000) for name in ("maxwidth", "maxheight"))
         # The address names the map, and the map may have an address of its own.
         map_name = shared_name(parameters.text("url"))
         viewer = self._address(map_name, request)

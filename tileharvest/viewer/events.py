@@ -55,7 +55,7 @@ def list_events(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
         raise wrong(f"to={last} is before from={first}")
     if (last - first).days >= MOST_DAYS:
         raise wrong(f"a period has {MOST_DAYS} days at most, and this one {(last - first).days + 1:,}")
-    limit = parameters.number("limit", 1, MOST_EVENTS) if "limit" in parameters else _EVENTS
+    limit = parameters.number("limit", 1, MOST_EVENTS, _EVENTS)
     _, outline, layer = served.layer(names[0], parameters.text("layer"))
     ground = ground_in(parameters, layer.described(last), outline.renderer)
     found, sure = _of_layer(served, outline, layer, first, last, ground)

@@ -57,8 +57,10 @@ class Parameters:
     def text(self, name: str) -> str:
         return self._values[name]
 
-    def number(self, name: str, least: int, most: int) -> int:
-        """Returns a whole number within these bounds, both included."""
+    def number(self, name: str, least: int, most: int, default: int | None = None) -> int:
+        """Returns a whole number within these bounds, both included. An optional parameter has a default."""
+        if default is not None and name not in self._values:
+            return default
         text = self._values[name]
         value = int(text) if _NUMBER.fullmatch(text) else None
         if value is None or not least <= value <= most:

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from tests.history.making import LATER, LAYER, B, began, ended, found, write_revision
 from tests.servers.postgresql import PASSWORD, postgresql_server
 from tileharvest.errors import HistoryError
-from tileharvest.harvest.holdings import Holdings
+from tileharvest.harvest.holdings import HISTORIES, Holdings
 from tileharvest.history import connection
 from tileharvest.history import database as database_module
 from tileharvest.history.connection import parse_address, place_of
@@ -130,9 +130,33 @@ def test_where_no_harvest_has_begun_there_is_no_history_yet(
     with pytest.raises(HistoryError, match=r"there is no history at postgresql.* yet: the first harvest"):
         History.open_read_only(url)
     assert not History.is_begun(url)
+    with Holdings(url, partial(FileStore, Path("tiles"))).open_to_look() as history:
+        assert history is None
     with Holdings(url, partial(FileStore, Path("tiles")), "world").open_history() as dry:
         assert began(dry).counts() == {}
     assert postgresql.ask("SELECT tablename FROM pg_tables WHERE schemaname = 'public'", database) == []
+
+
+def test_who_looks_into_a_history_shares_its_connection_with_the_harvest_that_follows(
+    emptied_postgresql: History, shared_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before it is known whether there is a history, too."""
+    opened: list[str] = []
+    create = connection.create_engine
+
+    def noted(url: Any, **options: Any) -> Any:
+        opened.append(url)
+        return create(url, **options)
+
+    monkeypatch.setattr(connection, "create_engine", noted)
+    began(emptied_postgresql)
+    holdings = Holdings(shared_database, partial(FileStore, Path("tiles")))
+    with HISTORIES.kept():
+        with holdings.open_to_look() as looking:
+            assert looking is not None
+        with holdings.open_history() as history:
+            assert history is looking
+    assert len(opened) == 1
 
 
 def test_where_one_has_begun_there_is(emptied_postgresql: History, shared_database: str) -> None:

@@ -227,10 +227,8 @@ class Harvest:
         """Returns the history's answer to a question, or `otherwise` if there is no history yet."""
 
         def look() -> _Answer:
-            if not self._holdings.has_history():
-                return otherwise
             with self._holdings.open_to_look() as history:
-                return question(history)
+                return otherwise if history is None else question(history)
 
         return await self._ask(look)
 

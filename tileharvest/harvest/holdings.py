@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Final
@@ -35,10 +35,6 @@ class OpenHistories:
         self._users: dict[str, int] = {}
         self._keepers = 0
 
-    def has(self, url: str) -> bool:
-        """Returns whether the history is open."""
-        return url in self._open
-
     @contextmanager
     def borrow(self, url: str) -> Iterator[History]:
         """Opens the history, unless it is open. The last user closes it. Raises HistoryError."""
@@ -53,6 +49,16 @@ class OpenHistories:
             with self._lock:
                 self._users[url] -= 1
                 self._close_unused()
+
+    @contextmanager
+    def borrow_begun(self, url: str) -> Iterator[History | None]:
+        """Lends the history as `borrow` does, or None if there is none yet. Raises HistoryError."""
+        with self._lock:
+            if url not in self._open and (history := History.open_begun(url)) is not None:
+                self._open[url] = history
+            has_begun = url in self._open
+        with self.borrow(url) if has_begun else nullcontext() as lent:
+            yield lent
 
     @contextmanager
     def kept(self) -> Iterator[None]:
@@ -89,24 +95,22 @@ class Holdings:
     dry_map: str | None = None
     """The map of a dry run, or None. Its history is copied, and the copy is thrown away."""
 
-    def has_history(self) -> bool:
-        """Returns whether there is a history. Raises HistoryError if a server cannot be asked."""
-        return HISTORIES.has(self.url) or History.is_begun(self.url)
-
     def open_history(self) -> AbstractContextManager[History]:
         """Opens the history, or a temporary copy for a dry run. Raises HistoryError, now or when it is
         entered."""
         if self.dry_map is None:
             return HISTORIES.borrow(self.url)
-        if not self.has_history():
+        if not History.is_begun(self.url):
             return History.open_temporary()
         with History.open_read_only(self.url) as history:
             return history.dry_copy(self.dry_map)
 
-    def open_to_look(self) -> AbstractContextManager[History]:
-        """Opens the history itself for reading, also for a dry run. Raises HistoryError, now or when it is
-        entered."""
-        return HISTORIES.borrow(self.url) if self.dry_map is None else History.open_read_only(self.url)
+    def open_to_look(self) -> AbstractContextManager[History | None]:
+        """Opens the history itself for reading, also for a dry run. None is entered if there is none yet.
+        Raises HistoryError, now or when it is entered."""
+        if self.dry_map is None:
+            return HISTORIES.borrow_begun(self.url)
+        return History.open_read_only(self.url) if History.is_begun(self.url) else nullcontext()
 
     def spend(self, day: date, cost: Cost) -> None:
         """Adds the cost of a dry run to the day's spending in the history itself.

@@ -139,7 +139,8 @@ def _connect_server(url: URL, lock_timeout: float, *, read_only: bool) -> Engine
     patience = {name: seconds for name, seconds in _KEEPING.items() if name not in url.query}
     # The pool tries each connection before it is used, as a restart of the server has closed those in the
     # pool.
-    engine = create_engine(url, connect_args=patience, pool_pre_ping=True)
+    # No column is an hstore, for which the dialect would ask each server.
+    engine = create_engine(url, connect_args=patience, pool_pre_ping=True, use_native_hstore=False)
     engine.dialect.do_ping = partial(_is_open, engine.dialect.do_ping)  # type: ignore[method-assign]
     settings = {
         "lock_timeout": f"{lock_timeout:.3f}s",

@@ -124,6 +124,19 @@ class History:
         return history
 
     @classmethod
+    def open_begun(cls, url: str) -> Self | None:
+        """Opens the history as `open` does. If there is none, returns None and creates nothing."""
+        address = parse_address(url)
+        if file_of(address) is not None:
+            return cls.open(url) if cls.is_begun(url) else None
+        history = cls(connect(address))
+        with _closed_on_error(history):
+            if history._do_first(partial(history._prepare, only_begun=True)):
+                return history
+        history.close()
+        return None
+
+    @classmethod
     def open_read_only(cls, url: str) -> Self:
         """Opens the history for commands that only read. It is never created, upgraded or written.
 
@@ -152,12 +165,7 @@ class History:
             # A file stays empty until its first transaction, which makes the tables, is committed.
             return file.exists() and file.stat().st_size > 0
         with History(connect(address, read_only=True)) as history:
-
-            def look() -> bool:
-                with history.reading() as connection:
-                    return revision_of(connection) is not None
-
-            return history._do_first(look)
+            return history._do_first(history._revision) is not None
 
     @classmethod
     def open_temporary(cls) -> Self:
@@ -351,18 +359,27 @@ class History:
     def _file(self) -> Path | None:
         return file_of(self._engine.url)
 
-    def _prepare(self) -> None:
+    def _prepare(self, *, only_begun: bool = False) -> bool:
+        """Makes the tables or upgrades them, if that is to be done. If there are none and the history is
+        opened `only_begun`, changes nothing and returns False."""
         if self._file is not None:
             with as_history_errors(self.place):
                 self._file.parent.mkdir(parents=True, exist_ok=True)
-        with self.reading() as connection:
-            revision = revision_of(connection)
+        revision = self._revision()
+        if revision is None and only_begun:
+            return False
         if revision != REVISION:
             with self.writing() as connection:
                 # The more a history holds, the longer its server is silent meanwhile.
                 gives_up_in(None)
                 upgrade(connection, self.place, self._file)
         self._write_ahead()
+        return True
+
+    def _revision(self) -> str | None:
+        # Two queries, of which the second finds the same table whatever is committed between them.
+        with self.reading(once=True) as connection:
+            return revision_of(connection)
 
     def _write_ahead(self) -> None:
         if self.dialect == "sqlite":
@@ -370,8 +387,7 @@ class History:
                 write_ahead(self._engine)
 
     def _expect_present_revision(self) -> None:
-        with self.reading() as connection:
-            revision = revision_of(connection)
+        revision = self._revision()
         if revision != REVISION:
             refuse_to_read(revision, self.place, self._file)
 

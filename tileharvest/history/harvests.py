@@ -359,7 +359,7 @@ class HarvestRecord:
 
     def ended(self) -> str | None:
         """Returns the reason with which any process has ended this harvest, or None if it is unfinished."""
-        return self.history.read(self._row.reason)
+        return self.history.read(self._row.reason, once=True)
 
     def vanished(self, areas: Mapping[str, Sequence[TileRange]]) -> int:
         """Returns how many of the `known` tiles this harvest has found gone, or has neither asked nor
@@ -395,14 +395,14 @@ class HarvestRecord:
 
     def why_failed(self) -> dict[str, int]:
         """Returns the reasons of failed tiles, each with its number of tiles, the most frequent first."""
-        return self.history.read(self._row.why_failed)
+        return self.history.read(self._row.why_failed, once=True)
 
     def found(self) -> dict[str, int]:
         """Returns by layer how many tiles this harvest has found so far, without missing and failed ones.
 
         Reads all tiles of the map.
         """
-        by_id = self.history.read(self._row.found)
+        by_id = self.history.read(self._row.found, once=True)
         return {name: by_id.get(number, 0) for name, number in self._layer_ids.items()}
 
     def last_complete(self) -> dict[str, tuple[int, str | None]]:
@@ -468,7 +468,7 @@ class HarvestRecord:
         There are none if trust in the layer was withdrawn, because everything below them is to be asked then.
         """
         layer_id = self._layer_ids[layer]
-        tops = self.history.read(lambda connection: tops_of(connection, self.id, layer_id))
+        tops = self.history.read(lambda connection: tops_of(connection, self.id, layer_id), once=True)
         return sorted(Tile(*cell) for cell in tops)
 
     def skipped(self, layer: str, areas: Sequence[TileRange]) -> array[int]:

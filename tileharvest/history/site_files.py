@@ -68,7 +68,7 @@ _ABSENT: Final[_State] = (Validator(), None)
 def site_files_of(history: History, map_name: str, day: date) -> dict[str, SiteFile]:
     """Returns by address the files that the map's last harvest up to that day has looked for. Raises
     HistoryError."""
-    with history.reading() as connection:
+    with history.reading(once=True) as connection:
         rows = connection.execute(_FILES, {"map_name": map_name, "until": day}).all()
     return {
         row.url: SiteFile(Validator(row.etag, row.last_modified), zlib.decompress(row.body)) for row in rows

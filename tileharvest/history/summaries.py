@@ -259,7 +259,7 @@ def finished_at(history: History, map_name: str, segment: str) -> datetime | Non
     Also returns None if another harvest of the segment was begun since then and is unfinished. Raises
     HistoryError.
     """
-    with history.reading() as connection:
+    with history.reading(once=True) as connection:
         row = connection.execute(_FINISHED, {"map_name": map_name, "in_segment": segment}).one_or_none()
         return None if row is None else row.ended
 
@@ -267,7 +267,7 @@ def finished_at(history: History, map_name: str, segment: str) -> datetime | Non
 def is_unfinished(history: History, map_name: str) -> bool:
     """Returns whether the map has an unfinished harvest, of whatever segment. Reads a row. Raises
     HistoryError."""
-    with history.reading() as connection:
+    with history.reading(once=True) as connection:
         return connection.execute(_UNFINISHED, {"map_name": map_name}).first() is not None
 
 

@@ -47,7 +47,7 @@ class MapLeases:
         """Held during a step, so that each step knows what the one before has brought."""
 
     async def open(self) -> None:
-        """Becomes a worker. The others hear of it when it has its first lease."""
+        """Becomes a worker."""
         if self._link is not None:
             await self._link.open()
         self._states.open()

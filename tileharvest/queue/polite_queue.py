@@ -83,8 +83,7 @@ class PoliteQueue:
         self._has_more = False
         """Whether more waited in the queue at the last exchange."""
         self._visits: Counter[str] = Counter()
-        """By host that is not the map's own: the requests on the way there. The number is 0 at a host that
-        nothing is on the way to, and that this process has not left yet."""
+        """By host that is not the map's own: the requests on the way there."""
         self.budget = Budget()
         """The budget of the run; it has no limits before `allow`."""
         self.lacking: str | None = None
@@ -194,17 +193,14 @@ class PoliteQueue:
         """Tells a host that is not the map's own how many requests are on the way there. Leaves the host if
         there are none."""
 
-        def step(known: Host, now: float) -> bool:
+        def step(known: Host, now: float) -> None:
             if self._visits[host]:
                 account = Account(self._map_name, self._visits[host], is_busy=True)
                 known.tell(self._hosts.process, account, now)
-                return False
-            known.part(self._hosts.process)
-            return True
+            else:
+                known.part(self._hosts.process)
 
-        has_left = await self._hosts.change(Host, host, self._clock(), step)
-        if has_left and not self._visits[host]:
-            del self._visits[host]
+        await self._hosts.change(Host, host, self._clock(), step)
 
     async def claim_probe(self, host: str, seconds: float) -> bool:
         """Returns whether this process may make the request that finds out whether a host is up again. After

@@ -28,12 +28,12 @@ LOCAL = Overview(COUNTS)
 
 
 def worker(host: str, heartbeat: float, share: int | None = 2) -> Worker:
-    return Worker(host, "machine", 7, "2026-11-20", 0.0, share, 40, 1.5, heartbeat, 3)
+    return Worker(host, "machine", 7, "2026-11-20", 0.0, share, 40, 1.5, heartbeat, 3, 100.0)
 
 
 FLEET = Overview(
     replace(COUNTS, oldest_lease=12.5, dead=9),
-    workers_as_plain([worker("box", 90.0), worker("crate", 95.0, share=None)], 100.0),
+    workers_as_plain([worker("box", 90.0), worker("crate", 95.0, share=None)]),
 )
 
 
@@ -136,7 +136,7 @@ def test_of_a_shared_queue_there_is_each_worker_too() -> None:
 
 
 def test_of_a_container_that_was_started_again_the_worker_that_lives_is_told() -> None:
-    workers = workers_as_plain([worker("box", 99.0), worker("box", 40.0)], 100.0)
+    workers = workers_as_plain([worker("box", 99.0), worker("box", 40.0)])
     found = page_of(Overview(COUNTS, workers))
     assert found["tileharvest_worker_heartbeat_age_seconds", "box", "small", "7"] == 1
     assert found["tileharvest_workers", "small"] == 2

@@ -43,6 +43,7 @@ def worker(host: str = "box", heartbeat: float = 0.0, share: int | None = 8) -> 
         share=share,
         finished=12,
         rate=3.14159,
+        looked_at=100.0,
     )
 
 
@@ -63,12 +64,12 @@ def test_durations_in_words(seconds: float, words: str) -> None:
 
 
 def test_how_long_a_worker_was_silent_is_never_less_than_nothing() -> None:
-    found = workers_as_plain([worker(heartbeat=90.0), worker(heartbeat=101.0)], 100.0)
+    found = workers_as_plain([worker(heartbeat=90.0), worker(heartbeat=101.0)])
     assert [one["heartbeat_age_seconds"] for one in found] == [10.0, 0.0]
 
 
 def test_a_fleet_fits_into_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    found = workers_as_plain([worker(host="3f4e5d6c7b8a"), worker(share=None)], 100.0)
+    found = workers_as_plain([worker(host="3f4e5d6c7b8a"), worker(share=None)])
     rows = [{"map": "antworld", **one} for one in found]
     write_rows(rows, {"map": "map", **WORKER_COLUMNS}, as_json=False, otherwise="")
     *_, first, second = capsys.readouterr().out.splitlines()

@@ -137,6 +137,6 @@ def test_maps_on_all_nodes_are_asked_at_once(cluster: RedisCluster, maps: list[R
     notes = asyncio.run(notes_of_maps(parameters, names, ""))
     assert notes == {name: {} for name in names} | {maps[0].name: {"paused": "10:00"}}
     found = asyncio.run(workers_of_maps(parameters, names, 30.0))
-    assert {name: len(workers) for name, (workers, _) in found.items()} == {
+    assert {name: len(workers) for name, workers in found.items()} == {
         name: int(name == maps[0].name) for name in names
     }

@@ -77,8 +77,8 @@ class SharedMaps:
         if others := (await self.taken(names))[:_JOINED_AT_ONCE]:
             from tileharvest.queue.settings import workers_of_all
 
-            for name, (workers, present) in (await workers_of_all(self._settings, others)).items():
-                if self._has_room(name, workers, present):
+            for name, workers in (await workers_of_all(self._settings, others)).items():
+                if self._has_room(name, workers):
                     lease = await self._leases.join(name, now)
                     if lease is not None:
                         return lease
@@ -113,7 +113,7 @@ class SharedMaps:
             with suppress(TileHarvestError):
                 await self._leases.extend(self._clock().timestamp())
 
-    def _has_room(self, name: str, workers: Sequence[Worker], present: float) -> bool:
+    def _has_room(self, name: str, workers: Sequence[Worker]) -> bool:
         from tileharvest.politeness.settings import rules_for
 
         rules = rules_for(self._settings, described_map(self._settings, name))
@@ -122,5 +122,5 @@ class SharedMaps:
             limit=1 / gap.mean if gap else None,
             concurrency=min(rules.concurrency, rules.host_concurrency or rules.concurrency),
             rates=[one.rate for one in workers],
-            since=min((present - one.started for one in workers), default=0.0),
+            since=min((one.looked_at - one.started for one in workers), default=0.0),
         )

@@ -57,7 +57,7 @@ class Command(ProjectCommand, ScrapyCommand):
         owners = [queue_owner(settings, name) for name in args] or queue_owners(settings)
         found = asyncio.run(workers_of_all(settings, [one.name for one in owners]))
         rows = [
-            {one.kind: one.name, **worker} for one in owners for worker in workers_as_plain(*found[one.name])
+            {one.kind: one.name, **worker} for one in owners for worker in workers_as_plain(found[one.name])
         ]
         columns: Columns = {"name": lambda row: row.get("map") or row["spider"], **WORKER_COLUMNS}
         write_rows(rows, columns, as_json=opts.json, otherwise=NO_WORKER)

@@ -16,11 +16,8 @@ if TYPE_CHECKING:
     from tileharvest.queue.port import RequestQueue, Worker
 
 
-def workers_as_plain(workers: Sequence[Worker], moment: float) -> list[dict[str, Any]]:
-    """Returns what programs are told of a queue's workers. The keys are stable.
-
-    `moment` is the present time in seconds since 1970, by the clock of the workers' times.
-    """
+def workers_as_plain(workers: Sequence[Worker]) -> list[dict[str, Any]]:
+    """Returns what programs are told of a queue's workers. The keys are stable."""
     return [
         {
             "host": worker.host,
@@ -28,8 +25,8 @@ def workers_as_plain(workers: Sequence[Worker], moment: float) -> list[dict[str,
             "pid": worker.pid,
             "segment": worker.segment,
             "started": datetime.fromtimestamp(worker.started, UTC).isoformat(timespec="seconds"),
-            # A worker may have been heard of after `moment`.
-            "heartbeat_age_seconds": round(max(0.0, moment - worker.heartbeat), 3),
+            # A worker may have been heard of after the look.
+            "heartbeat_age_seconds": round(max(0.0, worker.looked_at - worker.heartbeat), 3),
             "rate": round(worker.rate, 3),
             "finished": worker.finished,
             "leased": worker.leased,
@@ -88,8 +85,7 @@ async def look(queue: RequestQueue, now: float) -> Overview:
     orders = await orders_of(queue)
     counts = await queue.counts(now)
     workers = await queue.workers()
-    told = None if workers is None else workers_as_plain(workers, await queue.time(now))
-    return Overview(counts, told, orders)
+    return Overview(counts, None if workers is None else workers_as_plain(workers), orders)
 
 
 def seconds_in_words(seconds: float) -> str:

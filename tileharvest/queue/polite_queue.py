@@ -64,7 +64,7 @@ class PoliteQueue:
         self.counts, self.failures = queue.counts, queue.failures
         self.forget, self.forget_others, self.discard = queue.forget, queue.forget_others, queue.discard
         self.note, self.notes = queue.note, queue.notes
-        self.workers, self.time, self.patience = queue.workers, queue.time, queue.patience
+        self.workers, self.patience = queue.workers, queue.patience
         self._hosts = hosts
         self._map_name = map_name
         self.traffic = traffic

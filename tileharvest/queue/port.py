@@ -217,6 +217,8 @@ class Worker(msgspec.Struct, array_like=True):
     """When it was last heard of."""
     leased: int = 0
     """The leases that it holds."""
+    looked_at: float = 0.0
+    """When this was read."""
 
 
 SILENT: Final = 30.0
@@ -290,10 +292,6 @@ class RequestQueue(Protocol):
     async def workers(self) -> Sequence[Worker] | None:
         """Returns the workers of a shared queue that were heard of lately, the oldest first. A worker finds
         itself among them. Returns None for a queue that is not shared."""
-        ...
-
-    async def time(self, now: float) -> float:
-        """Returns the present time by the clock of the workers' times. `now` is the caller's."""
         ...
 
     async def discard(self) -> None:

@@ -157,11 +157,8 @@ async def orders_for_all(
     return {name: Orders.read(of_map) for name, of_map in notes.items()}, []
 
 
-async def workers_of_all(
-    settings: BaseSettings, names: Sequence[str]
-) -> dict[str, tuple[Sequence[Worker], float]]:
-    """Returns the workers of each of these queues in Redis, and the present time by Redis' clock. Raises
-    QueueError."""
+async def workers_of_all(settings: BaseSettings, names: Sequence[str]) -> dict[str, Sequence[Worker]]:
+    """Returns the workers of each of these queues in Redis. Raises QueueError."""
     from tileharvest.queue.redis.connection import connection_parameters  # noqa: PLC0415
     from tileharvest.queue.redis.queue import workers_of_maps  # noqa: PLC0415
 
@@ -199,10 +196,9 @@ def workers_on(settings: BaseSettings, name: str) -> int:
     if not is_shared(settings):
         return int(has_local_worker(settings, name))
     try:
-        workers, _ = asyncio.run(workers_of_all(settings, [name]))[name]
+        return len(asyncio.run(workers_of_all(settings, [name]))[name])
     except QueueError:
         return 0
-    return len(workers)
 
 
 def _queue_file(settings: BaseSettings, name: str) -> Path:

@@ -182,14 +182,15 @@ def told_worker(worker: Worker) -> msgspec.Raw:
     return string(_ENCODER.encode(worker))
 
 
-def worker(told: bytes | None, heartbeat: float, held: int) -> Worker | None:
-    """Returns the worker that has told this, with the time when it was last heard of and the number of its
-    leases. Returns None for a worker that has just signed off, and for bytes that are no worker."""
+def worker(told: bytes | None, heartbeat: float, held: int, now: float) -> Worker | None:
+    """Returns the worker that has told this, with the time when it was last heard of, the number of its
+    leases, and the present time. Returns None for a worker that has just signed off, and for bytes that are
+    no worker."""
     try:
         known = decoded(told or b"", Worker)
     except msgspec.DecodeError:
         return None
-    return msgspec.structs.replace(known, heartbeat=heartbeat, leased=held)
+    return msgspec.structs.replace(known, heartbeat=heartbeat, leased=held, looked_at=now)
 
 
 def remarks(found: Mapping[bytes, bytes]) -> dict[str, str]:

@@ -260,16 +260,10 @@ class RedisQueue:
 
     async def workers(self) -> Sequence[Worker]:
         """Returns the workers that were heard of within the time of a lease, the oldest first. Only reads."""
-        (found,) = await self._link.attempt(partial(_known_workers, names=[self._map_name]))
-        now = await self.time(max((one.heartbeat for one in found), default=0.0)) if found else 0.0
-        return [one for one in found if now - one.heartbeat < self._lease_seconds]
-
-    async def time(self, now: float) -> float:
-        """Returns Redis' time, in a cluster that of the map's node, or `now` if Redis' clock does not
-        count."""
-        if not self._has_server_clock:
-            return now
-        return await self._link.attempt(partial(_time, name=self._map_name))
+        now = None if self._has_server_clock else self._told.get("now", 0.0)
+        look = partial(_living_workers, names=[self._map_name], lease_seconds=self._lease_seconds, now=now)
+        (found,) = await self._link.attempt(look)
+        return found
 
     async def close(self) -> None:
         """Signs off, and closes the link. Closing twice is harmless, and so is closing when Redis is gone."""
@@ -290,7 +284,10 @@ class RedisQueue:
             self._told |= {"client": self._client, "now": now, "joined": False}
             if is_worker:
                 self._window = now
-                self._own = Worker(*_machine(), os.getpid(), "", await self.time(now))
+                started = now
+                if self._has_server_clock:
+                    started = await self._link.attempt(partial(_time, name=self._map_name))
+                self._own = Worker(*_machine(), os.getpid(), "", started)
             self._is_open = True
             word, found = calls.decoded(await self._run("open"), tuple[str, msgspec.Raw])
             said = calls.text_of(found)
@@ -382,18 +379,14 @@ async def notes_of_maps(
 
 async def workers_of_maps(
     parameters: Mapping[str, Any], names: Sequence[str], lease_seconds: float
-) -> dict[str, tuple[Sequence[Worker], float]]:
-    """Returns for each of these maps the workers that were heard of within the time of a lease, and the
-    present time by Redis' clock. Only reads, over one connection.
+) -> dict[str, Sequence[Worker]]:
+    """Returns for each of these maps the workers that were heard of within the time of a lease. Only reads,
+    over one connection.
 
     `parameters` are those of `connection.connect`. Raises QueueError.
     """
-
-    async def alive(client: Client, names: Sequence[str]) -> list[tuple[Sequence[Worker], float]]:
-        found, now = await _known_workers(client, names), await _time(client, names[0])
-        return [([one for one in of_map if now - one.heartbeat < lease_seconds], now) for of_map in found]
-
-    return dict(zip(names, await _of_maps(parameters, names, alive), strict=True))
+    found = await _of_maps(parameters, names, partial(_living_workers, lease_seconds=lease_seconds))
+    return dict(zip(names, found, strict=True))
 
 
 async def _of_maps(
@@ -411,9 +404,12 @@ async def _of_maps(
     return found
 
 
-async def _known_workers(client: Client, names: Sequence[str]) -> list[list[Worker]]:
-    """Returns the workers of each queue that have not signed off, the oldest first. This takes two calls, or
-    two for each node of a cluster."""
+async def _living_workers(
+    client: Client, names: Sequence[str], lease_seconds: float, now: float | None = None
+) -> list[list[Worker]]:
+    """Returns the workers of each queue that were heard of within the time of a lease, the oldest first. This
+    takes three calls, or two more for each further node of a cluster. `now` takes the place of Redis'
+    time."""
     together = client.pipeline(transaction=False)
     for name in names:
         together.zrange(calls.key(name, "workers"), 0, -1, withscores=True)
@@ -424,10 +420,12 @@ async def _known_workers(client: Client, names: Sequence[str]) -> list[list[Work
         for client_name, _ in of_queue:
             together.hget(calls.key(name, f"client:{calls.text_of(client_name)}"), "facts")
     told = iter(await together.execute())
+    now = await _time(client, names[0]) if now is None else now
     found = []
     for of_queue, leased in zip(heard, held, strict=True):
-        known = [calls.worker(next(told), at, int(leased.get(one, 0))) for one, at in of_queue]
-        found.append(sorted((one for one in known if one is not None), key=lambda one: one.started))
+        known = [calls.worker(next(told), at, int(leased.get(one, 0)), now) for one, at in of_queue]
+        living = [one for one in known if one is not None and now - one.heartbeat < lease_seconds]
+        found.append(sorted(living, key=lambda one: one.started))
     return found
 
 

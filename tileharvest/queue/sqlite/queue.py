@@ -155,9 +155,6 @@ class SqliteQueue:
     async def workers(self) -> None:
         """Only one worker at a time uses this queue, and it tells nothing of itself."""
 
-    async def time(self, now: float) -> float:
-        return now
-
     def glance(self, segment: str) -> Mapping[str, str]:
         """Returns the remarks of the segment, as `notes` does, for a queue that has a file and is not open.
         The caller waits for the disk. Changes nothing. Raises QueueError, also if there is no file."""

@@ -137,7 +137,8 @@ class Fleet:
         """
         segment = self._segment
         try:
-            if self._shared is None or _is_own((await self._shared.workers())[0]):
+            workers = await self._queue.workers()
+            if workers is None or _is_own(workers[0]):
                 for failure in await self._queue.failures():
                     if failure.segment == segment and is_unanswered(failure.reason):
                         body, attempts = failure.body, failure.attempts

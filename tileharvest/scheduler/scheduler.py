@@ -250,7 +250,7 @@ class Scheduler(BaseScheduler):
             # `fresh=1` is what a person is told to write if a queue cannot be read.
             await queue.discard()
             await queue.open(scheduling.clock())
-        workers = () if scheduling.shared is None else await scheduling.shared.workers()
+        workers = await queue.workers() or ()
         if workers:
             # This comes before the worker tells the others anything, and before the history hears of this
             # harvest: a harvest of a new segment ends that of another one.
@@ -402,7 +402,7 @@ class Scheduler(BaseScheduler):
         """Returns how full the queue is, or None if it is not open. Reads all that waits."""
         if not self._is_open:
             return None
-        return await look(self._scheduling.shared or self._scheduling.queue, self._scheduling.clock())
+        return await look(self._scheduling.queue, self._scheduling.clock())
 
     # What becomes of a request
 

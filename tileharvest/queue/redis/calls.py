@@ -65,17 +65,6 @@ async def run(client: Client, name: str, prefix: bytes, argument: Mapping[str, A
     return answer
 
 
-async def swap(
-    client: Client, key: bytes, before: bytes, after: bytes, seconds: int, told: str = "", wrong: float = 0.0
-) -> tuple[bool, bytes, float]:
-    """Keeps the value `after` for so many seconds if the value is still `before`, as `scripts/swap.lua` says.
-
-    Returns whether it is kept, the value that there is now, and Redis' time.
-    """
-    is_kept, found, *time = await client.eval(script_of("swap"), 1, key, before, after, seconds, told, wrong)
-    return bool(is_kept), found, int(time[0]) + int(time[1]) / 1e6
-
-
 @cache
 def script_of(*parts: str) -> str:
     """Returns the text of these files of the folder `scripts`, one after the other."""

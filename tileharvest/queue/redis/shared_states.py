@@ -12,7 +12,7 @@ from urllib.parse import quote
 import msgspec
 
 from tileharvest.maps.rates import LONGEST
-from tileharvest.queue.redis.calls import swap
+from tileharvest.queue.redis.calls import script_of
 from tileharvest.queue.shared_states import decoded
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from tileharvest.politeness.rate_limit import Host
     from tileharvest.queue.map_table import MapTable
+    from tileharvest.queue.redis.connection import Client
     from tileharvest.queue.redis.link import RedisLink
 
     Result = TypeVar("Result")
@@ -88,15 +89,7 @@ class RedisStates:
             if known.seen_by_others(self.process, self._silent / _SIGNS) != seen:
                 known.writer = secrets.token_hex(4)
                 after = msgspec.json.encode(known)
-            swapping = partial(
-                swap,
-                key=key_of(name),
-                before=before,
-                after=after,
-                seconds=_REMEMBERED,
-                told=told,
-                wrong=wrong,
-            )
+            swapping = partial(swap, key=key_of(name), before=before, after=after, told=told, wrong=wrong)
             is_kept, self._known[name], its_time = await self._link.attempt(swapping, patience)
             if self._server_clock:
                 # The answer was made between `sent` and `received`, which bounds the difference.
@@ -116,6 +109,19 @@ class RedisStates:
         others = [(one, heard) for one, heard in known.heard.items() if one != self.process]
         known.settle(moment, [one for one, heard in others if heard <= moment - self._silent])
         return known
+
+
+async def swap(
+    client: Client, key: bytes, before: bytes, after: bytes, told: str, wrong: float
+) -> tuple[bool, bytes, float]:
+    """Runs `scripts/swap.lua`. It keeps `after` if the value is still `before`, and if the time that was
+    `told` is wrong by `wrong` seconds at most. An empty text is never wrong.
+
+    Returns whether it is kept, the value that there is now, and Redis' time.
+    """
+    arguments = before, after, _REMEMBERED, told, wrong
+    is_kept, found, seconds, fraction = await client.eval(script_of("swap"), 1, key, *arguments)
+    return bool(is_kept), found, int(seconds) + int(fraction) / 1e6
 
 
 def key_of(name: str) -> bytes:

@@ -46,6 +46,7 @@ class ExportCommand(ProjectCommand):
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
+        parser.set_defaults(day=None, first=None, last=None)
         parser.add_argument("--layer", help="this layer (default: the map's first)")
         parser.add_argument(
             "--area",
@@ -73,14 +74,7 @@ class ExportCommand(ProjectCommand):
         from tileharvest.export.excerpt import Wanted, excerpt_of
         from tileharvest.history.settings import open_history_for_reading
 
-        wanted = Wanted(
-            opts.layer,
-            opts.area,
-            getattr(opts, "day", None),
-            getattr(opts, "first", None),
-            getattr(opts, "last", None),
-            self.has_period,
-        )
+        wanted = Wanted(opts.layer, opts.area, opts.day, opts.first, opts.last, self.has_period)
         with open_history_for_reading(settings) as history:
             yield excerpt_of(history, name, wanted, zones_of(settings, name), areas_of(settings, name))
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import func, or_, select
+from sqlalchemy import bindparam, func, or_, select
 
 from tileharvest.history.connection import in_parts
 from tileharvest.history.schema import (
@@ -21,7 +22,7 @@ from tileharvest.history.schema import (
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from sqlalchemy import Connection
@@ -120,16 +121,8 @@ def _complete(connection: Connection, segment: str, since: date) -> Iterator[tup
         yield name, ended is not None
 
 
-def _visits(connection: Connection, names: list[str]) -> dict[str, list[Visit]]:
-    found: dict[str, list[Visit]] = {}
-    for part in in_parts(names, _AT_ONCE):
-        for name, visit in _last_visits(connection, part):
-            found.setdefault(name, []).append(visit)
-    return found
-
-
-def _last_visits(connection: Connection, names: Iterable[str]) -> Iterator[tuple[str, Visit]]:
-    """Yields the last finished harvests of each map, oldest first."""
+def _visits(connection: Connection, names: Sequence[str]) -> Mapping[str, Sequence[Visit]]:
+    """Returns the last finished harvests of each map, oldest first."""
     earlier = harvests.alias("earlier")
     first_day = (
         select(earlier.c.day)
@@ -142,7 +135,7 @@ def _last_visits(connection: Connection, names: Iterable[str]) -> Iterator[tuple
     # Materialized, because SQLite would look up the first day again for each harvest.
     asked = (
         select(maps.c.id, maps.c.name, func.coalesce(first_day, _ALWAYS).label("since"))
-        .where(maps.c.name.in_(names))
+        .where(maps.c.name.in_(bindparam("names", expanding=True)))
         .cte("asked")
         .prefix_with("MATERIALIZED")
     )
@@ -157,5 +150,8 @@ def _last_visits(connection: Connection, names: Iterable[str]) -> Iterator[tuple
         .where(is_finished(harvests, but=NOT_WALKED))
         .order_by(harvests.c.day, harvests.c.id)
     )
-    for name, started, has_changed in connection.execute(query):
-        yield name, Visit(started, bool(has_changed))
+    found: defaultdict[str, list[Visit]] = defaultdict(list)
+    for part in in_parts(names, _AT_ONCE):
+        for name, started, has_changed in connection.execute(query, {"names": part}):
+            found[name].append(Visit(started, bool(has_changed)))
+    return found

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar
 
 from sqlalchemy import insert, select
 
+from tileharvest.history.areas import IN_SLICES
 from tileharvest.history.connection import (
     ANSWER,
     CONNECTING,
@@ -63,8 +64,6 @@ _Result = TypeVar("_Result")
 
 _MOST_WORKS: Final = 100
 """The most works in one transaction. A work is a batch of one harvest, mostly with few results."""
-_ROWS_COPIED: Final = 5_000
-"""The most rows that a copy holds in memory at a time. They take a few megabytes."""
 
 
 class History:
@@ -192,7 +191,7 @@ class History:
         copy = History.open_temporary()
         with _closed_on_error(copy), self.reading() as reader, copy.writing() as writer:
             for table, query in _rows_of_map(map_name):
-                rows = reader.execution_options(yield_per=_ROWS_COPIED).execute(query).mappings()
+                rows = reader.execute(query, execution_options=IN_SLICES).mappings()
                 for part in rows.partitions():
                     writer.execute(insert(table), [dict(row) for row in part])
         return copy

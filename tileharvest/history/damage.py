@@ -53,8 +53,8 @@ _OF_DAY: Final = ("layer", "zoom", "day")
 def damage(connection: Connection) -> list[str]:
     """Returns a line for each kind of damage that is found, and no line if the history seems sound.
 
-    Reads everything, which takes 8 s of CPU and 10 MB of memory for a million versions. SQLite also checks its
-    pages, and its tables against their indexes; a PostgreSQL server with `data_checksums` does that by
+    Reads everything, which takes 8 s of CPU and 10 MB of memory for a million versions. SQLite also checks
+    its pages, and its tables against their indexes; a PostgreSQL server with `data_checksums` does that by
     itself. Damage is not found in values that are stored only once and may be any other value: costs, what a
     site said of a layer, and why a tile failed.
     """

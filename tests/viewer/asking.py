@@ -17,15 +17,11 @@ from urllib.parse import urlencode, urlsplit
 import uvloop
 from scrapy.settings import Settings
 
-from tileharvest.history.settings import open_history_if_any
-from tileharvest.maps.settings import areas_file, data_folder, maps_file
-from tileharvest.queue.settings import workers_on
-from tileharvest.store.cache import DiskCache
-from tileharvest.store.settings import open_store_for_reading
-from tileharvest.viewer.server import listening, viewer
+from tileharvest.commands.serve import viewer_of
+from tileharvest.viewer.server import listening
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Iterator, Sequence
 
     from tests.viewer.building import World
     from tileharvest.tiles.grid import Tile, TileRange
@@ -107,8 +103,8 @@ def place(tile: Tile) -> str:
 @contextmanager
 def serving(
     world: World,
-    only: Collection[str] = (),
-    ancestors: Collection[str] = (),
+    only: Sequence[str] = (),
+    ancestors: Sequence[str] = (),
     most_filmed: int = 0,
     **limits: Any,
 ) -> Iterator[Client]:
@@ -117,17 +113,7 @@ def serving(
         {"TILEHARVEST_MAPS": world.maps_file, "TILEHARVEST_DATA": world.data, "DATABASE_URL": ""}
     )
     with (
-        viewer(
-            maps_file(settings),
-            areas_file(settings),
-            lambda: open_history_if_any(settings),
-            open_store_for_reading(settings),
-            lambda name: bool(workers_on(settings, name)),
-            DiskCache(data_folder(settings) / "cache", 1 << 20),
-            only,
-            ancestors,
-            most_filmed,
-        ) as application,
+        viewer_of(settings, only, ancestors, most_filmed) as application,
         running(application, **limits) as client,
     ):
         yield client

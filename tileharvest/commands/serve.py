@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
@@ -17,8 +17,7 @@ from tileharvest.maps.settings import areas_file, data_folder, maps_file
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import AsyncIterator, Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import AsyncIterator, Iterator, Sequence
 
     from scrapy.settings import BaseSettings
 
@@ -93,28 +92,42 @@ def add_site_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+@contextmanager
 def viewer_of(
     settings: BaseSettings, names: Sequence[str], ancestors: Sequence[str] = (), most_filmed: int = 0
-) -> AbstractContextManager[Application]:
-    """Returns the viewer of these maps, or of all maps without names. Raises TileHarvestError, now or when
-    the viewer is entered."""
+) -> Iterator[Application]:
+    """Opens the viewer of these maps, or of all maps without names, and closes it when the block ends. It
+    only reads.
+
+    `ancestors` are the sites of `--frame-ancestors`, and `most_filmed` is the number of tiles of `--films`.
+    Raises ConfigurationError for wrong names or a wrong file, and HistoryError for a history that cannot be
+    read.
+    """
     from tileharvest.history.settings import open_history_if_any
+    from tileharvest.pictures.composer import Composer
     from tileharvest.queue.settings import workers_on
     from tileharvest.store.cache import DiskCache
     from tileharvest.store.settings import open_store_for_reading
-    from tileharvest.viewer.server import viewer
+    from tileharvest.viewer.application import Application
+    from tileharvest.viewer.page_files import page_files
+    from tileharvest.viewer.served_maps import ServedMaps
+    from tileharvest.viewer.server import parse_ancestors
 
-    return viewer(
+    store = open_store_for_reading(settings)
+    cache = DiskCache(data_folder(settings) / "cache", CACHE_BYTES)
+    sites, composer = parse_ancestors(ancestors), Composer(store, cache)
+    served = ServedMaps(
         maps_file(settings),
         areas_file(settings),
         lambda: open_history_if_any(settings),
-        open_store_for_reading(settings),
         lambda name: workers_on(settings, name),
-        DiskCache(data_folder(settings) / "cache", CACHE_BYTES),
         names,
-        ancestors,
-        most_filmed,
     )
+    with (
+        closing(served),
+        closing(Application(served, store, composer, page_files(), cache, sites, most_filmed)) as application,
+    ):
+        yield application
 
 
 @asynccontextmanager

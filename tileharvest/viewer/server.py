@@ -9,7 +9,7 @@ import os
 import re
 import signal
 import socket
-from contextlib import asynccontextmanager, closing, contextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final
@@ -18,12 +18,9 @@ import uvloop
 from aiohttp import web
 
 from tileharvest.errors import ConfigurationError, TileHarvestError
-from tileharvest.pictures.composer import Composer
 from tileharvest.viewer.application import FAILED, Application
 from tileharvest.viewer.host_names import HostNames
-from tileharvest.viewer.page_files import page_files
 from tileharvest.viewer.replies import error, quoted
-from tileharvest.viewer.served_maps import ServedMaps
 from tileharvest.viewer.work_queue import RETRY_AFTER
 
 if TYPE_CHECKING:
@@ -33,16 +30,11 @@ if TYPE_CHECKING:
         Callable,
         Collection,
         Iterable,
-        Iterator,
         Mapping,
         Sequence,
     )
     from contextlib import AbstractAsyncContextManager
-    from pathlib import Path
 
-    from tileharvest.history.database import History
-    from tileharvest.store.cache import DiskCache
-    from tileharvest.store.port import TileStore
 
 _log = logging.getLogger(__name__)
 
@@ -100,38 +92,6 @@ def serve(served: AbstractAsyncContextManager[object]) -> None:
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(until_stopped())
-
-
-@contextmanager
-def viewer(
-    maps_file: Path,
-    areas_file: Path,
-    open_history: Callable[[], History | None],
-    store: TileStore,
-    workers: Callable[[str], int],
-    cache: DiskCache,
-    only: Collection[str] = (),
-    ancestors: Collection[str] = (),
-    most_filmed: int = 0,
-) -> Iterator[Application]:
-    """Opens an application that only reads, and closes it when the block ends.
-
-    `open_history` returns None if there is no history yet. `workers` returns how many workers harvest a map
-    now. `cache` keeps answers and pictures that take long to make. `only` names the maps to serve; if it is
-    empty all maps are served. `ancestors` are the sites of `--frame-ancestors`, and `most_filmed` is the
-    number of tiles of `--films`.
-
-    Raises ConfigurationError for wrong names or a wrong file, and HistoryError for a history that cannot be
-    read.
-    """
-    with closing(ServedMaps(maps_file, areas_file, open_history, workers, only)) as served:
-        sites = parse_ancestors(ancestors)
-        composer = Composer(store, cache)
-        application = Application(served, store, composer, page_files(), cache, sites, most_filmed)
-        try:
-            yield application
-        finally:
-            application.close()
 
 
 @asynccontextmanager

@@ -234,7 +234,7 @@ class FleetSimulation:
         for worker in self._workers:
             if worker.is_alive and self.now - worker.told > SILENT - 2 * LOOK:
                 self._give_sign(worker)
-        ended = [one for one, heard in self._table.heard.items() if heard <= self.now - SILENT]
+        ended = [one for one, heard in self._table.heard.items() if heard + SILENT <= self.now]
         self._table.settle(self.now, ended)
         return self._table
 

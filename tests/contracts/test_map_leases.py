@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from redis.exceptions import ConnectionError  # noqa: A004 - the library's own
 
 from tests.scheduler.driving import Driven
 from tests.servers.redis import redis_cluster, redis_server
@@ -322,6 +323,22 @@ def test_a_lease_of_which_its_worker_was_not_told_ends_though_the_worker_lives(
     assert two.acquired("a") is None
     one.extend()
     assert two.acquired("a") == "a"
+
+
+@pytest.mark.parametrize("box", ["redis"], indirect=True)
+def test_a_worker_that_ends_asks_a_redis_that_is_away_once(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    async def unanswered(*_: object, **_options: object) -> None:
+        asked.append("swap")
+        raise ConnectionError("Redis is away")
+
+    one = box.worker()
+    one.acquire("a")
+    monkeypatch.setattr(shared_states, "swap", unanswered)
+    with pytest.raises(QueueError, match="does not answer"):
+        one.close()
+    assert asked == ["swap"]
 
 
 async def refused(*_: object, **_options: object) -> None:

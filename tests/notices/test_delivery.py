@@ -51,7 +51,8 @@ def logged() -> Iterator[io.StringIO]:
 
 
 def test_a_message_arrives_whole_with_its_picture(received: Receiver) -> None:
-    assert deliver([Target(received.address("/in", f"me:{SECRET}"))], MESSAGE, PICTURE, LONG) == []
+    target = Target(received.address("/in", f"me:{SECRET}"))
+    assert deliver([target], MESSAGE, {"change.png": PICTURE}, LONG) == []
     (posted,) = received.posted
     assert (posted.path, posted.title, posted.body.strip("\n")) == (
         "/in",
@@ -74,7 +75,7 @@ def test_those_who_do_not_take_it_are_told_of_and_no_secret_is(
         Target(SECRET),
         Target(received.address(f"/{SECRET}")),
     ]
-    missed = deliver(targets, MESSAGE, None, LONG)
+    missed = deliver(targets, MESSAGE, {}, LONG)
     unknown = "Apprise does not understand the address"
     assert missed == [
         "json://... (it answered 500)",
@@ -90,13 +91,13 @@ def test_those_who_do_not_take_it_are_told_of_and_no_secret_is(
 
 
 def test_who_hangs_is_told_of_before_he_answers(received: Receiver) -> None:
-    (missed,) = deliver([Target(received.address(f"/hang/{SECRET}"))], MESSAGE, None, 1.0)
+    (missed,) = deliver([Target(received.address(f"/hang/{SECRET}"))], MESSAGE, {}, 1.0)
     assert missed in {"json://... (no answer within 1 s)", "json://... (it does not answer)"}
 
 
 def test_what_hangs_does_not_hold_up_the_end_of_the_process(received: Receiver) -> None:
     before = set(threading.enumerate())
-    deliver([Target(received.address("/hang"))], MESSAGE, None, 0.2)
+    deliver([Target(received.address("/hang"))], MESSAGE, {}, 0.2)
     left = [thread for thread in threading.enumerate() if thread not in before]
     assert "notice" in {thread.name for thread in left}
     assert all(thread.daemon for thread in left), "Python waits for the others"

@@ -118,20 +118,17 @@ def in_daemon(work: Callable[[], Result]) -> Future[Result]:
 
 
 def deliver(
-    targets: Sequence[Target],
-    message: Message,
-    picture: bytes | None,
-    patience: float,
-    film: tuple[str, bytes] | None = None,
+    targets: Sequence[Target], message: Message, files: Mapping[str, bytes], patience: float
 ) -> list[str]:
     """Sends the message to all targets at once. Returns the targets that did not get it, each with the
     reason.
 
-    All targets together have `patience` seconds. A film is the name of a file and its content. The returned
-    texts contain no secret. Raises nothing. Deliveries that hang do not keep the process from ending.
+    All targets together have `patience` seconds. `files` are the pictures and films that go with the message,
+    by their names. The returned texts contain no secret. Raises nothing. Deliveries that hang do not keep the
+    process from ending.
     """
     _silence()
-    sent = [in_daemon(partial(_send, target, message, picture, patience, film)) for target in targets]
+    sent = [in_daemon(partial(_send, target, message, files, patience)) for target in targets]
     wait(sent, patience)
     missed = []
     for target, sending in zip(targets, sent, strict=True):
@@ -147,13 +144,7 @@ def deliver(
     return missed
 
 
-def _send(
-    target: Target,
-    message: Message,
-    picture: bytes | None,
-    patience: float,
-    film: tuple[str, bytes] | None,
-) -> str | None:
+def _send(target: Target, message: Message, files: Mapping[str, bytes], patience: float) -> str | None:
     """Sends the message to one target. Returns the reason of a failure, or None."""
     from apprise import NotifyFormat, NotifyType  # noqa: PLC0415 - an extra, loaded where it is used
     from apprise.attachment.memory import AttachMemory  # noqa: PLC0415
@@ -161,11 +152,9 @@ def _send(
     service = _service(target, patience)
     if service is None:
         return "Apprise does not understand the address"
-    files = [] if picture is None else [("change.png", picture)]
-    files += [] if film is None else [film]
     attached = [
         AttachMemory(content=body, name=name, mimetype=_KINDS[name.rpartition(".")[2]])  # type: ignore[no-untyped-call]
-        for name, body in files
+        for name, body in files.items()
     ]
     result = service.notify(
         title=message.title,

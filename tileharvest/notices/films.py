@@ -52,13 +52,13 @@ def film_of_days(
     layer: str,
     areas: Sequence[NamedArea] | None,
     patience: float,
-) -> tuple[str, bytes] | None:
-    """Returns the film of the last `days` days, as the name of a file and its content.
+) -> dict[str, bytes]:
+    """Returns the film of the last `days` days: the content of a file by its name.
 
     The film shows the whole layer. If areas are watched, it shows the first area that has changed that day.
-    Returns None in these cases: the message is not the first one about a change in its period of so many days
-    (periods are counted from a Monday); there is nothing to film; or the film would be too large or too late,
-    which the log tells. `patience` is the seconds for the film and for sending. Raises nothing.
+    Returns nothing in these cases: the message is not the first one about a change in its period of so many
+    days (periods are counted from a Monday); there is nothing to film; or the film would be too large or too
+    late, which the log tells. `patience` is the seconds for the film and for sending. Raises nothing.
     """
     limit = _SHARE * patience
     until = time.monotonic() + limit
@@ -67,7 +67,7 @@ def film_of_days(
         if time.monotonic() > until:
             raise TileHarvestError("it takes too long")
 
-    def make() -> tuple[str, bytes] | None:
+    def make() -> dict[str, bytes]:
         with open_history() as history:
             return _film(history, open_store(), report, days, layer, areas, check)
 
@@ -76,14 +76,14 @@ def film_of_days(
     wait([made], limit)
     if not made.done():
         _tell(report.map, f"it takes more than {limit:.2g} s")
-        return None
+        return {}
     error = made.exception()
     if error is None:
         return made.result()
     # Whatever has happened, the message is sent, without a film.
     is_told = isinstance(error, (TileHarvestError, OSError))
     _tell(report.map, str(error) if is_told else type(error).__name__)
-    return None
+    return {}
 
 
 def _tell(map_name: str, problem: str) -> None:
@@ -100,16 +100,16 @@ def _film(
     layer: str,
     areas: Sequence[NamedArea] | None,
     check: Callable[[], None],
-) -> tuple[str, bytes] | None:
+) -> dict[str, bytes]:
     outline = map_outline(history, report.map)
     changed = _changed_days(history, outline, areas, _first_day(report.day, days))
     shown = None if areas is None else next((one for one in areas if report.day in changed[one.name]), None)
     every = {day for of_one in changed.values() for day in of_one} - {outline.days[0]}
     # The first harvest shows everything for the first time, so it has no change to film.
     if min(every, default=None) != report.day or (areas is not None and shown is None):
-        return None
+        return {}
     if sum(summary.day == report.day for summary in harvest_summaries(history, report.map)) != 1:
-        return None
+        return {}
     check()
     first = max(report.day - timedelta(days=days), outline.days[0])
     named = {} if shown is None else {shown.name: shown}
@@ -124,14 +124,14 @@ def _film(
     path = Path("film.mp4" if find_spec("av") is not None else "film.webp")
     film = film_of(excerpt, path, FilmStyle(_SIZE, camera="fixed" if named else "follow", pace=_PACE))
     if film.moments[-1].day != report.day or len(film.moments) == 1:
-        return None
+        return {}
     check()
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / path
         size, _ = write_film(film, target, store, Awaited(check))
         if size > LARGEST_FILM:
             raise TileHarvestError(f"it has {size:,} bytes")
-        return f"{report.map}-{report.day}{path.suffix}", target.read_bytes()
+        return {f"{report.map}-{report.day}{path.suffix}": target.read_bytes()}
 
 
 def _changed_days(

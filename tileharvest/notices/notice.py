@@ -59,7 +59,7 @@ def tell(
     places: list[ChangedPlace] = []
     areas: list[ChangedArea] = []
     views: list[tuple[int, TileRange, Size]] = []
-    picture = film = None
+    files: dict[str, bytes] = {}
     is_read = False
     """Whether the history has told which areas have changed."""
     with suppress(TileHarvestError), open_history() as history:
@@ -75,17 +75,19 @@ def tell(
         if views:
             before = outline.day_before(report.day)
             picture = change_picture(history, open_store(), views, report.day, before)
+            if picture is not None:
+                files["change.png"] = picture
     if wishes.film_days and views:
         layer = places[0].layer if places else areas[0].layer
         left = until - time.monotonic()
-        film = film_of_days(open_history, open_store, report, wishes.film_days, layer, wishes.areas, left)
+        files |= film_of_days(open_history, open_store, report, wishes.film_days, layer, wishes.areas, left)
     is_elsewhere = wishes.areas is not None and is_read and not areas
     if is_elsewhere and not _is_wanted_without_change(report, wishes.occasions):
         return []
     message = compose(report, places, wishes.viewer, areas)
     if wishes.areas is not None and not is_read and report.changed:
         message = replace(message, body=f"{message.body}\n{_UNREAD}\n")
-    return deliver(wishes.targets, message, picture, max(_LEAST, until - time.monotonic()), film)
+    return deliver(wishes.targets, message, files, max(_LEAST, until - time.monotonic()))
 
 
 def _is_wanted_without_change(report: Report, occasions: Sequence[str]) -> bool:

@@ -14,7 +14,7 @@ from tileharvest.commands.due_maps import DueMaps
 from tileharvest.commands.harvest import HarvestEnd
 from tileharvest.commands.project_command import ProjectCommand
 from tileharvest.commands.runner import Runner
-from tileharvest.commands.serve import HOST, PORT, add_site_options, listening, viewer_of
+from tileharvest.commands.serve import add_viewer_options, listening, viewer_of
 from tileharvest.commands.settings import maps_at_once, progress_interval
 from tileharvest.commands.terminal import console, first_of, say, write_line
 from tileharvest.errors import ConfigurationError, ExitStatus, TileHarvestError
@@ -48,9 +48,7 @@ class Command(ProjectCommand, ScrapyCommand):
             "--at-once", metavar="N", help="harvest so many maps side by side (MAPS_AT_ONCE, 16)"
         )
         parser.add_argument("--serve", action="store_true", help="run the viewer in this process, too")
-        parser.add_argument("--port", help="where the viewer listens; 0: any free port (default: 8000)")
-        parser.add_argument("--host", help="0.0.0.0: the viewer is for everyone (default: 127.0.0.1)")
-        add_site_options(parser)
+        add_viewer_options(parser)
 
     def check(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         from tileharvest.politeness.settings import rules_for
@@ -76,12 +74,7 @@ class Command(ProjectCommand, ScrapyCommand):
         # The history must be made or upgraded before it is read. The first harvest would do so too late.
         open_history(settings).close()
         with viewer_of(settings, args, opts.frame_ancestors) if opts.serve else nullcontext() as application:
-            served = None
-            if application is not None:
-                from tileharvest.viewer.server import parse_port
-
-                port = parse_port(opts.port or PORT)
-                served = listening(application, opts.host or HOST, port, opts.allow_host)
+            served = None if application is None else listening(application, opts)
             worker = _Worker(settings, self._maps)
             runner = Runner(self.crawler_process, worker, at_once=self._at_once, arguments={})
             runner.run(worker.names(runner, served))

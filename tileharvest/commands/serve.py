@@ -18,6 +18,7 @@ from tileharvest.maps.settings import areas_file, data_folder, maps_file
 if TYPE_CHECKING:
     import argparse
     from collections.abc import AsyncIterator, Iterator, Sequence
+    from contextlib import AbstractAsyncContextManager
 
     from scrapy.settings import BaseSettings
 
@@ -44,12 +45,7 @@ class Command(ProjectCommand, ScrapyCommand):
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
-        parser.add_argument("--port", default=PORT, help="where to listen; 0: any free port (default: 8000)")
-        parser.add_argument(
-            "--host",
-            default=HOST,
-            help="0.0.0.0: for everyone (default: 127.0.0.1, this computer alone)",
-        )
+        add_viewer_options(parser)
         parser.add_argument(
             "--films",
             type=int,
@@ -58,23 +54,26 @@ class Command(ProjectCommand, ScrapyCommand):
             help="make films, for browsers that cannot, of at most so many tiles of the deepest zoom"
             " (default: none)",
         )
-        add_site_options(parser)
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         from tileharvest.scheduler.crawl import relax_garbage_collection
-        from tileharvest.viewer.server import parse_port, serve
+        from tileharvest.viewer.server import serve
 
         configure_logging(self.settings)
-        port = parse_port(opts.port)
         if opts.films < 0:
             raise ConfigurationError(f"--films {opts.films} cannot be: write a number of tiles, such as 400")
         with viewer_of(settings, args, opts.frame_ancestors, opts.films) as application:
             relax_garbage_collection(settings)
-            serve(listening(application, opts.host, port, opts.allow_host))
+            serve(listening(application, opts))
 
 
-def add_site_options(parser: argparse.ArgumentParser) -> None:
-    """Adds the options for the host names and the framing pages that the viewer accepts."""
+def add_viewer_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options for where the viewer listens, and for the host names and framing pages that it
+    accepts."""
+    parser.add_argument("--port", help="where the viewer listens; 0: any free port (default: 8000)")
+    parser.add_argument(
+        "--host", help="0.0.0.0: the viewer is for everyone (default: 127.0.0.1, this computer alone)"
+    )
     parser.add_argument(
         "--allow-host",
         metavar="NAME",
@@ -130,17 +129,21 @@ def viewer_of(
         yield application
 
 
-@asynccontextmanager
-async def listening(
-    application: Application, host: str, port: int, allowed: Sequence[str]
-) -> AsyncIterator[None]:
-    """Serves the viewer while the block lasts, and announces it. Raises what the server's `listening`
-    raises."""
+def listening(application: Application, opts: argparse.Namespace) -> AbstractAsyncContextManager[None]:
+    """Returns a context that serves the viewer where the options say, and announces it. It raises what the
+    server's `listening` raises. Raises ConfigurationError for a wrong port."""
     from tileharvest.viewer import server
 
-    async with server.listening(application, host, port, allowed) as addresses:
-        announce(addresses, host)
-        yield
+    host = HOST if opts.host is None else opts.host
+    port = server.parse_port(PORT if opts.port is None else opts.port)
+
+    @asynccontextmanager
+    async def announced() -> AsyncIterator[None]:
+        async with server.listening(application, host, port, opts.allow_host) as addresses:
+            announce(addresses, host)
+            yield
+
+    return announced()
 
 
 def announce(addresses: Sequence[str], host: str) -> None:

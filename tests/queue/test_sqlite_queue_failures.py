@@ -14,7 +14,7 @@ import pytest
 
 from tests.scheduler.driving import Driven, entry
 from tileharvest.errors import QueueError
-from tileharvest.queue.sqlite.queue import SqliteQueue
+from tileharvest.queue.sqlite.queue import SqliteQueue, has_requests_in, remarks_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,7 +42,7 @@ def refusal(file: Path) -> str:
     assert str(beside.value) == str(as_worker.value)
     if file.is_file():
         with pytest.raises(QueueError) as at_a_glance:
-            SqliteQueue(file).glance("")
+            remarks_in(file, "")
         assert str(at_a_glance.value) == str(beside.value)
     return str(as_worker.value)
 
@@ -74,7 +74,7 @@ def test_a_queue_of_the_first_version_goes_on_where_it_was(file: Path) -> None:
     execute(file, "UPDATE requests SET body = substr(body, 1, length(body) - 4)")
     execute(file, "DROP TABLE surely_new")
     execute(file, "PRAGMA user_version = 1")
-    assert SqliteQueue(file).glance_whether_empty() is False
+    assert has_requests_in(file)
     with at(file).open() as queue:
         assert queue.bodies() == ["1", "2"]
         assert queue.push(entry("3")).duplicates == 0
@@ -120,22 +120,22 @@ def test_a_glance_sees_remarks_and_leaves_nothing_behind(file: Path) -> None:
     with at(file).open() as worker:
         worker.note("", "paused", "10:00")
         # Also what is not worked into the file yet.
-        assert SqliteQueue(file).glance("") == {"paused": "10:00"}
+        assert remarks_in(file, "") == {"paused": "10:00"}
     before = file.read_bytes()
-    assert SqliteQueue(file).glance("") == {"paused": "10:00"}
+    assert remarks_in(file, "") == {"paused": "10:00"}
     assert file.read_bytes() == before
     assert {one.name for one in file.parent.iterdir()} == {file.name, "locks"}
 
 
 def test_a_glance_at_an_empty_file_sees_nothing_and_makes_nothing(file: Path) -> None:
     file.touch()
-    assert SqliteQueue(file).glance("") == {}
+    assert remarks_in(file, "") == {}
     assert file.read_bytes() == b""
 
 
 def test_a_glance_at_no_file_makes_none(file: Path) -> None:
     with pytest.raises(QueueError, match="cannot be opened"):
-        SqliteQueue(file).glance("")
+        remarks_in(file, "")
     assert not file.exists()
 
 

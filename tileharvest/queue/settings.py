@@ -18,7 +18,7 @@ from tileharvest.queue.port import SILENT
 from tileharvest.queue.requests import PUSHED
 from tileharvest.queue.segments import parse_resolver
 from tileharvest.queue.shared_states import StateFile
-from tileharvest.queue.sqlite.queue import SqliteQueue
+from tileharvest.queue.sqlite.queue import SqliteQueue, has_requests_in, remarks_in
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -168,7 +168,8 @@ async def workers_of_all(settings: BaseSettings, names: Sequence[str]) -> dict[s
 def has_requests(settings: BaseSettings, name: str) -> bool:
     """Returns whether any request is in the map's queue file. Raises QueueError if the file cannot be
     read."""
-    return _queue_file(settings, name).is_file() and not local_queue(settings, name).glance_whether_empty()
+    file = _queue_file(settings, name)
+    return file.is_file() and has_requests_in(file)
 
 
 def _local_orders(settings: BaseSettings, names: Sequence[str]) -> tuple[dict[str, Orders], list[QueueError]]:
@@ -177,8 +178,8 @@ def _local_orders(settings: BaseSettings, names: Sequence[str]) -> tuple[dict[st
     errors: list[QueueError] = []
     for name in names:
         try:
-            has_file = _queue_file(settings, name).is_file()
-            found[name] = Orders.read(local_queue(settings, name).glance(PUSHED)) if has_file else Orders()
+            file = _queue_file(settings, name)
+            found[name] = Orders.read(remarks_in(file, PUSHED)) if file.is_file() else Orders()
         except QueueError as error:
             errors.append(error)
     return found, errors

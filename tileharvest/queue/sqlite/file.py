@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from typing import TYPE_CHECKING, Final
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, Final
 from zlib import crc32
 
 from tileharvest.errors import QueueError
@@ -111,25 +112,21 @@ def connect(file: Path | None) -> sqlite3.Connection:
     return connection
 
 
-def connect_to_look(file: Path) -> sqlite3.Connection | None:
-    """Returns a connection to the queue in an existing file for a question or two, or None if the file is
-    empty. This takes a third of the time of `connect`, which matters with thousands of files.
+def rows_in(file: Path, statement: str, *values: object) -> list[Any]:
+    """Returns the rows that a statement finds in the queue of an existing file, or none if the file is empty.
+    This takes a third of the time of `connect`, which matters with thousands of files.
 
     Makes and changes nothing. Raises QueueError for a file of another version or another program, and
-    sqlite3.Error for a file that cannot be opened.
+    sqlite3.Error for a file that cannot be read.
     """
     # Not read-only: SQLite would then leave its two files beside the database behind.
     place = f"{file.absolute().as_uri()}?mode=rw"
-    connection = sqlite3.connect(place, timeout=LOCK_TIMEOUT, isolation_level=None, uri=True)
-    try:
-        if not _is_empty(connection):
-            _refuse_others(connection, file)
-            return connection
-    except BaseException:
-        connection.close()
-        raise
-    connection.close()
-    return None
+    look = sqlite3.connect(place, timeout=LOCK_TIMEOUT, isolation_level=None, uri=True)
+    with closing(look) as connection:
+        if _is_empty(connection):
+            return []
+        _refuse_others(connection, file)
+        return connection.execute(statement, values).fetchall()
 
 
 def _is_empty(connection: sqlite3.Connection) -> bool:

@@ -6,7 +6,7 @@ import asyncio
 import sqlite3
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from functools import cache, partial
 from itertools import count
@@ -17,8 +17,8 @@ from tileharvest.queue.locks import locks_in
 from tileharvest.queue.port import Exchange, check_terms
 from tileharvest.queue.seen_filter import check_filter
 from tileharvest.queue.sentences import sentence
-from tileharvest.queue.sqlite.file import LOCK_TIMEOUT, connect, connect_to_look
-from tileharvest.queue.sqlite.statements import ANY, Statements, remarks_of
+from tileharvest.queue.sqlite.file import LOCK_TIMEOUT, connect, rows_in
+from tileharvest.queue.sqlite.statements import ANY, REMARKS, Statements
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -155,24 +155,6 @@ class SqliteQueue:
     async def workers(self) -> None:
         """Only one worker at a time uses this queue, and it tells nothing of itself."""
 
-    def glance(self, segment: str) -> Mapping[str, str]:
-        """Returns the remarks of the segment, as `notes` does, for a queue that has a file and is not open.
-        The caller waits for the disk. Changes nothing. Raises QueueError, also if there is no file."""
-        return self._glance(lambda connection: remarks_of(connection, segment), {})
-
-    def glance_whether_empty(self) -> bool:
-        """Returns whether no request waits, is leased or is delayed. It looks in the same way as `glance`."""
-        return self._glance(lambda connection: connection.execute(ANY).fetchone() is None, True)
-
-    def _glance(self, ask: Callable[[sqlite3.Connection], Result], otherwise: Result) -> Result:
-        assert self._file is not None
-        with self._as_queue_errors():
-            connection = connect_to_look(self._file)
-            if connection is None:
-                return otherwise
-            with closing(connection):
-                return ask(connection)
-
     async def close(self) -> None:
         """Closes the queue. Closing twice is harmless."""
         if self._thread is None:
@@ -213,7 +195,7 @@ class SqliteQueue:
     # From here on in the queue's thread.
 
     def _open_as_worker(self, now: float) -> None:
-        with self._as_queue_errors():
+        with _queue_errors(self._name):
             self._lock()
         try:
             self._connect()
@@ -224,7 +206,7 @@ class SqliteQueue:
 
     def _connect(self) -> None:
         if self._statements is None:
-            with self._as_queue_errors():
+            with _queue_errors(self._name):
                 self._statements = self._statements_on(connect(self._file))
 
     def _let_go(self) -> None:
@@ -238,7 +220,7 @@ class SqliteQueue:
         self._statements = None
         if self._file is None:
             return
-        with self._as_queue_errors():
+        with _queue_errors(self._name):
             self._lock()
             try:
                 # The database goes first: SQLite ignores a log without one, but applies a log to an old one.
@@ -268,12 +250,12 @@ class SqliteQueue:
 
     def _transact(self, work: Callable[[Statements], Result]) -> Result:
         assert self._statements is not None
-        with self._as_queue_errors(), self._statements.transaction():
+        with _queue_errors(self._name), self._statements.transaction():
             return work(self._statements)
 
     def _read(self, work: Callable[[Statements], Result]) -> Result:
         assert self._statements is not None
-        with self._as_queue_errors():
+        with _queue_errors(self._name):
             return work(self._statements)
 
     def _exchange(self, statements: Statements, changes: Changes, wanted: int, now: float) -> Exchange:
@@ -297,21 +279,36 @@ class SqliteQueue:
             statements.has_waiting(),
         )
 
-    @contextmanager
-    def _as_queue_errors(self) -> Iterator[None]:
-        """Raises QueueError for every error of SQLite, or of the file's folder, inside the block."""
-        try:
-            yield
-        except sqlite3.Error as error:
-            # Errors that the sqlite3 module itself finds have no name. One is a text that is not UTF-8.
-            unnamed = "SQLITE_CORRUPT" if "decode" in str(error) else "SQLITE_ERROR"
-            name = getattr(error, "sqlite_errorname", unnamed)
-            raise QueueError(sentence(name, self._name, str(error))) from error
-        except UnicodeError as error:
-            # SQLite's message repeats what stands in a damaged file, and sqlite3 cannot decode it.
-            raise QueueError(sentence("SQLITE_CORRUPT", self._name, "malformed")) from error
-        except OSError as error:
-            raise QueueError(sentence("SQLITE_CANTOPEN", self._name, error.strerror or str(error))) from error
+
+def remarks_in(file: Path, segment: str) -> Mapping[str, str]:
+    """Returns the remarks of the segment in the queue of a file, which may be in use. The caller waits for
+    the disk. Changes nothing. Raises QueueError, also if there is no file."""
+    with _queue_errors(f"the queue {file}"):
+        return dict(rows_in(file, REMARKS, segment))
+
+
+def has_requests_in(file: Path) -> bool:
+    """Returns whether any request waits, is leased or is delayed. It looks in the same way as
+    `remarks_in`."""
+    with _queue_errors(f"the queue {file}"):
+        return bool(rows_in(file, ANY))
+
+
+@contextmanager
+def _queue_errors(queue: str) -> Iterator[None]:
+    """Raises QueueError for every error of SQLite, or of the file's folder, inside the block."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        # Errors that the sqlite3 module itself finds have no name. One is a text that is not UTF-8.
+        unnamed = "SQLITE_CORRUPT" if "decode" in str(error) else "SQLITE_ERROR"
+        name = getattr(error, "sqlite_errorname", unnamed)
+        raise QueueError(sentence(name, queue, str(error))) from error
+    except UnicodeError as error:
+        # SQLite's message repeats what stands in a damaged file, and sqlite3 cannot decode it.
+        raise QueueError(sentence("SQLITE_CORRUPT", queue, "malformed")) from error
+    except OSError as error:
+        raise QueueError(sentence("SQLITE_CANTOPEN", queue, error.strerror or str(error))) from error
 
 
 class _Thread:

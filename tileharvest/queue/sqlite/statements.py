@@ -81,7 +81,7 @@ ANY: Final = "SELECT 1 FROM requests LIMIT 1"
 _FAILURES: Final = "SELECT id, body, segment, priority, attempts, reason, failed FROM failures ORDER BY id"
 
 _OF_SEGMENT: Final = "FROM remarks WHERE segment = (SELECT id FROM segments WHERE name = ?)"
-_REMARKS: Final = f"SELECT key, value {_OF_SEGMENT}"
+REMARKS: Final = f"SELECT key, value {_OF_SEGMENT}"
 _DROP_REMARK: Final = f"DELETE {_OF_SEGMENT} AND key = ?"
 _FORGET: Final = (
     "DELETE FROM requests WHERE segment = ?",
@@ -99,11 +99,6 @@ def turns(before: int, number: int, minus_share: int) -> list[bool]:
     offer does.
     """
     return [minus_share > 0 and offer % minus_share == 0 for offer in range(before + 1, before + number + 1)]
-
-
-def remarks_of(connection: Connection, segment: str) -> dict[str, str]:
-    """Returns all remarks of the segment, by key."""
-    return dict(connection.execute(_REMARKS, (segment,)).fetchall())
 
 
 class Statements:
@@ -316,7 +311,7 @@ class Statements:
 
     def notes(self, segment: str) -> dict[str, str]:
         """Returns all remarks of the segment, by key."""
-        return remarks_of(self._connection, segment)
+        return dict(self._connection.execute(REMARKS, (segment,)).fetchall())
 
     def _may_be_seen(self, segment: int, fingerprint: bytes | None) -> bool:
         """Returns False for a fingerprint that is surely new, and for None, which is never filtered."""

@@ -82,6 +82,11 @@ class Walk:
     redis: RedisFigures
     database_cpu: float
     """Seconds of CPU of the history's server, which scrapy-redis does not use."""
+    statements: int
+    """The statements that the history's server has executed, with those that begin and end transactions.
+
+    The workers wait for the answer to each, so these are the round trips but for some of each connection's
+    beginning."""
     site_load: float
     """The share that the site used of the core on which all servers run."""
 
@@ -109,6 +114,7 @@ class Walk:
             "cpu_per_thousand": self.cpu_per_thousand,
             "cpu_per_thousand_with_servers": self.with_servers,
             "round_trips_per_tile": self.round_trips,
+            "statements_per_tile": self.statements / self.tiles,
             "redis_commands_per_tile": self.redis.commands / self.tiles,
         }
 
@@ -124,6 +130,14 @@ class Database:
         """Returns the seconds of CPU that all processes of the server have used."""
         first, *_ = (self.server.folder / "data" / "postmaster.pid").read_text(encoding="utf-8").split()
         return family_cpu(int(first))
+
+    def statements(self) -> int:
+        """Returns how many statements the server has executed in this database, by its own count."""
+        ((statements,),) = self.server.ask(
+            "SELECT coalesce(sum(calls), 0) FROM pg_stat_statements"  # noqa: S608 - the bench's own name
+            f" JOIN pg_database ON pg_database.oid = dbid WHERE datname = '{self.name}'"
+        )
+        return int(statements)
 
 
 @dataclass(slots=True)
@@ -157,7 +171,7 @@ class Course:
         """
         self.walks += 1
         folder, before = self.folder / f"walk-{self.walks}", self.site.asked().cpu
-        database_before = self.database.cpu()
+        database_before, statements_before = self.database.cpu(), self.database.statements()
         with counted(self.redis) as figures:
             costs, ended = self.programs[program].walk(folder, concurrency, small or [None] * workers)
         asked = self.site.asked()
@@ -175,6 +189,7 @@ class Course:
             rss=max(cost.rss for cost in costs),
             redis=figures,
             database_cpu=self.database.cpu() - database_before,
+            statements=self.database.statements() - statements_before,
             site_load=(asked.cpu - before) / (ended - asked.heads[0]),
         )
 
@@ -222,7 +237,10 @@ def measure(folder: Path, console: Console, tiles: int, fleets: Sequence[int]) -
     with ExitStack() as running:
         with on_core(cores()[1]):
             redis = running.enter_context(redis_server(*AS_RECOMMENDED))
-            postgresql = running.enter_context(postgresql_server())
+            postgresql = running.enter_context(
+                postgresql_server(shared_preload_libraries="pg_stat_statements")
+            )
+        postgresql.ask("CREATE EXTENSION pg_stat_statements")
         courses = []
         for each in (1, depth - 1, depth):
             site = running.enter_context(distant_site(each, LATENCY))
@@ -241,7 +259,15 @@ def measure(folder: Path, console: Console, tiles: int, fleets: Sequence[int]) -
 
 
 def _shown(console: Console, series: str, walks: list[Walk]) -> list[Walk]:
-    columns = ("tiles/s", "x one", "CPU s per 1,000", "with servers", "round trips", "Redis commands")
+    columns = (
+        "tiles/s",
+        "x one",
+        "CPU s per 1,000",
+        "with servers",
+        "round trips",
+        "Redis commands",
+        "PostgreSQL statements",
+    )
     title = f"{_TITLES[series]}; {walks[0].tiles:,} tiles"
     table = Table(Column("workers", no_wrap=True), *columns, title=title)
     for walk in walks:
@@ -252,8 +278,9 @@ def _shown(console: Console, series: str, walks: list[Walk]) -> list[Walk]:
             f"{walk.tiles_per_second / one.tiles_per_second:.2f}",
             f"{walk.cpu_per_thousand:.3f}",
             f"{walk.with_servers:.3f}",
-            f"{walk.round_trips:.3f}",
+            f"{walk.round_trips:.4f}",
             f"{walk.redis.commands / walk.tiles:.1f}",
+            f"{walk.statements / walk.tiles:.4f}",
         )
     console.print(table)
     return walks

@@ -19,7 +19,7 @@ from psycopg.conninfo import make_conninfo
 from sqlalchemy import URL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 USER: Final = "tileharvest"
 """A user that may do everything, and needs no password on the socket."""
@@ -48,8 +48,9 @@ _MOMENT: Final = 0.02
 class PostgresqlServer:
     """A server on a socket in its folder and on a TCP port of the loopback, the same after each start."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, settings: Mapping[str, str]) -> None:
         self.folder = folder
+        self._settings = settings
         self.port = _free_port()
         self._numbers = count()
         self._process: subprocess.Popen[bytes] | None = None
@@ -103,7 +104,7 @@ class PostgresqlServer:
         not start.
         """
         own = {"port": str(self.port), "unix_socket_directories": str(self.folder)}
-        settings = [f"--{name}={value}" for name, value in (_SETTINGS | own).items()]
+        settings = [f"--{name}={value}" for name, value in {**_SETTINGS, **own, **self._settings}.items()]
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 # The server ends with this thread, even if nobody here has the time to stop it.
@@ -171,11 +172,11 @@ class PostgresqlServer:
 
 
 @contextmanager
-def postgresql_server() -> Iterator[PostgresqlServer]:
-    """Runs a server until the block ends. It begins with no database but its own."""
+def postgresql_server(**settings: str) -> Iterator[PostgresqlServer]:
+    """Runs a server with these settings until the block ends. It begins with no database but its own."""
     # The path must be short, because the name of a socket has at most 107 bytes.
     with tempfile.TemporaryDirectory(prefix="pg-") as folder:
-        server = PostgresqlServer(Path(folder))
+        server = PostgresqlServer(Path(folder), settings)
         server.initialize()
         try:
             server.start()

@@ -29,7 +29,7 @@ def root(tmp_path: Path) -> Path:
 
 def leftover(root: Path, age: float) -> Path:
     """Returns an unfinished file as a writer leaves it that was killed before the rename."""
-    file = FileStore(root).path(IMAGE)
+    file = FileStore(root, read_only=True).path(IMAGE)
     file.parent.mkdir(parents=True)
     temporary = file.with_name(f".{file.name}.0123456789abcdef.unfinished")
     temporary.write_bytes(BODY[:3])
@@ -118,6 +118,15 @@ def test_the_file_of_a_writer_that_may_live_is_kept(root: Path) -> None:
     temporary = leftover(root, age=LEFTOVER_AGE - 1)
     FileStore(root, clock=lambda: NOW)
     assert temporary.exists()
+
+
+def test_a_process_that_opens_the_folder_often_looks_for_such_files_once_an_hour(root: Path) -> None:
+    FileStore(root, clock=lambda: NOW)
+    temporary = leftover(root, age=LEFTOVER_AGE + 1)
+    FileStore(root, clock=lambda: NOW + LEFTOVER_AGE - 1)
+    assert temporary.exists()
+    FileStore(root, clock=lambda: NOW + LEFTOVER_AGE)
+    assert not temporary.exists()
 
 
 def test_images_are_never_deleted_however_old(root: Path) -> None:

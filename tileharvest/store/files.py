@@ -11,6 +11,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
 from functools import cache
+from math import inf
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Final
@@ -39,6 +40,9 @@ LEFTOVER_AGE: Final = 3600.0
 """The age in seconds at which an unfinished file must belong to a killed writer. Writing a file takes a
 second at most. An hour allows for different clocks of the computers that share a folder."""
 
+_CLEANED: Final[dict[Path, float]] = {}
+"""By folder: when this process last deleted unfinished files there."""
+
 _MOST_REMEMBERED: Final = 16_384
 """The most images that are remembered as durable, name and all; about 3 MB. When they are forgotten, an image
 that several tiles have is synced once more."""
@@ -64,7 +68,8 @@ class FileStore:
     The write order is: temporary files in the same folders, their sync, the renames, a sync of the folders.
     For many images together the whole file system is synced instead, if that promises as much. Opening the
     store deletes the temporary files that killed writers left more than an hour ago. For that it reads the
-    names of all files, which takes about a second for a million.
+    names of all files, which takes about a second for a million. A process that opens the folder often, such
+    as for each of many maps, does that once an hour.
     """
 
     patience_left: Final = None
@@ -80,8 +85,10 @@ class FileStore:
         """The mark of each file whose name is known to be on the disk. The mark tells the file from another
         one of the same name, which another program may have put after a clean-up and which need not be
         durable yet."""
-        if not read_only:
-            self._delete_leftovers(clock() - LEFTOVER_AGE)
+        now = clock()
+        if not read_only and now - _CLEANED.get(root, -inf) >= LEFTOVER_AGE:
+            _CLEANED[root] = now
+            self._delete_leftovers(now - LEFTOVER_AGE)
 
     def put(self, images: Mapping[Image, bytes]) -> set[Image]:
         self._expect_writable()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import bindparam, func, select
 
 from tileharvest.errors import HistoryError
-from tileharvest.history.areas import AreaQuery
+from tileharvest.history.areas import IN_SLICES, AreaQuery
 from tileharvest.history.outlines import in_words, known_map_id
 from tileharvest.history.schema import (
     VERSION,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import date
 
-    from sqlalchemy import Connection, Row, Select, Table
+    from sqlalchemy import Connection, Row, ScalarSelect, Select, Table
 
     from tileharvest.history.database import History
     from tileharvest.tiles.versions import Version
@@ -65,18 +65,17 @@ class NamedImage:
     day: date
 
 
-_READ_AT_ONCE: Final = 5_000
-"""The most rows in memory at a time when all versions of a map are read."""
-
 _ITS: Final = versions.alias("its_versions")
-_ITS_LAST: Final = (
-    # A subquery, so that the database goes directly to one version of each tile.
-    select(_ITS.c.id)
-    .where(is_same_tile(_ITS, tiles), _ITS.c.day <= bindparam("until"))
-    .order_by(_ITS.c.day.desc())
-    .limit(1)
-    .scalar_subquery()
-)
+
+
+def _its_last(day: str) -> ScalarSelect[Any]:
+    """Selects the id of a tile's last version up to the day of this parameter. It is a subquery, so that the
+    database goes directly to one version of each tile."""
+    its = select(_ITS.c.id).where(is_same_tile(_ITS, tiles), _ITS.c.day <= bindparam(day))
+    return its.order_by(_ITS.c.day.desc()).limit(1).scalar_subquery()
+
+
+_ITS_LAST: Final = _its_last("until")
 _SHOWN: Final = AreaQuery.over(
     tiles,
     select(tiles.c.x, tiles.c.y, versions.c.sha1, versions.c.extension).join_from(
@@ -105,19 +104,12 @@ _KINDS: Final = AreaQuery.over(
     .where(versions.c.sha1.is_not(None))
     .group_by(versions.c.extension),
 )
-_ITS_LAST_BEFORE: Final = (
-    select(_ITS.c.id)
-    .where(is_same_tile(_ITS, tiles), _ITS.c.day <= bindparam("after"))
-    .order_by(_ITS.c.day.desc())
-    .limit(1)
-    .scalar_subquery()
-)
 _BEFORE: Final = versions.alias("versions_before")
 _DIFFERENCES: Final = AreaQuery.over(
     tiles,
     select(tiles.c.x, tiles.c.y, _BEFORE.c.sha1, _BEFORE.c.extension, versions.c.sha1, versions.c.extension)
     .join_from(tiles, versions, versions.c.id == _ITS_LAST)
-    .join(_BEFORE, _BEFORE.c.id == _ITS_LAST_BEFORE, isouter=True)
+    .join(_BEFORE, _BEFORE.c.id == _its_last("after"), isouter=True)
     .where(versions.c.day > bindparam("after"), versions.c.sha1.is_distinct_from(_BEFORE.c.sha1)),
 )
 _PRESENT: Final = AreaQuery.over(
@@ -282,7 +274,7 @@ def versions_until(history: History, map_name: str, day: date) -> dict[tuple[str
         .order_by(versions.c.day)
     )
     with history.reading() as connection:
-        rows = connection.execution_options(yield_per=_READ_AT_ONCE).execute(query)
+        rows = connection.execute(query, execution_options=IN_SLICES)
         return {(name, Tile(zoom, x, y)): version_of(*version) for name, zoom, x, y, *version in rows}
 
 

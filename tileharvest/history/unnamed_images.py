@@ -116,7 +116,7 @@ def identity_of(history: History) -> str:
             connection.execute(insert(identity).values(name=known))
         return known
 
-    with history.reading() as connection:
+    with history.reading(once=True) as connection:
         known: str | None = connection.execute(select(identity.c.name)).scalar()
     return known or history.write(own)
 
@@ -183,7 +183,7 @@ def forget_removed(history: History, now: datetime) -> None:
         connection.execute(delete(unnamed_images).where(is_old))
         connection.execute(update(unnamed_images).where(is_new).values(noted=now))
 
-    with history.reading() as connection:
+    with history.reading(once=True) as connection:
         is_any = connection.execute(select(unnamed_images.c.name).where(is_old | is_new).limit(1)).first()
     if is_any:
         history.write(forget)
@@ -198,7 +198,7 @@ def is_any_noted(history: History) -> bool:
 def is_any_unnamed(history: History) -> bool:
     """Returns whether any image may leave, now or later. Raises HistoryError."""
     some = select(unnamed_images.c.name).where(unnamed_images.c.state != _REMOVED).limit(1)
-    with history.reading() as connection:
+    with history.reading(once=True) as connection:
         return connection.execute(some).first() is not None
 
 
@@ -243,7 +243,7 @@ def let_leave(history: History, now: datetime) -> None:
             connection.execute(delete(unnamed_images).where(is_ours, is_named))
         connection.execute(update(unnamed_images).where(is_ours).values(state=_LEAVING))
 
-    with history.reading() as connection:
+    with history.reading(once=True) as connection:
         is_open = ~_IS_SETTLED | unnamed_images.c.noted.is_(None)
         noted = connection.execute(select(unnamed_images.c.noted).where(is_open)).scalars().all()
     if None in noted:

@@ -164,7 +164,7 @@ def _await_start(running: S3) -> None:
     try:
         running.start_over()
     except (OSError, http.client.HTTPException) as error:
-        raise RuntimeError("moto does not start; is moto[server] installed?") from error
+        raise RuntimeError("moto does not start; is it installed, with flask and flask-cors?") from error
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

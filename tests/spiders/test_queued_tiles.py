@@ -399,8 +399,10 @@ def test_a_tile_that_was_missed_is_asked_once_more_and_has_failed_then(tmp_path:
     async def run() -> None:
         missed, *reached = DEEPEST
         async with crawled(tmp_path, DEEPEST) as (spider, _):
-            for tile in reached:
-                await spider.harvest.keep(TileResult(LAYER, tile, Outcome.IGNORED))
+            # Each that is kept by itself waits for others, for up to four seconds.
+            await asyncio.gather(
+                *(spider.harvest.keep(TileResult(LAYER, tile, Outcome.IGNORED)) for tile in reached)
+            )
             assert [tile for _, tile in await spider._unasked()] == [missed]
             assert await spider._unasked() == []
             assert (await spider.harvest.counts())[Outcome.FAILED] == 1

@@ -137,7 +137,19 @@ def test_a_map_whose_queue_could_not_be_read_is_taken_when_it_can_be(box: Box) -
     damaged.write_bytes(b"no database" * 100)
     assert worker.take() is None
     damaged.unlink()
+    box.now += timedelta(minutes=1)
     assert worker.take() == "a"
+
+
+def test_a_map_whose_queue_cannot_be_read_holds_no_other_up(
+    box: Box, capsys: pytest.CaptureFixture[str]
+) -> None:
+    worker = box.worker()
+    (box.queues / "a.sqlite").write_bytes(b"no database" * 100)
+    assert [worker.take() for _ in range(2)] == ["b", None]
+    box.now += timedelta(minutes=1)
+    assert worker.take() is None
+    assert capsys.readouterr().err.count("error: map 'a' is passed over: ") == 1
 
 
 def test_what_a_person_harvests_by_hand_is_seen_within_a_minute(box: Box) -> None:

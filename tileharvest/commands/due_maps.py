@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from tileharvest.commands.shared_maps import LOOK, SharedMaps, utc_now
 from tileharvest.commands.terminal import say, write_error
-from tileharvest.errors import ConfigurationError, ExitStatus, TileHarvestError
+from tileharvest.errors import ConfigurationError, ExitStatus, QueueError, TileHarvestError
 from tileharvest.harvest.due import due, first_day, pause_after
 from tileharvest.maps.maps_file import stamp_of
 from tileharvest.maps.settings import all_maps, described_map, maps_file
@@ -39,7 +39,7 @@ _OLD: Final = timedelta(minutes=1)
 hand."""
 
 _HELD_BACK: Final = timedelta(minutes=1)
-"""The time after which the queue of a paused map is asked again."""
+"""The time after which the queue of a map that is passed over is asked again."""
 
 _SUCCESS: Final = (ExitStatus.DONE, ExitStatus.FAILED_TILES)
 
@@ -85,9 +85,9 @@ class DueMaps:
         self._looked: datetime | None = None
         self._held: dict[str, MapLease] = {}
         self._held_back: dict[str, datetime] = {}
-        """The moments until which maps are left alone that are paused or have failed here."""
-        self._paused: set[str] = set()
-        """The paused maps of which a person was told."""
+        """The moments until which maps are left alone that were passed over or have failed here."""
+        self._passed_over: dict[str, str] = {}
+        """By map that is passed over: why, as a person was told."""
         self._news = asyncio.Event()
         self._fault = ""
         """The error that a person was told last. Empty if the last look found none."""
@@ -236,18 +236,23 @@ class DueMaps:
         ]
 
     async def _may_begin(self, name: str, now: datetime) -> bool:
-        """Returns False for a paused map, which would only take the place of another one."""
+        """Returns False for a map that is paused, or whose queue cannot be read. It would only take the place
+        of another one."""
         from tileharvest.queue.settings import orders_for
 
-        since = (await orders_for(self._settings, name)).paused
-        if since is None:
-            self._paused.discard(name)
-            return True
-        if name not in self._paused:
-            say(
-                f"map '{name}' is paused since {since} and is passed over; scrapy resume {name} lets it go on"
-            )
-        self._paused.add(name)
+        try:
+            since = (await orders_for(self._settings, name)).paused
+        except QueueError as error:
+            why, is_error = f"map '{name}' is passed over: {error}", True
+        else:
+            if since is None:
+                self._passed_over.pop(name, None)
+                return True
+            paused = f"map '{name}' is paused since {since} and is passed over"
+            why, is_error = f"{paused}; scrapy resume {name} lets it go on", False
+        if self._passed_over.get(name) != why:
+            (write_error if is_error else say)(why)
+        self._passed_over[name] = why
         self._held_back[name] = now + _HELD_BACK
         return False
 

@@ -297,7 +297,7 @@ class FleetSimulation:
         """The worker leaves the map, and tells its host and the others."""
         self._hosts[crew.map.site.pace.host].part(crew.id)
         self._dismiss(crew)
-        self._table_of(crew.worker).end(crew.map.site.name, again)
+        self._table_of(crew.worker).end(crew.worker.name, crew.map.site.name, again)
 
     def _dismiss(self, crew: _Crew) -> None:
         budget = crew.map.site.budget.requests

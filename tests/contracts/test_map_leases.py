@@ -8,13 +8,17 @@ import time
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import pytest
 from redis.exceptions import ConnectionError  # noqa: A004 - the library's own
+from scrapy import Request
 
 from tests.scheduler.driving import Driven
 from tests.servers.redis import redis_cluster, redis_server
 from tileharvest.errors import QueueError
+from tileharvest.queue import map_leases
+from tileharvest.queue.cancellation import cancel
 from tileharvest.queue.locks import locks_in
 from tileharvest.queue.map_leases import NAME, MapLeases
 from tileharvest.queue.map_table import MapLease
@@ -339,6 +343,77 @@ def test_a_worker_that_ends_asks_a_redis_that_is_away_once(box: Box, monkeypatch
     with pytest.raises(QueueError, match="does not answer"):
         one.close()
     assert asked == ["swap"]
+
+
+@pytest.mark.parametrize("box", ["redis"], indirect=True)
+def test_a_worker_that_ends_does_not_wait_for_what_a_redis_that_is_away_does_not_answer(
+    box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def unanswered(*_: object, **_options: object) -> None:
+        await asyncio.Event().wait()
+
+    async def end() -> None:
+        releases = [asyncio.ensure_future(one.leases.release(name, box.now)) for name in ("a", "b")]
+        await asyncio.sleep(0)
+        monkeypatch.setattr(one.leases._states, "change", refused)
+        with pytest.raises(QueueError):
+            await asyncio.wait_for(one.leases.close(box.now), timeout=60.0)
+        for release in releases:
+            await cancel(release)
+
+    one = box.worker()
+    one.acquire("a")
+    one.acquire("b")
+    monkeypatch.setattr(map_leases, "_GRACE", 0.0)
+    monkeypatch.setattr(shared_states, "swap", unanswered)
+    box.runner.run(end())
+
+
+def test_a_release_that_is_under_way_counts_when_its_worker_ends(box: Box) -> None:
+    async def end() -> None:
+        release = asyncio.ensure_future(one.leases.release("a", box.now))
+        await asyncio.sleep(0)
+        await one.leases.close(box.now)
+        await release
+
+    one, two = box.worker(), box.worker()
+    one.acquire("a")
+    one.fail("a", 10.0)
+    box.now += 10.0
+    one.acquire("a")
+    box.runner.run(end())
+    assert two.acquire("a") == MapLease("a", 0)
+
+
+def test_of_maps_that_fail_at_once_none_is_free_before_its_time(
+    box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = box.worker(), box.worker()
+    change = one.leases._states.change
+    acquired = []
+
+    async def followed(*arguments: Any, **options: Any) -> Any:
+        result = await change(*arguments, **options)
+        acquired.append(await two.leases.acquire(["a", "b", "c"], box.now))
+        return result
+
+    async def fail_all() -> None:
+        failing = (one.leases.fail(name, box.now + 10.0, box.now) for name in ("a", "b", "c"))
+        await asyncio.gather(*failing)
+
+    for name in ("a", "b", "c"):
+        one.acquire(name)
+    with monkeypatch.context() as patched:
+        patched.setattr(one.leases._states, "change", followed)
+        box.runner.run(fail_all())
+    assert acquired == [None, None, None]
+    box.now += 10.0
+    assert two.acquire("c") == MapLease("c", 1)
+
+
+def test_no_host_of_an_address_has_the_name_of_the_leases() -> None:
+    """Else a site that redirects there would make a host's state of all leases and failures."""
+    assert urlsplit(Request(f"http://{NAME}/").url).hostname != NAME
 
 
 async def refused(*_: object, **_options: object) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from tileharvest.queue.map_table import MapLease, MapTable
@@ -16,8 +17,13 @@ if TYPE_CHECKING:
 
     Result = TypeVar("Result")
 
-NAME: Final = "map leases"
-"""The name of the state. No host has such a name, because it has a space."""
+NAME: Final = "/map leases"
+"""The name of the state. No host has such a name, because a slash ends the host of an address. A redirect may
+lead to a host whose name has a space."""
+
+_GRACE: Final = 1.0
+"""Seconds for which `close` waits for steps that are under way. They take milliseconds, unless Redis is
+away."""
 
 
 class MapLeases:
@@ -88,33 +94,45 @@ class MapLeases:
     async def release(self, name: str, now: float) -> None:
         """Ends the lease of a map whose harvest is done, or which this worker leaves. The map may be acquired
         again at once."""
-        self._held.discard(name)
-        await self._change(now, lambda table, worker, now: table.end(name, None))
+        await self._end(name, now, None)
 
     async def fail(self, name: str, again: float, now: float) -> None:
         """Ends the lease of a map whose harvest has failed. The map cannot be acquired before `again`. Only
         the seconds from `now` until then count, as clocks may differ."""
-        self._held.discard(name)
-        left = again - now
-        await self._change(now, lambda table, worker, now: table.end(name, now + left))
+        await self._end(name, now, again - now)
 
     async def close(self, now: float) -> None:
-        """Releases all leases. Does not wait for a Redis that is away. Closing twice is harmless."""
+        """Releases all leases. Waits at most `_GRACE` seconds for a Redis that is away. Closing twice is
+        harmless."""
         self._held.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_GRACE), self._turn:
+                pass
         try:
-            if self._states.process:
-                await self._change(now, lambda table, worker, now: table.part(worker), patience=0.0)
+            if process := self._states.process:
+                await self._states.change(
+                    MapTable, NAME, now, lambda table, now: table.part(process), patience=0.0
+                )
         finally:
             self._states.close()
             if self._link is not None:
                 await self._link.close()
 
-    async def _change(
-        self,
-        now: float,
-        step: Callable[[MapTable, str, float], Result],
-        patience: float | None = None,
-    ) -> Result:
+    async def _end(self, name: str, now: float, pause: float | None) -> None:
+        """Ends a lease. After a failure the map is left alone for `pause` seconds; None says that it is done.
+
+        Until then the other steps of this worker keep the lease: else another worker might acquire the map
+        before it is known to have failed."""
+
+        def step(table: MapTable, worker: str, now: float) -> None:
+            table.end(worker, name, None if pause is None else now + pause)
+
+        try:
+            await self._change(now, step)
+        finally:
+            self._held.discard(name)
+
+    async def _change(self, now: float, step: Callable[[MapTable, str, float], Result]) -> Result:
         """Makes a step on the table, after telling it at which maps this worker is, and returns its result. A
         lease that is the result is held from then on. So the table never keeps a lease for long of which this
         worker knows nothing because the call was cut off."""
@@ -124,7 +142,7 @@ class MapLeases:
             return step(table, self._states.process, now)
 
         async with self._turn:
-            result = await self._states.change(MapTable, NAME, now, told, patience=patience)
+            result = await self._states.change(MapTable, NAME, now, told)
             if isinstance(result, MapLease):
                 self._held.add(result.map)
             return result

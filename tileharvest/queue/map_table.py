@@ -92,13 +92,15 @@ class MapTable(msgspec.Struct):
         """Returns whether any worker is at the map."""
         return name in self.maps and bool(self.maps[name].workers)
 
-    def end(self, name: str, again: float | None) -> None:
-        """Notes how the harvest of a map has ended at a worker that is at the map no more. If `again` is a
-        time, it has failed; otherwise it is done. This does not count if other workers go on."""
-        if not self.is_taken(name):
-            failures = self.maps.pop(name, _Map()).failures
+    def end(self, worker: str, name: str, again: float | None) -> None:
+        """Ends the worker's lease on a map, and notes how the harvest has ended. If `again` is a time, it has
+        failed; otherwise it is done. This does not count if other workers go on."""
+        found = self.maps.get(name, _Map())
+        found.workers = [one for one in found.workers if one != worker]
+        if not found.workers:
+            self.maps.pop(name, None)
             if again is not None:
-                self.maps[name] = _Map([], failures + 1, again)
+                self.maps[name] = _Map([], found.failures + 1, again)
 
     def _come(self, worker: str, name: str) -> MapLease:
         found = self.maps.setdefault(name, _Map())

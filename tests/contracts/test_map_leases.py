@@ -364,7 +364,7 @@ def test_a_worker_that_ends_does_not_wait_for_what_a_redis_that_is_away_does_not
     one = box.worker()
     one.acquire("a")
     one.acquire("b")
-    monkeypatch.setattr(map_leases, "_GRACE", 0.0)
+    monkeypatch.setattr(map_leases, "GRACE", 0.0)
     monkeypatch.setattr(shared_states, "swap", unanswered)
     box.runner.run(end())
 

@@ -11,6 +11,7 @@ from tileharvest.errors import TileHarvestError
 from tileharvest.harvest.due import leaves_room
 from tileharvest.maps.settings import described_map
 from tileharvest.queue.cancellation import cancel
+from tileharvest.queue.map_leases import GRACE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -57,7 +58,10 @@ class SharedMaps:
         self._signs = asyncio.ensure_future(self._give_signs())
 
     async def close(self) -> None:
-        """Releases all maps, after the releases that are still on their way. May be called twice."""
+        """Releases all maps, after the releases that are still on their way. Cancels these if Redis is away.
+        May be called twice."""
+        if self._leaving:
+            await asyncio.wait(self._leaving, timeout=GRACE)
         for task in list(self._leaving):
             await cancel(task)
         if self._signs is not None:

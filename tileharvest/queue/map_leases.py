@@ -21,9 +21,9 @@ NAME: Final = "/map leases"
 """The name of the state. No host has such a name, because a slash ends the host of an address. A redirect may
 lead to a host whose name has a space."""
 
-_GRACE: Final = 1.0
-"""Seconds for which `close` waits for steps that are under way. They take milliseconds, unless Redis is
-away."""
+GRACE: Final = 1.0
+"""Seconds for which a worker that ends waits for steps that are under way. They take milliseconds, unless
+Redis is away."""
 
 
 class MapLeases:
@@ -102,11 +102,11 @@ class MapLeases:
         await self._end(name, now, again - now)
 
     async def close(self, now: float) -> None:
-        """Releases all leases. Waits at most `_GRACE` seconds for a Redis that is away. Closing twice is
+        """Releases all leases. Waits at most `GRACE` seconds for a Redis that is away. Closing twice is
         harmless."""
         self._held.clear()
         with suppress(TimeoutError):
-            async with asyncio.timeout(_GRACE), self._turn:
+            async with asyncio.timeout(GRACE), self._turn:
                 pass
         try:
             if process := self._states.process:

@@ -17,8 +17,6 @@ RENDERER ?= overviewer
 # three use the time in which tests wait for a site's pace, a rest, a lease or a program. One more costs 10 s of a
 # core, as each process loads all tests.
 TEST_PROCESSES ?= 5
-# The tests start hundreds of programs: each would compile anew what it loads, a second or two of a core.
-unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all torture lint pythons bench image-check image-constraints clean debian-packages

@@ -6,6 +6,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import sys
 import tempfile
 from contextlib import ExitStack
 from functools import cache
@@ -36,6 +37,10 @@ if TYPE_CHECKING:
 for _name in ("DATABASE_URL", "TILE_STORE", "REDIS_URL", "REDIS_HOST", "REDIS_PORT", "PROMETHEUS_PORT"):
     # What the developer's own harvests use is not for tests.
     os.environ.pop(_name, None)
+
+# The processes of pytest and hundreds of programs would each compile anew what they load, for seconds.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 _MEMORY = Path("/dev/shm")
 """Linux keeps this folder in memory. On a disk each write that must be durable takes milliseconds, and the

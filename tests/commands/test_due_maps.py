@@ -227,3 +227,12 @@ def test_an_unknown_name_is_refused(box: Box) -> None:
 def test_a_named_map_need_not_be_enabled(box: Box) -> None:
     box.describe(a="enabled = false", b="")
     assert box.worker("a").take() == "a"
+
+
+def test_a_map_that_failed_before_the_clock_was_set_back_is_tried_again(box: Box) -> None:
+    worker = box.worker("a")
+    assert worker.take() == "a"
+    worker.done("a", ExitStatus.ERROR)
+    assert worker.take() is None
+    box.now -= timedelta(days=365)
+    assert worker.take() == "a"

@@ -222,6 +222,16 @@ def test_failures_of_a_day_ago_are_forgotten(box: Box) -> None:
     assert one.acquire("a") == MapLease("a", 1)
 
 
+def test_a_clock_that_was_set_back_keeps_nobody_away_for_as_long(box: Box) -> None:
+    """No pause after a failure is as long as a day."""
+    one = box.worker()
+    box.now += 365 * 24 * 3600
+    one.acquire("a")
+    one.fail("a", 300.0)
+    box.now -= 364 * 24 * 3600
+    assert one.acquire("a") == MapLease("a", 0)
+
+
 def test_what_succeeded_has_failed_no_more(box: Box) -> None:
     one = box.worker()
     one.acquire("a")

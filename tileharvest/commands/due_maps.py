@@ -41,6 +41,9 @@ hand."""
 _HELD_BACK: Final = timedelta(minutes=1)
 """The time after which the queue of a map that is passed over is asked again."""
 
+_DAY: Final = timedelta(days=1)
+"""Longer than any time for which a map is left alone."""
+
 _SUCCESS: Final = (ExitStatus.DONE, ExitStatus.FAILED_TILES)
 
 
@@ -232,8 +235,12 @@ class DueMaps:
         return [
             name
             for name, one in self._dues.items()
-            if one.is_now(now) and name not in self._held and self._held_back.get(name, now) <= now
+            if one.is_now(now) and name not in self._held and not self._is_held_back(name, now)
         ]
+
+    def _is_held_back(self, name: str, now: datetime) -> bool:
+        """Returns whether the map is to be left alone now. If the clock was set back by days, it is not."""
+        return timedelta() < self._held_back.get(name, now) - now < _DAY
 
     async def _may_begin(self, name: str, now: datetime) -> bool:
         """Returns False for a map that is paused, or whose queue cannot be read. It would only take the place

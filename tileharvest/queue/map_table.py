@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
 _FORGOTTEN: Final = 24 * 3600
-"""Seconds after which failures are forgotten if nobody has tried the map again."""
+"""Seconds after which failures are forgotten if nobody has tried the map again. No pause after a failure is
+as long: one that seems to be is of a clock that was set back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +47,11 @@ class MapTable(msgspec.Struct):
     """A random text of the last step that was kept, which tells its state from all others."""
 
     def settle(self, now: float, ended: Collection[str]) -> None:
-        """Forgets the workers that have `ended`, and failures of long ago."""
+        """Forgets the workers that have `ended`, and failures of long ago or of a clock that was set back."""
         for worker in ended:
             self.part(worker)
         for name, one in list(self.maps.items()):
-            if not one.workers and one.again + _FORGOTTEN <= now:
+            if not one.workers and abs(now - one.again) >= _FORGOTTEN:
                 del self.maps[name]
 
     def seen_by_others(self, worker: str, every: float) -> bytes:

@@ -1,9 +1,9 @@
 """Many maps at a fleet: how much faster several workers harvest them than one with as many maps at once.
 
 All maps are one site without limits, each at an address of its own, so that the workers' processors are what
-limits. The queues are in one Redis, the history is in PostgreSQL. There are two series. In the first one the
+limits. The queues are in one Redis, the history is in PostgreSQL. There are three series. In the first one the
 workers may use every core, and so must nginx, Redis and PostgreSQL: on two cores, two workers cannot be twice
-as fast. In the second one each worker has a small computer of its own, and the servers have what is left.
+as fast. In the others each worker has a small computer of its own, and the servers have what is left.
 
 Where the computer has other work, its clock tells little. What a worker was idle still tells: one that is
 hardly ever idle has waited for a core, and for nothing else.
@@ -45,7 +45,10 @@ if TYPE_CHECKING:
 MAPS: Final = 40
 WORKERS: Final = (1, 2)
 SMALL: Final = (1, 2, 4)
-"""Workers of the second series."""
+"""Workers of the third series."""
+LARGE_BOX: Final = 0.4
+"""The part of a core that each of two workers has in the second series. The servers then have more than a core,
+so that they do not limit the rate."""
 BOX: Final = 0.1
 """The part of a core that a small computer has. Four of them leave the servers as much as they need."""
 _DEPTH: Final = 4
@@ -140,22 +143,33 @@ class Fleet:
 
 
 def measure(folder: Path, console: Console, maps: int) -> dict[str, Any]:
-    """Measures both series. The second one is left out where no small computers can be made."""
+    """Measures workers without a limit, and then on parts of a core. The latter are left out where no small
+    computers can be made."""
+    can_limit = can_make_boxes()
     with _fleet(folder / "large", maps, _DEPTH) as fleet:
         found = [fleet.harvest([None] * workers) for workers in WORKERS]
-    console.print(_table(f"{maps} maps of {count(_DEPTH)} tiles, {_AT_ONCE} at once", found))
-    if not can_make_boxes():
+        limited = _limited(fleet, WORKERS, LARGE_BOX) if can_limit else []
+    title = f"{maps} maps of {count(_DEPTH)} tiles, {_AT_ONCE} at once"
+    console.print(_table(title, found))
+    if not can_limit:
         console.print("Small computers are left out: no control groups can be made here.")
         return {"harvests": [one.as_json() for one in found]}
-    small = []
+    console.print(_table(f"{title}, workers on {LARGE_BOX:.0%} of a core", limited))
     with _fleet(folder / "small", maps, _SMALL_DEPTH) as fleet:
-        for workers in SMALL:
-            with boxes(workers, BOX) as computers:
-                small.append(fleet.harvest(computers, BOX))
+        small = _limited(fleet, SMALL, BOX)
     console.print(
         _table(f"{maps} maps of {count(_SMALL_DEPTH)} tiles, workers on {BOX:.0%} of a core", small)
     )
-    return {"harvests": [one.as_json() for one in (*found, *small)]}
+    return {"harvests": [one.as_json() for one in (*found, *limited, *small)]}
+
+
+def _limited(fleet: Fleet, numbers: Sequence[int], part: float) -> list[FleetHarvest]:
+    """Measures a harvest by each of these numbers of workers, each on its part of a core."""
+    found = []
+    for workers in numbers:
+        with boxes(workers, part) as computers:
+            found.append(fleet.harvest(computers, part))
+    return found
 
 
 @contextmanager

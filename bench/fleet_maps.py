@@ -1,9 +1,9 @@
 """Many maps at a fleet: how much faster several workers harvest them than one with as many maps at once.
 
 All maps are one site without limits, each at an address of its own, so that the workers' processors are what
-limits. The queues are in one Redis, the history is in PostgreSQL. There are three series. In the first one the
-workers may use every core, and so must nginx, Redis and PostgreSQL: on two cores, two workers cannot be twice
-as fast. In the others each worker has a small computer of its own, and the servers have what is left.
+limits. The queues are in one Redis, the history is in PostgreSQL. There are three series. In the first one
+the workers may use every core, and so must nginx, Redis and PostgreSQL: on two cores, two workers cannot be
+twice as fast. In the others each worker has a small computer of its own, and the servers have what is left.
 
 Where the computer has other work, its clock tells little. What a worker was idle still tells: one that is
 hardly ever idle has waited for a core, and for nothing else.
@@ -47,8 +47,8 @@ WORKERS: Final = (1, 2)
 SMALL: Final = (1, 2, 4)
 """Workers of the third series."""
 LARGE_BOX: Final = 0.4
-"""The part of a core that each of two workers has in the second series. The servers then have more than a core,
-so that they do not limit the rate."""
+"""The part of a core that each of two workers has in the second series. The servers then have more than a
+core, so that they do not limit the rate."""
 BOX: Final = 0.1
 """The part of a core that a small computer has. Four of them leave the servers as much as they need."""
 _DEPTH: Final = 4

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from itertools import groupby
+from typing import TYPE_CHECKING
 
 import pytest
 from scrapy.utils.project import get_project_settings
 
 from tests.scheduler.driving import entry
-from tileharvest.commands.runner import CrawlSettings, Places, _lines_from
+from tileharvest.commands.runner import CrawlSettings, Places, _lines_from, spread
 from tileharvest.queue.port import Changes
 from tileharvest.queue.sqlite.queue import SqliteQueue
 from tileharvest.spiders.log import WHOSE, PrintableRecord
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
 
 
 def begun(at_once: int, *names: str, most: int = 1000) -> Places:
@@ -29,6 +34,37 @@ def test_so_many_maps_are_at_work_at_once() -> None:
     assert not places.is_any_free
     places.leave("one")
     assert places.is_any_free
+
+
+async def fifty_maps() -> AsyncIterator[str]:
+    for number in range(50):
+        yield str(number)
+
+
+@pytest.mark.parametrize("cost", [0.011, 0.5])
+def test_other_work_comes_between_beginnings_that_take_longer_than_they_are_apart(cost: float) -> None:
+    now, turn, turns = 0.0, 0, []
+
+    async def other_work() -> None:
+        nonlocal turn
+        while True:
+            await asyncio.sleep(0)
+            turn += 1
+
+    def clock() -> float:
+        return now
+
+    async def begin_all() -> None:
+        nonlocal now
+        task = asyncio.ensure_future(other_work())
+        async for _ in spread(fifty_maps(), clock):
+            now += cost
+            turns.append(turn)
+        task.cancel()
+
+    asyncio.run(begin_all())
+    assert len(turns) == 50
+    assert max(len(list(same)) for _, same in groupby(turns)) <= 11
 
 
 def test_a_map_that_is_held_back_leaves_its_place_to_another_one() -> None:

@@ -193,6 +193,18 @@ class Places:
         return under_way - len(self._waiting) < self._at_once and under_way < self._most
 
 
+async def spread(names: AsyncIterator[str], clock: Callable[[], float]) -> AsyncIterator[str]:
+    """Yields the names with pauses, so that maps begin `_APART` seconds apart. If the event loop is late, at
+    most `_MADE_UP` and one names come without a pause between them, however long each beginning takes."""
+    now = due = clock()
+    async for name in names:
+        yield name
+        due = max(due, now - _MADE_UP * _APART) + _APART
+        if due > now:
+            await asyncio.sleep(max(0.0, due - clock()))
+            now = clock()
+
+
 class Runner:
     """Harvests maps side by side in Scrapy's process, with a crawler for each map.
 
@@ -290,13 +302,8 @@ class Runner:
             await asyncio.wait(self._under_way, timeout=_MOMENT)
 
     async def _begin_all(self, names: AsyncIterator[str]) -> None:
-        loop = asyncio.get_running_loop()
-        due = loop.time()
-        async for name in names:
+        async for name in spread(names, asyncio.get_running_loop().time):
             self._begin(name)
-            due = max(due, loop.time() - _MADE_UP * _APART) + _APART
-            if (left := due - loop.time()) > 0:
-                await asyncio.sleep(left)
             await self._place()
 
     async def _place(self) -> None:

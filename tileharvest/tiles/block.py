@@ -1,0 +1,134 @@
+"""The block: 8 x 8 neighbouring tiles of one zoom of a layer. The unit of work, from the walk to the history.
+Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from tileharvest.tiles.grid import Tile, TileRange
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+SIDE: Final = 8
+"""Tiles along an edge of a block."""
+WHOLE: Final = (1 << SIDE * SIDE) - 1
+"""The mask of all tiles of a block."""
+_SHIFT: Final = 3
+"""A tile's column, shifted to the right by so many bits, is the column of its block; rows likewise."""
+_LOW: Final = SIDE - 1
+"""The bits of a tile's column that are its column within the block; rows likewise."""
+
+
+class Block(msgspec.Struct, frozen=True, order=True):
+    """Some tiles of one block of a layer. Raises ValueError for a zoom or a mask that no block has.
+
+    The tile of column c and row r lies in the block of column c >> 3 and row r >> 3, and its bit of the mask
+    is (r & 7) * 8 + (c & 7). Columns are counted to the right and rows down, as `Tile.column` and `Tile.row`
+    have them.
+    """
+
+    layer: str
+    zoom: int
+    column: int
+    row: int
+    mask: int = WHOLE
+    """The bits of the tiles that are meant. At least one is set."""
+
+    def __post_init__(self) -> None:
+        if self.zoom > 0:
+            raise ValueError(f"zoom {self.zoom} is deeper than 0, the deepest level")
+        if not 0 < self.mask <= WHOLE:
+            raise ValueError(f"mask {self.mask} names no tiles of a block")
+
+    def __len__(self) -> int:
+        return self.mask.bit_count()
+
+    def __str__(self) -> str:
+        return f"{self.layer}:{self.zoom} block {self.column},{self.row} ({len(self)} of 64)"
+
+    @property
+    def place(self) -> tuple[str, int, int, int]:
+        """The block's name without its mask: layer, zoom, column and row."""
+        return self.layer, self.zoom, self.column, self.row
+
+    @property
+    def area(self) -> TileRange:
+        """All 64 places of the block, whatever its mask."""
+        first = Tile.at(self.zoom, self.column << _SHIFT, self.row << _SHIFT)
+        last = Tile.at(self.zoom, (self.column << _SHIFT) + _LOW, (self.row << _SHIFT) + _LOW)
+        return TileRange.between(first, last)
+
+    def tile(self, bit: int) -> Tile:
+        """Returns the tile of a bit, whether or not the mask has it."""
+        return Tile.at(
+            self.zoom, (self.column << _SHIFT) + (bit & _LOW), (self.row << _SHIFT) + (bit >> _SHIFT)
+        )
+
+    def tiles(self) -> Iterator[tuple[int, Tile]]:
+        """Yields the bit and the tile of each bit of the mask, row by row from the upper left."""
+        return ((bit, self.tile(bit)) for bit in bits_of(self.mask))
+
+    def only(self, mask: int) -> Block | None:
+        """Returns the block with those tiles that the given mask has too, or None if there are none."""
+        mask &= self.mask
+        return msgspec.structs.replace(self, mask=mask) if mask else None
+
+    def below(self, factor: int = 2) -> list[Block]:
+        """Returns the blocks right below, with all tiles below those of the mask. `factor` is that of the
+        layer's pyramid. Raises ValueError at the deepest zoom."""
+        if self.zoom == 0:
+            raise ValueError(f"{self} is at the deepest level: nothing lies below")
+        masks: defaultdict[tuple[int, int], int] = defaultdict(int)
+        run = (1 << factor) - 1
+        for bit in bits_of(self.mask):
+            left = ((self.column << _SHIFT) + (bit & _LOW)) * factor
+            top = ((self.row << _SHIFT) + (bit >> _SHIFT)) * factor
+            for row in range(top, top + factor):
+                first, shift = left >> _SHIFT, ((row & _LOW) << _SHIFT) + (left & _LOW)
+                over = (left & _LOW) + factor - SIDE
+                if over <= 0:
+                    masks[first, row >> _SHIFT] |= run << shift
+                else:
+                    # The children reach into the next block. A factor is at most 8.
+                    masks[first, row >> _SHIFT] |= (run >> over) << shift
+                    masks[first + 1, row >> _SHIFT] |= (run >> factor - over) << ((row & _LOW) << _SHIFT)
+        return [Block(self.layer, self.zoom + 1, *place, mask) for place, mask in sorted(masks.items())]
+
+
+def bit_of(tile: Tile) -> int:
+    """Returns the tile's bit in the mask of its block."""
+    return (tile.row & _LOW) << _SHIFT | tile.column & _LOW
+
+
+def place_of(layer: str, tile: Tile) -> tuple[str, int, int, int]:
+    """Returns the name of the tile's block, as `Block.place` does."""
+    return layer, tile.zoom, tile.column >> _SHIFT, tile.row >> _SHIFT
+
+
+def bits_of(mask: int) -> Iterator[int]:
+    """Yields the numbers of the bits that are set, the lowest first."""
+    while mask:
+        lowest = mask & -mask
+        yield lowest.bit_length() - 1
+        mask ^= lowest
+
+
+def blocks_of(layer: str, tiles: Iterable[Tile]) -> list[Block]:
+    """Returns the blocks that have these tiles and no others, in the order of their first tiles."""
+    masks: dict[tuple[str, int, int, int], int] = {}
+    for tile in tiles:
+        place = place_of(layer, tile)
+        masks[place] = masks.get(place, 0) | 1 << bit_of(tile)
+    return [Block(*place, mask) for place, mask in masks.items()]
+
+
+def mask_of(bits: Iterable[int] | Mapping[int, object]) -> int:
+    """Returns the mask in which these bits are set."""
+    mask = 0
+    for bit in bits:
+        mask |= 1 << bit
+    return mask

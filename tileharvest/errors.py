@@ -43,6 +43,10 @@ class TileHarvestError(Exception):
         return self.exit_status.name.lower()
 
 
+class StoppedError(TileHarvestError):
+    """A person has stopped the command. The message says what was kept."""
+
+
 class ConfigurationError(TileHarvestError):
     """`maps.toml`, a setting or an argument is wrong. Nothing was changed."""
 

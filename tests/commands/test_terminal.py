@@ -26,7 +26,7 @@ from tileharvest.commands.terminal import (
     write_rows,
     write_table,
 )
-from tileharvest.errors import ConfigurationError, HistoryError, MovedError, TileHarvestError, printable
+from tileharvest.errors import ConfigurationError, HistoryError, MovedError, StoppedError, printable
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.tiles.outcomes import Outcome, counts_as_plain
 
@@ -167,6 +167,15 @@ def test_a_failure_becomes_a_line_and_an_exit_status(
     assert capsys.readouterr().err == f"error: {error}\n"
 
 
+@pytest.mark.parametrize("stop", [StoppedError("stopped: nothing was made"), KeyboardInterrupt()])
+def test_ctrl_c_is_not_called_an_error(capsys: pytest.CaptureFixture[str], stop: BaseException) -> None:
+    command = SimpleNamespace(exitcode=0)
+    with failing_clearly(command):
+        raise stop
+    assert command.exitcode == 1
+    assert capsys.readouterr().err.startswith("stopped")
+
+
 def test_a_reader_that_has_seen_enough_is_no_mistake() -> None:
     program = (
         "from types import SimpleNamespace as Command\n"
@@ -228,7 +237,7 @@ def test_a_signal_ends_also_what_catches_every_error() -> None:
     # A shell that starts the tests in the background lets them ignore it.
     before = signal.getsignal(signal.SIGINT)
     with (
-        pytest.raises(TileHarvestError, match="stopped: nothing was made"),
+        pytest.raises(StoppedError, match="stopped: nothing was made"),
         stopped_by_signals("stopped: nothing was made"),
         suppress(Exception),
     ):
@@ -245,7 +254,7 @@ def test_a_second_signal_leaves_the_clean_up_alone_and_a_third_one_ends_it() -> 
             reached.append(number)
 
     with (
-        pytest.raises(TileHarvestError, match="stopped"),
+        pytest.raises(StoppedError, match="stopped"),
         stopped_by_signals("stopped"),
         closing(SimpleNamespace(close=clean_up)),
     ):

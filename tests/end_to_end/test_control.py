@@ -120,6 +120,7 @@ def pause_and_kill(story: Story) -> None:
         story.tell("push", "push", "small", PUSHED)
         story.tell("a second one", *HARVEST)
         story.tell("several", "harvest", "small", "other", "-a", f"day={FIRST_DAY}", "--json")
+        story.tell("for cron", "harvest", "small", "-a", f"day={FIRST_DAY}", "--no-wait")
         story.tell("maps", "maps")
         assert await_condition(lambda: time.time() > story.at["paused"] + PAUSE, process)
         story.queue.update(json.loads(story.project.scrapy("queue", "small", "--json").stdout))
@@ -174,11 +175,16 @@ def test_the_list_of_maps_says_that_it_is_paused(story: Story) -> None:
     assert "other " in story.said["maps"].output
 
 
+def test_for_cron_a_paused_map_is_not_waited_for(story: Story) -> None:
+    said = story.said["for cron"]
+    assert (said.status, said.output) == (0, "")
+    assert said.errors.startswith("map 'small' is paused since")
+
+
 def test_a_second_harvest_of_the_map_says_so_and_is_wrong_usage(story: Story) -> None:
     second = story.said["a second one"]
     assert second.status == 2
-    (line,) = second.errors.splitlines()
-    assert "map 'small' is being harvested by another process" in line
+    assert "map 'small' is being harvested by another process" in second.errors.splitlines()[-1]
 
 
 def test_of_several_maps_a_paused_one_is_passed_over(story: Story) -> None:
@@ -210,7 +216,9 @@ def test_a_harvest_of_a_paused_map_is_stopped_before_its_first_request(story: St
     assert story.said["stop"].status == 0
     stopped = story.said["stopped"]
     assert stopped.status == 1
-    assert stopped.errors == ("error: map 'small' was stopped; run it again to continue where it stopped\n")
+    waiting, end = stopped.errors.splitlines()
+    assert waiting.startswith(IS_PAUSED)
+    assert end == "map 'small' was stopped; run it again to continue where it stopped"
 
 
 def test_after_all_that_it_is_complete_and_each_tile_was_asked_once(story: Story) -> None:

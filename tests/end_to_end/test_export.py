@@ -204,7 +204,7 @@ def test_a_film_that_is_stopped_leaves_the_one_from_before(
         process.send_signal(signal.SIGTERM)
         go_on()
         _, told = process.communicate(timeout=240)
-    assert told.splitlines()[-1].startswith("error: stopped: nothing was made")
+    assert told.splitlines()[-1].startswith("stopped: nothing was made")
     assert path.read_bytes() == b"before"
     assert [one.name for one in tmp_path.iterdir() if "map.mp4" in one.name] == ["map.mp4"]
 
@@ -222,10 +222,10 @@ def leaves_nothing(project: Project, beside: Path, command: str, number: int) ->
     assert "Traceback" not in told
     end = told.splitlines()[-1]
     if command == "publish":
-        assert end == "error: stopped: nothing was published, and what was there before is as it was"
+        assert end == "stopped: nothing was published, and what was there before is as it was"
         assert not (folder / "map" / "index.html").exists()
     else:
-        assert end == "error: stopped: nothing was made, and what was there before is as it was"
+        assert end == "stopped: nothing was made, and what was there before is as it was"
         assert not any(folder.iterdir())
 
 

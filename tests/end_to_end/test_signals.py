@@ -25,8 +25,8 @@ HARVEST: Final = ("harvest", "small", "-a", f"day={FIRST_DAY}")
 STOPPING: Final = (
     "stopping: what is on the way finishes, and nothing is lost; press Ctrl-C again to quit at once"
 )
-STOPPED: Final = "error: map 'small' was stopped; run it again to continue where it stopped"
-LEFT: Final = "error: map 'small' was left at once; run it again to continue"
+STOPPED: Final = "map 'small' was stopped; run it again to continue where it stopped"
+LEFT: Final = "map 'small' was left at once; run it again to continue"
 LONG: Final = 3600
 """Seconds of a pause that is cut short: no test waits so long for the end of a harvest."""
 
@@ -121,8 +121,7 @@ def test_one_that_begins_anew_each_time_is_not_said_to_go_on(stage: Stage) -> No
         process.send_signal(signal.SIGTERM)
         _, errors = process.communicate(timeout=240)
     assert errors.splitlines()[-1] == (
-        "error: map 'small' was stopped; what was found is kept; run again, it begins anew, in another"
-        " segment"
+        "map 'small' was stopped; what was found is kept; run again, it begins anew, in another segment"
     )
 
 

@@ -11,7 +11,7 @@ from scrapy.commands import ScrapyCommand
 
 from tileharvest.commands.project_command import ProjectCommand, ask_site
 from tileharvest.commands.terminal import say, write_error, write_json, write_line
-from tileharvest.errors import ConfigurationError, ExitStatus, SiteError, TileHarvestError
+from tileharvest.errors import ConfigurationError, ExitStatus, SiteError, StoppedError
 from tileharvest.maps.maps_file import add_map, checked_entry, maps_if_any
 from tileharvest.maps.settings import maps_file, setting
 
@@ -179,7 +179,7 @@ def _line(question: str) -> str:
         line = sys.stdin.readline()
     except KeyboardInterrupt:
         say("")
-        raise TileHarvestError("stopped at the question; nothing was added") from None
+        raise StoppedError("stopped at the question; nothing was added") from None
     return line.strip() if line else _NONE
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from datetime import date
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,7 +38,7 @@ class Command(ProjectCommand, ScrapyCommand):
         "A corner is X,Z, such as 80,-400; of plain tiles it is LATITUDE,LONGITUDE. The viewer has a page for"
         " each area, and `areas` in maps.toml asks for notices of them alone."
     )
-    arguments = range(1, 6)
+    arguments = range(1, sys.maxsize)
     usage = 'say which map: scrapy areas NAME, scrapy areas NAME add "my base" 80,-400 240,-200'
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
@@ -49,10 +50,7 @@ class Command(ProjectCommand, ScrapyCommand):
     def check(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         super().check(settings, args, opts)
         if len(args) != _LENGTHS.get(args[1] if args[1:] else "", 0):
-            raise UsageError(
-                'write scrapy areas NAME, or NAME add "my base" 80,-400 240,-200, or NAME remove "my base"',
-                print_help=False,
-            )
+            raise UsageError(_usage_of(args[1] if args[1:] else ""), print_help=False)
         if opts.layer is not None and args[1:2] != ["add"]:
             raise ConfigurationError("--layer is for an area that is added")
 
@@ -82,6 +80,13 @@ class Command(ProjectCommand, ScrapyCommand):
         for row in rows:
             if row["fault"]:
                 say(f"warning: area '{row['name']}' of map '{name}' tells of no change: {row['fault']}")
+
+
+def _usage_of(word: str) -> str:
+    """Returns how the command is written. `word` is the one behind the map's name."""
+    if word == "add":
+        return 'write each corner as X,Z in one word: scrapy areas NAME add "my base" 80,-400 240,-200'
+    return 'write scrapy areas NAME, or NAME add "my base" 80,-400 240,-200, or NAME remove "my base"'
 
 
 def _parsed(outline: MapOutline, name: str, corners: list[str], layer: str | None) -> NamedArea:

@@ -194,7 +194,8 @@ def _write(found: Inventory, rows: Sequence[dict[str, Any]], *, is_mended: bool,
     if found.unnamed and not is_cleaned:
         write_line(
             f"the store holds {counted(len(found.unnamed), 'image')} that no version names, such as"
-            f" {found.unnamed[0].name}: a kill leaves such images, and a running harvest has some for a"
-            " moment; they do no harm, and --clean removes those that are older than a day, but"
-            " what was removed before and is there again only 90 days later"
+            f" {found.unnamed[0].name}: a second harvest of the same day leaves those that it has replaced, a"
+            " kill leaves some, and a running harvest has some for a moment; they do no harm, and --clean"
+            " removes those that are older than a day, but what was removed before and is there again only 90"
+            " days later"
         )

@@ -58,6 +58,13 @@ _WORST_FIRST: Final = {
     ExitStatus.FAILED_TILES: "with failed tiles",
 }
 
+_SWITCHES: Final = {
+    "dry": "ask and report, but keep nothing",
+    "fresh": "ask for everything again",
+    "stay": "wait for pushed requests until you stop it",
+}
+"""The spiders' arguments that are switches, and what they mean."""
+
 _MOST_REASONS: Final = 3
 """The most reasons of failures that a line names."""
 
@@ -76,8 +83,7 @@ class Command(ProjectCommand, BaseRunSpiderCommand):
         "Exit status: 0 done, 1 error or stopped, 2 wrong usage or a map that another process harvests,"
         " 3 finished with failed tiles, 4 ended by a budget, 5 site unreachable or moved. Several maps are"
         " harvested side by side; their status is the worst, and a paused one is passed over, as it is with"
-        " --all. Spider arguments: -a dry=1 asks and reports but keeps nothing; -a day=2026-11-20 harvests"
-        " for that day instead of today."
+        " --all and --no-wait. A paused map that is named alone is waited for."
     )
 
     requires_crawler_process = True
@@ -95,8 +101,23 @@ class Command(ProjectCommand, BaseRunSpiderCommand):
         parser.add_argument(
             "--at-once", metavar="N", help="harvest so many maps side by side (MAPS_AT_ONCE, 16)"
         )
+        parser.add_argument(
+            "--no-wait",
+            action="store_true",
+            help="leave a paused map alone, and do not wait for it (for cron)",
+        )
+        parser.add_argument("--day", metavar="DAY", help="harvest for this day, such as 2026-11-20")
+        parser.add_argument(
+            "--segment",
+            help="day, hour, week, every:3d, or run: each start asks anew. Of several harvests in a day, the"
+            " history keeps the last one",
+        )
+        for name, meaning in _SWITCHES.items():
+            parser.add_argument(f"--{name}", action="store_true", help=meaning)
 
     def check(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
+        opts.spargs |= {name: getattr(opts, name) for name in ("day", "segment") if getattr(opts, name)}
+        opts.spargs |= {name: "1" for name in _SWITCHES if getattr(opts, name)}
         if bool(args) == opts.all:
             raise UsageError(
                 "say which maps: scrapy harvest NAME..., or scrapy harvest --all", print_help=False
@@ -111,7 +132,9 @@ class Command(ProjectCommand, BaseRunSpiderCommand):
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         assert self.crawler_process is not None
-        harvests = _Harvests(settings, list(self._maps), opts.spargs, as_json=opts.json, is_all=opts.all)
+        harvests = _Harvests(
+            settings, list(self._maps), opts.spargs, as_json=opts.json, waits=not (opts.all or opts.no_wait)
+        )
         order = list(self._maps)
         if min(self._at_once, len(order)) > 1:
             order = _longest_first(settings, self._maps, is_dry=opts.spargs.get("dry") == "1")
@@ -273,7 +296,7 @@ class _Harvests:
         arguments: Mapping[str, str],
         *,
         as_json: bool,
-        is_all: bool,
+        waits: bool,
     ) -> None:
         from tileharvest.queue.settings import is_shared
 
@@ -282,8 +305,8 @@ class _Harvests:
         self._arguments = arguments
         self._as_json = as_json
         self._is_alone = len(names) == 1
-        self._passes_over = is_all or not self._is_alone
-        """Whether a paused map is left out. It is not if the person has named it alone."""
+        self._passes_over = not (waits and self._is_alone)
+        """Whether a paused map is left out. If it is not, the harvest waits for the end of the pause."""
         self._passed_over = 0
         self._orders: dict[str, Orders] = {}
         """The orders of the next maps, as they were at the last look."""
@@ -312,7 +335,8 @@ class _Harvests:
         async for name in self._left(order) if self._shared is None else self._free(self._shared, order):
             # In a fleet nobody knows which maps come next.
             following = [name] if self._shared else order[places[name] : places[name] + self._ahead]
-            if self._passes_over and await self._is_paused(name, following):
+            is_paused = await self._is_paused(name, following)
+            if is_paused and self._passes_over:
                 self._passed_over += 1
                 self._display.remove(name)
                 self._release(name)
@@ -415,10 +439,8 @@ class _Harvests:
             self._orders_until = now + _FRESH
         since = self._orders.get(name, Orders()).paused
         if since is not None:
-            say(
-                f"map '{name}' is paused since {since} and was passed over;"
-                f" scrapy resume {name} lets it go on"
-            )
+            state = "was passed over" if self._passes_over else "is waited for (--no-wait ends instead)"
+            say(f"map '{name}' is paused since {since} and {state}; scrapy resume {name} lets it go on")
         return since is not None
 
     def begun(self, name: str, crawler: Crawler) -> None:
@@ -457,7 +479,7 @@ class _Harvests:
         self._tell(ends)
         if left:
             whose = f"map '{left[0]}' was" if len(left) == 1 else f"{len(left):,} maps were"
-            write_error(f"{whose} left at once; run it again to continue")
+            say(f"{whose} left at once; run it again to continue")
         by_status: dict[ExitStatus, list[str]] = defaultdict(list)
         for end in ends:
             by_status[end.exit_status].append(end.name)
@@ -487,4 +509,4 @@ class _Harvests:
         again = f"run it again to continue where {'it' if is_one else 'they'} stopped"
         if not all(end.goes_on for end in stopped):
             again = "what was found is kept; run again, it begins anew, in another segment"
-        write_error(f"{whose} stopped; {again}")
+        say(f"{whose} stopped; {again}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import nullcontext, suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from scrapy.commands import ScrapyCommand
@@ -67,7 +67,7 @@ class Command(ProjectCommand, ScrapyCommand):
         nothing = "no map yet: scrapy add NAME URL"
         write_rows(rows, _columns(walks, now), as_json=opts.json, otherwise=nothing, spare=4)
         if not opts.json:
-            for line in reasons(walks, shares):
+            for line in [*reasons(walks, shares), *several_a_day(descriptions.values())]:
                 write_line(line)
 
 
@@ -191,6 +191,16 @@ def reasons(walks: Mapping[str, Decisions], shares: Mapping[str, float] | None =
             why = ": the host does not keep the times of renders" if broken else ""
             lines.append(f"{name}: the last pruned walk asked {100 * share:.0f} % of the tiles{why}")
     return lines if len(lines) <= _MOST_REASONS else ["scrapy plan NAME tells why a map is walked so"]
+
+
+def several_a_day(descriptions: Iterable[MapDescription]) -> list[str]:
+    """Returns the lines about maps that are harvested more than once a day."""
+    return [
+        f'{one.name}: every = "{one.every}" harvests it several times a day; the history keeps one version a'
+        " day, that of the last harvest"
+        for one in descriptions
+        if one.interval is not None and one.interval.length < timedelta(days=1)
+    ]
 
 
 def _columns(walks: Mapping[str, Decisions], now: datetime) -> Columns:

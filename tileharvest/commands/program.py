@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Final
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from scrapy.cmdline import execute
 from scrapy.utils.conf import closest_scrapy_cfg, init_env
+from scrapy.utils.misc import walk_modules_iter
 from scrapy.utils.project import ENVVAR, get_project_settings
 
+from tileharvest.commands.terminal import close_output, write_error
+from tileharvest.errors import ExitStatus, nearest
 from tileharvest.extensions.addon import TileHarvest
+
+if TYPE_CHECKING:
+    from scrapy.settings import Settings
 
 _OURS: Final = "tileharvest.settings"
 
@@ -35,4 +42,39 @@ def main() -> None:
         settings.setdefault_in_component_priority_dict("ADDONS", TileHarvest, 300)
         settings.set("COMMANDS_MODULE", "tileharvest.commands", priority="cmdline")
         TileHarvest.update_pre_crawler_settings(settings)
-    execute(sys.argv, settings)
+    run(sys.argv, settings)
+
+
+def run(argv: list[str], settings: Settings) -> NoReturn:
+    """Runs the command of a command line with these settings. Ends with SystemExit."""
+    try:
+        execute(_checked(argv), settings)
+        raise AssertionError("Scrapy ends with SystemExit")
+    finally:
+        # A reader such as `head` may have closed the pipe.
+        try:
+            sys.stdout.flush()
+        except BrokenPipeError:
+            close_output()
+
+
+def _checked(argv: list[str]) -> list[str]:
+    """Returns the command line, with the command `version` in place of `--version`.
+
+    Ends the process with status 2 if there is no such command.
+    """
+    word = next((word for word in argv[1:] if not word.startswith("-")), None)
+    if word is None:
+        return [argv[0], "version"] if "--version" in argv else argv
+    known = _commands()
+    if word not in known:
+        write_error(f"there is no command '{word}'; {nearest(word, known, 'tileharvest alone lists them')}")
+        sys.exit(ExitStatus.USAGE)
+    return argv
+
+
+def _commands() -> list[str]:
+    """Returns the names of our commands, of Scrapy's, and of those that other packages add."""
+    modules = [*walk_modules_iter("tileharvest.commands"), *walk_modules_iter("scrapy.commands")]
+    names = [module.__name__.rpartition(".")[2] for module in modules if hasattr(module, "Command")]
+    return names + [one.name for one in entry_points(group="scrapy.commands")]

@@ -125,6 +125,8 @@ class ProjectCommand:
                 option = argument.partition("=")[0]
                 known = set(_OPTION.findall(self._parser.format_help()))
                 hint = nearest(option, known, "-h lists the options")
+                if "-a" in known and option.removeprefix("--") in _spider_arguments():
+                    hint = f"write -a {option[2:]}={argument.partition('=')[2] or _following(args, argument)}"
                 raise ConfigurationError(f"option {option} is not known; {hint}")
 
     def check(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
@@ -139,6 +141,18 @@ class ProjectCommand:
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         """Does the command's work. A TileHarvestError becomes one line on stderr and the exit status."""
         raise NotImplementedError
+
+
+def _spider_arguments() -> tuple[str, ...]:
+    from tileharvest.harvest.settings import ARGUMENTS
+
+    return ARGUMENTS
+
+
+def _following(args: list[str], option: str) -> str:
+    """Returns the word behind an option, or 1 if there is none."""
+    behind = args[args.index(option) + 1 :]
+    return behind[0] if behind and not behind[0].startswith("-") else "1"
 
 
 def _without_dashes(args: list[str]) -> list[str]:

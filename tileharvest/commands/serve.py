@@ -62,6 +62,8 @@ class Command(ProjectCommand, ScrapyCommand):
         configure_logging(self.settings)
         if opts.films < 0:
             raise ConfigurationError(f"--films {opts.films} cannot be: write a number of tiles, such as 400")
+        if not maps_file(settings).exists():
+            say(f"there is no {maps_file(settings)} yet: `scrapy add NAME URL` writes one")
         with viewer_of(settings, args, opts.frame_ancestors, opts.films) as application:
             relax_garbage_collection(settings)
             serve(listening(application, opts))

@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
-from tileharvest.errors import HIDDEN, ExitStatus, TileHarvestError, printable
+from tileharvest.errors import HIDDEN, ExitStatus, StoppedError, TileHarvestError, printable
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
@@ -36,24 +36,37 @@ _BETWEEN = 3
 def failing_clearly(command: Any) -> Iterator[None]:
     """Writes a TileHarvestError of the block as one line on stderr, and sets the command's `exitcode`.
 
-    When the reader of the output, such as `head`, has closed the pipe, nothing is written. The exit status
-    alone tells that the output is not complete.
+    Ctrl-C is not an error. When the reader of the output, such as `head`, has closed the pipe, nothing is
+    written. The exit status alone tells that the output is not complete.
     """
     try:
         yield
         sys.stdout.flush()
+    except StoppedError as stopped:
+        say(str(stopped))
+        command.exitcode = stopped.exit_status
+    except KeyboardInterrupt:
+        say("stopped")
+        command.exitcode = ExitStatus.ERROR
     except TileHarvestError as error:
         write_error(str(error))
         command.exitcode = error.exit_status
     except BrokenPipeError:
-        # Python flushes stdout when it ends. That must not fail once more.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        close_output()
         command.exitcode = ExitStatus.ERROR
+
+
+def close_output() -> None:
+    """Drops what is still to be written on stdout, because its reader has closed the pipe.
+
+    Python flushes stdout when it ends. That must not fail once more.
+    """
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextlib.contextmanager
 def stopped_by_signals(said: str) -> Iterator[None]:
-    """Raises TileHarvestError with the text `said` when SIGINT or SIGTERM comes while the block runs.
+    """Raises StoppedError with the text `said` when SIGINT or SIGTERM comes while the block runs.
 
     Must be called in the main thread. Inside the block a signal is a KeyboardInterrupt, which code that
     catches every Exception does not catch, and the block can clean up. The second signal is ignored, because
@@ -74,7 +87,7 @@ def stopped_by_signals(said: str) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        raise TileHarvestError(said) from None
+        raise StoppedError(said) from None
     finally:
         for which, handler in before.items():
             signal.signal(which, handler)

@@ -184,7 +184,7 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     """The time zone in which a day begins and ends."""
     every: str | None = None
     """How often the map is harvested: `1d`, `6h`, or `auto`. Segments then have this length. None means that
-    the setting SEGMENT decides."""
+    the setting SEGMENT decides. The history keeps one version of a tile a day, whatever the segments are."""
     at: str | None = None
     """The time at which `scrapy run` harvests the map, in the map's time zone, such as `04:00`. None means a
     time that follows from the map's name."""

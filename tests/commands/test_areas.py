@@ -1,4 +1,4 @@
-"""`scrapy areas`, run as a user does."""
+"""`tileharvest areas`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.end_to_end.project import Project
 from tests.viewer.building import BLUE, DAY_LAYER, FIRST, MAP, SECOND, World, picture, square
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.projection import Projection
@@ -15,6 +14,8 @@ from tileharvest.tiles.pyramid import Pyramid
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tests.commands.conftest import Tileharvest
 
 LAYER = Layer(
     DAY_LAYER,
@@ -25,27 +26,23 @@ LAYER = Layer(
 )
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    """With a map whose upper left tile has changed."""
+@pytest.fixture(autouse=True)
+def world(tmp_path: Path) -> None:
+    """A map whose upper left tile has changed."""
     world = World(tmp_path)
     tiles = square(0, 8, bottom=-8)
     world.harvest(FIRST, dict.fromkeys(tiles, picture()), described=LAYER)
     world.harvest(SECOND, {tiles[7]: picture(BLUE)}, described=LAYER)
-    return Project(tmp_path)
 
 
-def test_an_area_is_added_listed_and_removed(project: Project) -> None:
+def test_an_area_is_added_listed_and_removed(tileharvest: Tileharvest) -> None:
     assert (
-        project.scrapy("areas", MAP).stdout
-        == f"map '{MAP}' has no area yet: scrapy areas {MAP} add AREA X,Z X,Z\n"
+        tileharvest("areas", MAP).out == f"map '{MAP}' has no area yet: scrapy areas {MAP} add AREA X,Z X,Z\n"
     )
-    added = project.scrapy("areas", MAP, "add", "my base", "0,0", "31,31")
-    assert (
-        added.stdout == f"area 'my base' of map '{MAP}': 4 tiles of layer 'day', last changed on {SECOND}\n"
-    )
-    project.scrapy("areas", MAP, "add", "far off", "-1000,-1000", "-990.5,-980", "--layer", "day")
-    assert json.loads(project.scrapy("areas", "--json", MAP).stdout) == [
+    added = tileharvest("areas", MAP, "add", "my base", "0,0", "31,31")
+    assert added.out == f"area 'my base' of map '{MAP}': 4 tiles of layer 'day', last changed on {SECOND}\n"
+    tileharvest("areas", MAP, "add", "far off", "-1000,-1000", "-990.5,-980", "--layer", "day")
+    assert json.loads(tileharvest("areas", "--json", MAP).out) == [
         {
             "name": "my base",
             "layer": "day",
@@ -65,7 +62,7 @@ def test_an_area_is_added_listed_and_removed(project: Project) -> None:
             "fault": None,
         },
     ]
-    listed = project.scrapy("areas", MAP).stdout.splitlines()
+    listed = tileharvest("areas", MAP).out.splitlines()
     assert listed[0].split() == [
         "area",
         "layer",
@@ -79,15 +76,15 @@ def test_an_area_is_added_listed_and_removed(project: Project) -> None:
         "change",
     ]
     assert listed[3].split() == ["far", "off", "day", "-1000,-1000", "-990.5,-980", "4", "0"]
-    removed = project.scrapy("areas", MAP, "remove", "my base")
-    assert removed.stdout == f"area 'my base' of map '{MAP}' is removed; the history keeps all of it\n"
-    assert [area["name"] for area in json.loads(project.scrapy("areas", MAP, "--json").stdout)] == ["far off"]
+    removed = tileharvest("areas", MAP, "remove", "my base")
+    assert removed.out == f"area 'my base' of map '{MAP}' is removed; the history keeps all of it\n"
+    assert [area["name"] for area in json.loads(tileharvest("areas", MAP, "--json").out)] == ["far off"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["add", "base", "0,0"], "write scrapy areas NAME, or NAME add"),
+        (["add", "base", "0,0"], "write each corner as X,Z in one word"),
         (["remove"], "write scrapy areas NAME, or NAME add"),
         (["rename", "a", "b"], "write scrapy areas NAME, or NAME add"),
         (["add", "base", "0;0", "1,1"], "'0;0' is no corner: write two numbers, such as 80,-400"),
@@ -100,17 +97,19 @@ def test_an_area_is_added_listed_and_removed(project: Project) -> None:
     ],
 )
 def test_what_cannot_be_is_one_line_and_changes_nothing(
-    project: Project, arguments: list[str], said: str
+    tileharvest: Tileharvest, tmp_path: Path, arguments: list[str], said: str
 ) -> None:
-    done = project.scrapy("areas", MAP, *arguments, check=False)
-    assert done.returncode == 2
-    assert said in done.stderr
-    assert not (project.data / "areas.toml").exists()
+    done = tileharvest("areas", MAP, *arguments)
+    assert done.status == 2
+    assert said in done.err
+    assert not (tmp_path / "data" / "areas.toml").exists()
 
 
-def test_an_area_that_is_none_any_more_is_named_and_the_others_are_listed(project: Project) -> None:
-    project.scrapy("areas", MAP, "add", "my base", "0,0", "31,31")
-    file = project.data / "areas.toml"
+def test_an_area_that_is_none_any_more_is_named_and_the_others_are_listed(
+    tileharvest: Tileharvest, tmp_path: Path
+) -> None:
+    tileharvest("areas", MAP, "add", "my base", "0,0", "31,31")
+    file = tmp_path / "data" / "areas.toml"
     entries = """
 [[{map}]]
 name = "old"
@@ -124,23 +123,23 @@ layer = "day"
 corners = [[0, 0], [9999, 9999]]
 """
     file.write_text(file.read_text() + entries.replace("{map}", MAP))
-    done = project.scrapy("areas", MAP, "--json")
-    assert [(row["name"], row["days"]) for row in json.loads(done.stdout)] == [
+    done = tileharvest("areas", MAP, "--json")
+    assert [(row["name"], row["days"]) for row in json.loads(done.out)] == [
         ("my base", 2),
         ("old", 0),
         ("large", 0),
     ]
-    warnings = done.stderr.splitlines()
+    warnings = done.err.splitlines()
     assert warnings[0].startswith(
         f"warning: area 'old' of map '{MAP}' tells of no change: map '{MAP}' has no"
     )
     assert warnings[1].startswith(
         f"warning: area 'large' of map '{MAP}' tells of no change: it needs 390,625"
     )
-    project.scrapy("areas", MAP, "remove", "old")
+    tileharvest("areas", MAP, "remove", "old")
     assert "# By hand.\n" in file.read_text()
 
 
-def test_a_map_that_is_not_there_is_refused(project: Project) -> None:
-    done = project.scrapy("areas", "nowhere", "add", "base", "0,0", "1,1", check=False)
-    assert (done.returncode, done.stderr) == (2, f"error: the history has no map 'nowhere'; it has '{MAP}'\n")
+def test_a_map_that_is_not_there_is_refused(tileharvest: Tileharvest) -> None:
+    done = tileharvest("areas", "nowhere", "add", "base", "0,0", "1,1")
+    assert (done.status, done.err) == (2, f"error: the history has no map 'nowhere'; it has '{MAP}'\n")

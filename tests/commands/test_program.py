@@ -1,0 +1,85 @@
+"""The command line: which words and options there are, and what is said to those that are not."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.viewer.building import BLUE, FIRST, RED, World, picture
+from tileharvest.tiles.grid import Tile
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.commands.conftest import Tileharvest
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["harvst"], "there is no command 'harvst'; did you mean 'harvest'?"),
+        (["nonsense"], "there is no command 'nonsense'; tileharvest alone lists them"),
+        (["harvest"], "say which maps"),
+        (["harvest", "a", "--segmet", "run"], "option --segmet is not known; did you mean '--segment'?"),
+        (["crawl", "overviewer", "--segment", "run"], "write -a segment=run"),
+        (["crawl", "overviewer", "--dry"], "write -a dry=1"),
+        (["history", "a", "0_0_0"], "x and y are odd at zoom 0"),
+        (["areas", "a", "add", "base", "80", "-400", "240", "-200"], "write each corner as X,Z in one word"),
+    ],
+)
+def test_what_is_mistyped_is_one_line_that_says_what_to_type(
+    tileharvest: Tileharvest, words: list[str], said: str
+) -> None:
+    done = tileharvest(*words)
+    assert (done.status, done.out) == (2, "")
+    assert said in done.err.splitlines()[-1]
+
+
+@pytest.mark.parametrize("words", [["version"], ["--version"], ["version", "-v"]])
+def test_the_version_is_that_of_tileharvest(tileharvest: Tileharvest, words: list[str]) -> None:
+    done = tileharvest(*words)
+    assert done.status == 0
+    assert done.out.startswith("TileHarvest 0.1.0\nScrapy ")
+
+
+def test_help_whose_reader_has_seen_enough_ends_without_a_word() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    words = [sys.executable, "-m", "tileharvest", "harvest", "--help"]
+    done = subprocess.run(words, stdout=writing, stderr=subprocess.PIPE, check=False)
+    os.close(writing)
+    assert done.stderr == b""
+
+
+def test_several_harvests_a_day_are_said_to_keep_one_version(
+    tileharvest: Tileharvest, tmp_path: Path
+) -> None:
+    (tmp_path / "maps.toml").write_text(
+        '[often]\nurl = "http://h/"\nevery = "6h"\n[daily]\nurl = "http://h/"\nevery = "1d"\n'
+    )
+    (line,) = [line for line in tileharvest("maps").out.splitlines() if "one version a day" in line]
+    assert line.startswith('often: every = "6h" harvests it several times a day')
+
+
+def test_a_viewer_without_any_map_says_how_to_add_one(
+    tileharvest: Tileharvest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tileharvest.commands.serve.configure_logging", lambda settings: None)
+    done = tileharvest("serve", "--port", "none")
+    assert f"there is no {tmp_path / 'maps.toml'} yet: `scrapy add NAME URL` writes one" in done.err
+
+
+def test_images_that_were_replaced_on_their_day_are_not_said_to_be_left_by_a_kill(
+    tileharvest: Tileharvest, tmp_path: Path
+) -> None:
+    world = World(tmp_path)
+    for body in (picture(RED), picture(BLUE)):
+        world.harvest(FIRST, {Tile(0, 1, 1): body}, finished=False)
+    done = tileharvest("check-store")
+    assert done.status == 0
+    assert "1 image that no version names" in done.out
+    assert "a second harvest of the same day leaves those that it has replaced" in done.out

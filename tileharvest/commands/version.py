@@ -1,0 +1,22 @@
+"""`scrapy version`: the version of TileHarvest, and those of Scrapy and its libraries with `-v`."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+from scrapy.commands import version as scrapys
+
+from tileharvest.commands.terminal import write_line
+
+if TYPE_CHECKING:
+    import argparse
+
+
+class Command(scrapys.Command):
+    def short_desc(self) -> str:
+        return "Show the version of TileHarvest and of Scrapy"
+
+    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        write_line(f"TileHarvest {version('tileharvest')}")
+        super().run(args, opts)

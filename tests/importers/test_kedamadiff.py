@@ -6,7 +6,6 @@ import json
 import shutil
 import sqlite3
 from contextlib import suppress
-from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from tests.crash.soundness import images
 from tests.end_to_end.project import await_condition
 from tests.end_to_end.real_maps import ANTWORLD, ANTWORLD_DEPTH, days
 from tests.end_to_end.rendering import LAYER, Rendering
+from tests.importers.imports import Watched
 from tests.importers.kedamadiff_script import KedamaDiff
 from tests.servers.published import published
 from tests.servers.s3 import lead_to
@@ -42,39 +42,8 @@ if TYPE_CHECKING:
     from tests.end_to_end.real_maps import Harvested
     from tests.servers.nginx import Nginx
     from tileharvest.history.imported_day import DayRecord
-    from tileharvest.tiles.outcomes import Outcome
 
 NOW = datetime(2022, 1, 1, tzinfo=UTC)
-
-
-@dataclass
-class Watched:
-    """Collects what an import tells its watch."""
-
-    days: list[date] = field(default_factory=list)
-    unread: list[tuple[date, str]] = field(default_factory=list)
-    missing: list[tuple[date, str, str]] = field(default_factory=list)
-    outcomes: dict[Outcome, int] = field(default_factory=dict)
-    expected: int = 0
-    done: int = 0
-    outside: int = 0
-
-    def expects(self, parts: int) -> None:
-        self.expected = parts
-
-    def passed(self, parts: int) -> None:
-        self.done += parts
-
-    def recorded(self, day: date, record: DayRecord) -> None:
-        self.days.append(day)
-        for outcome, number in record.counts.items():
-            self.outcomes[outcome] = self.outcomes.get(outcome, 0) + number
-
-    def left_out(self, day: date, why: str) -> None:
-        self.unread.append((day, why))
-
-    def lacks(self, day: date, file: str, why: str) -> None:
-        self.missing.append((day, file, why))
 
 
 class Stopped(Exception):  # noqa: N818 - it is no error
@@ -239,6 +208,25 @@ def test_missing_images_are_listed_and_known_without_bytes_only_if_asked(
         failed = failing(history, ANTWORLD)
     names = {"_".join(map(str, (tile.zoom, tile.x, tile.y))) + ".jpg" for _, tile in failed}
     assert names == ({name for name in (lost, damaged) if len(newer.records[name]) == 1} if keeps else set())
+
+
+def test_a_day_none_of_whose_images_is_there_is_left_out(newer: KedamaDiff, project: Project) -> None:
+    shutil.rmtree(newer.folder / "images")
+    watch = imported(newer.folder, project.data)
+    everything = sum(len(records) for records in newer.records.values())
+    assert (watch.days, len(watch.unread), len(watch.missing)) == ([], 4, everything)
+    shown = shown_import(project, newer.folder)
+    assert shown.stdout.splitlines() == [
+        "missing in the source: 4 days",
+        f"missing in the source: {everything} images; --json names them all",
+        f"map '{ANTWORLD}': nothing was imported",
+    ]
+
+
+def shown_import(project: Project, folder: Path) -> subprocess.CompletedProcess[str]:
+    """`scrapy import kedamadiff`, as people see it."""
+    project.add_map(ANTWORLD, "http://127.0.0.1:9/")
+    return project.scrapy("import", "kedamadiff", str(folder), ANTWORLD, check=False)
 
 
 def test_images_that_are_found_again_are_imported(newer: KedamaDiff, project: Project) -> None:

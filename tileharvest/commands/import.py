@@ -76,18 +76,16 @@ class ImportDisplay(ProgressLine):
 
     def left_out(self, day: date, why: str) -> None:
         self.unread[day] = why
-        self._tell(len(self.unread), f"{day} was left out: {why}", "more days were left out")
+        self._tell(len(self.unread), f"{day} was left out: {why}")
 
     def lacks(self, day: date, file: str, why: str) -> None:
         self.missing.append((day, file, why))
-        self._tell(len(self.missing), f"{day}: {file}: {why}", "more images are missing")
+        self._tell(len(self.missing), f"{day}: {file}: {why}")
 
-    def _tell(self, number: int, line: str, more: str) -> None:
-        """Writes the line, or the line `more` once `_MOST_TOLD` lines were written."""
+    def _tell(self, number: int, line: str) -> None:
+        """Writes the line, unless `_MOST_TOLD` such lines were written before it."""
         if number <= _MOST_TOLD:
             self.write(line)
-        elif number == _MOST_TOLD + 1:
-            self.write(f"{more}; --json names them all")
 
     def as_plain(self) -> dict[str, Any]:
         """Returns the progress for programs."""
@@ -313,8 +311,13 @@ def _tell(name: str, display: ImportDisplay, *, as_json: bool) -> None:
         ]
         write_json({"map": name, "days": days, "unread": unread, "missing": missing})
         return
+    for what, number in (("day", len(display.unread)), ("image", len(display.missing))):
+        if number:
+            more = "; --json names them all" if number > _MOST_TOLD else ""
+            write_line(f"missing in the source: {counted(number, what)}{more}")
     if not display.days:
-        write_line(f"map '{name}' has all of it already: nothing was imported")
+        is_all = not (display.unread or display.missing)
+        write_line(f"map '{name}'{' has all of it already' if is_all else ''}: nothing was imported")
         return
     first, last = min(display.days), max(display.days)
     when = f"{first} imported" if first == last else f"{len(display.days):,} days imported, {first} to {last}"

@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sqlalchemy import Text, bindparam, delete, exists, func, insert, or_, select, tuple_, update
+from sqlalchemy import Text, and_, bindparam, case, delete, exists, func, insert, or_, select, tuple_, update
 
 from tileharvest.errors import HistoryError
 from tileharvest.history.areas import AreaQuery
@@ -46,14 +46,14 @@ from tileharvest.history.schema import (
 from tileharvest.history.site_files import write_site_files
 from tileharvest.history.unnamed_images import hold_images, note_dropped
 from tileharvest.tiles.grid import Tile
-from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.outcomes import THERE, Outcome
 from tileharvest.tiles.versions import Image, Validator
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import date, datetime
 
-    from sqlalchemy import Connection, RowMapping
+    from sqlalchemy import ColumnElement, Connection, FromClause, RowMapping
 
     from tileharvest.history.database import History
     from tileharvest.history.insertion import Insertion
@@ -145,11 +145,15 @@ class DayRecord:
 
 
 def imported_days(history: History, map_name: str, source: str) -> dict[date, str]:
-    """Returns the days of this source that the map's history has, in order, each with its state. Raises
-    HistoryError."""
+    """Returns the days of this source that the map's history has, in order, each with its state.
+
+    The state of a day on which no tile was found is empty: such a day was recorded by mistake, and the next
+    import of its source replaces it. Raises HistoryError.
+    """
     its = _segments_of(source)
+    state = case((_is_mistake(harvests), ""), else_=harvests.c.walk_reason)
     query = (
-        select(harvests.c.day, harvests.c.segment, harvests.c.walk_reason)
+        select(harvests.c.day, harvests.c.segment, state)
         .join_from(harvests, maps, maps.c.id == harvests.c.map)
         .where(maps.c.name == map_name, harvests.c.walk.in_(IMPORTS))
         .order_by(harvests.c.day)
@@ -198,6 +202,18 @@ def record_day(history: History, day: ImportedDay) -> DayRecord:
 
 def _segments_of(source: str) -> str:
     return f"import {source} "
+
+
+def _is_mistake(table: FromClause) -> ColumnElement[bool]:
+    """Returns the SQL that says whether a row of `harvests` is an imported day without any tile.
+
+    An import refuses a state in which most known tiles are missing, so such a day says nothing of the map:
+    its files were looked for in the wrong folder.
+    """
+    found = exists().where(
+        harvest_counts.c.harvest == table.c.id, harvest_counts.c.outcome.in_([one.value for one in THERE])
+    )
+    return and_(func.coalesce(table.c.walk, "") == IMPORTED_WALK, ~found)
 
 
 _BEFORE: Final = versions.alias("before")
@@ -303,6 +319,7 @@ _CLAIM: Final = (
         harvest_layers.c.layer == bindparam("in_layer"),
         harvests.c.id != bindparam("but"),
         is_finished(harvests, but=PARTIAL),
+        ~_is_mistake(harvests),
         harvests.c.day >= bindparam("from_day"),
         # If `which` is null, each harvest is compared with itself, so that all of them count.
         or_(

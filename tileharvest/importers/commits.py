@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tileharvest.errors import ConfigurationError, SiteError
-from tileharvest.importers.snapshot import NO_SIGN, maps_within
+from tileharvest.importers.snapshot_site import folders_of_map, without_map
 from tileharvest.tiles.versions import Validator
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 _SHOWN: Final = 5
-"""The most folders that a message names."""
+"""The most folders or branches that a message names."""
 
 
 def etag_of(blob: str) -> str:
@@ -32,11 +32,11 @@ def is_git_etag(etag: str | None) -> bool:
     return etag is not None and etag.startswith('"git:')
 
 
-def no_map(repository: Repository, commit: str, folder: str, why: str) -> SiteError:
-    """Returns the error for a commit that has no map in a folder. `why` says what was looked for."""
+def no_map(repository: Repository, commit: str, folder: str, why: SiteError | None) -> SiteError:
+    """Returns the error for a commit that has no map in a folder. `why` is the error of its last state."""
     place = f"{repository.name}{f', folder {folder}' if folder else ''}"
     entries = list(repository.tree(commit))
-    found = maps_within(entry.path for entry in entries)
+    found = folders_of_map((entry.path for entry in entries), why)
     maps = [one for one in found if one != (folder or ".")]
     submodule = repository.submodule_above(commit, folder)
     if not maps and submodule is None:
@@ -46,7 +46,10 @@ def no_map(repository: Repository, commit: str, folder: str, why: str) -> SiteEr
     elif maps:
         hint = f"name its folder, maybe {', '.join(maps[:_SHOWN])}"
     else:
-        hint = why if found else NO_SIGN
+        hint = without_map(why, found)
+        branches = [name for name, paths in repository.branches().items() if folders_of_map(paths, why)]
+        if branches:
+            hint += f"; name a branch that has one, maybe {', '.join(branches[:_SHOWN])}"
     return SiteError(f"no map was found in {place}; nothing was changed: {hint}")
 
 

@@ -97,7 +97,7 @@ class FetchedCommit:
         with self._repository.blobs() as blobs:
             yield from blobs.read([self._ids[path] for path in paths])
 
-    def no_map(self, why: str) -> SiteError:
+    def no_map(self, why: SiteError) -> SiteError:
         """Returns the error for a commit whose files no renderer knows."""
         return no_map(self._repository, self._commit, self._entry.path, why)
 

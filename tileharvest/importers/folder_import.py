@@ -7,7 +7,7 @@ from email.utils import formatdate
 from typing import TYPE_CHECKING, Final
 
 from tileharvest.errors import ConfigurationError, SiteError
-from tileharvest.importers.snapshot import NO_SIGN, maps_within
+from tileharvest.importers.snapshot_site import NoTilesError, folders_of_map, without_map
 from tileharvest.renderers.site import UnrecognisedError
 from tileharvest.tiles.versions import Validator
 
@@ -74,17 +74,17 @@ def _files_below(folder: str) -> Iterator[str]:
 async def import_folder(imported: ImportedMap, folder: Path, day: date, watch: ImportWatch) -> None:
     """Imports the folder in which the map's page lies, in one transaction. Repeating it changes nothing.
 
-    Raises ConfigurationError if there is no folder, SiteError if it has no map or cannot be read, and
-    MovedError if most tiles that are known of that day are missing.
+    Raises ConfigurationError if there is no folder, SiteError if it has no map, no tile, or cannot be read,
+    and MovedError if most tiles that are known of that day are missing.
     """
     snapshot = FolderSnapshot(folder)
     watch.expects(1)
     try:
         record = await imported.add(snapshot, None, day, snapshot.name)
-    except UnrecognisedError as error:
-        found = maps_within(snapshot.paths())
+    except (UnrecognisedError, NoTilesError) as error:
+        found = folders_of_map(snapshot.paths(), error)
         within = [one for one in found if one != "."]
-        hint = str(error) if found else NO_SIGN
+        hint = without_map(error, found)
         if within:
             hint = f"is it in {folder / within[0]}?"
         elif not snapshot.paths():

@@ -10,6 +10,7 @@ from tileharvest.errors import ConfigurationError, SiteError
 from tileharvest.importers.commits import CommitSnapshot, commit_days, map_folders, no_map
 from tileharvest.importers.repository import Repository
 from tileharvest.importers.snapshot import LfsPointerError
+from tileharvest.importers.snapshot_site import NoTilesError
 from tileharvest.renderers.site import UnrecognisedError
 
 if TYPE_CHECKING:
@@ -72,13 +73,17 @@ class GitSource:
         raises nothing then, and imports the branch's days from the last imported day on. Raises SiteError if
         no commit has a map, and StoreError and HistoryError.
         """
-        done = imported.days()
+        recorded = imported.days()
+        done = {day: commit for day, commit in recorded.items() if commit}
+        mistaken = recorded.keys() - done.keys()
         first = self._first_day(done, rewritten=rewritten)
         paths = sorted({folder.path for folder in self._folders})
-        paths = [] if "" in paths else paths
+        if "" in paths or mistaken:
+            # A day that was recorded from the wrong folder may have no commit of the right one.
+            paths = []
         watch.expects(self._repository.count(self._tip, paths))
         ids: dict[str, str] = {}
-        why = ""
+        why: SiteError | None = None
         is_any = bool(done)
         with self._repository.blobs() as blobs:
             commits = self._repository.commits(self._tip, paths)
@@ -86,19 +91,22 @@ class GitSource:
             for one in commit_days(commits, self._folders, zone, today):
                 _apply(ids, one.changes)
                 changed = _below(one.folder, one.changes)
+                is_mistaken = one.day in mistaken
                 is_new = done.get(one.day) != one.commit and (first is None or one.day >= first)
-                if one.folder is not None and changed and is_new:
+                if one.folder is not None and (changed or is_mistaken) and is_new:
                     snapshot = CommitSnapshot(f"commit {one.commit[:10]}", ids, one.folder, blobs)
-                    moved = before is not None and before != one.folder
+                    is_moved = before is not None and before != one.folder
                     try:
-                        record = await imported.add(snapshot, None if moved else changed, one.day, one.commit)
+                        record = await imported.add(
+                            snapshot, None if is_moved else changed, one.day, one.commit, anew=is_mistaken
+                        )
                     except LfsPointerError:
                         # All later commits have such pointers, too, so the import ends here.
                         raise
                     except SiteError as error:
-                        why = str(error)
-                        if is_any or not isinstance(error, UnrecognisedError):
-                            watch.left_out(one.day, why)
+                        why = error
+                        if is_any or not isinstance(error, (UnrecognisedError, NoTilesError)):
+                            watch.left_out(one.day, str(error))
                     else:
                         is_any = True
                         watch.recorded(one.day, record)

@@ -74,19 +74,26 @@ class ImportedMap:
 
     def days(self) -> dict[date, str]:
         """Returns the days that were imported from this source, in order, each with the state that was
-        imported."""
+        imported. The state of a day without any tile, which was a mistake, is empty."""
         return imported_days(self._history, self._description.name, self._source)
 
-    async def add(self, snapshot: Snapshot, changed: set[str] | None, day: date, state: str) -> DayRecord:
+    async def add(
+        self, snapshot: Snapshot, changed: set[str] | None, day: date, state: str, *, anew: bool = False
+    ) -> DayRecord:
         """Records the snapshot as a harvest of the day, after its images are stored.
 
         `changed` are the paths whose bytes may differ from the snapshot before; None means that all may.
-        `state` tells this snapshot from others of the same day. Raises SiteError if the snapshot cannot be
-        read as a map, and MovedError if most of the known tiles are missing. The day is then left out, and
-        the next one may be added. Raises StoreError and HistoryError.
+        `state` tells this snapshot from others of the same day. With `anew` the day names all of its tiles,
+        so that nothing is left of what was recorded for it before.
+
+        Raises SiteError if the snapshot cannot be read as a map, NoTilesError if it has no tile and none is
+        known, and MovedError if most of the known tiles are missing. The day is then left out, and the next
+        one may be added. Raises StoreError and HistoryError.
         """
-        is_next = self._replay is not None and self._day == last_day_before(
-            self._history, self._description.name, day
+        is_next = (
+            not anew
+            and self._replay is not None
+            and self._day == last_day_before(self._history, self._description.name, day)
         )
         if self._replay is None or not is_next:
             # This is the first day, or the history has got other days since the last one.

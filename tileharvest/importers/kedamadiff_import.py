@@ -13,7 +13,7 @@ from hashlib import sha1
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from tileharvest.errors import ConfigurationError, HistoryError
+from tileharvest.errors import ConfigurationError, HistoryError, counted
 from tileharvest.harvest.walks import kept_in_words, walk_over
 from tileharvest.history.imported_day import ImportedDay, ImportedTile, imported_days
 from tileharvest.history.outlines import map_outline
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from datetime import date, datetime
 
     from tileharvest.history.database import History
-    from tileharvest.history.imported_day import DayRecord
     from tileharvest.history.outlines import MapOutline
     from tileharvest.importers.images import ImportedImages
     from tileharvest.importers.imported_map import ImportWatch
@@ -82,8 +81,7 @@ class KedamaDiffImport:
             if day > today + _A_DAY:
                 watch.left_out(day, "the day has not begun")
             elif done.get(day) != (state := _state(records)):
-                record = self._record(day, records, state, name, known, watch)
-                watch.recorded(day, record)
+                self._record(day, records, state, name, known, watch)
             watch.passed(1)
 
     def _record(
@@ -94,7 +92,8 @@ class KedamaDiffImport:
         name: str,
         known: MapOutline | None,
         watch: ImportWatch,
-    ) -> DayRecord:
+    ) -> None:
+        """Records a day, unless none of its images is there."""
         layer = self._described(name, known, day, records)
         areas = walk_over(self.description, layer).kept()
         kept = [one for one in records if any(one.tile in area for area in areas)]
@@ -109,7 +108,10 @@ class KedamaDiffImport:
                     tiles.append(ImportedTile(name, one.tile, None, missing=why))
             else:
                 tiles.append(ImportedTile(name, one.tile, image, Validator(one.etag)))
-        return self.images.record(
+        if records and missing == len(kept) and not self.keeps_missing:
+            watch.left_out(day, f"none of its {counted(missing, 'image')} can be read")
+            return
+        record = self.images.record(
             self.history,
             ImportedDay(
                 map_name=self.description.name,
@@ -125,6 +127,7 @@ class KedamaDiffImport:
                 stored_bytes=self.images.durable(),
             ),
         )
+        watch.recorded(day, record)
 
     def _read(
         self, day: date, records: Sequence[ArchivedTile]

@@ -126,7 +126,7 @@ class PublishedTree:
         try:
             return await SnapshotSite.read(self._harvest.description, self._snapshot, probe)
         except UnrecognisedError as error:
-            raise self._snapshot.no_map(str(error)) from None
+            raise self._snapshot.no_map(error) from None
 
     async def _walk(self, start: Sequence[Place], judge: _Judge) -> None:
         front = Front(self._found.layers)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from tileharvest.errors import MovedError
-from tileharvest.importers.snapshot_site import Front, SnapshotSite
+from tileharvest.importers.snapshot_site import Front, NoTilesError, SnapshotSite
 from tileharvest.tiles.outcomes import THERE, Outcome
 from tileharvest.tiles.versions import Version
 
@@ -90,9 +90,9 @@ class Replay:
         `changed` are the paths whose bytes may differ from the last
         snapshot; None means that all may.
 
-        Raises SiteError if the map cannot be read, and MovedError if more than half of the known tiles are
-        missing; none of them counts as gone then. After an error the next snapshot is compared with the last
-        one that was read.
+        Raises SiteError if the map cannot be read, NoTilesError if neither the snapshot nor the history has a
+        tile, and MovedError if more than half of the known tiles are missing; none of them counts as gone
+        then. After an error the next snapshot is compared with the last one that was read.
         """
         last, is_behind = self._last, self._is_behind
         self._is_behind = True
@@ -110,6 +110,8 @@ class Replay:
             front, known = self._where_changed(found, changed), []
         self._refuse_moved(found, known or filter(self._is_present, front.waiting()))
         results = self._walked(found, front, known, day)
+        if not results and not self.present.total():
+            raise NoTilesError(found)
         self._last, self._form, self._is_behind = found, form, False
         return found, results
 

@@ -13,14 +13,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha1
-from tempfile import TemporaryFile
+from pathlib import Path
+from tempfile import TemporaryDirectory, TemporaryFile
 from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
 from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-    from pathlib import Path
 
 FETCHED: Final = "refs/tileharvest/map"
 """The ref under which a fetched branch is kept, whatever its name."""
@@ -92,6 +92,7 @@ class Repository:
         """
         self.folder = folder
         self.name = origin or str(folder)
+        self._is_fetched = origin is not None
         self._program = program()
         self._environment = os.environ | _ENVIRONMENT | dict(environment or {})
 
@@ -174,6 +175,22 @@ class Repository:
                 f"commit {commit} is none of the branch's in {self.name}; nothing was changed"
             )
         return found
+
+    def branches(self) -> dict[str, list[str]]:
+        """Returns the paths of the files of every branch, by the branch's name.
+
+        A repository that is fetched is asked for all branches without the bytes of their files. If it cannot
+        be reached, none is returned.
+        """
+        if not self._is_fetched:
+            form = "--format=%(refname:short)"
+            names = self._said("for-each-ref", form, "refs/heads", "refs/remotes").split()
+            return {name: [entry.path for entry in self.tree(name)] for name in names}
+        with TemporaryDirectory(prefix="tileharvest-") as folder, suppress(SiteError):
+            other = Repository.bare(Path(folder), self.name)
+            other._fetch("--depth=1", "--filter=blob:none", self.name, "+refs/heads/*:refs/heads/*")
+            return Repository(Path(folder)).branches()
+        return {}
 
     def fetch_blobs(self, ids: Collection[str], watch: Callable[[], None] | None = None) -> None:
         """Fetches the bytes with these ids, in one pack, from the repository's origin. `watch` is called as

@@ -3,16 +3,17 @@ them."""
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
 
+from tileharvest.errors import SiteError
 from tileharvest.harvest.walks import LayerWalk, walk_over
 from tileharvest.history.site_files import SiteFile
-from tileharvest.importers.snapshot import refuse_pointer
+from tileharvest.importers.snapshot import NO_SIGN, maps_within, refuse_pointer
 from tileharvest.renderers.registry import probe, renderer_named
-from tileharvest.renderers.site import INDEX, Fetched, path_of
+from tileharvest.renderers.site import INDEX, Fetched, UnrecognisedError, path_of
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.results import Step, TileResult
@@ -31,6 +32,33 @@ if TYPE_CHECKING:
 
 Place: TypeAlias = tuple[str, Tile]
 """A layer's name and a tile of it."""
+
+
+class NoTilesError(SiteError):
+    """A snapshot has none of the tiles that the map keeps."""
+
+    def __init__(self, site: SnapshotSite) -> None:
+        """`site` is the snapshot as a site."""
+        first = next((path for place in site.start() if (path := site.path(place)) is not None), None)
+        example = f", such as {first}" if first else ""
+        super().__init__(
+            f"{site.snapshot.name} has none of the tiles that map '{site.description.name}' keeps{example}"
+        )
+        self.site = site
+
+
+def folders_of_map(paths: Iterable[str], why: SiteError | None) -> list[str]:
+    """Returns the folders of a tree of files in which the map seems to lie, for messages. The top is `.`.
+
+    `why` is the error that a snapshot of the wrong folder has raised.
+    """
+    return why.site.folders_with_tiles(paths) if isinstance(why, NoTilesError) else maps_within(paths)
+
+
+def without_map(why: SiteError | None, found: Sequence[str]) -> str:
+    """Returns the words for a place without a map. `found` are the folders that seem to have one."""
+    # The error of a renderer that was not recognised speaks of sites and addresses.
+    return NO_SIGN if why is None or (isinstance(why, UnrecognisedError) and not found) else str(why)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +129,17 @@ class SnapshotSite:
             if (tile := part.layer.addresses.tile_of(url)) is not None:
                 return name, tile
         return None
+
+    def folders_with_tiles(self, paths: Iterable[str]) -> list[str]:
+        """Returns the folders of a tree of files below which tiles of this site seem to lie, those with most
+        of them first. The top of the tree is `.`."""
+        found: Counter[str] = Counter()
+        for path in paths:
+            parts = path.split("/")
+            for above in range(len(parts)):
+                if self.place("/".join(parts[above:])) is not None:
+                    found["/".join(parts[:above]) or "."] += 1
+        return [folder for folder, _ in found.most_common()]
 
     def start(self) -> Iterator[Place]:
         """Yields the tiles at which the walks of all layers start."""

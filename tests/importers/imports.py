@@ -1,0 +1,136 @@
+"""Imports in this process: what they tell, and what the history has afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
+
+from PIL import Image
+
+from tests.servers.repositories import FastImport, moment_of
+from tileharvest.history.database import History
+from tileharvest.history.outlines import map_outline
+from tileharvest.history.recorded_versions import story
+from tileharvest.importers.folder_import import SOURCE, import_folder
+from tileharvest.importers.git_import import GitSource
+from tileharvest.importers.images import ImportedImages
+from tileharvest.importers.imported_map import ImportedMap
+from tileharvest.maps.description import GitEntry, MapDescription, TileBounds
+from tileharvest.store.files import FileStore
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import date
+    from pathlib import Path
+
+    from tileharvest.history.imported_day import DayRecord
+    from tileharvest.tiles.grid import Tile
+    from tileharvest.tiles.outcomes import Outcome
+
+NOW = datetime(2024, 6, 1, tzinfo=UTC)
+PLAIN = MapDescription(
+    name="plain",
+    url="https://map.example.net/{z}/{x}/{y}.png",
+    site_zooms=(0, 2),
+    bounds=TileBounds(zoom=0, x=(0, 0), y=(0, 0)),
+)
+"""A map of plain tiles."""
+
+
+@dataclass
+class Watched:
+    """Collects what an import tells its watch."""
+
+    days: list[date] = field(default_factory=list)
+    unread: list[tuple[date, str]] = field(default_factory=list)
+    missing: list[tuple[date, str, str]] = field(default_factory=list)
+    outcomes: Counter[Outcome] = field(default_factory=Counter)
+    expected: int = 0
+    done: int = 0
+    outside: int = 0
+
+    def expects(self, parts: int) -> None:
+        self.expected = parts
+
+    def passed(self, parts: int) -> None:
+        self.done += parts
+
+    def recorded(self, day: date, record: DayRecord) -> None:
+        self.days.append(day)
+        self.outcomes.update(record.counts)
+
+    def left_out(self, day: date, why: str) -> None:
+        self.unread.append((day, why))
+
+    def lacks(self, day: date, file: str, why: str) -> None:
+        self.missing.append((day, file, why))
+
+
+def dot(number: int) -> bytes:
+    """Returns a small image that differs from those of other numbers."""
+    written = io.BytesIO()
+    Image.new("RGB", (96, 96), (number % 256, number // 256, 7)).save(written, "PNG")
+    return written.getvalue()
+
+
+@dataclass
+class Imports:
+    """A history and a store in a folder, into which a map is imported."""
+
+    folder: Path
+    description: MapDescription = PLAIN
+
+    @property
+    def history(self) -> History:
+        return History.open(f"sqlite:///{self.folder / 'history.sqlite'}")
+
+    def git(
+        self, address: Path | str, *paths: str, branch: str | None = None, rewritten: bool = False
+    ) -> Watched:
+        """Imports the repository in a folder, or at an address."""
+        if isinstance(address, str):
+            source = GitSource.fetched(
+                GitEntry(url=address, branch=branch or ""), self.folder / "cache", paths
+            )
+        else:
+            source = GitSource.in_place(address, branch, paths)
+        watch = Watched()
+        with self.history as history:
+            into = self._into(history, source.name)
+            zone = ZoneInfo(self.description.timezone)
+            asyncio.run(source.import_into(into, zone, NOW.date(), watch, rewritten=rewritten))
+        return watch
+
+    def of_folder(self, folder: Path, day: date) -> Watched:
+        """Imports a folder as the state of a day."""
+        watch = Watched()
+        with self.history as history:
+            asyncio.run(import_folder(self._into(history, SOURCE), folder, day, watch))
+        return watch
+
+    def versions(self, tile: Tile) -> dict[str, str | None]:
+        """Returns the versions of a tile of the only layer: the sha1 by the day, None for `gone`."""
+        with self.history as history:
+            (layer,) = map_outline(history, self.description.name).layers
+            found = story(history, layer.id, tile)
+            return {str(one.day): one.image and one.image.sha1 for one in found}
+
+    def _into(self, history: History, source: str) -> ImportedMap:
+        images = ImportedImages(FileStore(self.folder / "tiles"))
+        return ImportedMap(self.description, history, images, source, lambda: NOW)
+
+
+def repository(
+    folder: Path, days: Mapping[str, Mapping[str, bytes | None]], branch: str = "main"
+) -> FastImport:
+    """Returns a repository with a commit of these files on each day."""
+    made = FastImport(folder, branch)
+    for day, files in days.items():
+        made.commit(moment_of(day), files)
+    made.written()
+    return made

@@ -40,7 +40,7 @@ from tests.viewer.building import picture as coloured
 from tileharvest.errors import ConfigurationError, TileHarvestError
 from tileharvest.export.excerpt import Wanted, excerpt_of
 from tileharvest.export.film import FilmStyle, film_of, foretold, size_of, write_film
-from tileharvest.export.film_file import FILM_FORMS, TICKS
+from tileharvest.export.film_file import FILM_FORMS, TICKS, usual_ending
 from tileharvest.export.picture_file import on_ground
 from tileharvest.history.database import History
 from tileharvest.tiles.grid import Tile
@@ -533,8 +533,9 @@ def test_a_video_without_its_extra_says_how_to_get_it(
     history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "av", None)
-    with pytest.raises(ConfigurationError, match=r"tileharvest\[film\]: pip install"):
+    with pytest.raises(ConfigurationError, match=r"\.mp4 needs PyAV: pip install av; \.webp and \.gif need"):
         film_of(excerpt_of(history, MAP, Wanted()), Path("film.mp4"), STYLE)
+    assert usual_ending() == ".webp"
 
 
 @pytest.mark.parametrize("ending", [ending[1:] for ending in FILM_FORMS])

@@ -10,7 +10,7 @@ from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from PIL import Image
+from PIL import Image, ImageChops, ImageStat
 
 from tests.end_to_end.real_maps import days
 from tests.export.watching import Count, most_bytes_of_a_file
@@ -20,6 +20,7 @@ from tests.servers.published import published
 from tests.viewer.building import BLUE, FIRST, GREEN, MAP, RED, SIZE, World, picture
 from tests.viewer.building import URL as SITE
 from tileharvest.errors import TileHarvestError
+from tileharvest.export.picture_file import on_ground
 from tileharvest.export.restored_tree import PastSite, Restored, restore
 from tileharvest.history.database import History
 from tileharvest.history.outlines import map_outline
@@ -49,7 +50,7 @@ VERSIONS: Final = {
     "mrozbarry": (1, 4),
 }
 NEVER_ASKED: Final = re.compile(
-    r".*(base|blank)\.png|.*/rstate/.*|.*/metadata/.*\.csv|.*\.hash|.*/blockinfo/.*|robots\.txt"
+    r".*blank\.png|.*/rstate/.*|.*/metadata/.*\.csv|.*\.hash|.*/blockinfo/.*|robots\.txt"
     r"|standalone/.*|.*/map\.settings|tiles/world_nether/flat/.*/zzzzz_.*|.*/5/-1_0\.png"
 )
 """Files of these maps that no walk and no probe asks for."""
@@ -92,7 +93,8 @@ class PastMap:
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    there = (file for file in folder.rglob("*") if file.is_file())
+    """All but the image of the whole map, which is composed."""
+    there = (file for file in folder.rglob("*") if file.is_file() and file.name != "base.png")
     return {file.relative_to(folder).as_posix(): file.read_bytes() for file in there}
 
 
@@ -112,6 +114,13 @@ def test_every_map_is_restored_as_it_was_published(name: str, shared_maps: Path,
         target = tmp_path / f"restored-{day}"
         told = past.restored(day, target)
         found, expected = files(target), files(site)
+        wholes = list(target.rglob("base.png"))
+        assert len(wholes) == len(list(site.rglob("base.png")))
+        assert sum(
+            "base.png, the image of the whole map, is composed" in line for line in told.lacking
+        ) == len(wholes)
+        for whole in wholes:
+            assert differs_by(whole, site / whole.relative_to(target)) < 1
         assert found.keys() <= expected.keys()
         assert [one for one in expected.keys() - found.keys() if not NEVER_ASKED.fullmatch(one)] == []
         assert [one for one, body in found.items() if expected[one] != body] == []
@@ -119,6 +128,15 @@ def test_every_map_is_restored_as_it_was_published(name: str, shared_maps: Path,
         assert (told.missing, told.elsewhere, told.undated) == (0, 0, 0)
         if number == 0:
             assert times(target, found) == times(site, found)
+
+
+def differs_by(one: Path, other: Path) -> float:
+    """The mean difference of two pictures, of 255."""
+    with Image.open(one) as found, Image.open(other) as expected:
+        assert found.size == expected.size
+        # Nobody sees the colours of transparent pixels.
+        seen = [on_ground(image.convert("RGBA"), (0, 0, 0)) for image in (found, expected)]
+    return max(ImageStat.Stat(ImageChops.difference(*seen)).mean)
 
 
 def test_zooms_that_are_not_kept_are_composed_and_told(shared_maps: Path, tmp_path: Path) -> None:

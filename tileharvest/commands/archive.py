@@ -124,10 +124,10 @@ def _have(number: int) -> str:
 
 def _in_words(path: Path, done: Archived) -> str:
     first, last = done.zooms
-    words = f"{path}: {done.tiles:,} tiles of zooms {first} to {last}, {bytes_in_words(done.bytes)}"
-    counted = {
+    words = f"{path}: {counted(done.tiles, 'tile')} of zooms {first} to {last}, {bytes_in_words(done.bytes)}"
+    counts = {
         "composed of deeper ones": done.composed,
         f"packed anew as {done.kind}, as there are other kinds of images": done.packed_anew,
-        "missing or not whole, as images cannot be read: scrapy check-store names them": done.missing,
+        "missing or not whole, as images cannot be read: see scrapy check-store": done.missing,
     }
-    return "; ".join([words, *(f"{number:,} {what}" for what, number in counted.items() if number)])
+    return "; ".join([words, *(f"{number:,} {what}" for what, number in counts.items() if number)])

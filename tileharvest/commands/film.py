@@ -16,7 +16,7 @@ from tileharvest.commands.export_command import (
     zoom_of,
 )
 from tileharvest.commands.terminal import stopped_by_signals
-from tileharvest.errors import ConfigurationError
+from tileharvest.errors import ConfigurationError, counted
 from tileharvest.maps.budgets import bytes_in_words
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ class Command(ExportCommand, ScrapyCommand):
     summary = "Make a film of a map or of a part of it: how it changed"
     details = (
         "FILE ends with .mp4 or .webm, which need the extra tileharvest[film], or with .webp, .gif, .apng or"
-        " .avif (default: NAME-DAY.mp4); a file of that name is replaced. Exit status: 0 done, 1 error, 2"
-        " wrong usage, 3 some images could not be read and are left blank."
+        " .avif (default: NAME-DAY.mp4, or .webp without the extra); a file of that name is replaced. Exit"
+        " status: 0 done, 1 error, 2 wrong usage, 3 some images could not be read and are left blank."
     )
     arguments = range(1, 3)
     usage = "say which map: scrapy {word} NAME [FILE]"
@@ -65,6 +65,7 @@ class Command(ExportCommand, ScrapyCommand):
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         from tileharvest.export.film import FilmStyle, film_of, foretold, size_of, write_film
+        from tileharvest.export.film_file import usual_ending
         from tileharvest.export.picture_file import Awaited
         from tileharvest.store.settings import open_store_for_reading
 
@@ -85,7 +86,7 @@ class Command(ExportCommand, ScrapyCommand):
                 opts.background,
                 opts.quality,
             )
-            path = Path(args[1] if len(args) == 2 else f"{args[0]}-{excerpt.last}.mp4")
+            path = Path(args[1] if len(args) == 2 else f"{args[0]}-{excerpt.last}{usual_ending()}")
             film = film_of(excerpt, path, style)
             store = open_store_for_reading(settings)
             with stopped_by_signals(stopped("nothing was made")):
@@ -94,5 +95,6 @@ class Command(ExportCommand, ScrapyCommand):
             with progress(settings, args[0], as_json=opts.json) as watch:
                 written, damaged = write_film(film, path, store, watch)
         told = {**film.as_plain(), "file": str(path), "bytes": written}
-        words = f"{path}: {len(film.moments):,} frames, {film.seconds:,.0f} s, {bytes_in_words(written)}"
+        frames = counted(len(film.moments), "frame")
+        words = f"{path}: {frames}, {film.seconds:,.0f} s, {bytes_in_words(written)}"
         self.tell(told, words, damaged, as_json=opts.json)

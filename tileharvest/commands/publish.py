@@ -18,7 +18,7 @@ from tileharvest.commands.export_command import (
     zones_of,
 )
 from tileharvest.commands.terminal import write_answer
-from tileharvest.errors import ConfigurationError, ExitStatus
+from tileharvest.errors import ConfigurationError, ExitStatus, counted
 from tileharvest.maps.budgets import bytes_in_words
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Command(ExportCommand, ScrapyCommand):
             with progress(settings, name, as_json=opts.json, said=said) as watch:
                 sent = mirror(folder, *bucket, watch)
             told["mirror"] = {"url": opts.mirror, **sent.as_plain()}
-            words += f"; {opts.mirror}: {sent.sent:,} files sent, {sent.removed:,} removed"
+            words += f"; {opts.mirror}: {counted(sent.sent, 'file')} sent, {sent.removed:,} removed"
         if published.missing:
             self.exitcode = ExitStatus.FAILED_TILES
         write_answer(told, words, as_json=opts.json)
@@ -119,11 +119,12 @@ def _scope(settings: BaseSettings, history: History, name: str, opts: argparse.N
 
 def _in_words(folder: Path, published: Published) -> str:
     words = (
-        f"{folder}: {published.images:,} images, {published.new_images:,} of them new;"
-        f" {published.lists:,} lists, {published.new_lists:,} new; {bytes_in_words(published.bytes)} written"
+        f"{folder}: {counted(published.images, 'image')}, {published.new_images:,} of them new;"
+        f" {counted(published.lists, 'list')}, {published.new_lists:,} new;"
+        f" {bytes_in_words(published.bytes)} written"
     )
     if published.removed:
-        words += f"; {published.removed:,} files removed that nothing names any more"
+        words += f"; {counted(published.removed, 'file')} removed that nothing names any more"
     if published.missing:
-        words += f"; {published.missing:,} images cannot be read: scrapy check-store names them"
+        words += f"; {counted(published.missing, 'image')} not readable: see scrapy check-store"
     return words

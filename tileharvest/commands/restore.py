@@ -66,17 +66,17 @@ class Command(ProjectCommand, ScrapyCommand):
 
 
 def _in_words(folder: Path, day: date, restored: Restored) -> list[str]:
-    told = f"{counted(restored.tiles, 'tile')} of {day}, files of the configuration: {len(restored.files)}"
+    told = f"{counted(restored.tiles, 'tile')} of {day}, {counted(len(restored.files), 'configuration file')}"
     lines = [f"{folder}: {told}; {bytes_in_words(restored.bytes)}"]
     lines += [
         f"zoom {zoom} is composed and not the site's own: {counted(number, 'tile')}"
         for zoom, number in sorted(restored.composed.items())
     ]
-    of_files = {
-        "images cannot be read, their tiles are left out: scrapy check-store names them": restored.missing,
-        "files do not lie below the map's page, and are left out": restored.elsewhere,
-        "files have no time of their own: the site did not tell it": restored.undated,
-        "files were written anew since, with the same bytes, and have that later time": restored.later,
-    }
-    lines += [f"{number:,} {what}" for what, number in of_files.items() if number]
+    counts = (
+        (restored.missing, "tile", "left out, with an image that cannot be read: see scrapy check-store"),
+        (restored.elsewhere, "file", "left out, because the address is not below the map's page"),
+        (restored.undated, "file", "with the present time, because the site did not send one"),
+        (restored.later, "file", "with a later time, because the site wrote the same bytes again since"),
+    )
+    lines += [f"{counted(number, noun)} {what}" for number, noun, what in counts if number]
     return lines + restored.lacking

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 from PIL import Image as Pillow
 from pmtiles.tile import Compression, Entry, TileType, serialize_directory, serialize_header, zxy_to_tileid
 
-from tileharvest.errors import ConfigurationError, ExitStatus, TileHarvestError, printable
+from tileharvest.errors import ConfigurationError, ExitStatus, TileHarvestError, counted, printable
 from tileharvest.export.excerpt import nothing_there, zooms_between
 from tileharvest.export.picture_file import background_of, on_ground
 from tileharvest.export.target import made_whole
@@ -179,8 +179,8 @@ class ArchivePlan:
     def in_words(self) -> str:
         """Returns a line about the archive that will be made."""
         return (
-            f"{self.excerpt.in_words()}, zooms {self.zooms[0]} to {self.zooms[-1]}: {self.tiles:,} tiles,"
-            f" about {bytes_in_words(self.expected_bytes)} at most"
+            f"{self.excerpt.in_words()}, zooms {self.zooms[0]} to {self.zooms[-1]}:"
+            f" {counted(self.tiles, 'tile')}, about {bytes_in_words(self.expected_bytes)} at most"
         )
 
 

@@ -107,14 +107,13 @@ class Excerpt:
         it was empty on both. Raises HistoryError."""
         factor, size, deepest = self.layer.factor, self.tile_size, self.zooms()[0]
         if self.ground is None:
-            # For each day the extent of the zoom's tiles, and that of the deepest.
-            reached = [
-                (self.reach(zoom, None, day), self.reach(deepest, None, day))
-                for day in {self.last, self.first}
-            ]
-            if not any(there for there, _ in reached):
-                reached = [(self._reach_between(zoom), self._reach_between(deepest))]
-            grounds = [self._ground_of(there, deep) for there, deep in reached if there is not None]
+            days = {day: self.layer.kept_zooms(day) for day in (self.last, self.first)}
+            reached = [self.reach(zoom, None, day) for day in days]
+            # The tiles of the deepest zoom that each day has.
+            deep = [self.reach(kept[-1], None, day) for day, kept in days.items() if kept]
+            if not any(reached):
+                reached, deep = [self._reach_between(zoom)], [self._reach_between(deepest)]
+            grounds = [self._ground_of(there, deep) for there in reached if there is not None]
             if not grounds:
                 return None
             points = [point for one in grounds for point in ((one.west, one.south), (one.east, one.north))]
@@ -148,16 +147,15 @@ class Excerpt:
         within = (EVERYWHERE if area is None else area).at_zoom(source, self.layer.factor)
         return reach_between(self.history, self.layer.id, within, self.first, self.last)
 
-    def _ground_of(self, there: Reach, deepest: Reach | None) -> Ground:
+    def _ground_of(self, there: Reach, deep: Sequence[Reach | None]) -> Ground:
         """Returns the ground of all tiles of a zoom.
 
-        A coarse tile also shows ground on which nothing is, so the deepest tiles tell how far the map
-        reaches, unless coarse tiles lie beyond all of them: then deeper tiles are missing there.
+        A coarse tile also shows ground on which nothing is, so the deepest tiles of either day tell how far
+        the map reaches, unless coarse tiles lie beyond all of them: then deeper tiles are missing there.
         """
-        factor = self.layer.factor
-        if deepest is not None and deepest.area.at_zoom(there.area.zoom, factor) == there.area:
-            there = deepest
-        return Ground.of(there.area, factor)
+        factor, zoom = self.layer.factor, there.area.zoom
+        fitting = [one.area for one in deep if one and one.area.at_zoom(zoom, factor) == there.area]
+        return Ground.of(max(fitting, key=lambda area: area.zoom, default=there.area), factor)
 
     def in_words(self) -> str:
         """Returns a text such as `world, layer day, 2021-02-13`."""

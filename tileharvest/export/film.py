@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from PIL import Image, ImageChops
 
-from tileharvest.errors import ConfigurationError
+from tileharvest.errors import ConfigurationError, counted
 from tileharvest.export.excerpt import nothing_there
 from tileharvest.export.film_file import FILM_FORMS, MOST_PIXELS, TICKS, film_form_of, write_film_file
 from tileharvest.export.picture_file import background_of
@@ -169,8 +169,8 @@ class Film:
         """Returns a line about the film that will be made."""
         width, height = self.lens.size
         return (
-            f"{self.excerpt.in_words()}, zoom {self.lens.zoom}: {len(self.moments):,} frames of {width:,} x"
-            f" {height:,} pixels, {self.seconds:,.0f} s"
+            f"{self.excerpt.in_words()}, zoom {self.lens.zoom}: {counted(len(self.moments), 'frame')} of"
+            f" {width:,} x {height:,} pixels, {self.seconds:,.0f} s"
         )
 
     def as_plain(self) -> dict[str, Any]:

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 TICKS: Final = 20
 """Ticks of a second. A GIF counts hundredths of a second, of which a tick has five."""
-HOW_TO_INSTALL: Final = "pip install '.[film]'"
-"""The command that installs PyAV. It is run in the project's folder."""
+HOW_TO_INSTALL: Final = "pip install av"
+"""The command that installs PyAV, wherever TileHarvest was installed from."""
 
 MOST_PIXELS: Final = 1920 * 1200
 """The most pixels of a frame that can be packed in 300 MB of memory."""
@@ -79,6 +79,11 @@ FILM_FORMS: Final = {
 """The forms by the ending of a file's name."""
 
 
+def usual_ending() -> str:
+    """Returns the ending of a film's name if nobody chooses one: a video if one can be written here."""
+    return ".mp4" if FILM_FORMS[".mp4"].is_at_hand else ".webp"
+
+
 def film_form_of(path: Path) -> FilmForm:
     """Returns the form that the name's ending tells.
 
@@ -90,8 +95,7 @@ def film_form_of(path: Path) -> FilmForm:
         )
     if not form.is_at_hand:
         raise ConfigurationError(
-            f"{path.suffix} needs the extra tileharvest[film]: {HOW_TO_INSTALL}; .webp, .gif, .apng and .avif"
-            " need nothing more; nothing was made"
+            f"{path.suffix} needs PyAV: {HOW_TO_INSTALL}; .webp and .gif need nothing more; nothing was made"
         )
     return form
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from tileharvest.errors import ConfigurationError, TileHarvestError
+from tileharvest.errors import ConfigurationError, TileHarvestError, counted
 from tileharvest.export.published_lists import (
     FORM,
     NAMED,
@@ -92,8 +92,8 @@ class Scope:
         names = ", ".join(excerpt.layer.name for excerpt, _ in self.layers)
         excerpt = self.first
         return (
-            f"{excerpt.map.name}, layers {names}, {excerpt.first} to {excerpt.last}: {versions:,} versions,"
-            f" images of {bytes_in_words(size)} at most"
+            f"{excerpt.map.name}, layers {names}, {excerpt.first} to {excerpt.last}:"
+            f" {counted(versions, 'version')}, images of {bytes_in_words(size)} at most"
         )
 
 

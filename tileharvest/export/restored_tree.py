@@ -6,7 +6,7 @@ import asyncio
 import os
 import shutil
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, time, timedelta
 from email.utils import parsedate_to_datetime
@@ -16,6 +16,7 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+from PIL import Image
 
 from tileharvest.errors import SiteError, StoreError, TileHarvestError
 from tileharvest.export.picture_file import background_of, on_ground
@@ -25,10 +26,12 @@ from tileharvest.history.recorded_versions import present_versions, reach
 from tileharvest.history.schema import BLOCK_LEVELS
 from tileharvest.history.site_files import MISSING, first_day_of_files, site_files_of
 from tileharvest.pictures.composer import Composer, PastLayer
+from tileharvest.pictures.pixels import UNREADABLE, decoded
 from tileharvest.pictures.threads import open_threads
+from tileharvest.renderers.quadtree import QuadtreeAddresses
 from tileharvest.renderers.registry import RENDERERS, probe
 from tileharvest.renderers.site import INDEX, Fetched, Site, path_of
-from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.tiles.grid import Tile, TileRange, first_level
 from tileharvest.tiles.pyramid import EVERYWHERE
 
 if TYPE_CHECKING:
@@ -257,6 +260,7 @@ class _Restoring:
                 for zoom in outline.kept_zooms(self._past.day):
                     self._restore_zoom(folder, outline, layer, zoom, watch, pool)
                 self._compose(folder, outline, layer, watch)
+                self._compose_whole_map(folder, outline, layer)
         self._tell_lacking({outline.name for outline, _ in kept})
 
     def _restore_files(self, folder: Path) -> None:
@@ -333,7 +337,6 @@ class _Restoring:
         kept = outline.kept_zooms(past.day)
         then = outline.described(past.day)
         composer = Composer(self._store)
-        ground = background_of(None, then.background)
         for zoom in range(kept[-1] - 1, layer.pyramid.first - 1, -1):
             source = outline.source_zoom(zoom, past.day)
             if zoom in kept or source is None:
@@ -352,10 +355,39 @@ class _Restoring:
                     target = self._target(folder, layer.addresses.url_of(tile))
                     if image is None or target is None:
                         continue
-                    target.parent.mkdir(parents=True, exist_ok=True)
-                    picture = image if layer.image_extension != "jpg" else on_ground(image, ground)
-                    picture.save(target, _FORMATS[layer.image_extension])
+                    self._save(image, target, layer, then)
                     self.restored.composed[zoom] += 1
+
+    def _compose_whole_map(self, folder: Path, outline: LayerOutline, layer: Layer) -> None:
+        """Composes the image above the first level as Overviewer and Mapcrafter do: of the four tiles of that
+        level, which are in the folder already."""
+        if not isinstance(layer.addresses, QuadtreeAddresses):
+            return
+        then = outline.described(self._past.day)
+        width, height = then.tile_size
+        whole, is_any = Image.new("RGBA", (2 * width, 2 * height)), False
+        for number, tile in enumerate(first_level(layer.depth)):
+            place = _path(folder, layer.addresses.url_of(tile), self._past.description.page)
+            if place is None or not place.is_file():
+                continue
+            with suppress(*UNREADABLE):
+                part = decoded(place.read_bytes(), then.tile_size)
+                whole.paste(part, (number % 2 * width, number // 2 * height))
+                is_any = True
+        target = _path(folder, layer.addresses.whole_map, self._past.description.page)
+        if is_any and target is not None:
+            self._save(whole.reduce(2), target, layer, then)
+            self.restored.lacking.append(
+                f"{target.relative_to(folder).as_posix()}, the image of the whole map, is composed of the"
+                " first level's tiles and not the site's own"
+            )
+
+    def _save(self, image: Image.Image, target: Path, layer: Layer, then: Layer) -> None:
+        """Saves a composed image in the form of the layer's images. `then` describes the layer on the day."""
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if layer.image_extension == "jpg":
+            image = on_ground(image, background_of(None, then.background))
+        image.save(target, _FORMATS[layer.image_extension])
 
     def _tell_lacking(self, restored_layers: set[str]) -> None:
         past, tell = self._past, self.restored.lacking.append
@@ -376,8 +408,8 @@ class _Restoring:
                 zooms = ", ".join(map(str, lacks))
                 tell(f"of layer '{layer.name}' the zooms {zooms} are not kept, and cannot be composed")
         tell(
-            "files that no harvest asks for are not kept: the page with its scripts, and the image of the"
-            " whole map; a fresh installation of the renderer has the page"
+            "files that no harvest asks for are not kept, such as the page with its scripts; a fresh"
+            " installation of the renderer has the page"
         )
 
 

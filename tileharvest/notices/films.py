@@ -8,13 +8,13 @@ import time
 from concurrent.futures import wait
 from contextlib import suppress
 from datetime import timedelta
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tileharvest.errors import ConfigurationError, TileHarvestError
 from tileharvest.export.excerpt import Wanted, excerpt_of
 from tileharvest.export.film import FilmStyle, film_of, write_film
+from tileharvest.export.film_file import usual_ending
 from tileharvest.export.picture_file import Awaited
 from tileharvest.history.area_changes import changed_in, place_of
 from tileharvest.history.changes import deepest_changes
@@ -121,7 +121,7 @@ def _film(
         is_period=True,
     )
     excerpt = excerpt_of(history, report.map, wanted, (), named)
-    path = Path("film.mp4" if find_spec("av") is not None else "film.webp")
+    path = Path(f"film{usual_ending()}")
     film = film_of(excerpt, path, FilmStyle(_SIZE, camera="fixed" if named else "follow", pace=_PACE))
     if film.moments[-1].day != report.day or len(film.moments) == 1:
         return {}

@@ -24,6 +24,11 @@ class QuadtreeAddresses:
     first_digit: int = 0
     """The first of the four digits: 0 for Overviewer, 1 for Mapcrafter."""
 
+    @property
+    def whole_map(self) -> str:
+        """The address of the image of the whole map, which is no tile: it has no place that stays."""
+        return f"{self.folder}/base.{self.extension}{self.query}"
+
     def url_of(self, tile: Tile) -> str:
         """Returns the tile's address. Raises ValueError for a tile outside of a square of this depth."""
         path = path_of(tile, self.depth, self.first_digit)

@@ -12,7 +12,7 @@ import pytest
 from tests.servers.s3 import S3, lead_to
 from tests.servers.s3 import s3 as s3_server
 from tileharvest.store.files import FileStore
-from tileharvest.store.port import UNKNOWN, DryStore, MissingImageError
+from tileharvest.store.port import DryStore, MissingImageError
 from tileharvest.store.s3 import S3Store
 from tileharvest.tiles.versions import Image
 
@@ -95,21 +95,6 @@ def test_what_is_removed_is_there_no_more_and_can_be_put_again(opening: Callable
     assert [name for name, *_ in store.held()] == [other.file_name]
     assert store.put({IMAGE: BODY})
     assert store.named(IMAGE.file_name) == BODY
-
-
-def test_a_store_knows_the_histories_that_use_it(opening: Callable[[], TileStore]) -> None:
-    assert opening().histories() == set()
-    opening().join("one")
-    opening().put({IMAGE: BODY})
-    for name in ("one", "other"):
-        opening().join(name)
-    assert opening().histories() == {"one", "other"}
-
-
-def test_a_store_that_was_used_before_says_that_others_may_use_it(opening: Callable[[], TileStore]) -> None:
-    opening().put({IMAGE: BODY})
-    opening().join("one")
-    assert opening().histories() == {UNKNOWN, "one"}
 
 
 def test_an_image_that_was_there_is_not_new(opening: Callable[[], TileStore]) -> None:

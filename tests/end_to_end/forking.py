@@ -40,9 +40,6 @@ _LOADED: Final = (
     # What the server would run in each process that it forks: pytest, of which a program has no use.
     "__main__",
     "aiohttp.web",
-    "alembic.command",
-    "alembic.config",
-    "alembic.runtime.migration",
     "obstore.store",
     "PIL.BmpImagePlugin",
     "PIL.GifImagePlugin",
@@ -64,7 +61,6 @@ _LOADED: Final = (
     "scrapy.utils.engine",
     "sqlalchemy.dialects.postgresql.psycopg",
     "sqlalchemy.dialects.sqlite",
-    "tileharvest.harvest.clean_up",
     "tileharvest.harvest.inventory",
     "tileharvest.history.area_changes",
     "tileharvest.history.damaged_images",

@@ -149,6 +149,22 @@ def test_what_no_version_names_is_removed_once_it_is_older_than_a_day(tmp_path: 
         assert before.keys() - stage.project.stored().keys() == {f"{too_many.name[:2]}/{too_many.name}"}
 
 
+def test_nothing_is_removed_during_a_harvest(tmp_path: Path) -> None:
+    with staged(tmp_path) as stage:
+        visit(stage.project, FIRST_DAY)
+        too_many = image_file(stage, sha1(UNNAMED).hexdigest())
+        too_many.parent.mkdir(exist_ok=True)
+        too_many.write_bytes(UNNAMED)
+        os.utime(too_many, (0, 0))
+        with stage.project.running("harvest", "small", "-a", "stay=1", "-s", "PROGRESS_INTERVAL=0.1") as work:
+            next(iter(work.stderr))
+            done = stage.project.scrapy("check-store", "--clean", check=False)
+        assert done.returncode == 2
+        assert "map 'small' is being harvested" in done.stderr
+        assert "none was removed" in done.stderr
+        assert too_many.exists()
+
+
 def test_only_all_maps_together_are_cleaned(stage: Stage) -> None:
     done = stage.project.scrapy("check-store", "--clean", "small", check=False)
     assert (done.returncode, done.stdout) == (2, "")

@@ -20,7 +20,6 @@ from tests.end_to_end.bad_input.small_site import FIRST_DAY, PATHS, publish
 from tests.end_to_end.forking import ROOT
 from tests.end_to_end.project import Project, answered, await_condition
 from tests.fleet.gate import tiles_only
-from tests.history.making import write_revision
 from tests.servers import rules
 from tests.servers.misbehaving import misbehaving
 from tests.servers.nginx import nginx as nginx_server
@@ -121,16 +120,6 @@ def test_a_line_for_each_map_is_written_when_it_is_done_and_the_last_names_the_w
     assert lines["map-0"].endswith("; done; add 20")
     assert lines["away"].endswith("; unreachable, or moved")
     assert done.stderr.splitlines()[-1] == "exit status 5, unreachable, or moved: away"
-
-
-def test_a_history_of_an_earlier_release_is_upgraded_before_the_order_is_read_from_it(
-    project: Project, server: Nginx
-) -> None:
-    add_maps(project, server, 2)
-    project.database.parent.mkdir(exist_ok=True)
-    write_revision(f"sqlite:///{project.database}", "0003")
-    project.scrapy(*HARVEST)
-    assert finished(project) == {"map-0", "map-1"}
 
 
 def test_of_complete_harvests_only_those_are_begun_into_which_something_was_pushed(

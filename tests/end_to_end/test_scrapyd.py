@@ -7,13 +7,11 @@ import json
 import os
 import re
 import shutil
-import sqlite3
 import subprocess
 import sys
 import threading
 import zipfile
 from collections import Counter
-from contextlib import closing
 from dataclasses import dataclass
 from hashlib import sha1
 from pathlib import Path
@@ -22,12 +20,10 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from tests.end_to_end.project import ROOT, Project
-from tests.history.making import write_revision
 from tests.servers.misbehaving import misbehaving
 from tests.servers.nginx import nginx
 from tests.servers.published import published
 from tests.servers.scrapyd import PASSWORD, PROJECT, USER, Scrapyd, scrapyd
-from tileharvest.history.schema import REVISION
 from tileharvest.viewer.page_files import page_files
 
 if TYPE_CHECKING:
@@ -230,22 +226,6 @@ def test_the_viewers_page_is_read_out_of_the_egg(host: Host) -> None:
     read = page_files(page)
     assert set(read) == set(files(page))
     assert json.loads(said) == {name: sha1(file.body).hexdigest() for name, file in read.items()}
-
-
-def test_a_history_of_an_earlier_release_is_upgraded_by_the_migrations_in_the_egg(
-    host: Host, tmp_path: Path
-) -> None:
-    (egg,) = (host.scrapyd.folder / "eggs" / PROJECT).iterdir()
-    file = tmp_path / "history.sqlite"
-    write_revision(f"sqlite:///{file}", "0003")
-    program = (
-        "import sys; from tileharvest.history import database as m;"
-        "assert m.__file__.startswith(sys.argv[1]), m.__file__; m.History.open(sys.argv[2]).close()"
-    )
-    command = [sys.executable, "-P", "-c", program, str(egg), f"sqlite:///{file}"]
-    subprocess.check_call(command, env=os.environ | {"PYTHONPATH": str(egg)})
-    with closing(sqlite3.connect(file)) as connection:
-        assert list(connection.execute("SELECT version_num FROM alembic_version")) == [(REVISION,)]
 
 
 def test_nobody_gets_in_without_the_password(host: Host) -> None:

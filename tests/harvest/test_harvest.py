@@ -136,6 +136,7 @@ def test_bytes_that_cannot_be_stored_make_no_version(tmp_path: Path) -> None:
 
     async def run() -> None:
         async with opened(tmp_path) as harvest:
+            in_the_way.parent.mkdir()
             in_the_way.write_text("in the way", encoding="utf-8")
             with pytest.raises(StoreError):
                 await harvest.keep(result)

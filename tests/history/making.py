@@ -9,9 +9,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from sqlalchemy import create_engine
-
-from tileharvest.history import revisions
 from tileharvest.history.database import History
 from tileharvest.history.harvest_row import Beginning
 from tileharvest.history.harvests import HarvestRecord, begin
@@ -100,14 +97,6 @@ def began(
         ),
         today,
     )
-
-
-def write_revision(url: str, revision: str) -> None:
-    """Makes the empty tables of an earlier release in an empty database."""
-    engine = create_engine(url)
-    with engine.begin() as connection:
-        revisions.migrate(connection, revision)
-    engine.dispose()
 
 
 def empty(history: History) -> None:

@@ -2,13 +2,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from datetime import timedelta
 from itertools import count
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.history.making import END, EVERYWHERE, A, B, C, D, began, ended, found, image_of
+from tests.history.making import EVERYWHERE, A, B, C, D, began, ended, found
 from tileharvest.errors import HistoryError
 from tileharvest.history import group_commit
 from tileharvest.history.costs import Cost, Traffic
@@ -16,7 +15,6 @@ from tileharvest.history.errors import HarvestEndedError
 from tileharvest.history.group_commit import GroupCommit
 from tileharvest.history.harvests import HarvestRecord
 from tileharvest.history.summaries import harvest_summaries
-from tileharvest.history.unnamed_images import LeavingImageError, let_leave, note_unnamed
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
 
@@ -358,30 +356,6 @@ def test_after_a_failure_every_call_fails_at_once(harvest: WatchedHarvest) -> No
 
     asyncio.run(run())
     assert harvest.batches == [1]
-
-
-def test_an_image_that_is_removed_again_and_again_is_a_failure_like_others(
-    harvest: WatchedHarvest, history: History
-) -> None:
-    """Its result is not in the history, so no later one may be."""
-    note_unnamed(history, {image_of(b"one").file_name: END - timedelta(days=1)})
-    let_leave(history, END)
-
-    async def put_again(*_: object) -> None:
-        """Does nothing, so that the image is missing again."""
-
-    async def run() -> None:
-        commits = GroupCommit(harvest, Traffic(), linger=0, put_again=put_again)
-        for call in (
-            commits.record(found("add", A, body=b"one")),
-            commits.record(found("add", B, body=b"two")),
-            commits.close(),
-        ):
-            with pytest.raises(LeavingImageError):
-                await call
-
-    asyncio.run(run())
-    assert harvest.known(EVERYWHERE) == 0
 
 
 def test_a_cancelled_call_takes_nothing_from_the_others(harvest: WatchedHarvest) -> None:

@@ -32,7 +32,6 @@ from tileharvest.history.schema import (
     harvests,
     layers,
     tiles,
-    unnamed_images,
     versions,
 )
 from tileharvest.history.site_files import SiteFile, keep_site_files, site_files_of
@@ -431,12 +430,3 @@ def test_after_an_import_no_full_walk_is_left_that_the_next_harvest_could_rest_o
     only(history, LATER, of(A, b"castle"), kept="everything")
     # What a walk rests on must have been kept by all harvests since, and None is nobody's.
     assert None in last_full(history, "world")["world"][1]
-
-
-@pytest.mark.parametrize("now", [{("day", B): b"three"}, {("day", A): b"two", ("day", B): b"three"}])
-def test_an_image_that_the_same_day_has_no_more_is_noted(history: History, now: State) -> None:
-    record_day(history, whole_day(DAY, {("day", A): b"one", ("day", B): b"three"}, state="first"))
-    record_day(history, whole_day(DAY, now, state="second"))
-    with history.reading() as connection:
-        noted = connection.execute(select(unnamed_images.c.name)).scalars().all()
-    assert noted == [image_of(b"one").file_name]

@@ -1,25 +1,19 @@
 from __future__ import annotations
 
-import shutil
 import sqlite3
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
-from textwrap import dedent
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.history.making import EVERYWHERE, LATER, LAYER, A, B, began, ended, found
 from tileharvest.errors import HistoryError
-from tileharvest.history import database, revisions
 from tileharvest.history.connection import PATIENCE, patience_left
 from tileharvest.history.database import History
 from tileharvest.history.errors import PassingError
 from tileharvest.history.recorded_versions import tile_versions
-from tileharvest.history.schema import REVISION
 from tileharvest.history.summaries import harvest_summaries, map_summaries
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.outcomes import Outcome
@@ -29,37 +23,10 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-# What the next release might bring: a column, in a revision that follows the present one.
-NEXT = f"{int(REVISION) + 1:04}"
-NEXT_REVISION = f"""
-    import sqlalchemy as sa
-    from alembic import op
-
-    revision = "{NEXT}"
-    down_revision = "{REVISION}"
-
-    def upgrade():
-        op.add_column("maps", sa.Column("title", sa.Text()))
-"""
-FAILING_REVISION = NEXT_REVISION + "        op.execute('SELECT * FROM nowhere')\n"
-
 
 @pytest.fixture
 def history(sqlite_history: History) -> History:
     return sqlite_history
-
-
-@pytest.fixture
-def next_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Makes the program one that has a further revision; gives the file of that revision."""
-    migrations = tmp_path / "next" / "migrations"
-    shutil.copytree(revisions.MIGRATIONS, migrations)
-    revision = migrations / "versions" / f"{NEXT}_next.py"
-    revision.write_text(dedent(NEXT_REVISION))
-    monkeypatch.setattr(revisions, "MIGRATIONS", migrations)
-    monkeypatch.setattr(database, "REVISION", NEXT)
-    monkeypatch.setattr(revisions, "REVISION", NEXT)
-    return revision
 
 
 def test_a_call_that_waits_for_a_lock_tells_when_it_gives_up(tmp_path: Path) -> None:
@@ -148,80 +115,22 @@ def test_several_may_create_the_history_at_once(url: str, file: Path) -> None:
     assert columns(file) == ["id", "name"]
 
 
-def test_opening_what_is_new_or_up_to_date_imports_no_alembic(url: str) -> None:
-    program = dedent(f"""
-        import sys
-        from tileharvest.history.database import History
-        History.open({url!r}).close()
-        History.open({url!r}).close()
-        sys.exit("alembic" in sys.modules)
-    """)
-    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
-
-
-def test_an_older_history_is_upgraded(url: str, file: Path, next_release: Path) -> None:
-    shutil.rmtree(file.parent, ignore_errors=True)
-    make_older(url, next_release)
-    with History.open(url) as history:
-        assert [recorded.tile for recorded in tile_versions(history, "world")] == [A]
-    assert "title" in columns(file)
-
-
-def make_older(url: str, next_release: Path) -> None:
-    """A history as the present release writes it, while the next one is installed."""
-    waiting = next_release.with_suffix(".waiting")
-    next_release.rename(waiting)
-    with pytest.MonkeyPatch.context() as patch:
-        for module in (database, revisions):
-            patch.setattr(module, "REVISION", REVISION)
-        harvested(url)
-    waiting.rename(next_release)
-
-
-def test_before_an_upgrade_the_history_is_copied_beside_itself(
-    url: str, file: Path, next_release: Path
+@pytest.mark.parametrize("opening", [History.open, History.open_read_only])
+@pytest.mark.parametrize(
+    ("revision", "line"),
+    [
+        ("9999", r"newer TileHarvest \(revision 9999\); nothing was changed; update TileHarvest"),
+        ("0012", r"older TileHarvest \(revision 0012\), which this one cannot read; nothing was changed"),
+    ],
+)
+def test_a_history_of_another_revision_is_refused_and_not_changed(
+    opening: type[History.open], url: str, file: Path, revision: str, line: str
 ) -> None:
-    make_older(url, next_release)
-    History.open(url).close()
-    backup = file.with_name(f"history.sqlite.revision-{REVISION}.backup")
-    assert columns(backup) == ["id", "name"]
-    with closing(sqlite3.connect(backup)) as connection:
-        assert connection.execute("SELECT count(*) FROM versions").fetchone() == (1,)
-        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-
-
-def test_an_older_backup_is_kept(url: str, file: Path, next_release: Path) -> None:
-    make_older(url, next_release)
-    earlier = file.with_name(f"history.sqlite.revision-{REVISION}.backup")
-    earlier.write_bytes(b"earlier")
-    History.open(url).close()
-    assert earlier.read_bytes() == b"earlier"
-    assert columns(file.with_name(f"history.sqlite.revision-{REVISION}.backup-2")) == ["id", "name"]
-
-
-def test_an_upgrade_that_fails_changes_nothing(url: str, file: Path, next_release: Path) -> None:
-    make_older(url, next_release)
-    next_release.write_text(dedent(FAILING_REVISION))
-    with pytest.raises(HistoryError, match="no such table: nowhere"):
-        History.open(url)
-    assert columns(file) == ["id", "name"]
-
-
-def test_a_new_history_gets_no_backup(url: str, file: Path) -> None:
-    History.open(url).close()
-    assert [path.name for path in file.parent.iterdir()] == ["history.sqlite"]
-
-
-def test_a_newer_history_is_refused_and_not_changed(url: str, file: Path) -> None:
     harvested(url)
-    set_revision(file, "9999")
+    set_revision(file, revision)
     before = file.read_bytes()
-    with pytest.raises(HistoryError) as caught:
-        History.open(url)
-    assert str(caught.value) == (
-        f"the history {file} was written by a newer TileHarvest (revision 9999); nothing was changed;"
-        " update TileHarvest"
-    )
+    with pytest.raises(HistoryError, match=line):
+        opening(url)
     assert file.read_bytes() == before
 
 
@@ -353,22 +262,6 @@ def test_reading_only_refuses_to_write(url: str) -> None:
     harvested(url)
     with History.open_read_only(url) as history, pytest.raises(HistoryError, match="cannot be written"):
         began(history)
-
-
-def test_reading_only_does_not_upgrade(url: str, file: Path, next_release: Path) -> None:
-    make_older(url, next_release)
-    with pytest.raises(
-        HistoryError, match=rf"older TileHarvest \(revision {REVISION}\); nothing was changed"
-    ):
-        History.open_read_only(url)
-    assert columns(file) == ["id", "name"]
-
-
-def test_reading_only_refuses_a_newer_history(url: str, file: Path) -> None:
-    harvested(url)
-    set_revision(file, "9999")
-    with pytest.raises(HistoryError, match=r"newer TileHarvest \(revision 9999\)"):
-        History.open_read_only(url)
 
 
 @pytest.mark.parametrize(

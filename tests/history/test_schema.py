@@ -1,24 +1,16 @@
 from __future__ import annotations
 
-import re
-import sqlite3
-from contextlib import closing
 from datetime import UTC, datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 import pytest
-from alembic.autogenerate import compare_metadata
-from alembic.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from sqlalchemy import create_engine, insert, select
+from sqlalchemy import insert, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.schema import CreateTable
 
-from tests.history.making import began, ended, found, write_revision
+from tests.history.making import began, ended, found
 from tileharvest.history.recorder import _COUNT_CHANGES, _UPSERT_TILES
-from tileharvest.history.revisions import MIGRATIONS
 from tileharvest.history.schema import (
-    REVISION,
     TILE,
     UtcDateTime,
     insert_into,
@@ -30,83 +22,7 @@ from tileharvest.history.schema import (
 )
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from sqlalchemy import Engine
-
-    from tests.servers.postgresql import PostgresqlServer
     from tileharvest.history.database import History
-
-
-@pytest.fixture
-def migrated_file(tmp_path: Path) -> Path:
-    """An empty history that all migrations have made, one after the other."""
-    file = tmp_path / "migrated.sqlite"
-    write_revision(f"sqlite:///{file}", REVISION)
-    return file
-
-
-@pytest.fixture
-def migrated_database(postgresql: PostgresqlServer, database: str) -> str:
-    """The address of one on a server."""
-    write_revision(postgresql.url(database), REVISION)
-    return postgresql.url(database)
-
-
-@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_the_migrations_give_the_tables_of_the_metadata(kind: str, request: pytest.FixtureRequest) -> None:
-    if kind == "sqlite":
-        url = f"sqlite:///{request.getfixturevalue('migrated_file')}"
-    else:
-        url = request.getfixturevalue("migrated_database")
-    engine = create_engine(url)
-    with engine.connect() as connection:
-        assert compare_metadata(MigrationContext.configure(connection), metadata) == []
-    engine.dispose()
-
-
-def test_a_new_history_is_made_of_the_same_sql_as_by_the_migrations(
-    sqlite_history: History, file: Path, migrated_file: Path
-) -> None:
-    """Constraints and WITHOUT ROWID too, which compare_metadata does not look at, and the note of Alembic."""
-
-    def tables(path: Path) -> dict[str, set[str]]:
-        with closing(sqlite3.connect(path)) as connection:
-            rows = connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL")
-            return {
-                # A column that was added later stands on the line of the one before it.
-                name: {line.strip().rstrip(",") for line in re.split(r"\n|, (?=\w+ [A-Z])", sql)}
-                for name, sql in rows
-            }
-
-    def revision(path: Path) -> list[tuple[str]]:
-        with closing(sqlite3.connect(path)) as connection:
-            return list(connection.execute("SELECT * FROM alembic_version"))
-
-    assert tables(file) == tables(migrated_file)
-    assert revision(file) == revision(migrated_file) == [(REVISION,)]
-
-
-def test_a_new_history_on_a_server_has_the_same_constraints_as_by_the_migrations(
-    emptied_postgresql: History, migrated_database: str
-) -> None:
-    engine = create_engine(migrated_database)
-
-    def rules(engine: Engine) -> set[tuple[str, str]]:
-        with engine.connect() as connection:
-            query = """
-                SELECT conname, pg_get_constraintdef(oid) FROM pg_constraint
-                WHERE connamespace = 'public'::regnamespace
-                UNION SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = 'public'
-            """
-            return {tuple(row) for row in connection.exec_driver_sql(query)}
-
-    assert rules(emptied_postgresql._engine) == rules(engine)
-    engine.dispose()
-
-
-def test_the_program_names_the_newest_revision_as_its_own() -> None:
-    assert ScriptDirectory(MIGRATIONS).get_current_head() == REVISION
 
 
 def test_every_table_and_upsert_can_be_said_to_postgresql() -> None:

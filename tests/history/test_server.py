@@ -15,7 +15,7 @@ import psycopg
 import pytest
 from msgspec.structs import replace
 
-from tests.history.making import LATER, LAYER, B, began, ended, found, write_revision
+from tests.history.making import LATER, LAYER, B, began, ended, found
 from tests.servers.postgresql import PASSWORD, postgresql_server
 from tileharvest.errors import HistoryError
 from tileharvest.harvest.holdings import HISTORIES, Holdings
@@ -172,22 +172,6 @@ def test_reading_only_refuses_to_write_to_a_server(emptied_postgresql: History, 
         pytest.raises(HistoryError, match=r"cannot be written here .*read-only transaction"),
     ):
         began(reader)
-
-
-def test_an_older_history_on_a_server_is_upgraded_and_the_log_says_so(
-    postgresql: PostgresqlServer,
-    database: str,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    url = postgresql.url(database)
-    write_revision(url, "0002")
-    with pytest.raises(
-        HistoryError, match=r"older TileHarvest \(revision 0002\).*backup before, with pg_dump"
-    ):
-        History.open_read_only(url)
-    History.open(url).close()
-    assert "from revision 0002, in one transaction that changes all or nothing" in caplog.text
-    History.open_read_only(url).close()
 
 
 # ---------------------------------------------------------------------------- a server that goes away

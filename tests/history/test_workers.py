@@ -19,7 +19,6 @@ from sqlalchemy import func, select
 from tests.history import beginning_worker
 from tests.history.making import DAY, LATER, LAYER, START, began, ended, found
 from tests.history.shared_results import OUTCOMES, results_of
-from tileharvest.history import revisions
 from tileharvest.history.costs import Cost
 from tileharvest.history.database import History
 from tileharvest.history.harvest_row import Beginning
@@ -161,24 +160,10 @@ def harvest_named(summary: HarvestSummary) -> str:
     return f"{summary.id}@{summary.started.isoformat(timespec='microseconds')}"
 
 
-def test_who_creates_the_tables_while_another_does_waits_and_finds_them(
-    postgresql: PostgresqlServer, database: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    url, create, made = postgresql.url(database), revisions._create, threading.Event()
-
-    def create_and_wait(connection: Connection) -> None:
-        first = not made.is_set()
-        create(connection)
-        made.set()
-        if first:
-            await_waiting(postgresql, database)
-
-    monkeypatch.setattr(revisions, "_create", create_and_wait)
-    with ThreadPoolExecutor(1) as thread:
-        other = thread.submit(History.open, url)
-        assert made.wait(240)
-        History.open(url).close()
-        other.result(240).close()
+def test_several_workers_may_create_the_history_at_once(postgresql: PostgresqlServer, database: str) -> None:
+    with ThreadPoolExecutor(4) as threads:
+        for history in threads.map(History.open, [postgresql.url(database)] * 4):
+            history.close()
 
 
 def test_who_ends_while_another_records_waits_and_counts_what_was_recorded(

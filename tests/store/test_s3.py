@@ -11,7 +11,7 @@ from tests.servers import rules
 from tests.servers.misbehaving import Answer
 from tests.servers.s3 import S3, forwarded
 from tileharvest.errors import StoreError
-from tileharvest.store.port import UNKNOWN, MissingImageError
+from tileharvest.store.port import MissingImageError
 from tileharvest.store.s3 import S3Store
 from tileharvest.tiles.versions import Image
 
@@ -238,17 +238,6 @@ def test_that_a_service_refuses_conditions_is_found_out_once(s3: S3, between: Mi
 
 
 # ------------------------------------------------------------------------------------- what is read
-
-
-def test_images_are_found_beside_much_else_that_others_keep_there(s3: S3, store: S3Store) -> None:
-    for number in range(12):
-        s3.ask("PUT", f"/tiles/maps/+{number}", b"other")
-    store.join("first")
-    assert store.histories() == {"first"}
-    s3.ask("DELETE", "/tiles/maps/histories/first")
-    store.put({IMAGE: BODY})
-    store.join("second")
-    assert store.histories() == {UNKNOWN, "second"}
 
 
 def test_what_is_missing_says_what_to_do(store: S3Store) -> None:

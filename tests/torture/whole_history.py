@@ -27,7 +27,7 @@ OF_A_RUN: Final = {
 }
 """Columns that are not compared, by table. They say how a harvest went and not what it found, and differ
 between two undisturbed harvests as well. `wrong_costs` of `rounds.py` checks what must hold for costs."""
-_OF_A_RUN_AS_A_WHOLE: Final = {"spending", "batches", "identity", "unnamed_images"}
+_OF_A_RUN_AS_A_WHOLE: Final = {"spending", "batches"}
 
 Rows = dict[tuple[Any, ...], dict[str, Any]]
 """The rows of a table, by the values of the columns that name a row."""

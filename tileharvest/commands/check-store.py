@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import asyncio
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from scrapy.commands import ScrapyCommand
@@ -25,6 +26,11 @@ if TYPE_CHECKING:
     from tileharvest.harvest.inventory import Inventory
     from tileharvest.history.recorded_versions import NamedImage
 
+_AGE: Final = timedelta(days=1)
+"""How long an image stays that no version names, because a page that shows it may be open, or a backup may
+run."""
+_REMOVED_AT_ONCE: Final = 1000
+"""The most images in one call of the store. S3 takes as many in one request."""
 _SHOWN: Final = 20
 """The most lines of each kind. `--json` has all of them."""
 
@@ -111,19 +117,46 @@ def _write_damage(damage: Sequence[str]) -> None:
 
 
 def _cleaned(settings: BaseSettings, found: Inventory) -> int:
-    """Removes the unnamed images that are old enough. Returns how many were removed."""
-    from tileharvest.harvest.clean_up import clean_up, note
-    from tileharvest.history.settings import open_history
-    from tileharvest.history.unnamed_images import forget_removed
+    """Removes the unnamed images that are older than a day. Returns how many were removed.
+
+    Raises ConfigurationError if any map is harvested now: a harvest may be about to name an image that it has
+    found in the store.
+    """
+    from tileharvest.history.connection import in_parts
+    from tileharvest.history.recorded_versions import named_among
+    from tileharvest.history.settings import open_history_for_reading
     from tileharvest.store.settings import store_opener
 
+    if at_work := asyncio.run(_maps_at_work(settings)):
+        raise ConfigurationError(
+            f"map '{at_work[0]}' is being harvested, and its harvest may be about to name some of these"
+            " images: none was removed; run it again when no harvest is under way"
+        )
+    before = (datetime.now(UTC) - _AGE).timestamp()
+    old = [one.name for one in found.unnamed or () if one.stored <= before]
+    # A harvest may have begun and ended since the images were listed.
+    with open_history_for_reading(settings) as history:
+        old = sorted(set(old) - named_among(history, old))
     store = store_opener(settings)()
-    with open_history(settings) as history:
-        now = datetime.now(UTC)
-        # Before `note`, which passes over images that are known as removed.
-        forget_removed(history, now)
-        note(history, store, found.unnamed or ())
-        return clean_up(history, store, now)
+    for some in in_parts(old, _REMOVED_AT_ONCE):
+        store.remove(some)
+    return len(old)
+
+
+async def _maps_at_work(settings: BaseSettings) -> list[str]:
+    """Returns the maps that any worker is at."""
+    from tileharvest.queue.settings import has_local_worker, is_shared, map_leases
+
+    names = sorted(all_maps(settings))
+    if not is_shared(settings):
+        return [name for name in names if has_local_worker(settings, name)]
+    leases = map_leases(settings)
+    await leases.open()
+    now = datetime.now(UTC).timestamp()
+    try:
+        return list(await leases.taken(names, now))
+    finally:
+        await leases.close(now)
 
 
 def _asked_anew(settings: BaseSettings, found: Inventory, maps: Collection[str]) -> list[NamedImage]:
@@ -194,8 +227,6 @@ def _write(found: Inventory, rows: Sequence[dict[str, Any]], *, is_mended: bool,
     if found.unnamed and not is_cleaned:
         write_line(
             f"the store holds {counted(len(found.unnamed), 'image')} that no version names, such as"
-            f" {found.unnamed[0].name}: a second harvest of the same day leaves those that it has replaced, a"
-            " kill leaves some, and a running harvest has some for a moment; they do no harm, and --clean"
-            " removes those that are older than a day, but what was removed before and is there again only 90"
-            " days later"
+            f" {found.unnamed[0].name}: a second harvest of the same day leaves those that it has replaced,"
+            " and a kill leaves some; they do no harm, and --clean removes those that are older than a day"
         )

@@ -173,7 +173,7 @@ def _longest_first(settings: BaseSettings, maps: Mapping[str, Rules], *, is_dry:
     from tileharvest.history.summaries import last_costs
 
     if not is_dry and has_history(settings):
-        # The history must be upgraded before it is read. The first harvest would do so too late.
+        # The history must be made before it is read. The first harvest would do so too late.
         open_history(settings).close()
     return longest_first(maps, ask_history(settings, last_costs) or {})
 

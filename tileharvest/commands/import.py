@@ -138,7 +138,6 @@ class Command(ProjectCommand, ScrapyCommand):
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         from tileharvest.history.settings import open_history
-        from tileharvest.history.unnamed_images import identity_of
         from tileharvest.importers.images import ImportedImages
         from tileharvest.store.settings import store_opener
 
@@ -162,7 +161,6 @@ class Command(ProjectCommand, ScrapyCommand):
                 open_history(settings) as history,
             ):
                 images = ImportedImages(store_opener(settings)())
-                images.join(identity_of(history))
                 work(history, images, display)
         _tell(name, display, as_json=opts.json)
         if entry is not None:

@@ -71,7 +71,7 @@ class Command(ProjectCommand, ScrapyCommand):
         from tileharvest.history.settings import open_history
 
         assert self.crawler_process is not None
-        # The history must be made or upgraded before it is read. The first harvest would do so too late.
+        # The history must be made before it is read. The first harvest would do so too late.
         open_history(settings).close()
         with viewer_of(settings, args, opts.frame_ancestors) if opts.serve else nullcontext() as application:
             served = None if application is None else listening(application, opts)

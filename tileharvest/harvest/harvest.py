@@ -13,8 +13,7 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from tileharvest.errors import AlreadyHarvestedError, BudgetError, MovedError, TileHarvestError, counted
-from tileharvest.harvest.clean_up import clean_up
+from tileharvest.errors import AlreadyHarvestedError, BudgetError, MovedError
 from tileharvest.harvest.holdings import StoreWriter
 from tileharvest.harvest.walks import MOST_TOPS, LayerWalk, Walks, kept_in_words, relies_on_indexes, walk_over
 from tileharvest.history.connection import patience_left
@@ -26,7 +25,6 @@ from tileharvest.history.harvests import begin
 from tileharvest.history.schema import FINISHED
 from tileharvest.history.site_files import MISSING, keep_site_files, site_files_of
 from tileharvest.history.summaries import finished_at, is_unfinished, progress_of
-from tileharvest.history.unnamed_images import identity_of, let_stay, take_back
 from tileharvest.politeness.limits import check_room
 from tileharvest.renderers.registry import renderer_named
 from tileharvest.tiles.outcomes import Outcome
@@ -67,9 +65,6 @@ _NOT_THERE: Final = (Outcome.NOTHING, Outcome.GONE, Outcome.FAILED, Outcome.SKIP
 _UNASKED_AT_ONCE: Final = 1000
 """The most tiles that one look for tiles which the walk did not reach returns. It bounds the memory, and is
 far above the number of a usual day."""
-_MOST_PUT_ANEW: Final = 100
-"""The most images that are kept in memory to be put once more at the end. Mostly there are none."""
-
 
 _HISTORY: Final = "the history"
 _STORE: Final = "the store"
@@ -325,14 +320,13 @@ class Harvest:
             history = self._on_close.enter_context(self._holdings.open_history())
             store = self._store = self._holdings.open_store()
 
-            def write(_: Connection) -> tuple[HarvestRecord, str]:
+            def write(_: Connection) -> HarvestRecord:
                 record = begin(history, beginning, self._today)
                 if files is not None:
                     keep_site_files(history, self.description.name, record.day, files)
-                return record, identity_of(history)
+                return record
 
-            record, identity = history.write(write)
-            store.join(identity)
+            record = history.write(write)
 
             def look(_: Connection) -> tuple[int, bool, dict[str, Extent]]:
                 self._tops = record.unasked(endless, MOST_TOPS) if endless else []
@@ -365,9 +359,7 @@ class Harvest:
         places."""
         self.day, self.continued = self._record.day, self._record.continued
         self.is_pruned = self.walks.decisions.is_pruned
-        self._put_anew: dict[Image, bytes] = {}
-        """Images that a clean-up was removing and that versions name now, with their bytes."""
-        self._commits = GroupCommit(self._record, self.traffic, self._linger, put_again=self._put_again)
+        self._commits = GroupCommit(self._record, self.traffic, self._linger)
         self.traffic.start()
         self.traffic.count_ahead(self._commits.record_cost)
         # The cost of the probe, and the cost counted ahead, are recorded before anything further is asked.
@@ -494,25 +486,6 @@ class Harvest:
             self._count(results)
         elif not isinstance(failure, HarvestEndedError) or failure.reason != FINISHED:
             raise failure
-
-    async def _put_again(self, names: Collection[str], results: Sequence[TileResult]) -> None:
-        """Puts images into the store again that a clean-up is removing, because these results name them."""
-        bodies = {one.image: one.body for one in results if one.image and one.body is not None}
-        history = self._record.history
-        await self._ask(let_stay, history, names)
-        for image, body in bodies.items():
-            if image.file_name in names:
-                await self._images.put(image, body)
-                if len(self._put_anew) < _MOST_PUT_ANEW:
-                    self._put_anew[image] = body
-        await self._ask(take_back, history, names)
-
-    async def _put_what_left_late(self) -> None:
-        """Puts the images of `_put_again` once more, because S3 may have removed them late."""
-        for image, body in self._put_anew.items():
-            if await self._images.put(image, body):
-                _log.warning("image %s was removed while it was recorded; it was put again", image.file_name)
-        self._put_anew.clear()
 
     async def has_gone_below(self, layer: str, tile: Tile) -> bool:
         """Returns whether anything below a tile may have been asked in this harvest. Also returns True if
@@ -698,7 +671,6 @@ class Harvest:
                 await self._commits.close()
                 if self._has_daily_budget:
                     await asyncio.to_thread(self._holdings.spend, self._today(), self.traffic.total)
-                await self._put_what_left_late()
             finally:
                 await asyncio.to_thread(self._on_close.close)
 
@@ -712,20 +684,7 @@ class Harvest:
             return ended_here, self._record.counts()
 
         self.ended_here, counts = await self._ask(end)
-        if reason == FINISHED and self.ended_here:
-            await self._ask(self._clean_up, what=_BOTH)
         return counts
-
-    def _clean_up(self) -> None:
-        """Removes images that earlier harvests have replaced. The harvest is complete, even if that fails."""
-        try:
-            removed = clean_up(self._record.history, self._images.store, self._clock())
-        except TileHarvestError as error:
-            # It is logged, so that somebody hears of a store that grows because it cannot be cleaned up.
-            _log.warning("images that no version names stay in the store: %s", error)
-        else:
-            if removed:
-                _log.info("%s that no version names left the store", counted(removed, "image"))
 
     def _moved(self) -> MovedError:
         return MovedError(

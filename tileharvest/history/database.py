@@ -32,7 +32,7 @@ from tileharvest.history.connection import (
 )
 from tileharvest.history.damage import damage
 from tileharvest.history.errors import RecoveringError, as_history_errors, damage_error, no_history
-from tileharvest.history.revisions import refuse_to_read, upgrade
+from tileharvest.history.revisions import expect_present_revision, make_tables
 from tileharvest.history.schema import (
     REVISION,
     change_indexes,
@@ -107,11 +107,9 @@ class History:
     def open(cls, url: str, *, lock_timeout: float = LOCK_TIMEOUT, patience: float = PATIENCE) -> Self:
         """Opens the history at a database URL such as `sqlite:///data/history.sqlite`, for writing.
 
-        A new file is created, with its folder. A server's database must exist. A history of an older revision
-        is upgraded; a file is first copied beside itself. HistoryError is raised, and nothing is changed, if
-        a newer program wrote the history, if the database belongs to another program, or if it cannot be
-        read. Mostly nothing is to be done, and this reads one row. Only an upgrade imports alembic, which
-        loads slowly.
+        A new file is created, with its folder. A server's database must exist. HistoryError is raised, and
+        nothing is changed, if a program of another revision wrote the history, if the database belongs to
+        another program, or if it cannot be read. Mostly nothing is to be done, and this reads one row.
 
         `read` and `write` wait for up to `patience` seconds for a server that went away. Opening waits only
         for a server that is starting or recovering. If nobody answers, the address may be wrong.
@@ -137,7 +135,7 @@ class History:
 
     @classmethod
     def open_read_only(cls, url: str) -> Self:
-        """Opens the history for commands that only read. It is never created, upgraded or written.
+        """Opens the history for commands that only read. It is never created or written.
 
         Raises HistoryError if there is none, or if it is not of the present revision. A file's folder must be
         writable nevertheless: SQLite's readers announce themselves to writers in a file there.
@@ -359,8 +357,8 @@ class History:
         return file_of(self._engine.url)
 
     def _prepare(self, *, only_begun: bool = False) -> bool:
-        """Makes the tables or upgrades them, if that is to be done. If there are none and the history is
-        opened `only_begun`, changes nothing and returns False."""
+        """Makes the tables, if there are none. If the history is opened `only_begun`, changes nothing then,
+        and returns False."""
         if self._file is not None:
             with as_history_errors(self.place):
                 self._file.parent.mkdir(parents=True, exist_ok=True)
@@ -369,9 +367,7 @@ class History:
             return False
         if revision != REVISION:
             with self.writing() as connection:
-                # The more a history holds, the longer its server is silent meanwhile.
-                gives_up_in(None)
-                upgrade(connection, self.place, self._file)
+                make_tables(connection, self.place)
         self._write_ahead()
         return True
 
@@ -387,8 +383,9 @@ class History:
 
     def _expect_present_revision(self) -> None:
         revision = self._revision()
-        if revision != REVISION:
-            refuse_to_read(revision, self.place, self._file)
+        if revision is None:
+            raise no_history(self.place)
+        expect_present_revision(revision, self.place)
 
 
 @contextmanager

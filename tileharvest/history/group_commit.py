@@ -12,11 +12,8 @@ from tileharvest.errors import HistoryError
 from tileharvest.history.costs import NO_COST
 from tileharvest.history.errors import HarvestEndedError
 from tileharvest.history.schema import FINISHED
-from tileharvest.history.unnamed_images import LeavingImageError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Sequence
-
     from tileharvest.history.costs import Cost, Traffic
     from tileharvest.history.harvests import HarvestRecord
     from tileharvest.tiles.results import TileResult
@@ -36,10 +33,6 @@ _FEW: Final = 8
 TICK: Final = 0.25
 """Seconds. A wait that is at least as long as this ends at a multiple of it, by the clock of the event loop.
 Many harvests of a process then wake the writer's thread together. To wake it costs 0.1 ms of CPU."""
-
-_ATTEMPTS: Final = 10
-"""The most attempts at a transaction whose images a clean-up removes at the same time. The second attempt
-succeeds, unless a further clean-up comes between."""
 
 MOST: Final = 2000
 """The results with which a transaction begins at once. Those that came in the same turn of the event loop go
@@ -94,13 +87,8 @@ class GroupCommit:
         traffic: Traffic,
         linger: float = LINGER,
         most: int = MOST,
-        *,
-        put_again: Callable[[Collection[str], Sequence[TileResult]], Awaitable[None]] | None = None,
     ) -> None:
-        """`traffic` counts what the process spends.
-
-        `put_again` gets the names of images that a clean-up is removing, and the results that have them. It
-        stores these images again. Without it such a removal is a failure of the transaction."""
+        """`traffic` counts what the process spends."""
         if linger < 0 or most < 1:
             raise ValueError(f"linger {linger} s and at most {most} results make no batch")
         self._recording, self._writer = harvest.recording, harvest.history.writer
@@ -112,9 +100,6 @@ class GroupCommit:
         self._failure: BaseException | None = None
         self._unrecorded = NO_COST
         """The cost that was spent and is in no transaction yet."""
-        self._put_again = put_again
-        self._restoring: asyncio.Future[None] | None = None
-        """The task that stores images again. The event loop itself keeps no reference to it."""
         self._closing = False
         self._closed = False
 
@@ -226,30 +211,17 @@ class GroupCommit:
         cost, self._unrecorded = self._unrecorded, NO_COST
         self._submit(batch, cost)
 
-    def _submit(self, batch: _Batch, cost: Cost, attempt: int = 1) -> None:
+    def _submit(self, batch: _Batch, cost: Cost) -> None:
         def done(job: asyncio.Future[None]) -> None:
             failure = job.exception()
-            if isinstance(failure, LeavingImageError) and self._put_again and attempt < _ATTEMPTS:
-                self._restoring = asyncio.ensure_future(self._restore(batch, cost, attempt, failure))
-            else:
-                if failure is not None:
-                    # If the failure does not stop the harvest, the next transaction records the cost.
-                    self._unrecorded += cost
-                self._committed(batch, failure)
+            if failure is not None:
+                # If the failure does not stop the harvest, the next transaction records the cost.
+                self._unrecorded += cost
+            self._committed(batch, failure)
 
         # A bare future and no task, because asyncio.run cancels tasks at its end. A commit must run through.
         job = asyncio.wrap_future(self._writer.submit(self._recording(batch.results, cost)))
         job.add_done_callback(done)
-
-    async def _restore(self, batch: _Batch, cost: Cost, attempt: int, failure: LeavingImageError) -> None:
-        """Stores images again that a clean-up is removing, and records the batch once more."""
-        assert self._put_again is not None
-        try:
-            await self._put_again(failure.names, batch.results)
-        except BaseException as error:  # noqa: BLE001 - it is raised where the results are waited for
-            self._committed(batch, error)
-        else:
-            self._submit(batch, cost, attempt + 1)
 
     def _is_worth_recording(self) -> bool:
         return self._unrecorded != NO_COST if self._closing else not self._unrecorded.is_time_alone

@@ -18,7 +18,7 @@ from tileharvest.history.costs import COST_COLUMNS
 from tileharvest.history.errors import HarvestEndedError
 from tileharvest.history.outlines import layer_row, own_map_id
 from tileharvest.history.proofs import prove_layers
-from tileharvest.history.recorder import place_and_day, record_versions
+from tileharvest.history.recorder import record_versions
 from tileharvest.history.schema import (
     FINISHED,
     INTERRUPTED,
@@ -36,7 +36,6 @@ from tileharvest.history.schema import (
     versions,
 )
 from tileharvest.history.trust import count_skipped, settle
-from tileharvest.history.unnamed_images import note_replaced
 from tileharvest.tiles.outcomes import THERE, Outcome
 from tileharvest.tiles.versions import Version
 
@@ -244,7 +243,6 @@ class HarvestRow:
         places = connection.execute(_GONE, self._its).all()
         for part in in_parts(places, _GONE_AT_ONCE):
             rows = [version_row(place, gone, self.id) for place in part]
-            note_replaced(connection, [{**place_and_day(row), "its_sha1": None} for row in rows])
             record_versions(connection, rows)
 
     @property

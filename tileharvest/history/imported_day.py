@@ -44,7 +44,6 @@ from tileharvest.history.schema import (
     versions,
 )
 from tileharvest.history.site_files import write_site_files
-from tileharvest.history.unnamed_images import hold_images, note_dropped
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import THERE, Outcome
 from tileharvest.tiles.versions import Image, Validator
@@ -179,14 +178,11 @@ def record_day(history: History, day: ImportedDay) -> DayRecord:
     because only the last such day is known to have seen a tile unchanged.
 
     The images must be in the store. Takes about 100 microseconds for each named tile; with `areas` it also
-    reads each tile that is known there. Raises LeavingImageError. Raises HistoryError if the map has an
-    unfinished harvest, because that compares with versions which it has read before. Nothing is changed then.
+    reads each tile that is known there. Raises HistoryError if the map has an unfinished harvest, because
+    that compares with versions which it has read before. Nothing is changed then.
     """
 
-    names = {one.image.file_name for one in day.tiles if one.image is not None}
-
     def write(connection: Connection) -> DayRecord:
-        hold_images(connection, names)
         record = _Recording.begin(connection, day).run()
         others = (
             select(harvests.c.id)
@@ -422,7 +418,7 @@ class _Recording:
     ) -> None:
         known = self._known(layer, cells, claim)
         changed: dict[Cell, Insertion] = {}
-        rows, dropped = [], set[str]()
+        rows = []
         for cell in cells:
             around = known.get(cell, Surroundings(claim=claim))
             if around.is_taken:
@@ -432,13 +428,10 @@ class _Recording:
             image, validator = (one.image, one.validator) if one else (None, Validator())
             change = inserted(image, validator, self.day.day, around)
             changed[cell] = change
-            before = [one.version.image for one in (around.at, *change.deleted) if one is not None]
-            dropped.update(one.file_name for one in before if one is not None and one != image)
             if change.outcome is not None:
                 self.counts[layer, change.outcome] += 1
             rows.append(self._tile_row(layer, cell, around, change))
         self._write_tiles([row for row in rows if row])
-        note_dropped(self.connection, dropped)
         _write_insertions(self.connection, self.harvest, self.day.day, layer, changed)
 
     def _tile_row(

@@ -25,7 +25,7 @@ from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.versions import Image
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
     from datetime import date
 
     from sqlalchemy import Connection, Row, ScalarSelect, Select, Table
@@ -301,6 +301,16 @@ def named_images(history: History, map_name: str | None = None) -> list[NamedIma
             if image not in found:
                 found[image] = NamedImage(image, name, layer, Tile(zoom, x, y), day)
     return list(found.values())
+
+
+def named_among(history: History, names: Collection[str]) -> set[str]:
+    """Returns those of these images, by their file names, that any version names. Reads all versions. Raises
+    HistoryError."""
+    wanted = set(names)
+    query = select(versions.c.sha1, versions.c.extension).where(versions.c.sha1.is_not(None))
+    with history.reading() as connection:
+        rows = connection.execute(query, execution_options=IN_SLICES)
+        return {name for sha1, extension in rows if (name := f"{sha1}.{extension}") in wanted}
 
 
 def _image_name(sha1: str | None, extension: str | None) -> str | None:

@@ -26,7 +26,6 @@ from tileharvest.history.schema import (
     versions,
 )
 from tileharvest.history.trust import remember
-from tileharvest.history.unnamed_images import hold_images, note_replaced
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.versions import Validator, Version
@@ -69,7 +68,7 @@ def record_results(
     """Records results of a harvest in their order. `layer_ids` has the ids of its layers, by name.
 
     The caller has changed the harvest's row in this transaction, so no other program records for the map at
-    the same time. Raises KeyError for a layer that the harvest does not have, and LeavingImageError.
+    the same time. Raises KeyError for a layer that the harvest does not have.
     """
 
     def place_of(result: TileResult) -> tuple[int, int, int, int]:
@@ -83,10 +82,6 @@ def record_results(
     if counted:
         execute_rows(connection, _UPSERT_TILES, [_tile_row(place_of(one), harvest, one) for one in counted])
     for wave in _waves(counted):
-        hold_images(connection, [one.image.file_name for one in wave if one.image])
-        replacing = [row_of(one) for one in wave if one.outcome is Outcome.REPLACED]
-        if replacing:
-            note_replaced(connection, [place_and_day(row) | {"its_sha1": row["sha1"]} for row in replacing])
         record_versions(connection, [row_of(one) for one in wave if one.image])
         renewed = [_validator_row(place_of(one), one) for one in wave if not one.image]
         if renewed:

@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 
     from sqlalchemy import ColumnElement, Dialect, FromClause
 
-REVISION: Final = "0012"
-"""The revision that this program reads and writes: the newest file in `migrations/versions`."""
+REVISION: Final = "0013"
+"""The revision that this program reads and writes. Each change of the tables takes the next number."""
 
 
 class UtcDateTime(TypeDecorator[datetime]):
@@ -440,20 +440,6 @@ site_files: Final = Table(
 )
 """The small files that say what a map's site has. A row is valid from its day on, until the file's next row.
 A row without a sha1 says that the file was not read any more."""
-
-unnamed_images: Final = Table(
-    "unnamed_images",
-    metadata,
-    Column("name", Text, primary_key=True),
-    Column("noted", UtcDateTime, nullable=True),
-    Column("state", Text, nullable=False),
-    sqlite_with_rowid=False,
-)
-"""Images that no version names any more, by their file names in the store. `unnamed_images.py` tells how they
-are removed. `noted` is null until the next clean-up."""
-
-identity: Final = Table("identity", metadata, Column("name", Text, primary_key=True), sqlite_with_rowid=False)
-"""At most one row, with the name of this history in the stores that it uses."""
 
 BLOCK_LEVELS: Final = 3
 """A block of `changes` has the 8 x 8 tiles that lie this many levels below one tile, so there are up to 64

@@ -5,9 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
-from tileharvest.errors import StoreError
 from tileharvest.history.imported_day import record_day
-from tileharvest.history.unnamed_images import LeavingImageError, let_stay, take_back
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -35,10 +33,6 @@ class ImportedImages:
         self._new_bytes = 0
         """Bytes of the batches so far that were not in the store before."""
 
-    def join(self, history: str) -> None:
-        """Notes that the history of this identity uses the store. Raises StoreError."""
-        self._store.join(history)
-
     def put(self, image: Image, body: bytes) -> None:
         """Stores the image with its batch: at the latest when `durable` is called. Raises StoreError for any
         image of the batch before."""
@@ -55,21 +49,7 @@ class ImportedImages:
         return new
 
     def record(self, history: History, day: ImportedDay) -> DayRecord:
-        """Records a day whose images are stored. Raises HistoryError.
-
-        That error is LeavingImageError if a clean-up has just removed one of the images. The next import then
-        stores the image again.
-        """
-        try:
-            return record_day(history, day)
-        except LeavingImageError as error:
-            let_stay(history, error.names)
-            for name in error.names:
-                try:
-                    self._store.named(name)
-                except StoreError:
-                    raise error from None
-            take_back(history, error.names)
+        """Records a day whose images are stored. Raises HistoryError."""
         return record_day(history, day)
 
     def _store_batch(self) -> None:

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Final
 
 from tileharvest.errors import StoreError
 from tileharvest.store.port import (
-    UNKNOWN,
     HeldImage,
     MissingImageError,
     expect_bytes_of,
@@ -34,8 +33,6 @@ if TYPE_CHECKING:
     from tileharvest.tiles.versions import Image
 
 _UNFINISHED: Final = ".unfinished"
-_HISTORY: Final = ".history-"
-"""The beginning of the names of empty files that say which histories use the store."""
 LEFTOVER_AGE: Final = 3600.0
 """The age in seconds at which an unfinished file must belong to a killed writer. Writing a file takes a
 second at most. An hour allows for different clocks of the computers that share a folder."""
@@ -150,21 +147,6 @@ class FileStore:
             expect_image_name(name)
             with _store_errors(self._root):
                 Path(self._path(name)).unlink(missing_ok=True)
-
-    def join(self, history: str) -> None:
-        with _store_errors(self._root):
-            noted = self.histories()
-            if history in noted:
-                return
-            self._create_folder(str(self._root))
-            is_used = any(self._root.glob("??"))
-            for one in [history] if noted or not is_used else [UNKNOWN, history]:
-                (self._root / f"{_HISTORY}{one}").touch()
-                _sync(str(self._root))
-
-    def histories(self) -> set[str]:
-        with _store_errors(self._root):
-            return {file.name.removeprefix(_HISTORY) for file in self._root.glob(f"{_HISTORY}*")}
 
     def path(self, image: Image) -> Path:
         """Returns where the image is, or would be."""

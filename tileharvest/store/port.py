@@ -29,10 +29,6 @@ class HeldImage(NamedTuple):
     """When it was stored, in seconds since 1970, by the store's clock."""
 
 
-UNKNOWN: Final = "unknown"
-"""Stands among a store's histories if other histories may use the store without having noted it."""
-
-
 class TileStore(Protocol):
     """Keeps images by their sha1. Several threads and several programs may use a store at once.
 
@@ -81,18 +77,6 @@ class TileStore(Protocol):
 
         The caller must know that no history names these images.
         """
-        ...
-
-    def join(self, history: str) -> None:
-        """Notes that the history of this identity uses the store. Raises StoreError.
-
-        If the store has images and no such notes yet, it also notes UNKNOWN: nobody can tell whose images
-        they are.
-        """
-        ...
-
-    def histories(self) -> set[str]:
-        """Returns the identities of the histories that use the store. Raises StoreError."""
         ...
 
 
@@ -157,9 +141,3 @@ class DryStore:
 
     def remove(self, names: Sequence[str]) -> None:
         """Does nothing: the store holds no image."""
-
-    def join(self, history: str) -> None:
-        """Does nothing: the store ends with the dry run."""
-
-    def histories(self) -> set[str]:
-        return set()

@@ -25,7 +25,6 @@ from tenacity import (
 
 from tileharvest.errors import ConfigurationError, StoreError
 from tileharvest.store.port import (
-    UNKNOWN,
     HeldImage,
     MissingImageError,
     expect_bytes_of,
@@ -54,10 +53,6 @@ _CONTENT_TYPES: Final = {"png": "image/png", "jpg": "image/jpeg", "webp": "image
 _CACHE_CONTROL: Final = "max-age=31536000, immutable"
 """An object of this name never changes. A year is the longest time that caches take seriously."""
 
-_HISTORY: Final = "histories/"
-"""The beginning of the names of objects that say which histories use the store."""
-_FOLDER_LETTERS: Final = 2
-"""The number of first letters of an image's name that are the name of its folder."""
 _MOST_REMEMBERED: Final = 65_536
 """The most images that are remembered to be there; about 8 MB of names."""
 
@@ -93,9 +88,6 @@ _PUTS_AT_ONCE: Final = 8
 
 _LAST_ATTEMPT: Final = 30.0
 """Seconds after the beginning of a call after which it makes no further attempt."""
-_LAST_REMOVAL: Final = 10.0
-"""The same for removing images. Meanwhile a transaction of the history is open, and others wait up to 30 s to
-write into the history. With the 15 s of the last attempt, removing stays below that."""
 
 
 class S3Store:
@@ -215,37 +207,13 @@ class S3Store:
             expect_image_name(name)
         keys = [self._prefix + _key(name) for name in names]
         if keys:
-            self._ask(_key(names[0]), lambda: obstore.delete(self._objects, keys), _LAST_REMOVAL)
-
-    def join(self, history: str) -> None:
-        noted = self.histories()
-        if history in noted:
-            return
-        is_used = self._ask("", self._has_images) if not noted else False
-        for one in [UNKNOWN, history] if is_used else [history]:
-            note = self._prefix + _HISTORY + one
-            self._ask(note, lambda: obstore.put(self._objects, note, one.encode()))  # noqa: B023 - at once
-
-    def histories(self) -> set[str]:
-        place = self._prefix + _HISTORY
-
-        def noted() -> set[str]:
-            found = obstore.list(self._objects, place).collect()
-            return {one["path"].removeprefix(place) for one in found}
-
-        return self._ask(_HISTORY, noted)
+            self._ask(_key(names[0]), lambda: obstore.delete(self._objects, keys))
 
     # ------------------------------------------------------------------ one attempt, errors as they come
 
     def _expect_writable(self) -> None:
         if self._read_only:
             raise StoreError(f"the store {self._place} was opened to be read only; nothing was written")
-
-    def _has_images(self) -> bool:
-        # By folders, not one object after the other, because the bucket may hold much else.
-        found = obstore.list_with_delimiter(self._objects, self._prefix or None)["common_prefixes"]
-        folders = (place.removeprefix(self._prefix).rstrip("/") for place in found)
-        return any(self._held_in(folder) for folder in folders if len(folder) == _FOLDER_LETTERS)
 
     def _put_once(self, name: str, image: Image, body: bytes) -> int | None:
         """Puts the image, in one attempt. Returns the size of the object that was already there, or None if
@@ -301,14 +269,14 @@ class S3Store:
         )
         return [one for one in held if is_image_name(one.name) and one.name.startswith(folder)]
 
-    def _ask(self, name: str, attempt: Callable[[], _Answer], last: float = _LAST_ATTEMPT) -> _Answer:
+    def _ask(self, name: str, attempt: Callable[[], _Answer]) -> _Answer:
         """Returns what the attempt returns. Repeats it after errors that may pass, but begins no attempt
-        later than `last` seconds from now. Raises MissingImageError and StoreError.
+        later than `_LAST_ATTEMPT` seconds from now. Raises MissingImageError and StoreError.
 
         Neither error has obstore's error as its cause, because that quotes the service's answer and the
         endpoint, which may hold secrets.
         """
-        latest, thread = self._clock() + last, get_ident()
+        latest, thread = self._clock() + _LAST_ATTEMPT, get_ident()
         self._ends[thread] = latest + self._longest
 
         def is_last(state: RetryCallState) -> bool:

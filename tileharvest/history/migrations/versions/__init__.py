@@ -1,1 +1,0 @@
-"""One file per revision, applied in order; a file that was released is never edited again."""

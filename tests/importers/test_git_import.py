@@ -14,6 +14,7 @@ from tileharvest.errors import SiteError
 from tileharvest.history.imported_day import ImportedDay, record_day
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.layers import Layer
+from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import Pyramid
 
 if TYPE_CHECKING:
@@ -44,6 +45,18 @@ def test_an_import_that_finds_no_tile_fails_and_names_the_folder_that_has_them(
     with pytest.raises(SiteError, match=hint):
         imports.git(plain)
     assert imports.git(plain, "web/tiles").days == [date(2024, 5, 1), date(2024, 5, 3)]
+
+
+def test_every_tile_that_the_tree_lists_is_imported(imports: Imports, tmp_path: Path) -> None:
+    """No walk leads to a tile without a tile above it, such as land far away from the rest."""
+    files = {DEEPEST: dot(1), "2/3/3.png": dot(2), "3/0/0.png": dot(3), "a.png": dot(4)}
+    days = {FIRST: files, SECOND: {"2/3/0.png": dot(5), "2/3/3.png": None}}
+    assert imports.git(repository(tmp_path / "map.git", days).folder).outcomes == {
+        Outcome.ADDED: 3,
+        Outcome.IGNORED: 1,
+        Outcome.GONE: 1,
+    }
+    assert imports.versions(Tile.at(0, 3, 3)) == {FIRST: sha1(dot(2)).hexdigest(), SECOND: None}
 
 
 def test_a_repository_without_any_tile_of_the_map_is_told_with_a_path_that_was_looked_for(

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from collections import Counter
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING, Final, Protocol
 
+import msgspec
+
+from tileharvest.errors import MovedError
 from tileharvest.harvest.walks import kept_in_words
 from tileharvest.history.imported_day import (
     ImportedDay,
@@ -12,21 +18,28 @@ from tileharvest.history.imported_day import (
     last_day_before,
 )
 from tileharvest.history.recorded_versions import versions_until
-from tileharvest.importers.replay import Replay
-from tileharvest.tiles.versions import Validator
+from tileharvest.importers.snapshot_site import NoTilesError, SnapshotSite
+from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.versions import Validator, Version
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import date, datetime
 
     from tileharvest.history.database import History
     from tileharvest.history.imported_day import DayRecord
-    from tileharvest.history.site_files import SiteFile
     from tileharvest.importers.images import ImportedImages
     from tileharvest.importers.snapshot import Snapshot
-    from tileharvest.importers.snapshot_site import SnapshotSite
+    from tileharvest.importers.snapshot_site import Place
     from tileharvest.maps.description import MapDescription
     from tileharvest.tiles.results import TileResult
+
+_AT_ONCE: Final = 256
+"""The number of tiles that are judged together. Their bytes are in memory at the same time: 10 MB if each has
+40 KB."""
+_SILENT: Final = frozenset({Outcome.NOTHING, Outcome.IGNORED, Outcome.NOT_MODIFIED})
+"""The outcomes that change nothing. They are not recorded, because each of an import's many days would write
+a row for every tile."""
 
 
 class ImportWatch(Protocol):
@@ -50,7 +63,12 @@ class ImportWatch(Protocol):
 
 
 class ImportedMap:
-    """Imports the snapshots of one source into the history of a map."""
+    """Imports the snapshots of one source into the history of a map, in the order of their days.
+
+    Every file of a snapshot that is a tile, by its path, and that the map keeps, is a tile of that day. After
+    the first snapshot only changed files are looked at, unless the map's configuration has changed. Keeps
+    about 1 KB for each tile in memory.
+    """
 
     def __init__(
         self,
@@ -66,11 +84,14 @@ class ImportedMap:
         self._source = source
         self._clock = clock
         self._images = images
-        self._replay: Replay | None = None
-        self._files: Mapping[str, SiteFile] = {}
-        """The site's files of the day that was recorded last."""
+        self._site: SnapshotSite | None = None
+        """The snapshot that was recorded last, or None before the first one and after an error."""
         self._day: date | None = None
-        """The day that was recorded last by this object."""
+        """The day of that snapshot."""
+        self._latest: dict[Place, Version] = {}
+        """The latest version of each tile on that day."""
+        self._present: Counter[str] = Counter()
+        """The number of existing tiles of each layer, by these versions."""
 
     def days(self) -> dict[date, str]:
         """Returns the days that were imported from this source, in order, each with the state that was
@@ -87,26 +108,29 @@ class ImportedMap:
         so that nothing is left of what was recorded for it before.
 
         Raises SiteError if the snapshot cannot be read as a map, NoTilesError if it has no tile and none is
-        known, and MovedError if most of the known tiles are missing. The day is then left out, and the next
-        one may be added. Raises StoreError and HistoryError.
+        known, and MovedError if more than half of the known tiles are missing. The day is then left out, and
+        the next one may be added. Raises StoreError and HistoryError.
         """
-        is_next = (
-            not anew
-            and self._replay is not None
-            and self._day == last_day_before(self._history, self._description.name, day)
-        )
-        if self._replay is None or not is_next:
+        last, self._site = self._site, None
+        name = self._description.name
+        if anew or last is None or self._day != last_day_before(self._history, name, day):
             # This is the first day, or the history has got other days since the last one.
-            latest = versions_until(self._history, self._description.name, day)
-            self._replay = Replay(self._description, latest, self._images.put)
-        site, results = await self._replay.advance(snapshot, changed if is_next else None, day)
+            last = None
+            self._latest = dict(versions_until(self._history, name, day))
+            there = (layer for (layer, _), version in self._latest.items() if not version.gone)
+            self._present = Counter(there)
+        if last is None or changed is None or not changed.isdisjoint(last.looked_at):
+            site, changed = await SnapshotSite.read(self._description, snapshot), None
+        else:
+            site = replace(last, snapshot=snapshot)
+        results = self._results(site, changed, day)
         new_bytes = self._images.durable()
         layers = [part.layer for part in site.layers.values()]
-        tiles = _changed(results) if is_next else self._all(site, results)
+        tiles = _imported(results) if last is not None else self._all(site, results)
         record = self._images.record(
             self._history,
             ImportedDay(
-                map_name=self._description.name,
+                map_name=name,
                 source=self._source,
                 state=state,
                 day=day,
@@ -114,37 +138,84 @@ class ImportedMap:
                 renderer=site.site.renderer,
                 layers=layers,
                 tiles=tiles,
-                areas=None if is_next else {name: part.walk.kept() for name, part in site.layers.items()},
+                areas=None if last is not None else {one: site.kept(one) for one in site.layers},
                 is_complete=True,
-                unchanged=self._unchanged(tiles) if is_next else {},
+                unchanged={} if last is None else self._unchanged(tiles),
                 kept=kept_in_words(self._description, {layer.name: layer.depth for layer in layers}),
                 stored_bytes=new_bytes,
-                files=None if is_next and site.files is self._files else site.files,
+                files=None if last is not None and site.files is last.files else site.files,
             ),
         )
-        self._day, self._files = day, site.files
+        self._site, self._day = site, day
         return record
+
+    def _results(self, site: SnapshotSite, changed: Iterable[str] | None, day: date) -> list[TileResult]:
+        """Returns the results of the tiles that have changed or cannot be read. Their images were handed to
+        the store, and the results have no bytes."""
+        paths = site.snapshot.paths() if changed is None else changed
+        places = dict.fromkeys(filter(site.is_kept, site.places(paths)))
+        if changed is None:
+            places |= dict.fromkeys(filter(site.is_kept, self._known(site)))
+        known = sum(self._present[layer] for layer in site.layers)
+        missing = sum(self._is_present(place) and not site.has(place) for place in places)
+        if missing > known / 2:
+            raise MovedError(
+                f"{missing} of the {known} tiles known of map '{self._description.name}' are missing in"
+                f" {site.snapshot.name}: the map has moved rather than vanished"
+            )
+        results: list[TileResult] = []
+        left = iter(places)
+        while part := list(islice(left, _AT_ONCE)):
+            found = site.results(part, [self._latest.get(place) for place in part], day)
+            results += [self._stored(one) for one in found if one.outcome not in _SILENT]
+        for result in results:
+            if result.outcome.makes_version:
+                place, version = (result.layer, result.tile), _version(result, day)
+                self._present[result.layer] += (not version.gone) - self._is_present(place)
+                self._latest[place] = version
+        if not results and not self._present.total():
+            raise NoTilesError(site)
+        return results
+
+    def _stored(self, result: TileResult) -> TileResult:
+        """Returns the result without its bytes, which it hands to the store."""
+        if result.image is None:
+            return result
+        assert result.body is not None
+        self._images.put(result.image, result.body)
+        return msgspec.structs.replace(result, body=None)
+
+    def _known(self, site: SnapshotSite) -> Iterator[Place]:
+        """Yields the existing tiles of the snapshot's layers, by their latest versions."""
+        return (place for place in self._latest if place[0] in site.layers and self._is_present(place))
+
+    def _is_present(self, place: Place) -> bool:
+        version = self._latest.get(place)
+        return version is not None and not version.gone
 
     def _all(self, site: SnapshotSite, results: Sequence[TileResult]) -> list[ImportedTile]:
         """Returns all tiles of the day. A tile that is not among them was not there."""
-        assert self._replay is not None
-        failed = [one for one in _changed(results) if one.missing is not None]
+        failed = [one for one in _imported(results) if one.missing is not None]
         names = {(one.layer, one.tile) for one in failed}
-        return failed + [
-            ImportedTile(layer, tile, version.image, version.validator)
-            for (layer, tile), version in self._replay.latest.items()
-            if version.image is not None and layer in site.layers and (layer, tile) not in names
-        ]
+        known = (place for place in self._known(site) if place not in names)
+        there = ((place, self._latest[place]) for place in known)
+        return failed + [ImportedTile(*place, one.image, one.validator) for place, one in there]
 
-    def _unchanged(self, named: list[ImportedTile]) -> Mapping[str, int]:
-        assert self._replay is not None
-        unchanged = self._replay.present.copy()
+    def _unchanged(self, named: Sequence[ImportedTile]) -> Mapping[str, int]:
+        unchanged = self._present.copy()
         unchanged.subtract(one.layer for one in named if one.image is not None)
         return {layer: number for layer, number in unchanged.items() if number > 0}
 
 
-def _changed(results: Sequence[TileResult]) -> list[ImportedTile]:
+def _imported(results: Sequence[TileResult]) -> list[ImportedTile]:
     return [
         ImportedTile(one.layer, one.tile, one.image, one.validator or Validator(), missing=one.reason)
         for one in results
     ]
+
+
+def _version(result: TileResult, day: date) -> Version:
+    if result.image is None:
+        return Version(day, None)
+    assert result.validator is not None
+    return Version(day, result.image, result.validator)

@@ -14,7 +14,7 @@ from tileharvest.history.site_files import SiteFile
 from tileharvest.importers.snapshot import NO_SIGN, maps_within, refuse_pointer
 from tileharvest.renderers.registry import probe, renderer_named
 from tileharvest.renderers.site import INDEX, Fetched, UnrecognisedError, path_of
-from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.results import Step, TileResult
 from tileharvest.tiles.verdict import Answer, judge_existence, judge_get, judge_head, unless_blank
@@ -129,6 +129,18 @@ class SnapshotSite:
             if (tile := part.layer.addresses.tile_of(url)) is not None:
                 return name, tile
         return None
+
+    def places(self, paths: Iterable[str]) -> Iterator[Place]:
+        """Yields the tiles among the files at these paths."""
+        return (place for path in paths if (place := self.place(path)) is not None)
+
+    def kept(self, layer: str) -> Sequence[TileRange]:
+        """Returns the areas of a layer that the map keeps, by its zooms and zones."""
+        return self.layers[layer].walk.kept()
+
+    def is_kept(self, place: Place) -> bool:
+        """Returns whether the map keeps a tile of these layers."""
+        return any(place[1] in area for area in self.kept(place[0]))
 
     def folders_with_tiles(self, paths: Iterable[str]) -> list[str]:
         """Returns the folders of a tree of files below which tiles of this site seem to lie, those with most

@@ -60,7 +60,12 @@ class SiteError(TileHarvestError):
 
 
 class MovedError(SiteError):
-    """Most of the known tiles are missing. The map has moved, and none of its tiles is recorded as gone."""
+    """Most of the known tiles are missing. The map has moved or was begun anew, and none of its tiles is
+    recorded as gone."""
+
+
+class EmptyMapError(SiteError):
+    """Not one tile of a new map was found. Nothing was recorded."""
 
 
 class BudgetError(TileHarvestError):

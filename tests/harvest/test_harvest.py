@@ -285,22 +285,24 @@ def test_when_one_more_than_half_is_found_gone_the_map_has_moved(tmp_path: Path)
             await keep_all(harvest, Outcome.GONE, *ALL[:10])
             with pytest.raises(MovedError, match=r"more than half of the 20 tiles .* put the new url"):
                 await keep_all(harvest, Outcome.GONE, ALL[10])
-            assert await harvest.abandon_as_moved() == {}
+            assert await harvest.abandon("moved") == {}
 
     asyncio.run(run())
     assert gone_versions(tmp_path) == 0
     assert ends(tmp_path) == ["finished", "moved"]
 
 
-def test_tiles_below_those_that_vanished_count_as_missing(tmp_path: Path) -> None:
-    """Four tiles are gone, and sixteen below them were never asked: not asked one by one either."""
+def test_tiles_below_those_that_vanished_are_asked_before_the_map_counts_as_moved(tmp_path: Path) -> None:
+    """Four tiles are gone, and no walk leads to the sixteen below them, which may still be there."""
     known(tmp_path)
 
     async def run() -> None:
         async with opened(tmp_path) as harvest:
             await keep_all(harvest, Outcome.GONE, *FIRST_LEVEL)
+            unasked = [tile for _, tile in await harvest.unasked()]
+            assert len(unasked) == 16
             with pytest.raises(MovedError):
-                await harvest.unasked()
+                await keep_all(harvest, Outcome.GONE, *unasked)
 
     asyncio.run(run())
 

@@ -134,14 +134,14 @@ def test_unasked_gives_no_more_than_the_limit(harvest: HarvestRecord) -> None:
 def test_vanished_are_those_found_gone_and_those_not_asked(harvest: HarvestRecord) -> None:
     found_gone = sorted(ASKED - GONE)[:5]
     harvest.record([found("gone", tile) for tile in found_gone])
-    assert harvest.vanished(EVERYWHERE) == len(set(SQUARE) - GONE - ASKED) + 5
+    assert harvest.vanished(EVERYWHERE) == (5, len(set(SQUARE) - GONE - ASKED))
 
 
 def test_a_tile_found_after_all_has_not_vanished(harvest: HarvestRecord) -> None:
     tile = min(ASKED - GONE)
     harvest.record([found("gone", tile)])
     harvest.record([found("ign", tile)])
-    assert harvest.vanished({LAYER: [TileRange(0, tile.x, tile.x, tile.y, tile.y)]}) == 0
+    assert harvest.vanished({LAYER: [TileRange(0, tile.x, tile.x, tile.y, tile.y)]}) == (0, 0)
 
 
 def test_a_layer_that_the_harvest_does_not_have_is_refused(harvest: HarvestRecord) -> None:

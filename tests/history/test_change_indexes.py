@@ -37,7 +37,7 @@ def test_what_a_complete_harvest_has_read_is_what_the_next_one_compares_with(
     second = began(history, LATER)
     assert read(second, OLD, stored(history)) == set()
     assert second.unasked(EVERYWHERE, 10) == []
-    assert second.vanished(EVERYWHERE) == 0
+    assert second.vanished(EVERYWHERE) == (0, 0)
     assert {str(tile) for tile in unpacked(second.skipped(LAYER, EVERYWHERE[LAYER]))} >= {str(A), str(B)}
     ended(second)
     assert stored(history) == StoredIndex(OLD, LATER, confirmed=1)

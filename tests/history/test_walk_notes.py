@@ -118,7 +118,7 @@ def test_what_lies_below_a_top_is_neither_unasked_nor_vanished(second: HarvestRe
     second.record([skipping(UPPER)])
     assert second.tops(LAYER) == [UPPER]
     assert second.unasked(EVERYWHERE, 10) == []
-    assert second.vanished(EVERYWHERE) == 0
+    assert second.vanished(EVERYWHERE) == (0, 0)
 
 
 def test_of_all_tiles_of_a_map_ten_thousand_at_most_are_read_at_a_time(
@@ -195,7 +195,7 @@ def test_an_audited_tile_stays_in_the_list_of_skipped_ones(second: HarvestRecord
 
 def test_an_audited_tile_that_is_gone_has_vanished(second: HarvestRecord) -> None:
     second.record([skipping(D), found("gone", A)])
-    assert second.vanished(EVERYWHERE) == 1
+    assert second.vanished(EVERYWHERE) == (1, 0)
 
 
 def test_the_tops_of_an_earlier_harvest_are_none_of_this_one(history: History, second: HarvestRecord) -> None:

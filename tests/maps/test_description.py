@@ -72,6 +72,8 @@ def test_maps_come_in_the_order_of_the_file(write):
         ("https://h", "https://h/"),
         ("https://h:81/a/index.html?x=1#/0/64/0", "https://h:81/a/"),
         ("https://h/a/tiles.json?key=1", "https://h/a/"),
+        ("https://h/a/view/index.php", "https://h/a/view/"),
+        ("https://h/a/v1.20", "https://h/a/v1.20/"),
         ("https://h:81/a/{z}/{x}/{y}.png", "https://h:81/a/"),
         ("https://{s}.h/tile?z={z}&x={x}&y={y}", "https://a.h/"),
     ],

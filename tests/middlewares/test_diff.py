@@ -67,9 +67,13 @@ def callback(response: Response) -> None:
 def processed(
     folder: Path, request: Request, response: Response, day: date = LATER, **keys: Any
 ) -> Request | Response:
+    """What becomes of an answer of a host that has answered a HEAD before."""
+
     async def run() -> Request | Response:
         async with opened(folder, day, **keys) as harvest:
-            return await DiffMiddleware(harvest).process_response(request, response)
+            diff = DiffMiddleware(harvest)
+            diff.heads[HOST].doubts(None, 200, is_expected=False)
+            return await diff.process_response(request, response)
 
     return asyncio.run(run())
 
@@ -239,6 +243,22 @@ def test_a_host_that_has_refused_one_head_gets_no_other(folder: Path) -> None:
     asyncio.run(run())
 
 
+@pytest.mark.parametrize("status", [403, 404])
+def test_a_host_that_refuses_head_in_other_words_is_asked_by_get(folder: Path, status: int) -> None:
+    async def run() -> None:
+        async with opened(folder) as harvest:
+            tested, request = DiffMiddleware(harvest), ask(TILE)
+            get = await tested.process_response(request, Response(request.url, status=status))
+            assert isinstance(get, Request)
+            assert (get.method, get.headers[b"If-None-Match"]) == ("GET", ETAG.encode())
+            assert isinstance(await tested.process_response(get, Response(get.url, status=304)), Response)
+            instead = tested.process_request(ask(TILE))
+            assert instead is not None
+            assert (await instead).method == "GET"
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize("headers", [{"Last-Modified": "Wed, 01 May 2024 06:00:00 GMT"}, {"ETag": '"other"'}])
 def test_a_tile_that_is_not_kept_is_only_asked_whether_it_is_there(
     folder: Path, headers: dict[str, str]
@@ -375,6 +395,7 @@ def test_at_once_it_tells_what_it_tells_of_a_request(
     async def run() -> tuple[Any, Any]:
         async with opened(folder) as harvest:
             diff, request, by_head = DiffMiddleware(harvest), ask(tile, method), method == "HEAD"
+            diff.heads[HOST].doubts(None, 200, is_expected=False)
             body = b"" if by_head else BODY
             response = Response(request.url, status=status, headers=headers, body=body, request=request)
             await harvest.walks.known.of(LAYER, tile)

@@ -144,8 +144,6 @@ def test_configuration_without_cache_tag_asks_without_a_query():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("<!DOCTYPE html><html></html>", "is an HTML page"),
-        ("\ufeff\n <html>", "is an HTML page"),
         ("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n", "is a Git-LFS pointer"),
         (MINIMAL[:150], "is cut off"),
         ("", "does not set overviewerConfig"),

@@ -169,7 +169,7 @@ def test_a_file_that_stays_cut_off_is_told() -> None:
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (b"<!doctype html><title>Map</title>", "is an HTML page"),
+        (b"<!doctype html><title>Map</title>", "there is no .*/tiles/settings.json"),
         (b'{"worlds": [{"title": "w"}]}', "not as squaremap writes it: .*name"),
         (b'{"worlds": []}', "has no layer"),
     ],

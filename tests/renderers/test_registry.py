@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.renderers.sites import PAGE, PAGES
+from tests.renderers.unmined_exports import bitmap, properties
 from tests.servers.minedmap import EXAMPLE, install
-from tileharvest.renderers.registry import RENDERERS, installed
+from tileharvest.maps.description import MapDescription
+from tileharvest.renderers.registry import RENDERERS, installed, probe
+from tileharvest.renderers.site import Fetched, UnrecognisedError
+from tileharvest.renderers.unmined import PROPERTIES_FILE, REGIONS_FILE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,6 +61,45 @@ def test_a_name_that_is_taken_stays_with_its_renderer(
     install(packages)
     assert not list(installed({"minedmap"}))
     assert "there is one of this name" in caplog.text
+
+
+def found_at(url: str, files: dict[str, str]) -> str:
+    """The renderer of a site that sends its page for every address that it does not know."""
+
+    async def fetch(method: str, asked: str) -> Fetched:
+        return Fetched(200, files.get(asked, files["page"]).encode(), asked)
+
+    return asyncio.run(probe(MapDescription(name="m", url=url), fetch)).renderer
+
+
+def test_a_page_in_place_of_a_configuration_is_not_taken_for_one(tmp_path: Path) -> None:
+    """Each renderer looks for its own files, and finds pages where another renderer's map is."""
+    squaremap = {
+        "page": '<!doctype html><meta property="og:title" content="squaremap" />',
+        f"{PAGE}tiles/settings.json": '{"worlds": [{"name": "w"}]}',
+        f"{PAGE}tiles/w/settings.json": '{"zoom": {"max": 3}}',
+    }
+    unmined = {
+        "page": PAGES["unmined"],
+        f"{PAGE}{PROPERTIES_FILE}": properties(-2, 0),
+        f"{PAGE}{REGIONS_FILE}": bitmap([(0, 0)]),
+    }
+    assert found_at(f"{PAGE}index.php", squaremap) == "squaremap"
+    assert found_at(PAGE, unmined) == "unmined"
+
+
+def test_a_host_that_has_something_at_every_address_has_no_map() -> None:
+    with pytest.raises(UnrecognisedError, match="has something at every address"):
+        asyncio.run(
+            probe(
+                MapDescription(name="m", url=PAGE, renderer="overviewer", layers=("day",)),
+                lambda _, url: _answer(Fetched(200, b"<html>", url)),
+            )
+        )
+
+
+async def _answer(answer: Fetched) -> Fetched:
+    return answer
 
 
 def test_the_guide_shows_the_example_as_it_is() -> None:

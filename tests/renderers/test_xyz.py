@@ -16,6 +16,8 @@ from tileharvest.renderers.registry import probe
 from tileharvest.renderers.site import Fetched, UnrecognisedError
 from tileharvest.renderers.xyz import bounds_at, mercator
 from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.tiles.zones import Zone
+from tileharvest.walk.walk import Walk
 
 if TYPE_CHECKING:
     from tileharvest.renderers.site import Site
@@ -167,13 +169,22 @@ def test_an_entry_keeps_a_part_of_what_a_tile_json_has() -> None:
         ({}, "nobody says which zooms .* write for example site_zooms = "),
         ({"bounds": SWITZERLAND}, "nobody says which zooms"),
         ({"site_zooms": (0, 9)}, r"nobody says how far .* the world has 262,144 of zoom 9: write bounds = "),
-        ({"site_zooms": (14, 16), "bounds": WORLD}, "would begin with the 268,435,456 tiles of zoom 14"),
+        (
+            {"site_zooms": (14, 16), "bounds": WORLD},
+            r"the 268,435,456 tiles of zoom 14, .* by smaller bounds, or by zones, .* site_zooms = \[7, 16\]",
+        ),
         ({"site_zooms": (0, 3), "bounds": TileBounds(zoom=5, x=(0, 1), y=(0, 1))}, "no deeper one than 3"),
     ],
 )
 def test_without_bounds_and_zooms_it_refuses_and_says_why(keys: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         site(**keys)
+
+
+def test_zones_keep_a_part_of_a_world_that_is_too_large_to_begin_with() -> None:
+    zone = Zone(center=(2**14, -(2**14)), width=40, height=30, zoom=0)
+    found = layer(site_zooms=(14, 14), bounds=WORLD, zones=(zone,))
+    assert Walk(found.pyramid, None, (zone,)).start_size == 40 * 30
 
 
 @pytest.mark.parametrize("missing", ["bounds", "maxzoom"])

@@ -11,6 +11,7 @@ from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.verdict import (
     PASSING,
     Answer,
+    HeadSupport,
     Verdict,
     conditional_headers,
     judge_existence,
@@ -237,3 +238,30 @@ def test_retry_after_counts_from_now():
 )
 def test_conditional_get_names_what_the_history_has(latest, headers):
     assert conditional_headers(latest) == headers
+
+
+@pytest.mark.parametrize(
+    ("head", "get", "is_refused"),
+    [(403, 200, True), (404, 304, True), (405, None, True), (404, 404, False), (403, 403, False)],
+)
+def test_a_host_that_refuses_head_is_known_by_the_get_that_follows(
+    head: int, get: int | None, is_refused: bool
+) -> None:
+    heads = HeadSupport()
+    assert heads.doubts("tile", head, is_expected=True) is (get is not None)
+    if get is not None:
+        heads.learn("another", 200)
+        assert not heads.is_refused
+        heads.learn("tile", get)
+    assert heads.is_refused is is_refused
+
+
+def test_a_missing_tile_is_checked_only_until_the_host_has_answered_a_head() -> None:
+    heads = HeadSupport()
+    assert not heads.doubts("never seen", 404, is_expected=False)
+    assert heads.doubts("known", 404, is_expected=True)
+    heads.learn("known", 404)
+    assert not heads.doubts("known, too", 404, is_expected=True)
+    other = HeadSupport()
+    other.doubts("there", 200, is_expected=True)
+    assert not other.doubts("known", 404, is_expected=True)

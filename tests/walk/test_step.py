@@ -107,6 +107,13 @@ def test_an_audit_draws_from_all_kept_places_below_what_was_skipped() -> None:
     assert audit.known == set(known)
 
 
+def test_an_audit_asks_three_known_tiles_however_many_places_are_empty() -> None:
+    known = list(WALK.pyramid.range_at(-1))[:12]
+    for number in range(30):
+        audit = WALK.audit_index(lambda: known, 0.02, str(number))
+        assert len(audit.known) >= 3
+
+
 def test_an_audit_holds_no_more_of_the_deepest_zoom_than_it_draws() -> None:
     pyramid = Pyramid(6)
     ranges = [pyramid.range_at(zoom) for zoom in range(-4, 1)]

@@ -2,7 +2,7 @@
 
 The spider probes the site and begins the harvest (`open`). Results are kept, the bytes first and then the row
 (`keep`). Then the tiles that the walk did not reach, and some of those that it skipped, are asked for
-(`unasked`, `audit`). At last the harvest ends (`finish`, `abandon_as_moved`), or stops for now (`stop`).
+(`unasked`, `audit`). At last the harvest ends (`finish`, `abandon`), or stops for now (`stop`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from tileharvest.errors import AlreadyHarvestedError, BudgetError, MovedError
+from tileharvest.errors import AlreadyHarvestedError, BudgetError, EmptyMapError, MovedError
 from tileharvest.harvest.holdings import StoreWriter
 from tileharvest.harvest.walks import MOST_TOPS, LayerWalk, Walks, kept_in_words, relies_on_indexes, walk_over
 from tileharvest.history.connection import patience_left
@@ -27,10 +27,11 @@ from tileharvest.history.site_files import MISSING, keep_site_files, site_files_
 from tileharvest.history.summaries import finished_at, is_unfinished, progress_of
 from tileharvest.politeness.limits import check_room
 from tileharvest.renderers.registry import renderer_named
-from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.outcomes import THERE, Outcome
 from tileharvest.tiles.verdict import judge_get, unless_blank
 from tileharvest.tiles.versions import Validator
 from tileharvest.walk.extent import Extent, most_tiles
+from tileharvest.walk.missing import SAMPLE, Missing, is_empty
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -469,8 +470,9 @@ class Harvest:
         self._count([result])
         if self.extents[result.layer].is_to_be_compared and not self._counts_anew:
             await self._learn_of_others(result.layer)
-        if self.tally[Outcome.GONE] > self._known_before / 2:
-            raise self._moved()
+        missing = Missing(self._known_before, self.tally[Outcome.GONE])
+        if missing.has_moved:
+            raise await self._moved(missing)
 
     def keep_unchanged(self, results: Sequence[TileResult]) -> asyncio.Future[BaseException | None]:
         """Begins to record the results of unchanged tiles, together with others.
@@ -596,14 +598,18 @@ class Harvest:
         if self.is_pushed:
             return []
 
-        def look(_: Connection) -> tuple[list[tuple[str, Tile]], int]:
-            return self._record.unasked(self._areas, _UNASKED_AT_ONCE), self._record.vanished(self._areas)
+        # Tiles of a layer whose walk was ended are not asked, and they are not missing.
+        areas = {name: area for name, area in self._areas.items() if name not in self.endless}
+
+        def look(_: Connection) -> tuple[list[tuple[str, Tile]], tuple[int, int]]:
+            return self._record.unasked(areas, _UNASKED_AT_ONCE), self._record.vanished(areas)
 
         found, vanished = await self._ask(self._record.history.read, look)
-        if vanished > self._known_before / 2:
-            raise self._moved()
-        # Tiles of a layer whose walk was ended are not asked.
-        return [(self.layers[name].layer, tile) for name, tile in found if name not in self.endless]
+        missing = Missing(self._known_before, *vanished)
+        if missing.has_moved:
+            raise await self._moved(missing)
+        most = SAMPLE if missing.is_suspect else _UNASKED_AT_ONCE
+        return [(self.layers[name].layer, tile) for name, tile in found[:most]]
 
     async def audit(self) -> list[tuple[Layer, Tile, Asked]]:
         """Returns the skipped tiles that must be asked before the harvest may end, each with how it is
@@ -643,9 +649,9 @@ class Harvest:
         """Ends the harvest, because every tile has a result. Returns the exact counts."""
         return await self._end(FINISHED, settle_gone=True)
 
-    async def abandon_as_moved(self) -> dict[Outcome, int]:
-        """Ends the harvest because the map has moved. Vanished tiles are not recorded as gone."""
-        return await self._end("moved", settle_gone=False)
+    async def abandon(self, reason: str) -> dict[Outcome, int]:
+        """Ends the harvest because the map is not there. Vanished tiles are not recorded as gone."""
+        return await self._end(reason, settle_gone=False)
 
     async def counts(self) -> dict[Outcome, int]:
         """Returns the exact counts so far, by all processes of the harvest."""
@@ -686,9 +692,18 @@ class Harvest:
         self.ended_here, counts = await self._ask(end)
         return counts
 
-    def _moved(self) -> MovedError:
-        return MovedError(
-            f"more than half of the {self._known_before} tiles known of map '{self.description.name}' are"
-            f" missing: the map has moved rather than vanished. None was recorded as gone;"
-            f" put the new url into maps.toml and run again"
+    async def _moved(self, missing: Missing) -> MovedError:
+        counts = await self.counts()
+        return MovedError(missing.in_words(self.description.name, sum(counts.get(one, 0) for one in THERE)))
+
+    async def expect_tiles(self) -> None:
+        """Raises EmptyMapError if the harvest is about to end without a single tile of a new map."""
+        if self.is_pushed or not is_empty(await self.counts(), self._known_before):
+            return
+        layer, tile = next(iter(self.first()), (None, None))
+        asked = f", such as {layer.addresses.url_of(tile)}" if layer is not None and tile is not None else ""
+        raise EmptyMapError(
+            f"map '{self.description.name}' has no tile at all at the addresses that were asked{asked}:"
+            " compare them with the images that the map's own page loads, and correct its url, bounds,"
+            " site_zooms or zones in maps.toml"
         )

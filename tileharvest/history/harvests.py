@@ -361,26 +361,26 @@ class HarvestRecord:
         """Returns the reason with which any process has ended this harvest, or None if it is unfinished."""
         return self.history.read(self._row.reason, once=True)
 
-    def vanished(self, areas: Mapping[str, Sequence[TileRange]]) -> int:
-        """Returns how many of the `known` tiles this harvest has found gone, or has neither asked nor
-        skipped.
+    def vanished(self, areas: Mapping[str, Sequence[TileRange]]) -> tuple[int, int]:
+        """Returns how many of the `known` tiles this harvest has found gone, and how many it has neither
+        asked nor skipped.
 
         Tiles below a gone tile are not asked. Compare the number with `known` before `finish`: if most tiles
         have vanished, the map has moved.
         """
 
-        def read(connection: Connection) -> int:
-            vanished = 0
+        def read(connection: Connection) -> tuple[int, int]:
+            gone = unasked = 0
             its = {"in_harvest": self.id}
             for name, ranges in areas.items():
                 layer = self._layer_ids[name]
-                vanished += count_present(connection, layer, ranges, IS_PROVISIONALLY_GONE, **its)
+                gone += count_present(connection, layer, ranges, IS_PROVISIONALLY_GONE, **its)
                 if is_spared := spared_by(connection, self.id, layer):
                     cells = present_cells(connection, layer, ranges, IS_UNASKED, **its)
-                    vanished += sum(not is_spared(cell) for cell in cells)
+                    unasked += sum(not is_spared(cell) for cell in cells)
                 else:
-                    vanished += count_present(connection, layer, ranges, IS_UNASKED, **its)
-            return vanished
+                    unasked += count_present(connection, layer, ranges, IS_UNASKED, **its)
+            return gone, unasked
 
         return self.history.read(read)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, Final, Literal, Self
 
 from msgspec.structs import replace
@@ -15,6 +16,7 @@ from tileharvest.tiles.results import TileResult
 from tileharvest.tiles.verdict import (
     HEAD_REFUSED,
     Answer,
+    HeadSupport,
     conditional_headers,
     judge_existence,
     judge_head,
@@ -54,7 +56,8 @@ class DiffMiddleware:
 
     def __init__(self, harvest: Harvest) -> None:
         self._harvest = harvest
-        self._refusing_head: set[str] = set()
+        self.heads: defaultdict[str, HeadSupport] = defaultdict(HeadSupport)
+        """What is known of the answers to HEAD, by host."""
         self._is_conditional = harvest.description.check == "conditional"
 
     @classmethod
@@ -81,7 +84,7 @@ class DiffMiddleware:
             question = state.question = replace(question, asked=replace(question.asked, again=True))
         if request.method != "HEAD":
             return None
-        is_refused = not self._harvest.answers_head or request.meta["download_slot"] in self._refusing_head
+        is_refused = not self._harvest.answers_head or self.heads[request.meta["download_slot"]].is_refused
         if is_refused or self._is_conditional or self._harvest.fetches_unknown:
             return self._instead(request, question, is_refused=is_refused)
         return None
@@ -91,13 +94,13 @@ class DiffMiddleware:
         and a HEAD if no GET would take its place."""
         if method == "GET":
             return True
-        if not self._harvest.answers_head or host in self._refusing_head:
+        if not self._harvest.answers_head or self.heads[host].is_refused:
             return False
         return not (self._is_conditional or self._harvest.fetches_unknown) or not self._is_kept(question)
 
     def note_refusal(self, host: str) -> None:
         """Notes that the host has refused a HEAD, as it would refuse all."""
-        self._refusing_head.add(host)
+        self.heads[host].is_refused = True
 
     def found_at_once(
         self, question: TileQuestion, answer: Answer, *, by_head: bool
@@ -142,7 +145,13 @@ class DiffMiddleware:
         """Returns the result of a tile, given its latest version and what the walk remembers of it. If the
         answer does not settle the outcome, returns the request that follows."""
         harvest, (layer, tile) = self._harvest, question.place
-        answer, walk = harvest.understood(answer, tile), harvest.layers[layer].walk
+        walk, heads = harvest.layers[layer].walk, self.heads[harvest.layers[layer].layer.host]
+        is_expected = tile.zoom not in walk.kept_zooms or (latest is not None and not latest.gone)
+        if not by_head:
+            heads.learn(question.place, answer.status)
+        elif heads.doubts(question.place, answer.status, is_expected=is_expected):
+            return "conditional GET"
+        answer = harvest.understood(answer, tile)
         verdict: Verdict | NextStep
         if tile.zoom not in walk.kept_zooms:
             verdict = judge_existence(answer, by_head=by_head)

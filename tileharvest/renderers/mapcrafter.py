@@ -104,7 +104,7 @@ class Mapcrafter(Renderer):
         """
         page = description.page
         for url in (page + CONFIG_FILE, page):
-            answer = await fetch_config(fetch, url)
+            answer = await fetch_config(fetch, url, is_page=url == page)
             if answer is not None and _VARIABLE in answer.text:
                 layers = parse_config(answer.text, answer.folder, url)
                 return site_of(self.name, description, layers, url)

@@ -228,8 +228,6 @@ def _read_script(text: str) -> Any:
             f"{CONFIG_FILE} is a Git-LFS pointer, not the file itself: the site was published without"
             " its large files; tell its owner"
         )
-    if start.startswith("<"):
-        raise SiteError(f"{CONFIG_FILE} is an HTML page: is the url in maps.toml the map's page?")
     found = start.find(_VARIABLE)
     if found < 0:
         raise SiteError(f"{CONFIG_FILE} does not set {_VARIABLE}: is this a Minecraft-Overviewer map?")
@@ -298,6 +296,8 @@ async def _probe_layer(description: MapDescription, name: str, fetch: Fetch) -> 
             depths = [description.depth for first, _ in _WAYS if await has(first)]
         if depths:
             depth = max(depths)
+            if depth == MOST_LEVELS:
+                raise not_found(f"{folder} has something at every address, so these are no tiles")
             addresses = QuadtreeAddresses(folder, depth, extension)
             # These are Overviewer's defaults. Nothing says otherwise.
             projection = projection_of(TILE_SIDE, 0)

@@ -14,7 +14,6 @@ from urllib.parse import quote
 
 import msgspec
 
-from tileharvest.errors import SiteError
 from tileharvest.renderers.bounds import MOST_LAYERS, Whole, converted, read_json
 from tileharvest.renderers.columns import ColumnAddresses
 from tileharvest.renderers.port import Renderer
@@ -193,8 +192,7 @@ def endless_pyramid(levels: int, places: Iterable[Place]) -> Pyramid:
 
 
 async def fetch_settings(fetch: Fetch, url: str) -> Fetched | None:
-    """Returns the answer with a settings file, or None if there is no such file. Raises SiteError for an HTML
-    page.
+    """Returns the answer with a settings file, or None if there is no such file.
 
     Pl3xMap writes its files anew each second, and in place (`FileUtil.java`). So a file that is cut off is
     asked for again. After the last attempt it is returned as it is.
@@ -204,8 +202,6 @@ async def fetch_settings(fetch: Fetch, url: str) -> Fetched | None:
         answer = await fetch_config(fetch, url)
         if answer is None:
             break
-        if answer.text.lstrip().startswith("<"):
-            raise SiteError(f"{url} is an HTML page: is the url in maps.toml the map's page?")
         with suppress(msgspec.DecodeError, ValueError, RecursionError):
             read_json(answer.body)
             break

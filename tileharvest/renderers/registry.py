@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import structs
 
 from tileharvest.errors import ConfigurationError, SiteError, nearest
+from tileharvest.maps.description import is_file_name
 from tileharvest.renderers.bluemap import BlueMap
 from tileharvest.renderers.dynmap import Dynmap
 from tileharvest.renderers.mapcrafter import Mapcrafter
@@ -209,7 +210,8 @@ async def _recognised(description: MapDescription, fetch: Fetch) -> Renderer | N
     """Returns the renderer that has written the page at the map's address, or None if no known one has."""
     named = description.url.partition("#")[0].partition("?")[0]
     # The page need not be the folder's index: that of uNmINeD is `unmined.index.html`.
-    answer = await fetch("GET", named if named.endswith((".html", ".htm")) else description.page)
+    is_page = is_file_name(named.rpartition("/")[2])
+    answer = await fetch("GET", named if is_page else description.page)
     page = answer.text if answer.status == 200 else ""
     return next((renderer for renderer in RENDERERS.values() if renderer.recognises(page)), None)
 

@@ -213,14 +213,17 @@ def _is_in(layer: str, name: str) -> bool:
     return layer == name or layer.startswith(f"{name}/")
 
 
-async def fetch_config(fetch: Fetch, url: str) -> Fetched | None:
+async def fetch_config(fetch: Fetch, url: str, *, is_page: bool = False) -> Fetched | None:
     """Returns a file that a renderer writes beside its map, or None if there is no such file.
 
-    404, 410 and 204 mean that there is none; some renderers' own servers answer 204. Raises SiteError for any
-    other status but 200, which does not tell what the site has.
+    404, 410 and 204 mean that there is none; some renderers' own servers answer 204. An HTML page means the
+    same, unless a page is wanted (`is_page`): some hosts send one for every address that they do not know.
+    Raises SiteError for any other status but 200, which does not tell what the site has.
     """
     answer = await fetch("GET", url)
     if answer.status == 200:
+        if not is_page and answer.body[:256].lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
+            return None
         return answer._replace(url=answer.url or url)
     if answer.status in (204, 404, 410):
         return None
@@ -230,10 +233,11 @@ async def fetch_config(fetch: Fetch, url: str) -> Fetched | None:
 async def is_there(fetch: Fetch, url: str) -> bool:
     """Returns whether there is a tile at an address.
 
-    If the server refuses HEAD, it costs a second request. Raises SiteError for an answer that does not tell.
+    If the answer to HEAD does not show one, it costs a second request: some servers refuse HEAD with 405,
+    others with 403 or 404. Raises SiteError for an answer that does not tell.
     """
     answer = await fetch("HEAD", url)
-    if answer.status in (405, 501):
+    if answer.status != 200:
         answer = await fetch("GET", url)
     if answer.status not in (200, 404, 410):
         raise SiteError(f"{url} answers {answer.status}: nothing was changed; try again later")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from math import asinh, atan, ceil, degrees, floor, pi, radians, sinh, tan
+from math import asinh, atan, ceil, degrees, floor, log, pi, radians, sinh, tan
 from typing import TYPE_CHECKING, Annotated, Final
 from urllib.parse import urljoin, urlsplit
 
@@ -27,6 +27,7 @@ from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.projection import ON_GRID, Projection
 from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.tiles.versions import EXTENSIONS
+from tileharvest.walk.walk import Walk
 
 if TYPE_CHECKING:
     from tileharvest.maps.description import MapDescription
@@ -164,13 +165,8 @@ def _is_doubled(template: Template) -> bool:
 
 def _layer(description: MapDescription, said: _TileJson, template: Template) -> Layer:
     coarsest, deepest = _zooms(description, said)
-    area = _area(description, said, deepest)
-    first = area.at_zoom(coarsest - deepest)
-    if len(first) > _MOST_FIRST:
-        raise ConfigurationError(
-            f"map '{description.name}' would begin with the {len(first):,} tiles of zoom {coarsest}: write a"
-            f" coarser first zoom, {EXAMPLES['site_zooms']}, or smaller bounds"
-        )
+    pyramid = Pyramid(deepest - coarsest + 1, area=_area(description, said, deepest))
+    _check_start(description, pyramid, deepest)
     ending = template.ending.lower() or said.format.lower()
     if ending in _NO_IMAGES:
         raise ConfigurationError(
@@ -181,7 +177,7 @@ def _layer(description: MapDescription, said: _TileJson, template: Template) -> 
     try:
         return Layer(
             name=f"zoom{deepest}",
-            pyramid=Pyramid(deepest - coarsest + 1, area=area),
+            pyramid=pyramid,
             # The address may end with the name of a program that makes images, such as `tile.php`.
             image_extension=extension if extension in EXTENSIONS else "png",
             addresses=TemplateAddresses(template, deepest),
@@ -191,6 +187,26 @@ def _layer(description: MapDescription, said: _TileJson, template: Template) -> 
         )
     except ValueError as error:
         raise SiteError(f"{description.url}: {error}") from None
+
+
+def _check_start(description: MapDescription, pyramid: Pyramid, deepest: int) -> None:
+    """Raises ConfigurationError if a walk would begin with too many tiles.
+
+    Zones that lie outside of the layer are not judged here.
+    """
+    try:
+        walk = Walk(pyramid, description.zooms, description.zones)
+    except ValueError:
+        return
+    if walk.start_size > _MOST_FIRST:
+        zoom = deepest + walk.top
+        coarser = max(0, zoom - ceil(log(walk.start_size / _MOST_FIRST, 4)))
+        begin = f", or begin at a coarser zoom if the site has one: site_zooms = [{coarser}, {deepest}]"
+        raise ConfigurationError(
+            f"map '{description.name}' would begin with the {walk.start_size:,} tiles of zoom {zoom}, and"
+            f" {_MOST_FIRST:,} are the most: keep a part of it by smaller bounds, or by zones, such as"
+            f" {EXAMPLES['zones']}{begin if zoom else ''}"
+        )
 
 
 def _zooms(description: MapDescription, said: _TileJson) -> tuple[int, int]:

@@ -15,6 +15,7 @@ from tileharvest.errors import (
     AlreadyHarvestedError,
     BudgetError,
     ConfigurationError,
+    EmptyMapError,
     HistoryError,
     MovedError,
     QueueError,
@@ -565,12 +566,15 @@ class TileSpider(Spider, HeldSpider):
         if (work is not None and work.is_ended) or await harvest.is_finished():
             harvest.ended_here = False
             counts = await harvest.counts()
-        elif await self._ask_for_the_missed() or not await self._may_end():
-            return None
         else:
+            # Tiles of a layer whose walk was ended are not missing.
+            await self._read_ends()
+            if await self._ask_for_the_missed() or not await self._may_end():
+                return None
             await self._read_ends()
             if harvest.endless:
                 raise harvest.endless_error()
+            await harvest.expect_tiles()
             counts = await harvest.finish()
         if work is not None:
             await work.ended()
@@ -666,8 +670,8 @@ class TileSpider(Spider, HeldSpider):
         """Writes down the end of the harvest, or why this run of it ends, and logs the counts. Raises
         HistoryError."""
         harvest, crawl = self.harvest, self.crawl
-        if isinstance(crawl.ending, MovedError):
-            crawl.counts = await harvest.abandon_as_moved()
+        if isinstance(crawl.ending, (MovedError, EmptyMapError)):
+            crawl.counts = await harvest.abandon("moved" if isinstance(crawl.ending, MovedError) else "empty")
         elif crawl.is_finished:
             pass
         elif crawl.ending is None and await self._stayed_to_the_end():

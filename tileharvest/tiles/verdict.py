@@ -19,7 +19,7 @@ from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.versions import Image, Validator, Version
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Hashable, Mapping
     from datetime import date, datetime
 
     from tileharvest.tiles.layers import Size
@@ -28,6 +28,7 @@ OK: Final = 200
 """The status of an answer with a tile. To look up `HTTPStatus.OK` takes as long as a call."""
 GONE_STATUSES: Final = frozenset({404, 410})
 HEAD_REFUSED: Final = frozenset({405, 501})
+_DENIED: Final = GONE_STATUSES | {403}
 PASSING: Final = frozenset({408, 429}) | (frozenset(range(500, 600)) - HEAD_REFUSED)
 """The statuses after which the same request may get another answer later: 408, 429 and a server's own
 failures."""
@@ -65,6 +66,41 @@ class Verdict(msgspec.Struct, frozen=True):
     image: Image | None = None
     validator: Validator | None = None
     reason: str | None = None
+
+
+class HeadSupport:
+    """What one harvest has learnt of a host's answers to HEAD.
+
+    A host that refuses HEAD should answer 405, or 501. Some answer 403 or 404 instead. So until the host has
+    shown that its answers to HEAD can be relied on, such an answer about a tile that should exist is checked
+    by a GET.
+    """
+
+    def __init__(self) -> None:
+        self.is_refused = False
+        """Whether everything is asked by GET."""
+        self._is_proved = False
+        self._checked: set[Hashable] = set()
+        """The tiles that are being asked by GET for this reason."""
+
+    def doubts(self, place: Hashable, status: int, *, is_expected: bool) -> bool:
+        """Takes the status of an answer to HEAD. Returns whether a GET must ask for the same tile.
+
+        `is_expected` says that the tile is known to exist, or that nothing is known of tiles like it.
+        """
+        self.is_refused |= status in HEAD_REFUSED
+        self._is_proved |= status == OK
+        if self._is_proved or not is_expected or status not in _DENIED:
+            return False
+        self._checked.add(place)
+        return True
+
+    def learn(self, place: Hashable, status: int) -> None:
+        """Takes the status of an answer to GET."""
+        if place in self._checked:
+            self._checked.discard(place)
+            self.is_refused |= status in (OK, HTTPStatus.NOT_MODIFIED)
+            self._is_proved |= status in GONE_STATUSES
 
 
 def unless_blank(answer: Answer, blank: Collection[str]) -> Answer:

@@ -20,6 +20,11 @@ LEAST_AUDITED: Final = 20
 """The least number of tiles that an audit asks in each layer. If 20 tiles are all unchanged, it is 95 % sure
 that fewer than 14 % of the skipped tiles have changed (1 - 0.05^(1/20))."""
 
+LEAST_KNOWN: Final = 3
+"""The least number of known tiles that an audit asks in each layer, also that of a change index. If an index
+misses a whole render, the share of audited tiles that show it is the share of tiles that the render has
+changed. An index that forgets a single tile now and then is found late."""
+
 
 @dataclass(frozen=True, slots=True)
 class Audit:

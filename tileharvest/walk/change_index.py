@@ -18,11 +18,6 @@ if TYPE_CHECKING:
     from tileharvest.tiles.grid import Cell
     from tileharvest.tiles.pyramid import Pyramid
 
-LEAST_AUDITED_OF_INDEX: Final = 3
-"""The least number of tiles that the audit of an index asks in each layer. If an index misses a whole render,
-the share of audited tiles that show it is the share of tiles that the render has changed. An index that
-forgets a single tile now and then is found late.
-"""
 _MOST_HALVINGS: Final = 30
 
 

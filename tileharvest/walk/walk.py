@@ -17,8 +17,7 @@ from tileharvest.tiles.outcomes import MISSING, THERE, Outcome
 from tileharvest.tiles.results import Step
 from tileharvest.tiles.verdict import OK
 from tileharvest.tiles.versions import Validator
-from tileharvest.walk.audit import LEAST_AUDITED, Audit, audited
-from tileharvest.walk.change_index import LEAST_AUDITED_OF_INDEX
+from tileharvest.walk.audit import LEAST_AUDITED, LEAST_KNOWN, Audit, audited
 from tileharvest.walk.trust import remember, vouches
 
 if TYPE_CHECKING:
@@ -97,6 +96,11 @@ class Walk:
         }
         for name, value in derived.items():
             object.__setattr__(self, name, value)
+
+    @property
+    def start_size(self) -> int:
+        """The number of tiles with which a walk over an area or over zones begins."""
+        return sum(map(len, self._ranges[self.top]))
 
     def start(self) -> tuple[Tile, ...]:
         """Returns the tiles to ask for first, each once, although zones may overlap."""
@@ -201,6 +205,8 @@ class Walk:
         neither list. So the audit draws from all places right below these tiles, as far as their zooms are
         kept. Tiles above the coarsest kept zoom are in no list, but they exist, so the places below them
         count as well. Memory holds only tiles above the deepest zoom.
+
+        Most of these places may be empty. So at least `LEAST_KNOWN` of the drawn tiles are known ones.
         """
         parents = {tile for tile in tops if self.top <= tile.zoom < self.deepest}
         for tile in known():
@@ -217,13 +223,12 @@ class Walk:
                 below = self.below(tile, Outcome.IGNORED, known=True)
                 yield from (one for one in below if one.zoom in self.kept_zooms)
 
-        drawn = audited(places, share, least, seed)
-        chosen = frozenset(drawn)
-        return Audit(drawn, frozenset(tile for tile in known() if tile in chosen))
+        chosen = {*audited(places, share, least, seed), *audited(known, 0, LEAST_KNOWN, seed)}
+        return Audit(sorted(chosen), frozenset(tile for tile in known() if tile in chosen))
 
     def audit_index(self, known: Callable[[], Iterable[Tile]], share: float, seed: str) -> Audit:
         """Returns the audit of tiles that were skipped because a change index did not name them."""
-        audit = self.audit(known, (), share, seed, LEAST_AUDITED_OF_INDEX)
+        audit = self.audit(known, (), share, seed, least=0)
         return replace(audit, is_of_index=True)
 
     def kept(self) -> tuple[TileRange, ...]:

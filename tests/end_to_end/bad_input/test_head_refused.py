@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.end_to_end.bad_input.small_site import (
     FIRST_DAY,
     LAYER,
@@ -64,6 +66,18 @@ def test_head_refused_with_501_is_noticed_once_per_harvest(stage: Stage) -> None
     tiles = [request for request in stage.site.received if LAYER in request.path]
     assert [request.method for request in tiles] == ["HEAD"] + ["GET"] * 20
     assert all("If-None-Match" in request.headers for request in tiles[1:])
+
+
+@pytest.mark.parametrize("status", [403, 404])
+def test_head_refused_in_other_words_is_noticed_once_per_harvest(stage: Stage, status: int) -> None:
+    stage.project.maps_file.unlink()
+    stage.project.add_map("small", f"{stage.site.url}/", concurrency=1)
+    stage.site.rule_for_all = rules.head_refused(status)
+    assert visit(stage.project, FIRST_DAY).counts == {"add": 20}
+    stage.site.received.clear()
+    assert visit(stage.project, SECOND_DAY).counts == {"ign": 20}
+    # Some of the four tiles at the top are on the way before the first GET has shown it.
+    assert [request.method for request in stage.site.received].count("HEAD") <= 4
 
 
 def test_without_etags_the_condition_is_the_time(stage: Stage) -> None:

@@ -111,5 +111,14 @@ def test_one_more_than_half_cannot(stage: Stage) -> None:
     stage.files.remove("0", "00", "01", "02", "03", "1", "10", "11", "12", "13", "20")
     done = visit(stage.project, SECOND_DAY)
     assert done.status == 5
-    assert "moved" in done.error
+    assert "and 9 tiles are there: the map was begun anew at its address" in done.error
     assert recorded(stage) == before
+
+
+def test_a_new_map_without_a_tile_is_an_error_that_says_what_to_look_at(stage: Stage) -> None:
+    shutil.rmtree(stage.files.folder / LAYER)
+    done = visit(stage.project, FIRST_DAY)
+    assert done.status == 5
+    assert "map 'small' has no tile at all at the addresses that were asked, such as" in done.error
+    publish(stage.files.folder)
+    assert visit(stage.project, FIRST_DAY).counts == {"add": 20}

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 import uvloop
@@ -86,7 +87,7 @@ class _Link:
         self._loop = asyncio.get_running_loop()
         self._latency = latency
         self._rate = rate
-        self._free = 0.0
+        self._free = -inf
         """When the link has sent all that it was given."""
 
     async def carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

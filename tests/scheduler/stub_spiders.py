@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
-from scrapy import Request, Spider
+from scrapy import Request, Spider, signals
 
 from tileharvest.queue import orders
 from tileharvest.queue.codec import VERSION, QueuedRequest, encode
@@ -125,7 +125,23 @@ class SuitedSpider(StubSpider):
 
 
 class HurriedSpider(SuitedSpider):
-    """Ends Scrapy's delay at each answer. AutoThrottle changes the delay at each answer, too."""
+    """Has no delay before its first request, and ends Scrapy's delay at each answer. AutoThrottle changes the
+    delay at each answer, too.
+
+    Scrapy takes the last request to have started when the machine did. On a machine that has just started it
+    would make the first request wait.
+    """
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        crawler.signals.connect(spider.begin_delay, signals.request_reached_downloader)
+        return spider
+
+    def begin_delay(self, request: Request) -> None:
+        downloader: Any = self.crawler.engine.downloader
+        slot = downloader.slots[request.meta["download_slot"]]
+        slot.delay = self.settings.getfloat("DOWNLOAD_DELAY") if slot.lastseen else 0.0
 
     def note(self, response: Response) -> Iterator[Any]:
         downloader: Any = self.crawler.engine.downloader

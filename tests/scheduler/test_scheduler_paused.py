@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 PAGES: Final = 8
 LONG: Final = 3600
-"""Seconds. Neither Scrapy's delay, which the spider ends, nor a time-out ends within a test."""
+"""Seconds. Neither Scrapy's delay, which the spider begins and ends, nor a time-out ends within a test."""
 
 
 def test_what_waits_in_the_downloader_goes_back_into_the_queue_in_a_pause(

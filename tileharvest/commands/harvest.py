@@ -310,7 +310,7 @@ class _Harvests:
         self._passed_over = 0
         self._orders: dict[str, Orders] = {}
         """The orders of the next maps, as they were at the last look."""
-        self._orders_until = 0.0
+        self._orders_until = -inf
         """The moment of the event loop's clock until which they are believed."""
         self._ahead = _AHEAD
         """The number of maps whose orders are asked for together at present: fewer if these maps begin so

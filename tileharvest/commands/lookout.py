@@ -7,6 +7,7 @@ import time
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 from tileharvest.errors import TileHarvestError
@@ -54,7 +55,7 @@ class Lookout:
         """The harvest's cost before this process had a part in it."""
         self._recorded: HarvestSummary | None = None
         """The harvest as the history had it at the last look. None if the history does not have it."""
-        self._looked = 0.0
+        self._looked = -inf
         """The moment of that look."""
         self._paused_since: str | None = None
 

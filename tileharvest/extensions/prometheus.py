@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+from math import inf
 from typing import TYPE_CHECKING, Final, Self
 
 from scrapy import signals
@@ -66,7 +67,7 @@ class Prometheus:
         self._fresh = fresh
         self._patience = patience
         self._asking: asyncio.Task[Overview | None] | None = None
-        self._asked = 0.0
+        self._asked = -inf
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:

@@ -9,6 +9,7 @@ import threading
 import time
 from contextlib import contextmanager
 from functools import cache, partial
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
@@ -233,7 +234,7 @@ def patience_left() -> float | None:
     A call that writes into a file waits for another program's transaction. A call for a server waits for its
     answer, and after a failure until the server can be reached again.
     """
-    left = min(_ENDS.copy().values(), default=0.0) - time.monotonic()
+    left = min(_ENDS.copy().values(), default=-inf) - time.monotonic()
     return left if left > 0 else None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from math import inf
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from itemadapter import ItemAdapter
@@ -75,7 +76,7 @@ class HistoryPipeline:
         self._crawl = crawl
         self._harvest = harvest
         self._gap = gap
-        self._next = 0.0
+        self._next = -inf
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:

@@ -7,6 +7,7 @@ import gc
 import logging
 from datetime import UTC, datetime
 from functools import cache
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from scrapy import signals
@@ -65,7 +66,7 @@ class Crawl:
         the way for longest."""
         self._got = (-1, -1, -1)
         """The numbers of requests, bytes and results at the last look."""
-        self._still_since = 0.0
+        self._still_since = -inf
         """Since when these numbers have not grown, on the clock of the event loop."""
         self._told = ""
         """The wait that was logged last."""

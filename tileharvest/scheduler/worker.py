@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from math import inf
 from typing import TYPE_CHECKING, Final, Protocol
 
 from tileharvest.errors import QueueError
@@ -112,10 +113,10 @@ class Leases:
         """The starts that the queue has given to the waiting leases, in order. Any lease may take the next
         one, because a start spares the host, whichever request is made."""
         self._held: dict[int, Lease] = {}
-        self._rests_until = 0.0
+        self._rests_until = -inf
         self._spacing = 0.0
-        self._next_start = float("-inf")
-        self._now = float("-inf")
+        self._next_start = -inf
+        self._now = -inf
         """When `take` was last called."""
         self.waiting = 0
         """The number of leases that have not started."""
@@ -146,7 +147,7 @@ class Leases:
             (self._plus if lease.priority > 0 else self._others).append(lease)
             self._starts.append(lease.start)
         self.waiting = len(self._starts)
-        self._rests_until = rests_until or 0.0
+        self._rests_until = -inf if rests_until is None else rests_until
 
     def take(self, now: float, most: int) -> list[Lease]:
         """Returns the leases that start now, at most so many. There are none before `earliest`.
@@ -243,7 +244,7 @@ class QueueWorker:
         self._untold = Changes()
         self._leases = Leases()
         self._exchanging: asyncio.Task[None] | None = None
-        self._asked = 0.0
+        self._asked = -inf
         """When the queue was last asked, on the event loop's clock."""
         self._alive: asyncio.Task[None] | None = None
         self._linger: asyncio.TimerHandle | None = None

@@ -11,6 +11,7 @@ import pytest
 from tests.end_to_end.project import quiet_now
 from tests.end_to_end.real_maps import ANTWORLD, ANTWORLD_DEPTH, SMALL
 from tests.end_to_end.rendering import Rendering
+from tests.fleet.gate import Slow
 from tests.servers.nginx import HEAD_REFUSED, nginx
 from tests.servers.published import published
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.end_to_end.project import Project
+    from tests.servers.misbehaving import Misbehaving
     from tests.servers.nginx import Nginx
 
 PART: Final = {
@@ -155,6 +157,17 @@ def test_a_sample_keeps_to_the_pace_of_the_map(
     # milliseconds.
     assert times[-1] - times[0] > 0.02 * (len(times) - 2) - 0.002
     assert plan["expected"]["seconds"] >= 0.02 * plan["expected"]["requests"] - 0.1
+
+
+def test_a_sample_keeps_to_the_concurrency_of_the_map(
+    project: Project, site: Rendering, misbehaving: Callable[[Path], Misbehaving]
+) -> None:
+    slow = Slow(0.05)
+    server = misbehaving(site.folder)
+    server.rule_for_all = slow
+    project.add_map(ANTWORLD, server.url, concurrency=2)
+    assert planned(project, ANTWORLD, "--requests", "60")["asked"] == len(server.received)
+    assert slow.most == 2
 
 
 @pytest.mark.parametrize(

@@ -54,11 +54,9 @@ class SiteSampleSpider(SiteProbeSpider):
     @classmethod
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
         spider = super().from_crawler(crawler, *args, **kwargs)
-        rules = spider.rules
-        at_once = min(rules.concurrency, rules.host_concurrency or rules.concurrency)
         # Each request waits for its turn at this pace, with whoever else asks the host on this machine.
-        crawl_of(crawler).rules = replace(rules, concurrency=at_once)
-        behave(crawler.settings, replace(rules, concurrency=at_once))
+        crawl_of(crawler).rules = spider.rules
+        behave(crawler.settings, spider.rules)
         # A repeat would not be among the requests that were allowed.
         crawler.settings.set("RETRY_TIMES", 0, priority="spider")
         crawler.signals.connect(spider.count, signals.request_reached_downloader)
@@ -73,7 +71,10 @@ class SiteSampleSpider(SiteProbeSpider):
         **kwargs: Any,
     ) -> None:
         """`requests` is the most that are made; None is the usual number. `random` chooses the sample."""
-        super().__init__(description, rules, **kwargs)
+        at_once = min(rules.concurrency, rules.host_concurrency or rules.concurrency)
+        super().__init__(description, replace(rules, concurrency=at_once), **kwargs)
+        self._places = asyncio.Semaphore(at_once)
+        """Scrapy would let all requests of one moment start: it counts those that it has begun to send."""
         self.plan: HarvestPlan | None = None
         self.made = 0
         """The number of requests so far, those for the site's configuration and robots.txt included."""
@@ -181,7 +182,8 @@ class SiteSampleSpider(SiteProbeSpider):
         state = RequestState(is_aside=True)
         meta = {"verbatim_url": True, "download_slot": layer.host, "dont_redirect": True, STATE: state}
         request = Request(layer.addresses.url_of(tile), method=method, meta=meta)
-        said = answer_of(await self.crawler.engine.download_async(request))
+        async with self._places:
+            said = answer_of(await self.crawler.engine.download_async(request))
         understood = unless_blank(self._renderer.understood(said, tile), self.description.blank)
         return understood, len(said.body)
 

@@ -43,6 +43,8 @@ class Rig:
         self.probes: list[tuple[float, str, str]] = []
         """Seconds since the test began, method and address."""
         self.closed: list[str] = []
+        self.spacings: list[float] = []
+        """The paces to which the crawl was slowed down."""
         self._answers = list(answers)
         self.slot = SimpleNamespace(closing=None)
         crawler: Any = Crawler(Spider)
@@ -55,6 +57,7 @@ class Rig:
             hold=self.reasons.add,
             let_go=self.reasons.discard,
             claim_probe=shared or always,
+            slow_down=self.spacings.append,
             cut_short=lambda: None,
         )
         self.crawl = Crawl(crawler)
@@ -200,7 +203,7 @@ def test_a_host_that_answers_probes_though_tiles_fail_is_up_and_doubted_half_as_
     assert caplog.records == []
 
 
-@pytest.mark.parametrize("status", [200, 304, 404, 403, 429, 501])
+@pytest.mark.parametrize("status", [200, 304, 404, 429, 501])
 def test_any_answer_begins_the_row_of_failures_anew(status: int) -> None:
     rig = Rig(UP)
 
@@ -229,6 +232,84 @@ def test_a_servers_failure_is_one_unless_it_says_when_to_come_back(
         assert bool(rig.reasons) is is_failure
 
     run(test)
+
+
+REFUSED = Response(TILE, status=403)
+
+
+def refuse(rig: Rig, times: int) -> list[Any]:
+    """What becomes of requests that are answered 403, after one that was fine."""
+    rig.middleware.process_response(leased(PAGE), UP)
+    return [rig.middleware.process_response(leased(), REFUSED) for _ in range(times)]
+
+
+def test_a_single_403_is_the_answer_and_those_that_follow_are_asked_once_more() -> None:
+    rig = Rig(UP)
+
+    async def test() -> None:
+        first, second = refuse(rig, 2)
+        assert first is REFUSED
+        assert isinstance(second, Request)
+        rig.middleware.process_response(leased(PAGE), UP)
+        assert [rig.middleware.process_response(second, REFUSED) for _ in range(2)] == [REFUSED] * 2
+
+    run(test)
+
+
+def test_403_is_the_answer_of_a_host_that_has_answered_nothing_well() -> None:
+    rig = Rig(UP)
+    assert {rig.middleware.process_response(leased(), REFUSED) for _ in range(9)} == {REFUSED}
+    assert not rig.reasons
+
+
+def test_many_403_are_a_limit_if_what_was_fine_is_refused_too() -> None:
+    rig = Rig(REFUSED, REFUSED, REFUSED, UP)
+
+    async def test() -> None:
+        assert isinstance(refuse(rig, 3)[-1], Request)
+        assert rig.reasons == {Reason.DOWN}
+        await asyncio.sleep(20)
+        assert not rig.reasons
+
+    run(test)
+    assert rig.probes == [(pytest.approx(when), "HEAD", PAGE) for when in (0, 1, 3, 7)]
+    assert len(rig.spacings) == 1
+
+
+def test_many_403_are_no_limit_if_what_was_fine_still_is() -> None:
+    rig = Rig(UP)
+
+    async def test() -> None:
+        refuse(rig, 3)
+        await asyncio.sleep(1)
+        assert set(refuse(rig, 5)) == {REFUSED}
+
+    run(test)
+    assert (len(rig.probes), rig.spacings) == (1, [])
+
+
+def test_the_pause_is_what_the_host_asks_for_with_its_403() -> None:
+    rig = Rig(Response(PAGE, status=403, headers={"Retry-After": "5"}), UP)
+
+    async def test() -> None:
+        refuse(rig, 3)
+        await asyncio.sleep(20)
+
+    run(test)
+    assert rig.times == pytest.approx([0, 5])
+
+
+def test_a_host_that_a_slower_pace_does_not_help_is_given_up_with_what_to_write() -> None:
+    rig = Rig(REFUSED)
+
+    async def test() -> None:
+        refuse(rig, 3)
+        await asyncio.sleep(100)
+
+    run(test)
+    (error,) = rig.gave_up
+    assert isinstance(error, SiteError)
+    assert "write it as requests_per_second" in str(error)
 
 
 def test_the_last_address_that_was_answered_well_is_probed() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tileharvest.politeness.outages import HostHealth, OutageLimits, no_answer_in_words
+from tileharvest.politeness.outages import MOST_REFUSALS, HostHealth, OutageLimits, no_answer_in_words
 
 LIMITS = OutageLimits(failures=3, pause=1.0, longest_pause=8.0, patience=30.0)
 
@@ -141,3 +141,45 @@ def test_that_it_was_down_before_does_not_confirm_a_later_doubt() -> None:
     health.probe_answered(301.0)
     # It is not the host that fails, but what it was asked for.
     assert [health.failed(400.0) for _ in range(6)] == [False] * 5 + [True]
+
+
+def refused(health: HostHealth, requests: int = 0, seconds: float = 0.0) -> bool:
+    """A limit that ends after a rest, at this state of the crawl's counts. Returns whether to go on."""
+    for _ in range(LIMITS.failures):
+        health.refused(100.0)
+    health.probe_failed(100.0)
+    health.probe_answered(101.0)
+    return health.slow_down(requests, seconds)
+
+
+def test_a_host_that_refuses_is_probed_at_once_and_then_at_growing_pauses() -> None:
+    health = HostHealth(LIMITS)
+    assert [health.refused(100.0) for _ in range(3)] == [False, False, True]
+    assert [health.next_pause(100.0) for _ in range(4)] == [0, 1, 2, 4]
+
+
+def test_each_limit_makes_the_pace_half_of_what_it_was_or_less() -> None:
+    health, spacings = HostHealth(LIMITS), []
+    for requests, seconds in ((50, 1.0), (100, 5.0), (150, 5.1)):
+        assert refused(health, requests, seconds)
+        health.answered(well=True)
+        spacings.append(health.spacing)
+    assert spacings == pytest.approx([2 * 1 / 50, 2 * 4 / 50, 4 * 4 / 50])
+
+
+def test_rests_that_bring_no_good_answer_do_not_help() -> None:
+    health = HostHealth(LIMITS)
+    assert [refused(health) for _ in range(MOST_REFUSALS + 1)] == [True] * MOST_REFUSALS + [False]
+
+
+def test_a_403_may_be_a_limit_from_the_second_in_a_row_on_unless_it_was_none_before() -> None:
+    health = HostHealth(LIMITS)
+    seen = []
+    for _ in range(3):
+        health.refused(100.0)
+        seen.append(health.may_limit)
+    assert seen == [False, True, True]
+    health.probe_answered(100.0)
+    health.refused(100.0)
+    health.refused(100.0)
+    assert not health.may_limit

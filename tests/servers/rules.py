@@ -61,6 +61,20 @@ def too_many(retry_after: str) -> Rule:
     return status(429, {"Retry-After": retry_after})
 
 
+def limited(after: int, refusals: int | None = None, headers: dict[str, str] | None = None) -> Rule:
+    """Answers so many requests properly. Then it answers 403 so many times, or for ever, and after these
+    properly again: as a host does that counts requests and has no status for that."""
+    asked = 0
+
+    async def answer(exchange: Exchange) -> web.StreamResponse:
+        nonlocal asked
+        asked += 1
+        is_refused = asked > after and (refusals is None or asked <= after + refusals)
+        return await (status(403, headers)(exchange) if is_refused else exchange.send_properly())
+
+    return answer
+
+
 def head_refused(code: int = 405) -> Rule:
     """Answers HEAD with 405 or 501, and GET properly."""
     return only("HEAD", status(code))

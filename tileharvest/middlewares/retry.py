@@ -6,6 +6,7 @@ import asyncio
 import logging
 from datetime import UTC, datetime
 from functools import cache
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, Self
 
 from scrapy.utils.misc import load_object
@@ -79,11 +80,12 @@ class PatientRetryMiddleware:
     def process_response(
         self, request: Request, response: Response
     ) -> Response | Awaitable[Request | Response]:
-        return self._repeat_answered(request, response) if response.status in PASSING else response
+        status = response.status
+        passes = status in PASSING or (status == HTTPStatus.FORBIDDEN and "Retry-After" in response.headers)
+        return self._repeat_answered(request, response) if passes else response
 
     async def _repeat_answered(self, request: Request, response: Response) -> Request | Response:
-        asked = response.headers.get("Retry-After")
-        seconds = retry_after(asked.decode("latin-1") if asked else None, self._now())
+        seconds = asked_to_rest(response, self._now())
         repeat = await self._repeat(request, Answer(response.status).phrase, seconds)
         return response if repeat is None else repeat
 
@@ -116,6 +118,13 @@ class PatientRetryMiddleware:
                 else:
                     await asyncio.sleep(pause)
         return again
+
+
+def asked_to_rest(response: Response, now: datetime | None = None) -> float | None:
+    """Returns the seconds for which the answer's Retry-After asks, or None if it has none that can be read.
+    Without `now` a date is counted from the present."""
+    asked = response.headers.get("Retry-After")
+    return retry_after(asked.decode("latin-1") if asked else None, now or datetime.now(UTC))
 
 
 @cache

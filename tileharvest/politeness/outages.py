@@ -1,8 +1,15 @@
-"""Outages: when a host that does not answer is doubted, probed, and given up. Pure."""
+"""Outages and refusals: when a host that does not answer, or refuses more, is doubted, probed, asked more
+slowly, and given up. Pure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
+
+SLOWER: Final = 2.0
+"""How many times longer the time between two requests becomes after each refusal."""
+MOST_REFUSALS: Final = 5
+"""The rests in a row that may bring no good answer. Then a slower pace does not help."""
 
 
 def no_answer_in_words(error: BaseException) -> str:
@@ -39,6 +46,10 @@ class HostHealth:
     asked for anything else. It is down when a probe gets no answer either. If the first probe is answered,
     not the host has failed but the requests: then the next doubt needs twice as many failures.
 
+    403 counts as a failure if the host has answered something well before. Many in a row may be a rate limit.
+    The first probe then comes at once, and asks for what was answered well: if that is refused, too, it is a
+    limit. After each limit the host is asked more slowly.
+
     Times are seconds on one clock of the caller.
     """
 
@@ -50,6 +61,14 @@ class HostHealth:
         self._is_confirmed = False
         """Whether the doubt has another ground than failures in a row: a probe, or another worker."""
         self._pause = limits.pause
+        self._refusals = 0
+        """The rests in a row after refusals, without a good answer in between."""
+        self._paced = (0, 0.0)
+        """The numbers of requests and of seconds at the last refusal."""
+        self.spacing = 0.0
+        """The least seconds between two requests. It is 0 until the host refuses more."""
+        self.is_refusing = False
+        """Whether the host is doubted because it answers 403."""
         self.is_doubted = False
         """Whether the host is doubted or down."""
         self.is_down = False
@@ -63,17 +82,47 @@ class HostHealth:
         self._since, self._pause = now, self._limits.pause
         return True
 
-    def answered(self) -> None:
-        """Notes that a request got any answer. This does not end a doubt, because the request may have
-        started before it."""
+    def refused(self, now: float) -> bool:
+        """Notes that a request got 403 from a host that has answered well before. Returns whether this makes
+        the host doubted."""
+        is_new = self.failed(now)
+        if is_new:
+            self.is_refusing, self._pause = True, 0.0
+        return is_new
+
+    @property
+    def may_limit(self) -> bool:
+        """Whether a 403 may say something of the host, and not of what was asked: the host is doubted, or 403
+        came in a row."""
+        is_trusted = self._failures_to_doubt > self._limits.failures
+        return self.is_doubted or (self._failures > 1 and not is_trusted)
+
+    def answered(self, *, well: bool = False) -> None:
+        """Notes that a request got any answer, or a good one (`well`). This does not end a doubt, because the
+        request may have started before it."""
         self._failures = 0
+        if well:
+            self._refusals = 0
+
+    def slow_down(self, requests: int, seconds: float) -> bool:
+        """Makes the host's pace slower than it was since the last refusal. `requests` were made in `seconds`
+        of work, both since the crawl began. Returns False if a slower pace does not help."""
+        made, took = requests - self._paced[0], seconds - self._paced[1]
+        self._paced = requests, seconds
+        self.spacing = SLOWER * max(self.spacing, took / max(1, made))
+        self._refusals += 1
+        return self._refusals <= MOST_REFUSALS
 
     def next_pause(self, now: float) -> float:
         """Returns the seconds until the next probe, twice as many each time. The last probe is made when
         patience ends."""
         pause = self.following_pause(now)
-        self._pause = min(2 * self._pause, self._limits.longest_pause)
+        self._pause = min(2 * self._pause or self._limits.pause, self._limits.longest_pause)
         return pause
+
+    def asked_to_wait(self, seconds: float) -> None:
+        """Makes the next pause at least so long, as the host has asked for."""
+        self._pause = max(self._pause, seconds)
 
     def following_pause(self, now: float) -> float:
         """Returns what `next_pause` returns, and changes nothing."""
@@ -97,7 +146,7 @@ class HostHealth:
         """Notes that a probe was answered: the host is up. Returns the seconds for which it was doubted."""
         if not self._is_confirmed:
             self._failures_to_doubt *= 2
-        self.is_doubted = self.is_down = self._is_confirmed = False
+        self.is_doubted = self.is_down = self.is_refusing = self._is_confirmed = False
         self._failures = 0
         return now - self._since
 

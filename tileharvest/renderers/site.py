@@ -227,7 +227,7 @@ async def fetch_config(fetch: Fetch, url: str, *, is_page: bool = False) -> Fetc
         return answer._replace(url=answer.url or url)
     if answer.status in (204, 404, 410):
         return None
-    raise SiteError(f"{url} answers {answer.status}: nothing was changed; try again later")
+    raise _unclear(url, answer.status)
 
 
 async def is_there(fetch: Fetch, url: str) -> bool:
@@ -240,5 +240,12 @@ async def is_there(fetch: Fetch, url: str) -> bool:
     if answer.status != 200:
         answer = await fetch("GET", url)
     if answer.status not in (200, 404, 410):
-        raise SiteError(f"{url} answers {answer.status}: nothing was changed; try again later")
+        raise _unclear(url, answer.status)
     return answer.status == 200
+
+
+def _unclear(url: str, status: int) -> SiteError:
+    """Returns the error for an answer that does not tell what the site has."""
+    refuses = status in (401, 403)
+    advice = "write to the owner of the map, who may let you in" if refuses else "try again later"
+    return SiteError(f"{url} answers {status}: nothing was changed; {advice}")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tileharvest.errors import BudgetError, ConfigurationError, QueueError
 from tileharvest.history.group_commit import TICK, at_tick
 from tileharvest.maps.budgets import OF_DAY, PARTS
-from tileharvest.maps.rates import NO_GAP, Gap, rate_in_words
+from tileharvest.maps.rates import LONGEST, NO_GAP, Gap, rate_in_words
 from tileharvest.politeness.rate_limit import Pace, spent_part
 from tileharvest.politeness.reasons import Reason
 from tileharvest.politeness.waits import WORTH_A_WORD, Wait, noted
@@ -267,6 +267,12 @@ class Politeness:
         """Keeps the gap that the site's robots.txt asks for, too."""
         if self._rules is not None:
             self._rules = replace(self._rules, crawl_gap=crawl_gap)
+
+    def slow_down(self, spacing: float) -> None:
+        """Keeps so many seconds between two requests from now on, or more."""
+        if self._rules is not None:
+            self.obey(self._rules.crawl_gap.at_least(Gap.of(min(spacing, LONGEST))))
+            self._tell(self._keep_pace())
 
     # Requests aside
 

@@ -35,7 +35,7 @@ SAID = {
     "empty": "overviewerConfig.js does not set overviewerConfig",
     "other": "overviewerConfig.js: layer '7' is not as Overviewer writes it: path is 7",
     "ill": "overviewerConfig.js answers 500: nothing was changed; try again later",
-    "forbidden": "overviewerConfig.js answers 403: nothing was changed; try again later",
+    "forbidden": "overviewerConfig.js answers 403: nothing was changed; write to the owner",
     "circle": "overviewerConfig.js cannot be reached",
     "broken": "overviewerConfig.js cannot be reached",
     "closed": "cannot be reached",

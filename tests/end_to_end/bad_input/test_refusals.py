@@ -1,0 +1,55 @@
+"""A host that answers 403 in the middle of a harvest because it was asked too much."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tests.end_to_end.bad_input.small_site import FIRST_DAY, PATHS, visit
+from tests.servers import rules
+
+if TYPE_CHECKING:
+    from tests.end_to_end.bad_input.small_site import Stage
+
+FINE: Final = 10
+"""Requests that are answered: robots.txt, the configuration, and some tiles."""
+ROW: Final = 3
+"""403 in a row that make the host doubted."""
+AT_ONCE: Final = 2
+SETTINGS: Final = (
+    *("-s", f"HOST_DOWN_AFTER={ROW}", "-s", f"CONCURRENT_REQUESTS={AT_ONCE}"),
+    *("-s", "HOST_DOWN_PAUSE=0.1", "-s", "HOST_DOWN_LONGEST_PAUSE=0.2"),
+)
+
+
+def test_a_limit_without_a_word_is_rested_on_and_the_harvest_goes_on(stage: Stage) -> None:
+    stage.site.rule_for_all = rules.limited(FINE, 12)
+    done = visit(stage.project, FIRST_DAY, *SETTINGS)
+    # The first 403 is what a single one is: the tile's own answer.
+    assert done.counts == {"add": len(PATHS) - 1, "fail": 1}
+    warning, *_ = done.said.splitlines()
+    assert "127.0.0.1 answers 403 Forbidden to what it has answered before" in warning
+    assert "requests_per_second" in warning
+    assert len(stage.site.received) <= 2 + len(PATHS) + 12 + 1
+
+
+def test_a_limit_that_no_slower_pace_meets_ends_the_harvest_with_what_to_write(stage: Stage) -> None:
+    stage.site.rule_for_all = rules.limited(FINE)
+    done = visit(stage.project, FIRST_DAY, *SETTINGS, "-s", "HOST_DOWN_PATIENCE=1")
+    assert done.status == 5
+    (report,) = done.reports
+    assert report["finished"] is False
+    error = done.said.splitlines()[-1]
+    assert error.startswith("ERROR: 127.0.0.1 still answers 403")
+    assert "write it as requests_per_second for the map in maps.toml" in error
+    tiles = [one for one in stage.site.received[FINE:] if one.method == "GET"]
+    assert len(tiles) <= ROW + AT_ONCE
+
+
+def test_retry_after_on_a_403_lets_the_host_rest(stage: Stage) -> None:
+    stage.site.rule_for_all = rules.limited(FINE, 1, {"Retry-After": "1"})
+    done = visit(stage.project, FIRST_DAY, "-s", f"CONCURRENT_REQUESTS={AT_ONCE}")
+    assert (done.status, done.counts) == (0, {"add": len(PATHS)})
+    refused = stage.site.received[FINE]
+    rested = [one for one in stage.site.received if refused.time < one.time < refused.time + 1]
+    # One may have been on the way.
+    assert len(rested) < AT_ONCE

@@ -37,7 +37,7 @@ def world(tmp_path: Path) -> World:
 def archive(world: World, path: Path, **more: Any) -> None:
     settings = Settings({"TILEHARVEST_DATA": str(world.data), "TILEHARVEST_MAPS": str(world.maps_file)})
     asked = {"layer": None, "day": None, "first": None, "last": None, "area": None, "json": True}
-    asked |= {"days": None, "every": 1, "zooms": "0"}
+    asked |= {"days": None, "every": 1, "zooms": "0", "max_bytes": None}
     Command().answer(settings, [MAP, str(path)], argparse.Namespace(**{**asked, **more}))
 
 

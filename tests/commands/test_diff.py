@@ -29,7 +29,7 @@ def world(tmp_path: Path) -> World:
 def diff(world: World, *paths: Path) -> None:
     settings = Settings({"TILEHARVEST_DATA": str(world.data), "TILEHARVEST_MAPS": str(world.maps_file)})
     asked = {"layer": None, "day": None, "first": None, "last": None, "area": None, "json": True}
-    asked |= {"zoom": None, "max_pixels": None, "background": None}
+    asked |= {"zoom": None, "max_pixels": None, "background": None, "max_bytes": None}
     arguments = [MAP, FIRST.isoformat(), SECOND.isoformat(), *map(str, paths)]
     Command().answer(settings, arguments, argparse.Namespace(**asked))
 

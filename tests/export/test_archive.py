@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import io
 import json
-import random
 import shutil
 import sqlite3
-import tracemalloc
 import zipfile
 from contextlib import closing
 from datetime import date
@@ -16,18 +14,17 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from PIL import Image
 from pmtiles.reader import MmapSource, Reader, all_tiles
-from pmtiles.tile import tileid_to_zxy, zxy_to_tileid
 
 from tests.end_to_end.real_maps import days
 from tests.export.island import island, noise, picture
-from tests.export.test_mosaic import Count, most_bytes_of_a_file
 from tests.export.test_restored_tree import PastMap
+from tests.export.watching import Count, most_bytes_of_a_file
 from tests.servers.published import published
 from tests.viewer.building import FIRST, MAP, SECOND, SIZE, THIRD, World, as_png, square
 from tests.viewer.building import picture as coloured
 from tileharvest.errors import ConfigurationError, ExitStatus, TileHarvestError
 from tileharvest.export import archive as archives
-from tileharvest.export.archive import Archived, ArchivePlan, PmtilesFile, write_archive
+from tileharvest.export.archive import Archived, ArchivePlan, write_archive
 from tileharvest.export.excerpt import Wanted, excerpt_of
 from tileharvest.history.database import History
 from tileharvest.history.outlines import map_outline
@@ -186,42 +183,6 @@ def test_the_same_image_is_in_an_archive_once(tmp_path: Path) -> None:
     assert sizes[".mbtiles"] < 150_000
 
 
-def test_many_tiles_have_a_directory_in_parts(tmp_path: Path) -> None:
-    chance = random.Random(1)
-    places = sorted(chance.sample(range(4**12), 30_000))
-    bodies = {number: bytes([number % 251]) * chance.randrange(1, 300) for number in places}
-    about = {"minzoom": 12, "maxzoom": 12, "bounds": [0.0, 0.0, 1.0, 1.0]}
-    with (tmp_path / "map.pmtiles").open("wb") as file:
-        archive = PmtilesFile(file, io.BytesIO(), "png")
-        for number, body in bodies.items():
-            place = tileid_to_zxy(zxy_to_tileid(12, 0, 0) + number)
-            archive.put(place, f"{number}.png", body)
-        archive.end(about)
-    with (tmp_path / "map.pmtiles").open("rb") as file:
-        reader = Reader(MmapSource(file))
-        assert reader.header()["leaf_directory_length"] > 0
-        for number in chance.sample(places, 200):
-            place = tileid_to_zxy(zxy_to_tileid(12, 0, 0) + number)
-            assert reader.get(*place) == bodies[number]
-
-
-def test_memory_does_not_grow_with_the_tiles_of_pmtiles(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """50,000 entries of four numbers of 8 bytes would take 1.6 MB."""
-    monkeypatch.setattr(archives, "_MOST_REMEMBERED", 1000)
-    with (tmp_path / "map.pmtiles").open("wb") as file, (tmp_path / "entries").open("w+b") as entries:
-        archive = PmtilesFile(file, entries, "png")
-        tracemalloc.start()
-        for number in range(60_000):
-            archive.put((8, number // 256, number % 256), f"{number}.png", b"image")
-            if number == 10_000:
-                before, _ = tracemalloc.get_traced_memory()
-        after, _ = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
-    assert after - before < 100_000
-
-
 def test_images_of_two_kinds_become_one_where_the_form_asks_for_it(tmp_path: Path) -> None:
     world = World(tmp_path / "world")
     bodies = {}
@@ -316,6 +277,8 @@ def test_a_full_disk_leaves_the_archive_from_before(world: World, tmp_path: Path
         plan = ArchivePlan.of(excerpt_of(history, MAP, Wanted(day=SECOND.isoformat())), path, None)
         with most_bytes_of_a_file(1000), pytest.raises(TileHarvestError, match="the disk is full"):
             write_archive(plan, path, world.store, Count())
+        with pytest.raises(TileHarvestError, match=r"more than 1\.0 kB, the most that was allowed"):
+            write_archive(plan, path, world.store, Count(), 1000)
     assert {one.name: one.read_bytes() for one in tmp_path.iterdir()} == {path.name: b"before"}
 
 

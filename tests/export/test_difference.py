@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import csv
 import json
-from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
 from PIL import Image, ImageDraw
 
 from tests.export.island import CHANGED, GONE, NEW, picture
-from tests.export.test_mosaic import Count, most_bytes_of_a_file
+from tests.export.watching import Count, most_bytes_of_a_file
 from tests.viewer.building import FIRST, MAP, SECOND, SIZE, THIRD, World, as_png
 from tileharvest.errors import TileHarvestError
 from tileharvest.export.difference import Differences, write_difference, write_list
@@ -25,8 +25,8 @@ from tileharvest.tiles.projection import Projection
 from tileharvest.tiles.pyramid import Pyramid
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import date
-    from pathlib import Path
 
 GREEN: Final = (0, 200, 60, 255)
 RED: Final = (230, 30, 30, 255)
@@ -130,9 +130,13 @@ def test_a_full_disk_leaves_the_file_from_before(
 ) -> None:
     path, excerpt = tmp_path / name, between(history, FIRST, SECOND)
     path.write_bytes(b"before")
-    write = write_list if name.endswith(".json") else partial(made, world)
+    sheet = sheet_of(excerpt, Path("diff.png"), 0, None)
+    write: dict[str, Callable[[], object]] = {
+        "diff.json": lambda: write_list(excerpt, path, Count()),
+        "diff.png": lambda: write_difference(sheet, path, world.store, Count(), None),
+    }
     with most_bytes_of_a_file(100), pytest.raises(TileHarvestError, match="the disk is full"):
-        write(excerpt, path)
+        write[name]()
     assert {one.name: one.read_bytes() for one in tmp_path.iterdir()} == {name: b"before"}
 
 
@@ -165,7 +169,7 @@ def test_lists_name_the_blocks_of_each_tile(flat: World, tmp_path: Path) -> None
     with History.open_read_only(f"sqlite:///{flat.history_file}") as history:
         excerpt = between(history, FIRST, SECOND)
         for ending in ("json", "csv", "geojson"):
-            size = write_list(excerpt, tmp_path / f"diff.{ending}")
+            size = write_list(excerpt, tmp_path / f"diff.{ending}", Count())
             assert size == (tmp_path / f"diff.{ending}").stat().st_size
     (row,) = json.loads((tmp_path / "diff.json").read_text("utf-8"))
     assert {key: row[key] for key in ("tile", "change", "west", "north", "east", "south")} == {

@@ -14,6 +14,7 @@ class Count:
     """How many parts were expected, and how many are done."""
 
     expected = done = 0
+    note = ""
 
     def expects(self, parts: int) -> None:
         self.expected = parts

@@ -60,17 +60,6 @@ def test_the_words_and_the_bar_are_on_the_picture() -> None:
     assert image.getpixel((320, 180)) == (90, 140, 60)
 
 
-@pytest.mark.parametrize("corner", [(0, 0), (150, 8), (500, 300), (638, 358), (300, 150)])
-def test_a_part_of_a_picture_has_its_part_of_the_legend(corner: tuple[int, int]) -> None:
-    legend = Legend((640, 360), "My server", (100, "50 blocks"))
-    whole = Image.new("RGB", (640, 360), (90, 140, 60))
-    legend.write(whole, "2024-05-01")
-    box = *corner, min(640, corner[0] + 60), min(360, corner[1] + 40)
-    part = Image.new("RGB", (box[2] - box[0], box[3] - box[1]), (90, 140, 60))
-    legend.write(part, "2024-05-01", corner)
-    assert part.tobytes() == whole.crop(box).tobytes()
-
-
 def test_signs_that_no_font_has_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="name one that has them with --font"):
         Legend((640, 360), "\U0010fffd")

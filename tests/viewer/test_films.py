@@ -25,7 +25,7 @@ from tests.viewer.building import (
     picture,
     square,
 )
-from tileharvest.export.picture_file import Awaited
+from tileharvest.export.target import Awaited
 from tileharvest.history.database import History
 from tileharvest.store.files import FileStore
 from tileharvest.viewer import films
@@ -120,7 +120,7 @@ def test_a_film_that_would_be_too_large_is_refused(client: Client, monkeypatch: 
 
 
 # It is looked for somebody who waits before the first frame, and after each of the three.
-@pytest.mark.parametrize(("answered", "read"), [(0, 0), (1, 1), (2, 2)])
+@pytest.mark.parametrize(("answered", "read"), [(0, 0), (2, 1), (3, 2)])
 def test_no_further_image_is_read_for_a_film_for_which_nobody_waits_any_more(
     world: World, answered: int, read: int
 ) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.commands import ScrapyCommand
 
-from tileharvest.commands.export_command import ExportCommand, foretell, progress, stopped
+from tileharvest.commands.export_command import ExportCommand, announce, progress, stopped
 from tileharvest.commands.terminal import say, write_json, write_line
 from tileharvest.errors import ConfigurationError, ExitStatus, TileHarvestError, counted
 from tileharvest.maps.budgets import bytes_in_words
@@ -81,10 +81,10 @@ class Command(ExportCommand, ScrapyCommand):
         from tileharvest.store.settings import open_store_for_reading
 
         excerpt = plan.excerpt
-        foretell(f"{path}: {plan.in_words()}", as_json=opts.json)
+        announce(f"{path}: {plan.in_words()}", as_json=opts.json)
         said = stopped(f"{path} was not made" if before else "nothing was made")
         with progress(settings, excerpt.map.name, as_json=opts.json, said=said) as watch:
-            done = write_archive(plan, path, open_store_for_reading(settings), watch)
+            done = write_archive(plan, path, open_store_for_reading(settings), watch, opts.max_bytes)
         if done.missing:
             self.exitcode = ExitStatus.FAILED_TILES
         if not opts.json:

@@ -14,7 +14,7 @@ from tileharvest.commands.export_command import (
     progress,
     stopped,
 )
-from tileharvest.commands.terminal import say, stopped_by_signals, write_json, write_line
+from tileharvest.commands.terminal import say, write_json, write_line
 from tileharvest.errors import ConfigurationError, ExitStatus, TileHarvestError
 from tileharvest.maps.budgets import bytes_in_words
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from tileharvest.export.excerpt import Excerpt
     from tileharvest.export.mosaic import Sheet
-    from tileharvest.export.picture_file import Watch
+    from tileharvest.export.target import Watch
     from tileharvest.pictures.changed_tiles import Change
     from tileharvest.store.port import TileStore
 
@@ -47,20 +47,20 @@ class Command(ExportCommand, ScrapyCommand):
     has_day = False
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
-        from tileharvest.export.difference import LISTS, Differences, write_difference, write_list
-        from tileharvest.export.picture_file import form_of
+        from tileharvest.export.difference import LISTS, Differences, write_list
+        from tileharvest.export.picture_file import format_of
         from tileharvest.store.settings import open_store_for_reading
 
         name, opts.first, opts.last, *names = args
         paths = [Path(one) for one in names]
         pictures = [path for path in paths if path.suffix.lower() not in LISTS]
         for path in pictures:
-            form_of(path)
+            format_of(path)
         _expect_folders(paths)
         with self.excerpt(settings, name, opts) as excerpt:
             # All pictures are planned before the first file, so that a mistake leaves no file.
             store = open_store_for_reading(settings)
-            drawn = {path: picture_of(excerpt, path, opts, store, write_difference) for path in pictures}
+            drawn = {path: picture_of(excerpt, path, opts) for path in pictures}
             counts = Differences(excerpt).count()
             told: dict[str, Any] = {
                 "map": name,
@@ -75,12 +75,12 @@ class Command(ExportCommand, ScrapyCommand):
                 made = _made(paths[:place])
                 said = stopped(f"{made}, {path} was not" if made else "nothing was made")
                 try:
-                    if path in drawn:
-                        with progress(settings, name, as_json=opts.json, said=said) as watch:
-                            file = self._picture(store, path, drawn[path], watch)
-                    else:
-                        with stopped_by_signals(said):
-                            file = {"file": str(path), "bytes": write_list(excerpt, path)}
+                    with progress(settings, name, as_json=opts.json, said=said) as watch:
+                        if path in drawn:
+                            file = self._picture(store, path, drawn[path], watch, opts.max_bytes)
+                        else:
+                            size = write_list(excerpt, path, watch, opts.max_bytes)
+                            file = {"file": str(path), "bytes": size}
                 except TileHarvestError as error:
                     # The message of a signal names the files already.
                     if not made or str(error) == said:
@@ -100,12 +100,13 @@ class Command(ExportCommand, ScrapyCommand):
         path: Path,
         drawn: tuple[Sheet, tuple[int, int, int] | None],
         watch: Watch,
+        most_bytes: int | None,
     ) -> dict[str, Any]:
         """Writes a picture. Returns what programs are told of it."""
         from tileharvest.export.difference import write_difference
 
         sheet, background = drawn
-        written, damaged = write_difference(sheet, path, store, watch, background)
+        written, damaged = write_difference(sheet, path, store, watch, background, most_bytes=most_bytes)
         if damaged:
             self.exitcode = ExitStatus.FAILED_TILES
             say(damaged_in_words(damaged))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -11,24 +12,21 @@ from tileharvest.commands.project_command import ProjectCommand
 from tileharvest.commands.settings import progress_interval
 from tileharvest.commands.terminal import console, say, stopped_by_signals, write_answer
 from tileharvest.errors import ConfigurationError, ExitStatus, counted
-from tileharvest.maps.budgets import bytes_in_words
+from tileharvest.maps.budgets import parse_size
 from tileharvest.maps.maps_file import maps_if_any
 from tileharvest.maps.named_areas import load_areas
 from tileharvest.maps.settings import areas_file, maps_file
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from scrapy.settings import BaseSettings
 
     from tileharvest.export.excerpt import Excerpt
     from tileharvest.export.mosaic import Sheet
-    from tileharvest.export.picture_file import Watch
     from tileharvest.maps.description import MapDescription
     from tileharvest.maps.named_areas import NamedArea
-    from tileharvest.store.port import TileStore
     from tileharvest.tiles.zones import Zone
 
 
@@ -41,6 +39,8 @@ class ExportCommand(ProjectCommand):
     """Whether the command makes a picture, with options for its size and background."""
     has_day = True
     """Whether the command has the option --day."""
+    has_file = True
+    """Whether the command makes a file, with the option --max-bytes."""
     has_period = False
     """Whether the command has the options --from and --to."""
 
@@ -67,6 +67,10 @@ class ExportCommand(ProjectCommand):
             parser.add_argument("--to", dest="last", help="the last day (default: that of the history)")
         if self.has_day:
             parser.add_argument("--day", help="the day that it shows (default: that of the last harvest)")
+        if self.has_file:
+            parser.add_argument(
+                "--max-bytes", type=size_of, metavar="SIZE", help="stop beyond this size of the file: 50MB"
+            )
 
     @contextmanager
     def excerpt(self, settings: BaseSettings, name: str, opts: argparse.Namespace) -> Iterator[Excerpt]:
@@ -123,32 +127,29 @@ def progress(
 
 
 def picture_of(
-    excerpt: Excerpt,
-    path: Path,
-    opts: argparse.Namespace,
-    store: TileStore,
-    write: Callable[[Sheet, Path, TileStore, Watch, tuple[int, int, int] | None], object],
+    excerpt: Excerpt, path: Path, opts: argparse.Namespace
 ) -> tuple[Sheet, tuple[int, int, int] | None]:
-    """Returns the picture that the options ask for, and its background. Tells the person its size, for which
-    it lets `write` write parts of the picture. Must be called in the main thread.
-
-    Raises TileHarvestError for a picture that cannot be made.
-    """
-    from tileharvest.export.mosaic import foretold, sheet_of
-    from tileharvest.export.picture_file import Awaited, background_of
+    """Returns the picture that the options ask for, and its background. Raises TileHarvestError for a picture
+    that cannot be made."""
+    from tileharvest.export.mosaic import sheet_of
+    from tileharvest.export.picture_file import background_of
 
     if opts.max_pixels is not None and opts.max_pixels < 1:
         raise ConfigurationError(f"--max-pixels {opts.max_pixels} leaves nothing to draw")
     sheet = sheet_of(excerpt, path, zoom_of(excerpt, opts.zoom), opts.max_pixels)
     background = None
-    if opts.background is not None or sheet.form.is_opaque:
+    if opts.background is not None or sheet.format.is_opaque:
         background = background_of(opts.background, excerpt.described.background)
-    if not opts.json:
-        unwatched = Awaited(lambda: None)
-        with stopped_by_signals(stopped("nothing was made")):
-            size = foretold(sheet, path, lambda part, file: write(part, file, store, unwatched, background))
-        foretell(f"{path}: {sheet.in_words()}", size, as_json=False)
+    announce(f"{path}: {sheet.in_words()}", as_json=opts.json)
     return sheet, background
+
+
+def size_of(text: str) -> int:
+    """Returns the bytes of a size such as 50MB, for argparse."""
+    try:
+        return parse_size(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def damaged_in_words(tiles: int) -> str:
@@ -156,11 +157,8 @@ def damaged_in_words(tiles: int) -> str:
     return f"images of {counted(tiles, 'tile')} cannot be read: scrapy check-store names them"
 
 
-def foretell(what: str, size: tuple[int, int] | None = None, *, as_json: bool) -> None:
-    """Says how large the result will be: the least and the most bytes of a `size` follow what is said.
-    Programs are told with the result itself."""
-    if size is not None:
-        what += f", about {bytes_in_words(size[0])} to {bytes_in_words(size[1])}"
+def announce(what: str, *, as_json: bool) -> None:
+    """Says what will be made. Programs are told with the result itself."""
     if not as_json:
         say(what)
 

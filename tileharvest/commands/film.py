@@ -7,15 +7,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.commands import ScrapyCommand
 
-from tileharvest.commands.export_command import (
-    ExportCommand,
-    check_quality,
-    foretell,
-    progress,
-    stopped,
-    zoom_of,
-)
-from tileharvest.commands.terminal import stopped_by_signals
+from tileharvest.commands.export_command import ExportCommand, announce, check_quality, progress, zoom_of
 from tileharvest.errors import ConfigurationError, counted
 from tileharvest.maps.budgets import bytes_in_words
 
@@ -32,9 +24,9 @@ class Command(ExportCommand, ScrapyCommand):
     form = "[options] NAME [FILE]"
     summary = "Make a film of a map or of a part of it: how it changed"
     details = (
-        "FILE ends with .mp4 or .webm, which need the extra tileharvest[film], or with .webp, .gif, .apng or"
-        " .avif (default: NAME-DAY.mp4, or .webp without the extra); a file of that name is replaced. Exit"
-        " status: 0 done, 1 error, 2 wrong usage, 3 some images could not be read and are left blank."
+        "FILE ends with .mp4 or .webm, which need PyAV (pip install av), or with .webp or .gif (default:"
+        " NAME-DAY.mp4, or .webp without PyAV); a file of that name is replaced. Exit status: 0 done, 1"
+        " error, 2 wrong usage, 3 some images could not be read and are left blank."
     )
     arguments = range(1, 3)
     usage = "say which map: scrapy {word} NAME [FILE]"
@@ -57,16 +49,11 @@ class Command(ExportCommand, ScrapyCommand):
         parser.add_argument("--title", default="", help="what is written above")
         parser.add_argument("--font", help="a file with the font of the lettering")
         parser.add_argument("--background", help="a colour behind the map, such as black")
-        parser.add_argument(
-            "--quality",
-            type=int,
-            help="1 to 100; not of .apng, which loses nothing, and .gif, of 255 colours",
-        )
+        parser.add_argument("--quality", type=int, help="1 to 100; not of .gif, which has 255 colours")
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
-        from tileharvest.export.film import FilmStyle, film_of, foretold, size_of, write_film
+        from tileharvest.export.film import FilmStyle, film_of, size_of, write_film
         from tileharvest.export.film_file import usual_ending
-        from tileharvest.export.picture_file import Awaited
         from tileharvest.store.settings import open_store_for_reading
 
         check_quality(opts.quality)
@@ -89,11 +76,9 @@ class Command(ExportCommand, ScrapyCommand):
             path = Path(args[1] if len(args) == 2 else f"{args[0]}-{excerpt.last}{usual_ending()}")
             film = film_of(excerpt, path, style)
             store = open_store_for_reading(settings)
-            with stopped_by_signals(stopped("nothing was made")):
-                size = foretold(film, path, store, Awaited(lambda: None))
-            foretell(f"{path}: {film.in_words()}", size, as_json=opts.json)
+            announce(f"{path}: {film.in_words()}", as_json=opts.json)
             with progress(settings, args[0], as_json=opts.json) as watch:
-                written, damaged = write_film(film, path, store, watch)
+                written, damaged = write_film(film, path, store, watch, opts.max_bytes)
         told = {**film.as_plain(), "file": str(path), "bytes": written}
         frames = counted(len(film.moments), "frame")
         words = f"{path}: {frames}, {film.seconds:,.0f} s, {bytes_in_words(written)}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,10 +39,12 @@ class Command(ExportCommand, ScrapyCommand):
         check_quality(opts.quality)
         with self.excerpt(settings, args[0], opts) as excerpt:
             path = Path(args[1] if len(args) == 2 else f"{args[0]}-{excerpt.last}.png")
-            store, write = open_store_for_reading(settings), partial(write_mosaic, quality=opts.quality)
-            sheet, background = picture_of(excerpt, path, opts, store, write)
+            sheet, background = picture_of(excerpt, path, opts)
+            store = open_store_for_reading(settings)
             with progress(settings, args[0], as_json=opts.json) as watch:
-                written, damaged = write(sheet, path, store, watch, background)
+                written, damaged = write_mosaic(
+                    sheet, path, store, watch, background, quality=opts.quality, most_bytes=opts.max_bytes
+                )
         told = {**sheet.as_plain(), "file": str(path), "bytes": written}
         size = f"{sheet.box.width:,} x {sheet.box.height:,} pixels"
         words = f"{path}: {size}, {bytes_in_words(written)}"

@@ -10,9 +10,9 @@ from scrapy.commands import ScrapyCommand
 
 from tileharvest.commands.export_command import (
     ExportCommand,
+    announce,
     areas_of,
     entry_of,
-    foretell,
     progress,
     stopped,
     zones_of,
@@ -44,6 +44,7 @@ class Command(ExportCommand, ScrapyCommand):
     usage = "say which map, and where to: scrapy {word} NAME FOLDER"
     has_zoom = False
     has_day = False
+    has_file = False
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
@@ -64,7 +65,7 @@ class Command(ExportCommand, ScrapyCommand):
         bucket = None if opts.mirror is None else parse_s3_url(opts.mirror, "--mirror")
         with open_history_for_reading(settings) as history:
             scope = _scope(settings, history, name, opts)
-            foretell(f"{folder}: {scope.in_words()}", as_json=opts.json)
+            announce(f"{folder}: {scope.in_words()}", as_json=opts.json)
             with progress(settings, name, as_json=opts.json, said=_STOPPED) as watch:
                 published = publish(scope, folder, open_store_for_reading(settings), watch)
         told = {"map": name, "folder": str(folder), **published.as_plain()}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.commands import ScrapyCommand
 
-from tileharvest.commands.export_command import foretell, progress
+from tileharvest.commands.export_command import announce, progress
 from tileharvest.commands.project_command import ProjectCommand
 from tileharvest.commands.terminal import write_json, write_line
 from tileharvest.errors import ExitStatus, counted
@@ -53,7 +53,7 @@ class Command(ProjectCommand, ScrapyCommand):
             past = PastSite.on(history, description, outline, day)
             tiles, size = past.weight()
             what = f"{counted(tiles, 'tile')}, {bytes_in_words(size)}"
-            foretell(f"{folder}: {name}, {day}: {what}", as_json=opts.json)
+            announce(f"{folder}: {name}, {day}: {what}", as_json=opts.json)
             with progress(settings, name, as_json=opts.json) as watch:
                 restored = restore(past, open_store_for_reading(settings), folder, watch)
         if restored.missing:

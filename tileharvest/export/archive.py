@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import errno
-import gzip
 import io
 import json
 import sqlite3
-import struct
 import zipfile
 from collections import Counter
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from hashlib import blake2b
-from math import atan, ceil, degrees, log2, pi, sinh
-from pathlib import Path
+from math import atan, degrees, log2, pi, sinh
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from PIL import Image as Pillow
-from pmtiles.tile import Compression, Entry, TileType, serialize_directory, serialize_header, zxy_to_tileid
+from pmtiles.tile import Compression, TileType, zxy_to_tileid
+from pmtiles.writer import Writer
 
 from tileharvest.errors import ConfigurationError, ExitStatus, TileHarvestError, counted, printable
 from tileharvest.export.excerpt import nothing_there, zooms_between
@@ -29,7 +26,6 @@ from tileharvest.export.target import made_whole
 from tileharvest.history.changes import block_places
 from tileharvest.history.recorded_versions import kinds
 from tileharvest.history.schema import BLOCK_LEVELS
-from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.pictures.composer import Composer
 from tileharvest.pictures.pixels import UNREADABLE, picture_of
 from tileharvest.pictures.threads import each_in_order, open_threads
@@ -39,12 +35,11 @@ from tileharvest.tiles.grid import Tile, TileRange, least_depth
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from datetime import date
+    from pathlib import Path
     from typing import BinaryIO
 
-    from pmtiles.tile import HeaderDict
-
     from tileharvest.export.excerpt import Excerpt
-    from tileharvest.export.picture_file import Watch
+    from tileharvest.export.target import Watch
     from tileharvest.pictures.composer import Composition, PastLayer
     from tileharvest.store.port import TileStore
 
@@ -55,23 +50,10 @@ ONE_KIND: Final = (".pmtiles", ".mbtiles")
 
 _MOST_ZIPPED: Final = 200_000
 """The most tiles of a zip, whose list of contents is held in memory until the end."""
-_MOST_REMEMBERED: Final = 1_000_000
-"""The most images of PMTiles whose offsets are remembered, so that each of these images is written once. They
-take 100 MB."""
-_ENTRY: Final = struct.Struct("<QQLL")
-"""An entry of PMTiles until the directories are written: its tile's number, offset, length, and run."""
-_LEAF: Final = 4096
-"""The least entries of a leaf directory of PMTiles, if there are so many."""
-_MOST_LEAVES: Final = 1000
-"""The most leaf directories of PMTiles. In the root directory each takes up to 9 bytes for the number of its
-first tile, 1 for the run, 4 for the length and 1 for the offset. So all of them fit into its 16,257 bytes."""
 _DEEPEST: Final = 30
 """The deepest zoom that most readers know."""
 _BLOCK: Final = 6
 """The levels of a block of 64 x 64 tiles, for which the history is asked at once."""
-_ROOT: Final = 16_384
-"""The first bytes of PMTiles, in which header and root directory must lie."""
-_HEADER: Final = 127
 _QUALITY: Final = 90
 """The quality of JPEG."""
 _AT_ONCE: Final = 4
@@ -137,7 +119,6 @@ class ArchivePlan:
     """The extension of all tiles, or None if each keeps its own."""
     tiles: int
     """The number of tiles with images of their own."""
-    expected_bytes: int
 
     @classmethod
     def of(cls, excerpt: Excerpt, path: Path, zooms: str | None) -> ArchivePlan:
@@ -149,14 +130,12 @@ class ArchivePlan:
             )
         chosen = _zooms(excerpt, zooms)
         counts: Counter[str] = Counter()
-        size = 0
         for zoom in chosen:
             area = _area(excerpt, zoom)
             if area is None or excerpt.layer.source_zoom(zoom, excerpt.last) != zoom:
                 continue
-            for kind, (tiles, their) in kinds(excerpt.history, excerpt.layer.id, area, excerpt.last).items():
+            for kind, (tiles, _) in kinds(excerpt.history, excerpt.layer.id, area, excerpt.last).items():
                 counts[kind] += tiles
-                size += their
         if not counts:
             raise nothing_there(excerpt)
         if path.suffix.lower() == ".zip":
@@ -165,7 +144,7 @@ class ArchivePlan:
                     f"{counts.total():,} tiles are too many for a zip, which takes {_MOST_ZIPPED:,};"
                     " nothing was made: choose .pmtiles, fewer --zooms or a smaller --area"
                 )
-            return cls(excerpt, chosen, None, counts.total(), size)
+            return cls(excerpt, chosen, None, counts.total())
         width, height = excerpt.tile_size
         if width != height:
             raise ConfigurationError(
@@ -174,13 +153,13 @@ class ArchivePlan:
             )
         # Transparent images cannot become JPEG.
         most = [kind for kind, _ in counts.most_common() if kind != "jpg" or len(counts) == 1]
-        return cls(excerpt, chosen, most[0], counts.total(), size)
+        return cls(excerpt, chosen, most[0], counts.total())
 
     def in_words(self) -> str:
         """Returns a line about the archive that will be made."""
         return (
             f"{self.excerpt.in_words()}, zooms {self.zooms[0]} to {self.zooms[-1]}:"
-            f" {counted(self.tiles, 'tile')}, about {bytes_in_words(self.expected_bytes)} at most"
+            f" {counted(self.tiles, 'tile')}"
         )
 
 
@@ -208,6 +187,11 @@ class Archived:
 class ArchiveFile(Protocol):
     """A file into which tiles are put."""
 
+    @property
+    def beside(self) -> int:
+        """The bytes of tiles that lie in another file until the end."""
+        ...
+
     def put(self, place: Place, name: str, body: bytes) -> None:
         """Puts a tile into the file. Equal names mean equal bytes. Zooms come coarsest first, and the tiles
         of a zoom come in the order of PMTiles."""
@@ -217,9 +201,11 @@ class ArchiveFile(Protocol):
         more."""
 
 
-def write_archive(plan: ArchivePlan, path: Path, store: TileStore, watch: Watch) -> Archived:
-    """Writes the archive. Raises TileHarvestError. After an error there is no file, or the file from
-    before."""
+def write_archive(
+    plan: ArchivePlan, path: Path, store: TileStore, watch: Watch, most_bytes: int | None = None
+) -> Archived:
+    """Writes the archive, of at most `most_bytes`. Raises TileHarvestError. After an error there is no file,
+    or the file from before."""
     excerpt = plan.excerpt
     numbering = Numbering.of(excerpt, plan.zooms)
     done = Archived(kind=plan.kind)
@@ -227,8 +213,8 @@ def write_archive(plan: ArchivePlan, path: Path, store: TileStore, watch: Watch)
     places: list[Place] = []
     watch.expects(plan.tiles)
     with (
-        made_whole(path) as file,
-        _opened(path, file, plan) as archive,
+        made_whole(path, watch, most_bytes) as target,
+        _opened(path, target.file, plan) as archive,
         open_threads(_AT_ONCE, "archive") as pool,
     ):
         try:
@@ -238,7 +224,7 @@ def write_archive(plan: ArchivePlan, path: Path, store: TileStore, watch: Watch)
                 tiles = _tiles(excerpt, past, zoom, numbering, composer)
                 drawn = each_in_order(pool, partial(_body, plan, past, composer, store), tiles, 4 * _AT_ONCE)
                 for tile, name, body, is_whole in drawn:
-                    watch.passed(int(past.source == zoom))
+                    target.passed(int(past.source == zoom), archive.beside)
                     done.missing += not is_whole
                     if body is None:
                         continue
@@ -409,9 +395,9 @@ def _opened(path: Path, file: BinaryIO, plan: ArchivePlan) -> Iterator[ArchiveFi
     """Opens an archive of the form that the path's ending tells."""
     suffix = path.suffix.lower()
     if suffix == ".pmtiles":
-        # On the disk of the archive, whose errors are told, and not in a folder that may lie in memory.
-        with TemporaryFile(dir=Path(file.name).parent) as entries:
-            yield PmtilesFile(file, entries, plan.kind or "png")
+        # On the disk of the archive, and not in a folder that may lie in memory.
+        with TemporaryFile(dir=path.parent) as tiles:
+            yield PmtilesFile(file, tiles, plan.kind or "png")
     elif suffix == ".mbtiles":
         try:
             with closing(sqlite3.connect(file.name, isolation_level=None)) as opened:
@@ -425,105 +411,38 @@ def _opened(path: Path, file: BinaryIO, plan: ArchivePlan) -> Iterator[ArchiveFi
 
 
 class PmtilesFile:
-    """A file of PMTiles v3: header and root directory in the first 16,384 bytes, then the tiles, then the
-    leaf directories and the metadata. Memory does not grow with the tiles."""
+    """A file of PMTiles v3. The tiles lie in another file until the end: the directories come first."""
 
-    def __init__(self, file: BinaryIO, entries: BinaryIO, kind: str) -> None:
-        """`entries` is an empty file for the entries of the directories, which are known at the end."""
-        self._file = file
-        self._entries = entries
+    def __init__(self, file: BinaryIO, tiles: Any, kind: str) -> None:
+        """`tiles` is an empty file on the disk that was chosen for the archive."""
+        self._writer: Any = Writer(file)  # type: ignore[no-untyped-call]
+        self._writer.tile_f.close()
+        self._writer.tile_f = tiles
         self._kind = kind
-        self._at = 0
-        self._last: Entry | None = None
-        """The entry of the last tiles, which the next tile may extend."""
-        self._lies: dict[bytes, int] = {}
-        """The offsets of images, by 12 bytes of a hash of their names, which no two names share."""
-        self._tiles = self._count = self._contents = 0
-        file.seek(_ROOT)
+
+    @property
+    def beside(self) -> int:
+        return int(self._writer.offset)
 
     def put(self, place: Place, name: str, body: bytes) -> None:
-        number, key = zxy_to_tileid(*place), blake2b(name.encode(), digest_size=12).digest()
-        offset, last = self._lies.get(key), self._last
-        self._tiles += 1
-        if offset is None:
-            offset = self._at
-            self._file.write(body)
-            self._at += len(body)
-            self._contents += 1
-            if len(self._lies) < _MOST_REMEMBERED:
-                self._lies[key] = offset
-        elif last is not None and offset == last.offset and number == last.tile_id + last.run_length:
-            last.run_length += 1
-            return
-        self._keep_last()
-        self._last = Entry(number, offset, len(body), 1)
+        self._writer.write_tile(zxy_to_tileid(*place), body)
 
     def end(self, about: Mapping[str, Any]) -> None:
-        self._keep_last()
-        at = _ROOT + self._at
-        root, length = self._write_directories()
-        told = {key: value for key, value in about.items() if key not in ("minzoom", "maxzoom", "bounds")}
-        metadata = gzip.compress(json.dumps(told).encode(), mtime=0)
-        self._file.write(metadata)
         west, south, east, north = (round(edge * 1e7) for edge in about["bounds"])
-        header: HeaderDict = {
-            "version": 3,
-            "root_offset": _HEADER,
-            "root_length": len(root),
-            "metadata_offset": at + length,
-            "metadata_length": len(metadata),
-            "leaf_directory_offset": at,
-            "leaf_directory_length": length,
-            "tile_data_offset": _ROOT,
-            "tile_data_length": self._at,
-            "addressed_tiles_count": self._tiles,
-            "tile_entries_count": self._count,
-            "tile_contents_count": self._contents,
-            "clustered": True,
-            "internal_compression": Compression.GZIP,
-            "tile_compression": Compression.NONE,
-            "tile_type": _PMTILES[self._kind],
-            "min_zoom": about["minzoom"],
-            "max_zoom": about["maxzoom"],
-            "min_lon_e7": west,
-            "min_lat_e7": south,
-            "max_lon_e7": east,
-            "max_lat_e7": north,
-            "center_zoom": about["minzoom"],
-            "center_lon_e7": (west + east) // 2,
-            "center_lat_e7": (south + north) // 2,
-        }
-        self._file.seek(0)
-        self._file.write(serialize_header(header))
-        self._file.write(root)
-
-    def _keep_last(self) -> None:
-        if (last := self._last) is not None:
-            self._entries.write(_ENTRY.pack(last.tile_id, last.offset, last.length, last.run_length))
-            self._count += 1
-
-    def _write_directories(self) -> tuple[bytes, int]:
-        """Writes the leaf directories. Returns the root directory, and the bytes of the leaves, which are 0
-        if everything fits into the root."""
-        self._entries.seek(0)
-        if self._count <= _ROOT:
-            whole = serialize_directory(self._read(self._count))
-            if len(whole) <= _ROOT - _HEADER:
-                return whole, 0
-            self._entries.seek(0)
-        size, written = max(_LEAF, ceil(self._count / _MOST_LEAVES)), 0
-        leaves: list[Entry] = []
-        for first in range(0, self._count, size):
-            entries = self._read(min(size, self._count - first))
-            leaf = serialize_directory(entries)
-            self._file.write(leaf)
-            leaves.append(Entry(entries[0].tile_id, written, len(leaf), 0))
-            written += len(leaf)
-        return serialize_directory(leaves), written
-
-    def _read(self, count: int) -> list[Entry]:
-        """Returns the next entries that `put` has kept."""
-        return [Entry(*row) for row in _ENTRY.iter_unpack(self._entries.read(count * _ENTRY.size))]
+        self._writer.finalize(
+            {
+                "tile_compression": Compression.NONE,
+                "tile_type": _PMTILES[self._kind],
+                "min_lon_e7": west,
+                "min_lat_e7": south,
+                "max_lon_e7": east,
+                "max_lat_e7": north,
+                "center_zoom": about["minzoom"],
+                "center_lon_e7": (west + east) // 2,
+                "center_lat_e7": (south + north) // 2,
+            },
+            {key: value for key, value in about.items() if key not in ("minzoom", "maxzoom", "bounds")},
+        )
 
 
 class MbtilesFile:
@@ -531,6 +450,7 @@ class MbtilesFile:
 
     def __init__(self, opened: sqlite3.Connection) -> None:
         self._opened = opened
+        self.beside = 0
         # A file that does not become whole is thrown away, so SQLite need not protect it.
         opened.execute("PRAGMA journal_mode = OFF")
         opened.execute("PRAGMA synchronous = OFF")
@@ -573,6 +493,7 @@ class ZipOfTiles:
 
     def __init__(self, opened: zipfile.ZipFile, day: date) -> None:
         self._opened = opened
+        self.beside = 0
         self._time = (max(1980, day.year), day.month, day.day, 0, 0, 0)
         self._kinds: Counter[str] = Counter()
 

@@ -9,20 +9,18 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tileharvest.export.picture_file import write_picture
+from tileharvest.export.mosaic import write_sheet
 from tileharvest.export.target import made_whole
 from tileharvest.history.areas import MOST_COLUMNS
 from tileharvest.history.recorded_versions import differences
-from tileharvest.pictures.bands import bands
 from tileharvest.pictures.changed_tiles import Change, difference_of
 from tileharvest.pictures.composer import Composer
-from tileharvest.pictures.threads import drawing_threads
 from tileharvest.renderers.xyz import is_on_earth, latitude_of
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.ground import Ground
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
     from typing import TextIO
 
@@ -30,7 +28,8 @@ if TYPE_CHECKING:
 
     from tileharvest.export.excerpt import Excerpt
     from tileharvest.export.mosaic import Sheet
-    from tileharvest.export.picture_file import Watch
+    from tileharvest.export.target import Watch
+    from tileharvest.pictures.bands import Row
     from tileharvest.pictures.composer import Composition, PastLayer
     from tileharvest.store.port import TileStore
 
@@ -81,13 +80,19 @@ class Differences:
 
 
 def write_difference(
-    sheet: Sheet, path: Path, store: TileStore, watch: Watch, background: tuple[int, int, int] | None
+    sheet: Sheet,
+    path: Path,
+    store: TileStore,
+    watch: Watch,
+    background: tuple[int, int, int] | None,
+    *,
+    most_bytes: int | None = None,
 ) -> tuple[int, int]:
     """Writes a picture with changed tiles in their colours, all others faded, and outlines around new and
     gone ones.
 
-    Returns the file's bytes, and the number of tiles that are not whole because an image cannot be read.
-    Raises TileHarvestError.
+    Returns the file's bytes, and the number of tiles that are not whole because an image cannot be read. The
+    file has at most `most_bytes`, or is not made. Raises TileHarvestError.
     """
     excerpt = sheet.excerpt
     found, factor, size = Differences(excerpt), excerpt.layer.factor, excerpt.tile_size
@@ -106,9 +111,7 @@ def write_difference(
             damaged.add(tile)
         return drawn
 
-    def row(area: TileRange) -> Mapping[Tile, Callable[[], Pillow.Image | None]]:
-        watch.passed(int(area.y_from not in begun))
-        begun.add(area.y_from)
+    def row(area: TileRange) -> Row:
         # The outlines of tiles at the edge depend on their neighbours outside.
         near = found.within(area.at_zoom(found.zoom, factor).wider(1))
         changes = {one.tile: one.change for one in near}
@@ -123,27 +126,19 @@ def write_difference(
             old = image(days[0], tile, before) if is_gone else None
             return difference_of(tile, old, image(days[1], tile, now), its, changes, factor, size)
 
-        shown = {tile for tile in (*now, *cells) if tile in area}
-        return {tile: partial(draw, tile) for tile in shown}
+        return {tile: partial(draw, tile) for tile in {*now, *cells} if tile in area}
 
-    begun: set[int] = set()
-    watch.expects(sheet.rows)
-    with drawing_threads() as pool:
-        try:
-            drawn = bands(sheet.box, sheet.zoom, size, row, pool)
-            written = write_picture(path, (sheet.box.width, sheet.box.height), drawn, pool, background)
-        except BaseException:
-            composer.stop()
-            raise
-    return written, len(damaged)
+    with made_whole(path, watch, most_bytes) as target:
+        write_sheet(sheet, target, composer, row, background)
+    return path.stat().st_size, len(damaged)
 
 
-def write_list(excerpt: Excerpt, path: Path) -> int:
-    """Writes a list of the changed tiles, with their blocks, in the form that the file's name tells. Returns
+def write_list(excerpt: Excerpt, path: Path, watch: Watch, most_bytes: int | None = None) -> int:
+    """Writes a list of the changed tiles, with their blocks, in the format that the file's name says. Returns
     the file's bytes. Raises TileHarvestError."""
     rows = map(_Places(excerpt).row, Differences(excerpt).all())
-    with made_whole(path) as file:
-        text = io.TextIOWrapper(file, "utf-8", newline="")
+    with made_whole(path, watch, most_bytes) as target:
+        text = io.TextIOWrapper(target.file, "utf-8", newline="")
         if path.suffix.lower() == ".csv":
             writer = csv.DictWriter(text, COLUMNS, extrasaction="ignore")
             writer.writeheader()
@@ -154,9 +149,8 @@ def write_list(excerpt: Excerpt, path: Path) -> int:
             head = '{"type": "FeatureCollection", "features": ['
             _write_members(text, head, map(_feature, rows), "]}")
         text.flush()
-        size = file.tell()
         text.detach()
-    return size
+    return path.stat().st_size
 
 
 def _write_members(text: TextIO, head: str, members: Iterable[Any], end: str) -> None:

@@ -2,50 +2,43 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections import defaultdict
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
-from itertools import chain, pairwise
+from itertools import pairwise
 from math import hypot
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from PIL import Image, ImageChops
+from PIL import Image
 
 from tileharvest.errors import ConfigurationError, counted
 from tileharvest.export.excerpt import nothing_there
-from tileharvest.export.film_file import FILM_FORMS, MOST_PIXELS, TICKS, film_form_of, write_film_file
+from tileharvest.export.film_file import (
+    MOST_GIF_PIXELS,
+    MOST_PIXELS,
+    TICKS,
+    film_format_of,
+    write_film_file,
+)
 from tileharvest.export.picture_file import background_of
-from tileharvest.export.target import UNSURE, parts_of
+from tileharvest.export.target import made_whole
 from tileharvest.history.area_changes import MOST_TILES
 from tileharvest.history.changes import changed_blocks, deepest_changes, heat
-from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.pictures.composer import Composer
-from tileharvest.pictures.frames import (
-    MOST_KEPT,
-    Frames,
-    Lens,
-    Outline,
-    Patch,
-    lit,
-    outline_between,
-    regions,
-)
+from tileharvest.pictures.frames import Frames, Lens, light, outline_between
 from tileharvest.pictures.legend import Legend, scale_bar
 from tileharvest.pictures.threads import drawing_threads
 from tileharvest.renderers.xyz import is_on_earth
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from concurrent.futures import Executor
     from pathlib import Path
 
     from tileharvest.export.excerpt import Excerpt
-    from tileharvest.export.film_file import FilmForm, Shot
-    from tileharvest.export.picture_file import Watch
+    from tileharvest.export.target import Watch
     from tileharvest.pictures.bands import PixelBox
-    from tileharvest.pictures.frames import Box, Scene
+    from tileharvest.pictures.frames import Scene
     from tileharvest.store.port import TileStore
     from tileharvest.tiles.grid import TileRange
     from tileharvest.tiles.layers import Size
@@ -78,13 +71,6 @@ _BLOCKS: Final = 8
 """The number of blocks of 8 x 8 tiles with the most changes from which the camera of a large map chooses."""
 _STILL: Final = 0.3
 """The distance from the film's middle, as a share of its size, within which the camera need not move."""
-_DRAWN: Final = 3
-"""About as many pictures as draw a change anew: those of the cross-fade, and the frame itself."""
-_SAMPLE: Final = 3
-"""The number of changes in a row that are packed in order to foretell the film's size. Fewer tell too little
-of AV1, which packs one picture of eight finely."""
-_LETTERED: Final = 1 / 200
-"""About the share of a frame that its date covers."""
 _REMEMBERED: Final = 16 << 20
 """Bytes of composed pictures in memory. The frames keep what is drawn."""
 
@@ -118,20 +104,37 @@ class Moment:
     """The upper left corner of the camera's view, in pixels of the film from the grid's origin."""
 
 
+class Shot(NamedTuple):
+    """A picture of a film."""
+
+    moment: int
+    """The number of the moment whose day is written on the picture."""
+    corner: tuple[int, int]
+    ticks: int
+    """How long it is shown."""
+    share: float = 1
+    """The share of the moment's state. The rest is the state of the moment before, in a cross-fade."""
+    glow: float = 0
+    """The strength of the outline around what has changed since the moment before."""
+
+
 @dataclass(frozen=True, slots=True)
 class Film:
     """A film that is to be made."""
 
     excerpt: Excerpt
     style: FilmStyle
-    form: FilmForm
     lens: Lens
     moments: tuple[Moment, ...]
 
-    @property
-    def pace(self) -> int:
-        """Ticks for which a frame is shown."""
-        return max(1, round(self.style.pace * TICKS))
+    def shots(self) -> list[Shot]:
+        """Returns the pictures of the film in order."""
+        pace, last = max(1, round(self.style.pace * TICKS)), len(self.moments) - 1
+        found = [Shot(0, self.moments[0].corner, pace if last else _END)]
+        for number, (before, moment) in enumerate(pairwise(self.moments), 1):
+            found += self._drift(number - 1, before.corner, moment.corner)
+            found += self._state(number, moment, pace if number < last else _END)
+        return found
 
     def drift(self, before: tuple[int, int], after: tuple[int, int]) -> int:
         """Returns the ticks that the camera takes from one corner to another."""
@@ -140,30 +143,38 @@ class Film:
         way = hypot(*(there - here for here, there in zip(before, after, strict=True)))
         return round(min(max(way / self.lens.size[0] * 2 * TICKS, _DRIFT[0]), _DRIFT[1]))
 
+    def _drift(self, number: int, before: tuple[int, int], after: tuple[int, int]) -> Iterator[Shot]:
+        ticks = self.drift(before, after)
+        for tick in range(1, ticks + 1):
+            share = tick / ticks
+            # The camera moves slowly at both ends.
+            eased = share * share * (3 - 2 * share)
+            (left, top), (right, bottom) = before, after
+            corner = round(left + (right - left) * eased), round(top + (bottom - top) * eased)
+            yield Shot(number, corner, 1)
+
+    @staticmethod
+    def _state(number: int, moment: Moment, ticks: int) -> Iterator[Shot]:
+        """Yields a cross-fade, then the new state with an outline, and then without one."""
+        if not moment.changed:
+            yield Shot(number, moment.corner, ticks)
+            return
+        fade = min(_FADE, ticks - 1)
+        for tick in range(1, fade + 1):
+            share = tick / (fade + 1)
+            yield Shot(number, moment.corner, 1, share, glow=share)
+        lit = min(ticks - fade, _OUTLINED - fade)
+        yield Shot(number, moment.corner, lit, glow=1)
+        # If there is time, the outline is visible for a tick more at half its strength.
+        left = ticks - fade - lit
+        if left > 0:
+            yield Shot(number, moment.corner, 1, glow=0.5)
+        if left > 1:
+            yield Shot(number, moment.corner, left - 1)
+
     @property
     def seconds(self) -> float:
-        drifts = sum(self.drift(before.corner, after.corner) for before, after in pairwise(self.moments))
-        return (self.pace * (len(self.moments) - 1) + drifts + _END) / TICKS
-
-    @property
-    def pictures(self) -> int:
-        """About as many pictures as a video has: those of changes and drifts, and one for each second."""
-        changes = sum(one.changed > 0 for one in self.moments[1:])
-        drifts = sum(self.drift(before.corner, after.corner) for before, after in pairwise(self.moments))
-        return max(len(self.moments), int(self.seconds)) + (_DRAWN - 1) * changes + drifts
-
-    def drawn(self) -> list[float]:
-        """Returns about how many pixels each change draws anew, from the first change on."""
-        (width, height), (across, down) = self.lens.size, self.lens.tile_size
-        # The changed tiles are those of the deepest zoom.
-        share = float(self.excerpt.layer.factor) ** (self.lens.zoom - self.excerpt.zooms()[0])
-        tile = across * down * (self.lens.scale * share) ** 2
-        return [
-            self.drift(before.corner, after.corner) * width * height
-            + _DRAWN * min(after.changed * tile, width * height)
-            + width * height * _LETTERED
-            for before, after in pairwise(self.moments)
-        ]
+        return sum(shot.ticks for shot in self.shots()) / TICKS
 
     def in_words(self) -> str:
         """Returns a line about the film that will be made."""
@@ -211,7 +222,7 @@ def film_of(excerpt: Excerpt, path: Path, style: FilmStyle) -> Film:
 
     Raises ConfigurationError if nothing was there, or if the film does not fit.
     """
-    form = film_form_of(path)
+    film_format_of(path)
     # Nothing is known of days after the last harvest.
     last = min(excerpt.last, excerpt.map.days[-1])
     excerpt = replace(excerpt, first=min(excerpt.first, last), last=last)
@@ -221,219 +232,92 @@ def film_of(excerpt: Excerpt, path: Path, style: FilmStyle) -> Film:
             f"--size {width}x{height} cannot be: {path.suffix} is packed in 300 MB of memory, in which a"
             f" frame has {MOST_PIXELS:,} pixels at most; nothing was made"
         )
-    if style.camera == "follow":
-        lens, box = _near(excerpt, style)
-    else:
-        lens, box = _far(excerpt, style)
+    lens, box = _near(excerpt, style) if style.camera == "follow" else _far(excerpt, style)
     corner = _corner(lens, _middle(lens, box), box)
     area = lens.tiles(corner) if style.camera == "fixed" else box.tiles(lens.zoom, lens.tile_size)
-    film = Film(excerpt, style, form, lens, _moments(excerpt, style.every, area, corner))
+    film = Film(excerpt, style, lens, _moments(excerpt, style.every, area, corner))
     # A title that cannot be written with the fonts of this computer raises an error before anything is drawn.
     Legend(style.size, style.title, None, style.font)
-    return _followed(film, box) if style.camera == "follow" else film
-
-
-def foretold(film: Film, path: Path, store: TileStore, watch: Watch) -> tuple[int, int]:
-    """Returns about the least and the most bytes that the file will have.
-
-    A few changes of the film are packed: the first three, the last three, and three with the largest. All
-    others are taken to be like these. This costs as much as some 20 frames do. The watch is told of each
-    frame.
-
-    Raises ConfigurationError if a file of so many bytes cannot be packed in 300 MB of memory, and
-    TileHarvestError.
-    """
-    moments, drawn = film.moments, film.drawn()
-    # On a day without a change nothing but the date is drawn anew.
-    every = [place for place, one in enumerate(moments[1:]) if one.changed] or [0]
-    chosen = every[0], every[-1], max(every, key=lambda place: drawn[place]) if drawn else 0
-    stills: list[int] = []
-    ratios: list[float] = []
-    with parts_of(path) as beside:
-        for place in sorted({max(0, min(one, len(drawn) - _SAMPLE)) for one in chosen}):
-            part = replace(film, moments=moments[place : place + _SAMPLE + 1])
-            still, whole = _packed(part, beside, store, watch)
-            stills.append(still)
-            ratios.append(max(0, whole - still) / sum(drawn[place : place + _SAMPLE]) if drawn else 0)
-
-    def size(ratio: float, share: float) -> int:
-        whole = 1 + int(film.pictures * share) // film.form.whole_after
-        return int((whole * sum(stills) / len(stills) + ratio * sum(drawn)) * share)
-
-    least, most = size(min(ratios), 1 - UNSURE), size(max(ratios), 1 + UNSURE)
-    if film.form.most_bytes is not None and most > film.form.most_bytes:
-        fitting = len(moments) * film.form.most_bytes // most
-        others = ", ".join(one for one in (".webp", ".mp4") if FILM_FORMS[one].is_at_hand)
+    film = _followed(film, box) if style.camera == "follow" else film
+    most, pictures = MOST_GIF_PIXELS // (width * height), len(film.shots())
+    if path.suffix.lower() == ".gif" and pictures > most:
         raise ConfigurationError(
-            f"{path.suffix} is packed as a whole, in 300 MB of memory, in which a file has"
-            f" {bytes_in_words(film.form.most_bytes)} at most: of its {len(moments):,} frames about"
-            f" {fitting:,} fit; choose {others}, a smaller --size, --every month, or fewer days; nothing was"
-            " made"
+            f"a .gif is packed as a whole, in 300 MB of memory, in which it has {most:,} pictures of this"
+            f" size at most, and this film has {pictures:,}; nothing was made: choose .webp or .mp4, a"
+            " smaller --size, --every month, or fewer days"
         )
-    return least, most
+    return film
 
 
-def _packed(film: Film, path: Path, store: TileStore, watch: Watch) -> tuple[int, int]:
-    """Returns the bytes of a film of the first picture alone, and of a film of all pictures."""
-    size, quality = film.style.size, film.style.quality
-    watch.expects(len(film.moments))
-    with _drawing(film, store) as (frames, pool):
-        shots = _Shots(film, frames, watch, film.pace).all()
-        first = next(shots)
-        still = write_film_file(path, size, [first], pool, quality)
-        _return_freed_memory()
-        whole = write_film_file(path, size, chain([first], shots), pool, quality)
-    _return_freed_memory()
-    return still, whole
-
-
-def _return_freed_memory() -> None:
-    """Gives the memory that encoders have freed back to the system.
-
-    The malloc of glibc keeps freed memory for each thread, so the memory would grow with each sample that is
-    packed. Another malloc has no such function, and is left alone.
-    """
-    with suppress(OSError, TypeError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)
-
-
-def write_film(film: Film, path: Path, store: TileStore, watch: Watch) -> tuple[int, int]:
+def write_film(
+    film: Film, path: Path, store: TileStore, watch: Watch, most_bytes: int | None = None
+) -> tuple[int, int]:
     """Writes the film. Returns the file's bytes, and the number of tiles with an image that cannot be read.
 
-    Several threads read the store. Raises TileHarvestError."""
-    watch.expects(len(film.moments))
-    with _drawing(film, store) as (frames, pool):
-        shots = _Shots(film, frames, watch, _END)
-        size = write_film_file(path, film.style.size, shots.all(), pool, film.style.quality)
-    return size, len(frames.damaged)
+    The file has at most `most_bytes`, or is not made. Several threads read the store. Raises
+    TileHarvestError.
+    """
+    shots = film.shots()
+    watch.expects(len(shots))
+    with made_whole(path, watch, most_bytes) as target, _drawing(film, store) as frames:
+        pictures = _Pictures(film, frames)
+
+        def draw(number: int) -> Image.Image:
+            target.passed(int(number > 0))
+            return pictures.of(shots[number])
+
+        write_film_file(target, film.style.size, [shot.ticks for shot in shots], draw, film.style.quality)
+        target.passed()
+    return path.stat().st_size, len(frames.damaged)
 
 
 @contextmanager
-def _drawing(film: Film, store: TileStore) -> Iterator[tuple[Frames, Executor]]:
-    """Yields what draws the film's frames, and its threads."""
-    excerpt, style = film.excerpt, film.style
+def _drawing(film: Film, store: TileStore) -> Iterator[Frames]:
+    """Yields what draws the film's scenes."""
     composer = Composer(store, most_remembered=_REMEMBERED)
-    ground = background_of(style.background, excerpt.described.background)
-    kept = MOST_KEPT if style.camera == "follow" else 0
+    ground = background_of(film.style.background, film.excerpt.described.background)
     with drawing_threads() as pool:
         try:
-            yield Frames(composer, film.lens, ground, pool, kept), pool
+            yield Frames(composer, film.lens, ground, pool)
         except BaseException:
             composer.stop()
             raise
 
 
-class _Shots:
-    """The pictures of a film. Each consists of patches that differ from the picture before, because most of a
-    map stays as it is."""
+class _Pictures:
+    """Draws the pictures of a film, which must be asked for in order."""
 
-    def __init__(self, film: Film, frames: Frames, watch: Watch, end: int) -> None:
-        """`end` is the number of ticks for which the last frame stays."""
+    def __init__(self, film: Film, frames: Frames) -> None:
         self._film = film
-        self._end = end
         self._frames = frames
-        self._watch = watch
         self._legend = _legend(film)
-        self._stamp: str | None = None
-        """The day that is written on the last picture."""
-        self._lit: tuple[Box, ...] = ()
-        """The boxes of the last picture in which it has an outline."""
+        self._moment = -1
+        self._before: Scene | None = None
+        self._scene: Scene | None = None
+        self._outline: Image.Image | None = None
 
-    def all(self) -> Iterator[Shot]:
-        moments, scene = self._film.moments, None
-        outline: Outline | None = None
-        for number, moment in enumerate(moments):
-            ticks = self._end if number == len(moments) - 1 else self._film.pace
-            if scene is None:
-                scene = self._scene(moment, None)
-                yield self._shot(scene, moment.day, ticks)
-            else:
-                if scene.corner != moment.corner:
-                    yield from self._drifting(scene, moments[number - 1].day, moment.corner)
-                    scene, outline = self._scene(replace(moment, day=moments[number - 1].day), None), None
-                before, scene = scene, self._scene(moment, scene)
-                last, outline = outline, outline_between(before, scene)
-                if scene.image is before.image:
-                    yield self._shot(scene, moment.day, ticks)
-                else:
-                    # At a fast pace an outline is still visible in the next frame, at half its strength.
-                    both = _both(last, outline, self._film.pace)
-                    yield from self._changing(before, scene, both, moment.day, ticks)
-            self._watch.passed()
+    def of(self, shot: Shot) -> Image.Image:
+        scene = self._scene
+        if scene is None or (self._moment, scene.corner) != (shot.moment, shot.corner):
+            scene = self._next_scene(shot)
+        if self._before is not None and shot.share < 1:
+            image = Image.blend(self._before.image, scene.image, shot.share)
+        else:
+            image = scene.image.copy()
+        if self._outline is not None and shot.glow:
+            light(image, self._outline, shot.glow)
+        self._legend.write(image, self._film.moments[shot.moment].day.isoformat())
+        return image
 
-    def _scene(self, moment: Moment, before: Scene | None) -> Scene:
-        past = self._film.excerpt.past(self._film.lens.zoom, moment.day)
-        shown = self._frames.shown(past, moment.corner)
-        return self._frames.scene(past, shown, moment.corner, before)
-
-    def _drifting(self, scene: Scene, day: date, corner: tuple[int, int]) -> Iterator[Shot]:
-        (left, top), ticks = scene.corner, self._film.drift(scene.corner, corner)
-        for tick in range(1, ticks):
-            share = tick / ticks
-            # The camera moves slowly at both ends.
-            eased = share * share * (3 - 2 * share)
-            at = round(left + (corner[0] - left) * eased), round(top + (corner[1] - top) * eased)
-            yield self._shot(self._scene(Moment(day, 0, at), None), day, 1)
-        yield self._shot(self._scene(Moment(day, 0, corner), None), day, 1)
-
-    def _changing(
-        self, before: Scene, after: Scene, outline: Outline | None, day: date, ticks: int
-    ) -> Iterator[Shot]:
-        """Yields a cross-fade, then the new scene with an outline, and then without one."""
-        fade = min(_FADE, ticks - 1)
-        for tick in range(1, fade + 1):
-            share = tick / (fade + 1)
-            yield self._shot(after, day, 1, _weaker(outline, share), (before.image, share))
-        left = ticks - fade
-        # If there is time, the outline is visible for a tick more at half its strength.
-        whole = min(left, _OUTLINED - fade)
-        yield self._shot(after, day, whole, outline)
-        if left > whole:
-            yield self._shot(after, day, 1, _weaker(outline, 0.5))
-        if left > whole + 1:
-            yield self._shot(after, day, left - whole - 1)
-
-    def _shot(
-        self,
-        scene: Scene,
-        day: date,
-        ticks: int,
-        outline: Outline | None = None,
-        fade: tuple[Image.Image, float] | None = None,
-    ) -> Shot:
-        """Returns a picture of a scene with an outline. `fade` is the image from which the scene fades in,
-        and the scene's share."""
-        stamp = day.isoformat()
-        # The stamps of two days may differ in width, so the boxes of both are drawn.
-        days = () if stamp == self._stamp else (self._stamp or stamp, stamp)
-        stamped = [self._legend.stamp_box(one) for one in days]
-        self._stamp = stamp
-        lined = () if outline is None else outline.boxes
-        boxes = regions((*scene.changed, *self._lit, *lined, *stamped), self._film.lens.size)
-        self._lit = lined
-        patches = []
-        for box in boxes:
-            part = scene.image.crop(box)
-            if fade is not None:
-                part = Image.blend(fade[0].crop(box), part, fade[1])
-            if outline is not None:
-                part = lit(part, box, outline)
-            self._legend.write(part, stamp, box[:2])
-            patches.append(Patch(*box[:2], part))
-        return patches, ticks
-
-
-def _weaker(outline: Outline | None, strength: float) -> Outline | None:
-    return None if outline is None else outline._replace(strength=strength)
-
-
-def _both(before: Outline | None, now: Outline | None, pace: int) -> Outline | None:
-    """Returns the outline of this frame, together with that of the frame before if that has been visible for
-    less than its time."""
-    if before is None or now is None or pace >= _OUTLINED:
-        return now
-    weaker = before.mask.point([value // 2 for value in range(256)])
-    return Outline(ImageChops.lighter(now.mask, weaker), (*now.boxes, *before.boxes))
+    def _next_scene(self, shot: Shot) -> Scene:
+        before, lens = self._scene, self._film.lens
+        past = self._film.excerpt.past(lens.zoom, self._film.moments[shot.moment].day)
+        scene = self._frames.scene(past, shot.corner, before)
+        self._outline = None
+        if before is not None and before.corner == scene.corner:
+            self._outline = outline_between(before.image, scene.image)
+        self._before, self._scene, self._moment = before, scene, shot.moment
+        return scene
 
 
 def _legend(film: Film) -> Legend:

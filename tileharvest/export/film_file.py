@@ -1,155 +1,204 @@
-"""The forms of files for films, and how they are written frame by frame."""
+"""The formats of films, and how PyAV and Pillow write them picture by picture."""
 
 from __future__ import annotations
 
 import os
-import sys
-from contextlib import suppress
 from fractions import Fraction
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from itertools import accumulate
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from PIL import Image
+from PIL import Image, ImageChops
 
 from tileharvest.errors import ConfigurationError
-from tileharvest.export.target import made_whole
-from tileharvest.pictures.animations import ApngFile, GifFile, WebpFile, write_frames
-from tileharvest.pictures.frames import EDGE
-from tileharvest.pictures.threads import each_in_order, open_threads
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from concurrent.futures import Executor
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
-    from typing import BinaryIO
 
     from av import VideoFrame
 
-    from tileharvest.pictures.animations import AnimationFile
-    from tileharvest.pictures.frames import Patch
+    from tileharvest.export.target import GrowingFile
     from tileharvest.tiles.layers import Size
 
-    Shot = tuple[Sequence[Patch], int]
-    """A picture of a film: the patches, in RGB, that differ from the picture before, and the number of ticks
-    for which it is shown. The first picture has a patch of the whole. Along the edges of a patch nothing
-    differs."""
-    Shots = Iterable[Shot]
+    Draw = Callable[[int], Image.Image]
+    """Returns the picture of a film with this number, in RGB. It is called for each number in order."""
 
 TICKS: Final = 20
 """Ticks of a second. A GIF counts hundredths of a second, of which a tick has five."""
-HOW_TO_INSTALL: Final = "pip install av"
-"""The command that installs PyAV, wherever TileHarvest was installed from."""
-
 MOST_PIXELS: Final = 1920 * 1200
 """The most pixels of a frame that can be packed in 300 MB of memory."""
+MOST_GIF_PIXELS: Final = 200_000_000
+"""The most pixels of all pictures of a GIF. Pillow keeps each of them, a byte for a pixel, until the end."""
 _LONGEST_STILL: Final = TICKS
 """Ticks after which a video repeats a picture that stays, so that a player that jumps finds one within a
 second."""
 _THREADS: Final = 2
+_TRANSPARENT: Final = 255
+"""The number of the transparent colour of a GIF's frame. The frame's own colours have the numbers below."""
 
 
-class FilmForm(NamedTuple):
-    """A form of files for films."""
+class FilmFormat(NamedTuple):
+    """A format of films."""
 
     name: str
     is_video: bool
-    quality: int = 100
-    """The quality if none is asked for."""
-    whole_after: int = sys.maxsize
-    """The number of pictures after which a video has a whole one, which takes as much as the first."""
-    most_bytes: int | None = None
-    """The most bytes of a file that is packed in memory as a whole, within 300 MB. None for any other
-    form."""
+    quality: int
+    """The quality if none is asked for, from 1 to 100."""
 
     @property
     def is_at_hand(self) -> bool:
-        """Whether this form can be written on this computer. Videos need PyAV."""
+        """Whether this format can be written on this computer. Videos need PyAV."""
         return not self.is_video or find_spec("av") is not None
 
 
-FILM_FORMS: Final = {
-    ".mp4": FilmForm("mp4", is_video=True, quality=75, whole_after=250),
-    ".webm": FilmForm("webm", is_video=True, quality=75, whole_after=121),
-    ".webp": FilmForm("WEBP", is_video=False, quality=80),
-    # Pillow holds the packed bytes about three times until the end, and the encoder takes 115 MB for 1080p.
-    ".avif": FilmForm("AVIF", is_video=False, quality=60, most_bytes=12_000_000),
-    ".gif": FilmForm("GIF", is_video=False),
-    ".apng": FilmForm("PNG", is_video=False),
+FILM_FORMATS: Final = {
+    ".mp4": FilmFormat("mp4", is_video=True, quality=75),
+    ".webm": FilmFormat("webm", is_video=True, quality=75),
+    ".webp": FilmFormat("WEBP", is_video=False, quality=80),
+    ".gif": FilmFormat("GIF", is_video=False, quality=100),
 }
-"""The forms by the ending of a file's name."""
+"""The formats by the ending of a file's name."""
 
 
 def usual_ending() -> str:
     """Returns the ending of a film's name if nobody chooses one: a video if one can be written here."""
-    return ".mp4" if FILM_FORMS[".mp4"].is_at_hand else ".webp"
+    return ".mp4" if FILM_FORMATS[".mp4"].is_at_hand else ".webp"
 
 
-def film_form_of(path: Path) -> FilmForm:
-    """Returns the form that the name's ending tells.
+def film_format_of(path: Path) -> FilmFormat:
+    """Returns the format that the name's ending says.
 
     Raises ConfigurationError for any other ending, and for a video if PyAV is missing."""
-    form = FILM_FORMS.get(path.suffix.lower())
-    if form is None:
+    found = FILM_FORMATS.get(path.suffix.lower())
+    if found is None:
         raise ConfigurationError(
-            f"{path.name} is no name of a film: end it with {', '.join(FILM_FORMS)}; nothing was made"
+            f"{path.name} is no name of a film: end it with {', '.join(FILM_FORMATS)}; nothing was made"
         )
-    if not form.is_at_hand:
+    if not found.is_at_hand:
         raise ConfigurationError(
-            f"{path.suffix} needs PyAV: {HOW_TO_INSTALL}; .webp and .gif need nothing more; nothing was made"
+            f"{path.suffix} needs PyAV: pip install av; .webp and .gif need nothing more; nothing was made"
         )
-    return form
+    return found
 
 
-def write_film_file(path: Path, size: Size, shots: Shots, pool: Executor, quality: int | None) -> int:
-    """Writes the pictures as a film in the form that the file's name tells. Returns the file's bytes.
+def write_film_file(
+    target: GrowingFile, size: Size, ticks: Sequence[int], draw: Draw, quality: int | None
+) -> None:
+    """Writes a film of pictures of this size. `ticks` says for each picture how long it is shown.
 
-    `quality`, 1 to 100, counts for forms with loss. Raises TileHarvestError with one line if the file cannot
-    be written, and what `shots` raises. After an error there is no file, or the file from before.
+    Raises OSError if the file cannot be written, ConfigurationError, and what `draw` raises.
     """
-    form = film_form_of(path)
-    chosen = form.quality if quality is None else quality
-    with made_whole(path) as file:
-        if form.is_video:
-            _write_video(file, form, size, shots, chosen)
-        elif form.name == "AVIF":
-            _write_avif(file, size, shots, chosen)
-        else:
-            timed = ((patches, ticks * 1000 // TICKS) for patches, ticks in shots)
-            write_frames(_animation(file, form, size, chosen), size, timed, pool)
-        return file.seek(0, os.SEEK_END)
+    chosen = film_format_of(target.target)
+    milliseconds = [number * 1000 // TICKS for number in ticks]
+    if chosen.is_video:
+        _write_video(target, chosen, size, ticks, draw, chosen.quality if quality is None else quality)
+    elif chosen.name == "GIF":
+        first, *others = range(len(ticks))
+        frame = _GifFrames(draw)
+        # With `optimize` Pillow would look for unchanged pixels once more, by colours that differ by frame.
+        frame(first).save(
+            target.file,
+            "GIF",
+            save_all=True,
+            append_images=map(frame, others),
+            duration=milliseconds,
+            transparency=_TRANSPARENT,
+            loop=0,
+            optimize=False,
+        )
+    else:
+        # A `kmax` of 0 means that no picture is packed as a whole again.
+        _Pictures(size, len(ticks), draw).save(
+            target.file,
+            "WEBP",
+            save_all=True,
+            duration=milliseconds,
+            quality=chosen.quality if quality is None else quality,
+            method=2,
+            kmax=0,
+        )
 
 
-def _animation(file: BinaryIO, form: FilmForm, size: Size, quality: int) -> AnimationFile:
-    if form.name == "WEBP":
-        return WebpFile(file, size, quality)
-    return (GifFile if form.name == "GIF" else ApngFile)(file, size)
+class _Pictures(Image.Image):
+    """The pictures of a film as an animated image, which Pillow can save: each is drawn when Pillow seeks
+    it."""
+
+    def __init__(self, size: Size, number: int, draw: Draw) -> None:
+        super().__init__()
+        self._mode, self._size = "RGB", size
+        self.n_frames = number
+        self.is_animated = number > 1
+        self._draw = draw
+        self._at = -1
+        self.seek(0)
+
+    def tell(self) -> int:
+        return 0
+
+    def seek(self, frame: int) -> None:
+        """Draws the next picture. A call for an earlier one does nothing."""
+        if frame > self._at:
+            self.im, self._at = self._draw(frame).im, frame
 
 
-def _write_video(file: BinaryIO, form: FilmForm, size: Size, shots: Shots, quality: int) -> None:
+class _GifFrames:
+    """Turns pictures into frames of 255 colours of their own, in which pixels that stay are transparent."""
+
+    def __init__(self, draw: Draw) -> None:
+        self._draw = draw
+        self._before: Image.Image | None = None
+
+    def __call__(self, number: int) -> Image.Image:
+        picture, before = self._draw(number), self._before
+        self._before = picture
+        box, stays = (0, 0, *picture.size), None
+        if before is not None:
+            red, green, blue = ImageChops.difference(before, picture).split()
+            differing = ImageChops.lighter(ImageChops.lighter(red, green), blue)
+            box = differing.getbbox() or (0, 0, 1, 1)
+            stays = differing.crop(box).point([255] + [0] * 255)
+        # The octree keeps rare colours and is fast, whatever the picture is. Few colours are kept exactly.
+        part = picture.crop(box)
+        few = part.getcolors(_TRANSPARENT) is not None
+        way = Image.Quantize.MEDIANCUT if few else Image.Quantize.FASTOCTREE
+        part = part.quantize(_TRANSPARENT, way, dither=Image.Dither.NONE)
+        palette = (part.getpalette() or [])[: 3 * _TRANSPARENT]
+        if stays is not None:
+            part.paste(_TRANSPARENT, mask=stays)
+        frame = Image.new("P", picture.size, _TRANSPARENT)
+        frame.putpalette(palette + [0] * (3 * 256 - len(palette)))
+        frame.info["transparency"] = _TRANSPARENT
+        frame.paste(part, box[:2])
+        return frame
+
+
+def _write_video(
+    target: GrowingFile, chosen: FilmFormat, size: Size, ticks: Sequence[int], draw: Draw, quality: int
+) -> None:
     import av  # noqa: PLC0415 - an extra, loaded where it is used
     from av.codec.codec import UnknownCodecError  # noqa: PLC0415
     from av.video.reformatter import ColorRange, Colorspace  # noqa: PLC0415
 
-    share, options = quality / 100, {"movflags": "faststart"} if form.name == "mp4" else {}
-    if form.name == "mp4":
+    share, options = quality / 100, {"movflags": "faststart"} if chosen.name == "mp4" else {}
+    if chosen.name == "mp4":
         # x264: 75 is its 20, which hardly anybody tells from the original. The rest spares 70 MB of memory.
         spared = {"rc-lookahead": "4", "x264-params": "bframes=0:sync-lookahead=0"}
-        name, chosen = "libx264", {"preset": "superfast", "crf": f"{50 - 40 * share:.0f}", **spared}
+        name, how = "libx264", {"preset": "superfast", "crf": f"{50 - 40 * share:.0f}", **spared}
     else:
         # AV1 by SVT, which takes 90 MB for 1080p where VP9 by libvpx takes 165. In its mode for calls preset
-        # 12 is as good as preset 10 in the usual mode, for three quarters of the CPU. In the usual mode
-        # presets above 10 leave visible faults, and those below 10 take 60 MB more. Two levels of parallelism
-        # take 30 MB more than one. It tells of itself on stderr unless told not to.
+        # 12 is as good as preset 10 in the usual mode, for three quarters of the CPU. It writes about itself
+        # on stderr unless the environment says otherwise.
         os.environ.setdefault("SVT_LOG", "1")
         spared = {"svtav1-params": "rtc=1:lookahead=0:pred-struct=1:lp=2:scd=0"}
-        name, chosen = "libsvtav1", {"preset": "12", "crf": f"{63 - 38 * share:.0f}", **spared}
+        name, how = "libsvtav1", {"preset": "12", "crf": f"{63 - 38 * share:.0f}", **spared}
     try:
         # PyAV gets the name, not the file: at the end it reads an .mp4 again to put its index first.
-        with av.open(file.name, "w", format=form.name, options=options) as container:
-            stream = container.add_stream(name, rate=TICKS, options=chosen)
+        with av.open(target.file.name, "w", format=chosen.name, options=options) as container:
+            stream = container.add_stream(name, rate=TICKS, options=how)
             assert isinstance(stream, av.VideoStream)
             stream.width, stream.height = size
-            stream.codec_context.gop_size = form.whole_after
+            stream.codec_context.gop_size = 250
             stream.pix_fmt = "yuv420p"
             stream.thread_count = min(_THREADS, os.cpu_count() or 1)
             context = stream.codec_context
@@ -157,141 +206,33 @@ def _write_video(file: BinaryIO, form: FilmForm, size: Size, shots: Shots, quali
             # These are the colours of televisions. Without them a player guesses the colours by the size.
             context.colorspace, context.color_range = Colorspace.ITU709, ColorRange.MPEG
             context.color_primaries = context.color_trc = 1
-            # A frame is drawn while the encoder has the one before: SVT lets its caller wait for each packet.
-            with open_threads(1, "encode") as encoder:
-                for packets in each_in_order(encoder, stream.encode, _frames(shots), 2):
-                    container.mux(packets)
+            for frame in _video_frames(ticks, draw):
+                container.mux(stream.encode(frame))
             container.mux(stream.encode(None))
     except UnknownCodecError:
         raise ConfigurationError(
-            f".{form.name} needs the codec {name}, which the PyAV of this computer lacks; nothing was made:"
+            f".{chosen.name} needs the codec {name}, which the PyAV of this computer lacks; nothing was made:"
             " pip install --force-reinstall --only-binary av av"
         ) from None
     except av.FFmpegError as error:
         raise OSError(error.errno, error.strerror) from error
 
 
-def _frames(shots: Shots) -> Iterator[VideoFrame]:
-    """Yields a frame for each picture, in memory of its own: the encoder may still hold those before."""
-    last: VideoFrame | None = None
-    for patches, at in _repeated(shots):
-        frame = None if last is None else _copy(last)
-        for patch in patches:
-            if frame is None:
-                frame = _in_video_colours(patch.image)
-            else:
-                _put(frame, patch)
-        assert frame is not None
-        frame.pts, frame.time_base = at, Fraction(1, TICKS)
-        yield frame
-        last = frame
-
-
-def _copy(frame: VideoFrame) -> VideoFrame:
-    from av import VideoFrame  # noqa: PLC0415
-
-    copy = VideoFrame(frame.width, frame.height, frame.format.name)
-    copy.colorspace, copy.color_range = frame.colorspace, frame.color_range
-    for target, source in zip(copy.planes, frame.planes, strict=True):
-        memoryview(target)[:] = memoryview(source)
-    return copy
-
-
-def _in_video_colours(image: Image.Image) -> VideoFrame:
+def _video_frames(ticks: Sequence[int], draw: Draw) -> Iterator[VideoFrame]:
+    """Yields a frame for each picture. A picture that stays is repeated at least once a second, and the last
+    one in its last tick, where the film ends."""
     from av import VideoFrame  # noqa: PLC0415
     from av.video.reformatter import ColorRange, Colorspace  # noqa: PLC0415
 
-    drawn = VideoFrame.from_image(image)  # type: ignore[no-untyped-call]
-    # To begin threads for each patch takes longer than to turn its colours.
-    turned: VideoFrame = drawn.reformat(
-        format="yuv420p", dst_colorspace=Colorspace.ITU709, dst_color_range=ColorRange.MPEG, threads=1
-    )
-    return turned
-
-
-def _put(frame: VideoFrame, patch: Patch) -> None:
-    """Draws a patch on a frame without its margin, whose colours are mixed with those beyond the patch."""
-    turned = _in_video_colours(patch.image)
-    width, height = patch.image.size
-    left = EDGE if patch.left else 0
-    top = EDGE if patch.top else 0
-    right = width if patch.left + width == frame.width else width - EDGE
-    bottom = height if patch.top + height == frame.height else height - EDGE
-    for number, (source, target) in enumerate(zip(turned.planes, frame.planes, strict=True)):
-        # The planes of colours have one value for two by two pixels.
-        share = 2 if number else 1
-        read, written = memoryview(source), memoryview(target)
-        length = (right - left) // share
-        for row in range(top // share, bottom // share):
-            start = row * source.line_size + left // share
-            place = (patch.top // share + row) * target.line_size + (patch.left + left) // share
-            written[place : place + length] = read[start : start + length]
-
-
-def _repeated(shots: Shots) -> Iterator[tuple[Sequence[Patch], int]]:
-    """Yields the patches of each picture with the tick at which it begins, and no patches at least once a
-    second while a picture stays.
-
-    The last picture is repeated in its last tick, where the film ends.
-    """
-    at = shown = 0
-    for patches, ticks in shots:
-        yield patches, at
-        for shown in range(at, at + ticks, _LONGEST_STILL):
-            if shown > at:
-                yield (), shown
-        at += ticks
-    if shown < at - 1:
-        yield (), at - 1
-
-
-def _write_avif(file: BinaryIO, size: Size, shots: Shots, quality: int) -> None:
-    sequence = _Sequence(size, shots)
-    # Speed 9 of AVIF takes a tenth of the time of speed 6, the usual one.
-    sequence.save(
-        file,
-        "AVIF",
-        save_all=True,
-        duration=sequence.milliseconds,
-        quality=quality,
-        speed=9,
-        max_threads=_THREADS,
-    )
-
-
-class _Sequence(Image.Image):
-    """A sequence of pictures that Pillow can save. Each picture is drawn when Pillow asks for it."""
-
-    is_animated = True
-
-    def __init__(self, size: Size, shots: Shots) -> None:
-        super().__init__()
-        self._canvas = Image.new("RGB", size)
-        self.im, self._mode, self._size = self._canvas.im, "RGB", size
-        self._shots = iter(shots)
-        self._at = -1
-        self.milliseconds: list[int] = []
-        """The milliseconds of each picture so far. Pillow reads them at the end."""
-        self.seek(0)
-
-    def tell(self) -> int:
-        return 0
-
-    def seek(self, frame: int) -> None:
-        """Goes to the next picture. A call for an earlier one does nothing. Raises EOFError behind the
-        last."""
-        if frame <= self._at:
-            return
-        following: Shot | None = None
-        with suppress(StopIteration):
-            following = next(self._shots)
-        if following is None:
-            raise EOFError
-        patches, ticks = following
-        for patch in patches:
-            self._canvas.paste(patch.image, (patch.left, patch.top))
-        self.milliseconds.append(ticks * 1000 // TICKS)
-        self._at = frame
-
-    def copy(self) -> Any:
-        return self
+    ends = list(accumulate(ticks))
+    for number, (end, shown) in enumerate(zip(ends, ticks, strict=True)):
+        drawn = VideoFrame.from_image(draw(number))  # type: ignore[no-untyped-call]
+        frame: VideoFrame = drawn.reformat(
+            format="yuv420p", dst_colorspace=Colorspace.ITU709, dst_color_range=ColorRange.MPEG
+        )
+        times = list(range(end - shown, end, _LONGEST_STILL))
+        if end == ends[-1] and times[-1] < end - 1:
+            times.append(end - 1)
+        for at in times:
+            frame.pts, frame.time_base = at, Fraction(1, TICKS)
+            yield frame

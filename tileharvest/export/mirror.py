@@ -17,7 +17,7 @@ from tileharvest.store.s3_errors import Refusal
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tileharvest.export.picture_file import Watch
+    from tileharvest.export.target import Watch
 
 _KINDS: Final = {
     ".html": "text/html; charset=utf-8",

@@ -1,111 +1,92 @@
-"""The forms of files for pictures: their endings, their bounds, and how they are written."""
+"""The formats of pictures: their endings, their bounds, and how Pillow and pyvips write them."""
 
 from __future__ import annotations
 
-import os
-from dataclasses import dataclass
+import errno
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from importlib.util import find_spec
+from tempfile import NamedTemporaryFile
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from PIL import Image as Pillow
 from PIL import ImageColor
 
 from tileharvest.errors import ConfigurationError
-from tileharvest.export.target import made_whole
-from tileharvest.pictures.bands import strips
 from tileharvest.pictures.pixels import background
-from tileharvest.pictures.strips import JpegFile, PngFile, StripFile, TiffFile, write_strips
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from concurrent.futures import Executor
+    from collections.abc import Iterator
     from pathlib import Path
-    from typing import BinaryIO
+    from typing import IO
+
+    from tileharvest.export.target import GrowingFile
 
 USUAL_MOST_PIXELS: Final = 1_000_000_000
 """The most pixels of a picture for which nobody gives a zoom or a number: 82 x 82 tiles of 384."""
-
+IN_MEMORY: Final = 40_000_000
+"""The most pixels of a picture that Pillow writes: they take 160 MB of memory. A larger PNG, JPEG or TIFF
+needs pyvips."""
 _MOST_KEPT: Final = 6_000_000
 """The most pixels of a WebP that is packed with the usual method in 300 MB of memory, even of noise."""
-_QUALITY: Final = {"JPEG": 90, "WEBP": 90, "AVIF": 75}
+_LOOK: Final = 0.2
+"""Seconds between two looks at a file that pyvips writes."""
 
 
-class Form(NamedTuple):
-    """A form of files for pictures."""
+class PictureFormat(NamedTuple):
+    """A format of pictures."""
 
     name: str
-    """Pillow's name of the form."""
+    """Pillow's name of the format."""
     longest: int
     """The most pixels along an edge."""
     most_pixels: int | None
-    """The most pixels that can be packed in 300 MB of memory, for a form that is packed as a whole. None for
-    a form that is written in strips."""
+    """The most pixels that can be packed in 300 MB of memory, or None for a format that pyvips writes."""
     is_opaque: bool
+    quality: int | None = None
+    """The quality if none is asked for, of a format with loss."""
+
+    def misfit(self, width: int, height: int, most_pixels: int | None) -> str | None:
+        """Returns why a picture of this size cannot be made, or None if it can."""
+        pixels = width * height
+        if max(width, height) > self.longest:
+            return f"{self.name} ends at {self.longest:,} pixels"
+        if self.most_pixels is not None and pixels > self.most_pixels:
+            return f"{self.name} is packed in memory as a whole, and ends at {self.most_pixels:,} pixels here"
+        if most_pixels is not None and pixels > most_pixels:
+            return f"--max-pixels allows {most_pixels:,}"
+        if pixels > IN_MEMORY and find_spec("pyvips") is None:
+            return f"more than {IN_MEMORY:,} pixels need pyvips: pip install 'pyvips[binary]'"
+        return None
 
 
 _WIDEST: Final = 4_000_000
-"""The most pixels along an edge of a picture that is written in strips. A strip has at least one line, and a
-few lines are in memory at once: of so many pixels they take 200 MB."""
-_PNG: Final = Form("PNG", _WIDEST, None, is_opaque=False)
-_JPEG: Final = Form("JPEG", 65_535, None, is_opaque=True)
-_TIFF: Final = Form("TIFF", _WIDEST, None, is_opaque=False)
-FORMS: Final = {
+"""The most pixels along an edge of a picture that is larger than memory. A band has at least one line."""
+_PNG: Final = PictureFormat("PNG", _WIDEST, None, is_opaque=False)
+_JPEG: Final = PictureFormat("JPEG", 65_535, None, is_opaque=True, quality=90)
+_TIFF: Final = PictureFormat("TIFF", _WIDEST, None, is_opaque=False)
+FORMATS: Final = {
     ".png": _PNG,
     ".jpg": _JPEG,
     ".jpeg": _JPEG,
     # Pillow's encoder takes 8 to 10 bytes for a pixel.
-    ".webp": Form("WEBP", 16_383, 16_000_000, is_opaque=True),
+    ".webp": PictureFormat("WEBP", 16_383, 16_000_000, is_opaque=True, quality=90),
     # Pillow's encoder takes 22 bytes for a pixel, and 27 for one of noise.
-    ".avif": Form("AVIF", 65_535, 6_000_000, is_opaque=True),
+    ".avif": PictureFormat("AVIF", 65_535, 6_000_000, is_opaque=True, quality=75),
     ".tif": _TIFF,
     ".tiff": _TIFF,
 }
-"""The forms by the ending of a file's name, in small letters."""
+"""The formats by the ending of a file's name, in small letters."""
 
 
-class Watch(Protocol):
-    """Somebody who is told how an export gets on."""
-
-    def expects(self, parts: int) -> None:
-        """Learns how many parts the export has."""
-
-    def passed(self, parts: int = 1) -> None:
-        """Learns that so many more parts are done."""
-
-
-@dataclass(frozen=True, slots=True)
-class Awaited:
-    """A watch that shows nothing. Before each part it calls `check`, which raises an error if nobody waits
-    for the export any more."""
-
-    check: Callable[[], None]
-
-    def expects(self, parts: int) -> None:
-        self.check()
-
-    def passed(self, parts: int = 1) -> None:
-        self.check()
-
-
-def form_of(path: Path) -> Form:
-    """Returns the form that the name's ending tells. Raises ConfigurationError for any other ending."""
-    form = FORMS.get(path.suffix.lower())
-    if form is None:
+def format_of(path: Path) -> PictureFormat:
+    """Returns the format that the name's ending says. Raises ConfigurationError for any other ending."""
+    found = FORMATS.get(path.suffix.lower())
+    if found is None:
         raise ConfigurationError(
-            f"{path.name} is no name of a picture: end it with {', '.join(FORMS)}; nothing was made"
+            f"{path.name} is no name of a picture: end it with {', '.join(FORMATS)}; nothing was made"
         )
-    return form
-
-
-def misfit(form: Form, width: int, height: int, most_pixels: int | None) -> str | None:
-    """Returns why a picture of this size cannot be made, or None if it can."""
-    if max(width, height) > form.longest:
-        return f"{form.name} ends at {form.longest:,} pixels"
-    if form.most_pixels is not None and width * height > form.most_pixels:
-        return f"{form.name} is packed in memory as a whole, and ends at {form.most_pixels:,} pixels here"
-    if most_pixels is not None and width * height > most_pixels:
-        return f"--max-pixels allows {most_pixels:,}"
-    return None
+    return found
 
 
 def background_of(said: str | None, described: str | None) -> tuple[int, int, int]:
@@ -126,29 +107,41 @@ def background_of(said: str | None, described: str | None) -> tuple[int, int, in
 
 
 def write_picture(
-    path: Path,
+    target: GrowingFile,
     size: tuple[int, int],
     bands: Iterator[Pillow.Image],
-    pool: Executor,
     ground: tuple[int, int, int] | None = None,
     quality: int | None = None,
-) -> int:
-    """Writes bands of RGBA, from top to bottom, as a picture in the form that the file's name tells. Returns
-    the file's bytes.
+) -> None:
+    """Writes bands of RGBA, from top to bottom, as a picture in the format that the file's name says.
 
-    Without a `ground`, a colour behind the bands, the picture is as transparent as the bands, if its form
-    allows that. Raises TileHarvestError with one line if the file cannot be written, and what the bands
-    raise. After an error there is no file, or the file from before.
+    Without a `ground`, a colour behind the bands, the picture is as transparent as the bands, if its format
+    allows that. Raises OSError if the file cannot be written, TileHarvestError, and what the bands raise.
     """
-    form = form_of(path)
-    mode = "RGB" if form.is_opaque or ground is not None else "RGBA"
-    flat = bands if mode == "RGBA" else map(partial(on_ground, ground=ground or background(None)), bands)
-    with made_whole(path) as file:
-        if form in (_PNG, _TIFF, _JPEG):
-            _write_in_strips(file, form, size, flat, pool, mode, quality)
-        else:
-            _write_whole(file, form, size, flat, quality)
-        return file.seek(0, os.SEEK_END)
+    chosen = format_of(target.target)
+    if chosen.is_opaque or ground is not None:
+        bands = map(partial(on_ground, ground=ground or background(None)), bands)
+    quality = quality or chosen.quality
+    if size[0] * size[1] > IN_MEMORY:
+        _write_large(target, chosen, size, bands, quality)
+        return
+    whole, top = None, 0
+    for band in bands:
+        whole = whole or Pillow.new(band.mode, size)
+        whole.paste(band, (0, top))
+        top += band.height
+    assert whole is not None
+    more: dict[str, int | str | None] = {} if quality is None else {"quality": quality}
+    if chosen.name == "AVIF":
+        # Speed 8 takes a tenth of the time of the usual 6, and a tenth more bytes.
+        more["speed"] = 8
+    elif chosen.name == "WEBP" and size[0] * size[1] > _MOST_KEPT:
+        # The usual method 4 keeps symbols in memory, 25 bytes for a pixel of noise. Method 0 takes 8, and a
+        # fifth more bytes.
+        more["method"] = 0
+    elif chosen.name == "TIFF":
+        more["compression"] = "tiff_adobe_deflate"
+    whole.save(target.file, chosen.name, **more)
 
 
 def on_ground(image: Pillow.Image, ground: tuple[int, int, int]) -> Pillow.Image:
@@ -158,33 +151,47 @@ def on_ground(image: Pillow.Image, ground: tuple[int, int, int]) -> Pillow.Image
     return whole
 
 
-def _write_in_strips(
-    file: BinaryIO,
-    form: Form,
+def _write_large(
+    target: GrowingFile,
+    chosen: PictureFormat,
     size: tuple[int, int],
     bands: Iterator[Pillow.Image],
-    pool: Executor,
-    mode: str,
     quality: int | None,
 ) -> None:
-    strip_file: StripFile
-    if form is _JPEG:
-        strip_file = JpegFile(file, size[1], quality or _QUALITY["JPEG"])
-    else:
-        strip_file = (PngFile if form is _PNG else TiffFile)(file, *size, mode)
-    write_strips(strip_file, size[0], strips(bands, strip_file.lines), pool)
+    """Writes a picture that may be larger than memory: first its pixels, beside the target, of which pyvips
+    then makes the file."""
+    import pyvips  # noqa: PLC0415 - an extra, loaded where it is used
+
+    with NamedTemporaryFile(dir=target.target.parent, prefix=f".{target.target.name}.") as pixels:
+        channels = _write_pixels(pixels, bands)
+        image = pyvips.Image.rawload(pixels.name, *size, channels).copy(interpretation="srgb")
+        # A file of tiles and deflate is at most as long as its pixels.
+        is_big = size[0] * size[1] * channels >= 1 << 32
+        save = {
+            "PNG": partial(image.pngsave, compression=1, filter="sub"),
+            "JPEG": partial(image.jpegsave, Q=quality, subsample_mode="on"),
+            "TIFF": partial(image.tiffsave, compression="deflate", predictor="horizontal", bigtiff=is_big),
+        }[chosen.name]
+        with ThreadPoolExecutor(1, "picture") as thread:
+            saving = thread.submit(save, target.file.name)
+            try:
+                # A signal interrupts this thread, and not pyvips.
+                while wait([saving], _LOOK).not_done:
+                    target.passed(0)
+                saving.result()
+            except pyvips.Error as error:
+                is_full = "No space left" in str(error) or "File too large" in str(error)
+                raise OSError(errno.ENOSPC if is_full else errno.EIO, str(error).splitlines()[-1]) from error
+            except BaseException:
+                image.set_kill(True)
+                raise
 
 
-def _write_whole(
-    file: BinaryIO, form: Form, size: tuple[int, int], bands: Iterator[Pillow.Image], quality: int | None
-) -> None:
-    whole, top = Pillow.new("RGB", size), 0
+def _write_pixels(file: IO[bytes], bands: Iterator[Pillow.Image]) -> int:
+    """Writes the pixels of all bands. Returns the number of their channels."""
+    channels = 0
     for band in bands:
-        whole.paste(band, (0, top))
-        top += band.height
-    # Of AVIF's speeds 8 takes a tenth of the time of the usual 6, and a tenth more bytes. WebP's usual method
-    # 4 keeps symbols in memory, 25 bytes for a pixel of noise. Method 0 takes 8, and a fifth more bytes.
-    more = {"speed": 8} if form.name == "AVIF" else {}
-    if form.name == "WEBP" and size[0] * size[1] > _MOST_KEPT:
-        more = {"method": 0}
-    whole.save(file, form.name, quality=quality or _QUALITY[form.name], **more)
+        file.write(band.tobytes())
+        channels = len(band.getbands())
+    file.flush()
+    return channels

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from tileharvest.export.excerpt import Excerpt
-    from tileharvest.export.picture_file import Watch
+    from tileharvest.export.target import Watch
     from tileharvest.store.port import TileStore
 
 MARK: Final = "tileharvest.json"

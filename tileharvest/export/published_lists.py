@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from datetime import date
 
     from tileharvest.export.excerpt import Excerpt
-    from tileharvest.export.picture_file import Watch
+    from tileharvest.export.target import Watch
     from tileharvest.tiles.events import Event
 
 FORM: Final = 6

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
     from datetime import date
 
-    from tileharvest.export.picture_file import Watch
+    from tileharvest.export.target import Watch
     from tileharvest.history.database import History
     from tileharvest.history.outlines import LayerOutline, MapOutline
     from tileharvest.history.recorded_versions import Reach

@@ -1,61 +1,101 @@
-"""The file of an export, which gets its name when it is whole."""
+"""The file of an export, which gets its name when it is whole, and who watches it grow."""
 
 from __future__ import annotations
 
 import errno
 import os
-import tempfile
 from contextlib import contextmanager, suppress
-from pathlib import Path
+from dataclasses import dataclass
 from secrets import token_hex
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from tileharvest.errors import TileHarvestError
+from tileharvest.maps.budgets import bytes_in_words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
     from typing import BinaryIO
 
-UNSURE: Final = 0.2
-"""The share by which a file may be smaller or larger than its parts foretell."""
 _NOT_MADE: Final = "was not made, and nothing of it was left"
 _ANOTHER_DISK: Final = "free space, or write it elsewhere"
 _ANOTHER_FOLDER: Final = "name a folder that is there and can be written"
 
 
+class Watch(Protocol):
+    """Somebody who is told how an export gets on."""
+
+    note: str
+    """A text beside the numbers: the bytes that the file has so far."""
+
+    def expects(self, parts: int) -> None:
+        """Learns how many parts the export has."""
+
+    def passed(self, parts: int = 1) -> None:
+        """Learns that so many more parts are done."""
+
+
+@dataclass(slots=True)
+class Awaited:
+    """A watch that shows nothing. Before each part it calls `check`, which raises an error if nobody waits
+    for the export any more."""
+
+    check: Callable[[], None]
+    note: str = ""
+
+    def expects(self, parts: int) -> None:
+        self.check()
+
+    def passed(self, parts: int = 1) -> None:
+        self.check()
+
+
+@dataclass(slots=True)
+class GrowingFile:
+    """The unfinished file of an export. It tells the watch how many bytes it has."""
+
+    file: BinaryIO
+    target: Path
+    watch: Watch
+    most_bytes: int | None
+
+    def passed(self, parts: int = 1, beside: int = 0) -> None:
+        """Tells the watch that parts are done. `beside` is the bytes that still lie elsewhere.
+
+        Raises TileHarvestError if the file has more bytes than are allowed.
+        """
+        size = os.fstat(self.file.fileno()).st_size + beside
+        if self.most_bytes is not None and size > self.most_bytes:
+            raise TileHarvestError(
+                f"{self.target} would have more than {bytes_in_words(self.most_bytes)}, the most that was"
+                " allowed; nothing was made, and what was there before is as it was"
+            )
+        self.watch.note = bytes_in_words(size)
+        self.watch.passed(parts)
+
+
 @contextmanager
-def made_whole(target: Path) -> Iterator[BinaryIO]:
+def made_whole(target: Path, watch: Watch, most_bytes: int | None = None) -> Iterator[GrowingFile]:
     """Opens a file beside the target. When the block ends, the file replaces the target.
 
     If the block raises or is stopped, the file is removed and the target stays as it was. Raises
-    TileHarvestError with one line if the disk is full or the folder cannot be written.
+    TileHarvestError with one line if the disk is full or the folder cannot be written, or if the file has
+    more than `most_bytes`.
     """
     beside = target.with_name(f".{target.name}.{token_hex(4)}.unfinished")
     with writing_to(target):
         try:
             with beside.open("xb") as file:
-                yield file
+                growing = GrowingFile(file, target, watch, most_bytes)
+                yield growing
                 file.flush()
+                growing.passed(0)
                 os.fsync(file.fileno())
             beside.replace(target)
         except BaseException:
             with suppress(OSError):
                 beside.unlink()
             raise
-
-
-@contextmanager
-def parts_of(target: Path) -> Iterator[Path]:
-    """Yields the name for files that are parts of the target. They are removed when the block ends.
-
-    They lie beside the target, on the disk that was chosen for it. Raises TileHarvestError as `made_whole`
-    does.
-    """
-    with (
-        writing_to(target),
-        tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as beside,
-    ):
-        yield Path(beside) / f"part{target.suffix}"
 
 
 @contextmanager

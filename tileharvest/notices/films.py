@@ -15,7 +15,7 @@ from tileharvest.errors import ConfigurationError, TileHarvestError
 from tileharvest.export.excerpt import Wanted, excerpt_of
 from tileharvest.export.film import FilmStyle, film_of, write_film
 from tileharvest.export.film_file import usual_ending
-from tileharvest.export.picture_file import Awaited
+from tileharvest.export.target import Awaited
 from tileharvest.history.area_changes import changed_in, place_of
 from tileharvest.history.changes import deepest_changes
 from tileharvest.history.outlines import map_outline
@@ -128,9 +128,7 @@ def _film(
     check()
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / path
-        size, _ = write_film(film, target, store, Awaited(check))
-        if size > LARGEST_FILM:
-            raise TileHarvestError(f"it has {size:,} bytes")
+        write_film(film, target, store, Awaited(check), LARGEST_FILM)
         return {f"{report.map}-{report.day}{path.suffix}": target.read_bytes()}
 
 

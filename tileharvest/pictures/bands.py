@@ -97,35 +97,3 @@ def _drawn(band: PixelBox, size: tuple[int, int], tiles: Row, pool: Executor) ->
     for _ in pool.map(paste, tiles.keys(), tiles.values()):
         pass
     return canvas
-
-
-def strips(pictures: Iterator[Pillow.Image], height: int) -> Iterator[Pillow.Image]:
-    """Yields bands of any heights as strips of one height. The last one may be lower.
-
-    A band is let go of before the next one is asked for.
-    """
-    rest: Pillow.Image | None = None
-    while (band := next(pictures, None)) is not None:
-        top = 0
-        if rest is not None:
-            top = min(height - rest.height, band.height)
-            rest = _below(rest, band.crop((0, 0, band.width, top)))
-            if rest.height == height:
-                yield rest
-                rest = None
-        for first in range(top, band.height, height):
-            strip = band.crop((0, first, band.width, min(band.height, first + height)))
-            if strip.height == height:
-                yield strip
-            else:
-                rest = strip
-        del band
-    if rest is not None:
-        yield rest
-
-
-def _below(upper: Pillow.Image, lower: Pillow.Image) -> Pillow.Image:
-    both = Pillow.new(upper.mode, (upper.width, upper.height + lower.height))
-    both.paste(upper, (0, 0))
-    both.paste(lower, (0, upper.height))
-    return both

@@ -54,31 +54,18 @@ class Legend:
         self._bar = None if bar is None else self._bar_plate(*bar)
         self._stamp: tuple[str, Image.Image] | None = None
 
-    def write(self, image: Image.Image, stamp: str, corner: tuple[int, int] = (0, 0)) -> None:
-        """Writes on an image of RGB: the title at the top, the stamp and the bar at the bottom. The image may
-        be a part of the picture, with its upper left corner at `corner`."""
+    def write(self, image: Image.Image, stamp: str) -> None:
+        """Writes on a picture of RGB: the title at the top, the stamp and the bar at the bottom."""
         (width, height), margin = self._size, self._margin
-        plates = [(self._stamped(stamp), self.stamp_box(stamp)[:2])]
-        if self._title is not None:
-            plates.append((self._title, (margin, margin)))
-        if self._bar is not None:
-            place = width - margin - self._bar.width, height - margin - self._bar.height
-            plates.append((self._bar, place))
-        for plate, (x, y) in plates:
-            left, top = x - corner[0], y - corner[1]
-            # Most plates lie outside of a part.
-            if -plate.width < left < image.width and -plate.height < top < image.height:
-                image.paste(plate, (left, top), plate)
-
-    def stamp_box(self, stamp: str) -> tuple[int, int, int, int]:
-        """Returns left, top, right and bottom of a stamp."""
-        plate, (_, height), margin = self._stamped(stamp), self._size, self._margin
-        return margin, height - margin - plate.height, margin + plate.width, height - margin
-
-    def _stamped(self, stamp: str) -> Image.Image:
         if self._stamp is None or self._stamp[0] != stamp:
             self._stamp = stamp, self._plate(stamp)
-        return self._stamp[1]
+        plate = self._stamp[1]
+        image.paste(plate, (margin, height - margin - plate.height), plate)
+        if self._title is not None:
+            image.paste(self._title, (margin, margin), self._title)
+        if self._bar is not None:
+            place = width - margin - self._bar.width, height - margin - self._bar.height
+            image.paste(self._bar, place, self._bar)
 
     def _plate(self, text: str) -> Image.Image:
         pad = self._margin // 2

@@ -14,7 +14,7 @@ import msgspec
 from aiohttp import web
 
 from tileharvest.errors import HistoryError, StoreError
-from tileharvest.export.picture_file import Awaited
+from tileharvest.export.target import Awaited
 from tileharvest.pictures.composer import ComposerStoppedError
 from tileharvest.pictures.pixels import picture_of
 from tileharvest.store.port import MissingImageError

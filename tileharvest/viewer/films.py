@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Final
 
 from tileharvest.errors import ConfigurationError
 from tileharvest.export.excerpt import Excerpt
-from tileharvest.export.film import FilmStyle, film_of, foretold, write_film
+from tileharvest.export.film import FilmStyle, film_of, write_film
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.viewer.parameters import Parameters
 from tileharvest.viewer.rectangles import RECTANGLE, needed_ground
 from tileharvest.viewer.replies import RefusedError, damaged, unknown, wrong
 
 if TYPE_CHECKING:
-    from tileharvest.export.picture_file import Watch
+    from tileharvest.export.target import Watch
     from tileharvest.store.port import TileStore
     from tileharvest.tiles.grid import TileRange
     from tileharvest.viewer.parameters import Query
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MOST_FRAMES: Final = 366
 """The most frames of a film: a year of days, which takes about a minute."""
 MOST_BYTES: Final = 128 << 20
-"""The most bytes that a film may have, as it is foretold. The film and its reply are held in memory."""
+"""The most bytes that a film may have. The film and its reply are held in memory."""
 _WIDTH: Final = 960
 """Pixels of a film along its horizontal edge."""
 _HEIGHT: Final = (64, 960)
@@ -78,13 +78,12 @@ def film(
         )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "film.webp"
-        _, most = foretold(made, path, store, watch)
-        if most > MOST_BYTES:
-            raise wrong(
-                f"this film may have {bytes_in_words(most)}, and films here have"
-                f" {bytes_in_words(MOST_BYTES)} at most: write from= and to= for fewer days"
-            )
         _, lost = write_film(made, path, store, watch)
+        if path.stat().st_size > MOST_BYTES:
+            raise wrong(
+                f"films here have {bytes_in_words(MOST_BYTES)} at most, and this one has more: write from="
+                " and to= for fewer days"
+            )
         if lost:
             raise damaged("rectangle")
         return path.read_bytes()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import pytest
 
 from tests.end_to_end.git_maps import MAPS, URL, as_parameters, dated, harvested_rows, rows
+from tests.end_to_end.project import LayerTile
 from tests.end_to_end.real_maps import ANTWORLD_MAP, SMALL, SMALL_DAY, days, harvested_versions
 from tests.end_to_end.region_maps import DUCKMAP_ANEW
 from tests.servers.git_host import git_host
@@ -233,3 +234,16 @@ def test_a_layer_with_more_tiles_than_it_may_have_is_ended_in_git_as_on_its_site
     project.add_map("small", URL, git=entry)
     assert project.harvest("small", DAY)["finished"]
     assert len(project.versions()) == 29
+
+
+def test_tiles_far_from_all_others_are_harvested_as_the_tree_lists_them(
+    host: Host, project: Project, shared_maps: Path
+) -> None:
+    files = files_of(shared_maps, "duckmap", 6)
+    tile = next(body for path, body in files.items() if path.endswith(".png"))
+    files["tiles/minecraft_overworld/3/900_-700.png"] = tile
+    host.repository.commit(moment_of(DAY), files, whole=True)
+    host.repository.written()
+    project.add_map("far", URL, renderer="squaremap", git=host.url)
+    project.harvest("far", DAY)
+    assert project.outcomes()[LayerTile("minecraft_overworld", 0, 1801, 1399)] == "add"

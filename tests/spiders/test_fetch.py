@@ -111,7 +111,7 @@ def test_a_site_without_any_file_is_looked_through() -> None:
 WORLD: Final = MapDescription(name="small", url=PAGE, renderer="bluemap", layers=("world",))
 QUARTERS: Final = ((0, 0), (-1, -1), (-1, 0), (0, -1))
 INDEX: Final = [f"maps/world/rstate/regions/x{x}/z{z}.regions.dat" for x, z in QUARTERS]
-SETTINGS: Final = ["settings.json", "maps/world/settings.json"]
+SETTINGS: Final = ["settings.json", "maps/world/settings.json", "maps/world/live/markers.json"]
 
 
 @pytest.fixture

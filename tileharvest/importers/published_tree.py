@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
@@ -94,7 +94,7 @@ class PublishedTree:
         return self._found.files
 
     async def keep(self) -> None:
-        """Keeps a result for every tile that a walk finds in the commit, and for every known tile.
+        """Keeps a result for every tile that the commit lists or a walk asks for, and for every known tile.
 
         The harvest must be open. Raises what `Harvest.keep` raises, and SiteError if the changed tiles cannot
         be fetched, or are pointers of Git LFS.
@@ -107,17 +107,24 @@ class PublishedTree:
             return [outcome for outcome, _ in foreseen]
 
         start = [(layer.name, tile) for layer, tile in self._harvest.first()]
+        listed = await asyncio.to_thread(self._listed)
         if not self._is_limited:
-            await self._walk(start, foresee)
+            await self._walk(foresee, start, listed)
             await asyncio.to_thread(self._snapshot.fetch, list(changed))
-        await self._walk(start, self._judge_and_keep)
+        await self._walk(self._judge_and_keep, start, listed)
         if not self._harvest.doubted:
             await self.keep_missed()
+
+    def _listed(self) -> list[Place]:
+        """Returns all kept tiles that the tree lists, those too to which no walk leads."""
+        if self._harvest.is_pushed:
+            return []
+        return list(filter(self._found.is_kept, self._found.places(self._snapshot.paths())))
 
     async def keep_missed(self) -> None:
         """Keeps a result for each known tile that the walk has not reached, and for the tiles below it."""
         while missed := await self._harvest.unasked():
-            await self._walk([(layer.name, tile) for layer, tile in missed], self._judge_and_keep)
+            await self._walk(self._judge_and_keep, [(layer.name, tile) for layer, tile in missed])
 
     async def _read(self, probe: Probe) -> SnapshotSite:
         self._snapshot = FetchedCommit(
@@ -128,12 +135,13 @@ class PublishedTree:
         except UnrecognisedError as error:
             raise self._snapshot.no_map(error) from None
 
-    async def _walk(self, start: Sequence[Place], judge: _Judge) -> None:
-        front = Front(self._found.layers)
+    async def _walk(self, judge: _Judge, start: Sequence[Place], listed: Sequence[Place] = ()) -> None:
+        """Judges the tiles of a walk, and then those of `listed` to which it did not lead."""
+        front, rest = Front(self._found.layers), iter(listed)
         front.add(start)
         extents, doubted = self._harvest.extents, self._harvest.doubted
         there: Counter[str] = Counter()
-        while taken := front.take(_AT_ONCE_LIMITED if self._is_limited else _AT_ONCE):
+        while taken := self._next(front, rest):
             # A layer that is larger than allowed is walked no further.
             places = [one for one in taken if one[0] not in doubted and there[one[0]] <= extents[one[0]].most]
             latest = [(await self._harvest.walks.known.of(*place))[0] for place in places]
@@ -142,6 +150,13 @@ class PublishedTree:
             for place, version, outcome in zip(places, latest, await judge(places, as_git), strict=True):
                 there[place[0]] += outcome not in (Outcome.NOTHING, Outcome.GONE)
                 front.answered(place, outcome, known=version is not None and not version.gone)
+
+    def _next(self, front: Front, rest: Iterator[Place]) -> list[Place]:
+        """Returns the next tiles of a walk, and when it is over the next ones of the rest."""
+        most = _AT_ONCE_LIMITED if self._is_limited else _AT_ONCE
+        if not front:
+            front.add(rest)
+        return front.take(most)
 
     async def _judge_and_keep(
         self, places: Sequence[Place], latest: Sequence[Version | None]

@@ -19,6 +19,7 @@ import msgspec
 
 from tileharvest.errors import SiteError
 from tileharvest.renderers.bounds import MOST_LAYERS, Block, Name, Number, Side, Text, converted, read_json
+from tileharvest.renderers.markers import read_markers, spots
 from tileharvest.renderers.port import Renderer
 from tileharvest.renderers.site import ReadLayers, UnrecognisedError, as_written, fetch_config
 from tileharvest.tiles.grid import Tile
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from tileharvest.maps.description import MapDescription
+    from tileharvest.renderers.markers import Spot
     from tileharvest.renderers.site import Fetch, Fetched, Site
 
 SETTINGS_FILE: Final = "settings.json"
@@ -161,6 +163,10 @@ class BlueMap(Renderer):
                 near = {(-1, 0), (0, -1), (-1, -1), (0, 0)} | _beyond(found)
                 coming += [one for one in sorted(near) if one not in seen and one not in coming]
         return ChangeIndex("regions", _stamps(times, layer.tile_size[0])) if times else None
+
+    async def spots(self, layer: Layer, fetch: Fetch) -> Iterable[Spot]:
+        folder = layer.addresses.folder.removesuffix("/tiles")
+        return spots(await read_markers(fetch, f"{folder}/live/markers.json"))
 
     def understood(self, answer: Answer, tile: Tile) -> Answer:
         """Returns 404 for a 204, with which BlueMap's own servers answer for a missing tile."""

@@ -24,6 +24,7 @@ from tileharvest.renderers.bounds import (
     read_json,
     read_script,
 )
+from tileharvest.renderers.markers import read_markers, spots
 from tileharvest.renderers.port import Renderer
 from tileharvest.renderers.site import ReadLayers, as_written, fetch_config, not_found, site_of
 from tileharvest.tiles.grid import Tile
@@ -36,7 +37,10 @@ from tileharvest.tiles.verdict import Answer
 from tileharvest.tiles.versions import Validator
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from tileharvest.maps.description import MapDescription
+    from tileharvest.renderers.markers import Spot
     from tileharvest.renderers.site import Fetch, Fetched, Site
 
 SERVER_CONFIG: Final = "up/configuration"
@@ -181,6 +185,13 @@ class Dynmap(Renderer):
         # The script of a site with a login sends no validators, so that only the bytes tell anything.
         tells = not urls.tiles.partition("?")[0].endswith("/tiles.php")
         return replace(site_of(self.name, description, layers, answer.url), answers_head=tells)
+
+    async def spots(self, layer: Layer, fetch: Fetch) -> Iterable[Spot]:
+        tiles, world = layer.addresses.folder.rsplit("/", 2)[:2]
+        if "?" in tiles:
+            # Scripts beside a database have other addresses.
+            return ()
+        return spots(await read_markers(fetch, f"{tiles}/_markers_/marker_{world}.json"))
 
     def understood(self, answer: Answer, tile: Tile) -> Answer:
         """Returns 404 for the blank image that stands for a missing tile, and for a redirect to it.

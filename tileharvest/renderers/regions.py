@@ -16,6 +16,7 @@ import msgspec
 
 from tileharvest.renderers.bounds import MOST_LAYERS, Whole, converted, read_json
 from tileharvest.renderers.columns import ColumnAddresses
+from tileharvest.renderers.markers import read_markers, spots
 from tileharvest.renderers.port import Renderer
 from tileharvest.renderers.site import (
     ReadLayers,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from tileharvest.maps.description import MapDescription
+    from tileharvest.renderers.markers import Spot
     from tileharvest.renderers.site import Fetch, Fetched, Site
     from tileharvest.tiles.grid import Tile
 
@@ -53,6 +55,7 @@ Worlds: TypeAlias = Annotated[list[Any], msgspec.Meta(max_length=MOST_LAYERS)]
 
 _EDGE: Final = 30_000_000
 """Blocks from a world's origin to its end."""
+_MOST_MARKER_LAYERS: Final = 20
 _ATTEMPTS: Final = 3
 """How often to read a file that its renderer may just be writing."""
 
@@ -151,6 +154,17 @@ class RegionRenderer(Renderer):
                         its = converted(read_json(own.body), _WorldSettings)
                         layers.append(self._layer(name, world, its, folder))
         return site_of(self.name, description, layers, url)
+
+    async def spots(self, layer: Layer, fetch: Fetch) -> Iterable[Spot]:
+        """squaremap writes all markers into one file. Pl3xMap lists its layers of markers there, and writes a
+        file for each."""
+        folder = layer.addresses.folder
+        listed = await read_markers(fetch, f"{folder}/markers.json")
+        found = list(spots(listed))
+        for one in listed[:_MOST_MARKER_LAYERS] if self.step < 0 and isinstance(listed, list) else ():
+            if isinstance(one, dict) and isinstance(key := one.get("key"), str):
+                found += spots(await read_markers(fetch, f"{folder}/markers/{quote(key)}.json"))
+        return found
 
     def understood(self, answer: Answer, tile: Tile) -> Answer:
         """Returns 404 for a tile that the renderer's own server lacks, and any other answer as it is.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from contextlib import suppress
 from dataclasses import replace
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Final
@@ -22,6 +23,8 @@ from tileharvest.renderers.site import UnrecognisedError
 from tileharvest.renderers.squaremap import Squaremap
 from tileharvest.renderers.unmined import Unmined
 from tileharvest.renderers.xyz import Xyz, is_plain
+from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.ground import tiles_at
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
@@ -140,28 +143,27 @@ async def probe(description: MapDescription, fetch: Fetch, usual: Renderer = USU
 
 
 async def with_indexes(site: Site, fetch: Fetch) -> Site:
-    """Returns the site with the change indexes of its layers.
+    """Returns the site with the change indexes of its layers. An endless layer is also searched from the
+    tiles that its index names.
 
     An index that cannot be read becomes a note, and the harvest does without it.
     """
-    renderer, notes = renderer_named(site.renderer), list(site.notes)
+    renderer, notes, fetch_once = renderer_named(site.renderer), list(site.notes), _once(fetch)
     indexes: dict[str, ChangeIndex] = {}
-    answers: dict[tuple[str, str], Fetched] = {}
-
-    async def fetch_once(method: str, url: str) -> Fetched:
-        # Layers may share a file.
-        if (method, url) not in answers:
-            answers[method, url] = await fetch(method, url)
-        return answers[method, url]
-
+    layers = []
     for layer in site.layers:
+        found = layer
         try:
             index = await renderer.change_index(layer, fetch_once)
         except SiteError as error:
             notes.append(f"layer {layer.name}: its change index cannot be read: {error}")
         else:
             indexes |= {} if index is None else {layer.name: index}
-    return replace(site, indexes=indexes, notes=tuple(notes))
+            if index is not None and layer.pyramid.is_endless:
+                drawn = (Tile(0, x, y) for x, y, _ in index.tiles)
+                found = replace(layer, pyramid=layer.pyramid.seeded(drawn))
+        layers.append(found)
+    return replace(site, layers=tuple(layers), indexes=indexes, notes=tuple(notes))
 
 
 async def _probed(renderer: Renderer, description: MapDescription, fetch: Fetch) -> Site:
@@ -172,13 +174,41 @@ async def _probed(renderer: Renderer, description: MapDescription, fetch: Fetch)
             f"map '{description.name}' has bounds or site_zooms, which are for {Xyz.title}; of a map of"
             f" {renderer.title} keep a part by zones and zooms"
         )
-    site = await renderer.probe(description, fetch)
+    site = await _with_seeds(renderer, await renderer.probe(description, fetch), fetch)
     if renderer.name != Overviewer.name and description.depth is not None:
         raise ConfigurationError(
             f"map '{description.name}' has depth, which is for sites of {Overviewer.title} without a"
             f" configuration; that of {renderer.title} tells it: leave the key out"
         )
     return site
+
+
+async def _with_seeds(renderer: Renderer, site: Site, fetch: Fetch) -> Site:
+    """Returns the site with endless layers that are also searched from its markers, because land may lie far
+    from the rest."""
+    fetch_once, layers = _once(fetch), []
+    for layer in site.layers:
+        found = layer
+        projection, pyramid = layer.projection, layer.pyramid
+        if pyramid.is_endless and projection is not None:
+            with suppress(SiteError):
+                points = [projection.point_of(*spot) for spot in await renderer.spots(layer, fetch_once)]
+                seeded = pyramid.seeded(tiles_at(pyramid.first, points, pyramid.factor))
+                found = replace(layer, pyramid=seeded)
+        layers.append(found)
+    return replace(site, layers=tuple(layers))
+
+
+def _once(fetch: Fetch) -> Fetch:
+    """Returns a function that asks for each address once, because layers may share files."""
+    answers: dict[tuple[str, str], Fetched] = {}
+
+    async def fetch_once(method: str, url: str) -> Fetched:
+        if (method, url) not in answers:
+            answers[method, url] = await fetch(method, url)
+        return answers[method, url]
+
+    return fetch_once
 
 
 async def _read_as(renderer: Renderer, description: MapDescription, fetch: Fetch) -> Site:

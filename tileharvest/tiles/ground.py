@@ -10,7 +10,7 @@ from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.projection import ON_GRID
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from tileharvest.tiles.layers import Size
     from tileharvest.tiles.projection import Projection
@@ -163,9 +163,14 @@ def tiles_around(zoom: int, points: Iterable[tuple[float, float]], factor: int =
 
     `factor` is that of the layer's pyramid.
     """
-    width = _width(zoom, factor)
-    middles = (Tile.at(zoom, floor(x / width), floor(-y / width)) for x, y in points)
+    middles = tiles_at(zoom, points, factor)
     return tuple(dict.fromkeys(tile for middle in middles for tile in TileRange.of(middle).wider(1)))
+
+
+def tiles_at(zoom: int, points: Iterable[tuple[float, float]], factor: int = 2) -> Iterator[Tile]:
+    """Yields the tile of a zoom that shows each of some points of the grid."""
+    width = _width(zoom, factor)
+    return (Tile.at(zoom, floor(x / width), floor(-y / width)) for x, y in points)
 
 
 _ROUNDING: Final = 1e-6

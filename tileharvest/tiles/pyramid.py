@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Protocol, Self
 
@@ -16,6 +16,8 @@ MOST_DEPTH: Final = 32
 64 bits."""
 MOST_LISTED: Final = 500_000
 """The most tiles that a site may list one by one. They take some 120 MB of memory."""
+MOST_SEEDS: Final = 1000
+"""The most tiles from which an endless layer is searched. Each costs a request."""
 EVERYWHERE: Final = TileRange.whole(24, 0)
 """The area of a layer if nobody says how far it reaches: 2^24 grid units each way. With tiles of 128 pixels
 and 16 pixels a block that is 67 million blocks, and a Minecraft world ends after 30 million. Names of tiles
@@ -108,6 +110,14 @@ class Pyramid:
         lies.
         """
         return cls(depth, area=EVERYWHERE, there=there)
+
+    def seeded(self, tiles: Iterable[Tile]) -> Pyramid:
+        """Returns the form of an endless layer with further seeds: the tiles of the coarsest zoom that cover
+        these tiles, as far as the layer can have them and up to `MOST_SEEDS` in all."""
+        above = (tile.ancestor(tile.zoom - self.first, self.factor) for tile in tiles)
+        within = self.range_at(self.first)
+        seeds = dict.fromkeys((*self.seeds, *(tile for tile in above if tile in within)))
+        return replace(self, seeds=tuple(islice(seeds, max(MOST_SEEDS, len(self.seeds)))))
 
     @property
     def first(self) -> int:

@@ -1,0 +1,53 @@
+"""Markers of a site's map: places of the world at which there is land, such as towns and homes."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard
+
+import msgspec
+
+from tileharvest.renderers.bounds import read_json
+from tileharvest.renderers.site import fetch_config
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tileharvest.renderers.site import Fetch
+
+Spot: TypeAlias = tuple[float, float]
+"""East and south, in blocks."""
+_EDGE: Final = 30_000_000
+"""Blocks from a world's origin to its end."""
+
+
+async def read_markers(fetch: Fetch, url: str) -> Any:
+    """Returns the content of a file of markers, or None if there is none that can be read."""
+    answer = await fetch_config(fetch, url)
+    with suppress(msgspec.DecodeError, ValueError, RecursionError):
+        return None if answer is None else read_json(answer.body)
+    return None
+
+
+def spots(value: Any) -> Iterator[Spot]:
+    """Yields all places within the content of a file of markers.
+
+    Renderers write markers in different forms. But all of them write a place as an object with `x` and `z`,
+    and Dynmap writes the corners of an area as one list of each.
+    """
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, dict):
+            x, z = one.get("x"), one.get("z")
+            pairs = zip(x, z, strict=False) if isinstance(x, list) and isinstance(z, list) else [(x, z)]
+            for east, south in pairs:
+                if _is_within(east) and _is_within(south):
+                    yield east, south
+            waiting += one.values()
+        elif isinstance(one, list):
+            waiting += one
+
+
+def _is_within(number: Any) -> TypeGuard[float]:
+    return isinstance(number, (int, float)) and abs(number) <= _EDGE

@@ -13,7 +13,9 @@ from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.viewer.api import heated_in
 
-LAYER = LayerOutline(1, "day", {0: SECOND, -1: THIRD, -4: FIRST}, {FIRST: Layer("day", Pyramid(6), "png")})
+LAYER = LayerOutline(
+    1, "day", {0: SECOND, -1: THIRD, -4: FIRST}, {FIRST: Layer("day", Pyramid(6), "png")}, THIRD
+)
 
 
 def test_zooms_are_kept_from_the_day_of_their_first_version_on() -> None:

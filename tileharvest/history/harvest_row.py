@@ -3,12 +3,13 @@ tiles."""
 
 from __future__ import annotations
 
+import logging
 import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import and_, bindparam, delete, func, insert, select, update
+from sqlalchemy import and_, bindparam, delete, func, insert, literal, select, update
 
 from tileharvest.errors import AlreadyHarvestedError, HistoryError
 from tileharvest.history.areas import IS_PROVISIONALLY_GONE
@@ -30,6 +31,7 @@ from tileharvest.history.schema import (
     harvests,
     insert_into,
     layers,
+    metadata,
     replace_into,
     tiles,
     version_row,
@@ -43,10 +45,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import date, datetime
 
-    from sqlalchemy import Connection
+    from sqlalchemy import Connection, Row
 
     from tileharvest.history.costs import Cost
     from tileharvest.tiles.layers import Layer
+
+_log = logging.getLogger(__name__)
 
 _GONE_AT_ONCE: Final = 5_000
 """The most tiles in one statement. Their rows take a few megabytes."""
@@ -93,7 +97,7 @@ _NEW: Final = (
     )
     .returning(harvests.c.id)
 )
-_LAYERS: Final = select(layers.c.name, layers.c.id).where(layers.c.map == bindparam("in_map"))
+_LAYERS: Final = select(layers).where(layers.c.map == bindparam("in_map"))
 _INSERT_LAYERS: Final = (
     insert_into(layers)
     .values({name: bindparam(name) for name in ("map", "name", "factor")})
@@ -354,11 +358,49 @@ def describe_layers(
     layers, by name."""
     names = [{"map": map_id, "name": layer.name, "factor": layer.pyramid.factor} for layer in described]
     connection.execute(_INSERT_LAYERS, names)
-    rows = connection.execute(_LAYERS, {"in_map": map_id})
-    known: dict[str, int] = {row.name: row.id for row in rows}
+    known: dict[str, int] = {}
+    factors = {layer.name: layer.pyramid.factor for layer in described}
+    for row in connection.execute(_LAYERS, {"in_map": map_id}).all():
+        known[row.name] = row.id
+        if factors.get(row.name, row.factor) != row.factor:
+            _begin_coarse_zooms_anew(connection, row, factors[row.name], harvest)
     ids = {layer.name: known[layer.name] for layer in described}
     connection.execute(
         replace_into(harvest_layers, "harvest", "layer"),
         [{"harvest": harvest, "layer": ids[layer.name], **layer_row(layer)} for layer in described],
     )
     return ids
+
+
+def _begin_coarse_zooms_anew(connection: Connection, row: Row[Any], factor: int, harvest: int) -> None:
+    """Moves the coarse zooms of a layer into a layer of their own, because tiles nest by another factor now.
+
+    The factor decides where a coarse tile lies, so those of both factors cannot be in one layer. Nothing is
+    done if the layer has versions of a later day: then the harvest is an import of the past.
+    """
+    day = select(harvests.c.day).where(harvests.c.id == harvest).scalar_subquery()
+    later = select(versions.c.id).where(versions.c.layer == row.id, versions.c.day > day).limit(1)
+    if connection.execute(later).first() is not None:
+        return
+    said: date = connection.execute(select(day)).scalar_one()
+    apart = f"{row.name} (tiles by {row.factor} until {said})"
+    connection.execute(_INSERT_LAYERS, {"map": row.map, "name": apart, "factor": row.factor})
+    new = connection.execute(
+        select(layers.c.id).where(layers.c.map == row.map, layers.c.name == apart)
+    ).scalar_one()
+    described = [column for column in harvest_layers.c if column.name != "layer"]
+    rows = select(literal(new), *described).where(harvest_layers.c.layer == row.id)
+    connection.execute(insert(harvest_layers).from_select([harvest_layers.c.layer, *described], rows))
+    for table in metadata.sorted_tables:
+        if {"layer", "zoom"} <= set(table.c.keys()):
+            coarse = update(table).where(table.c.layer == row.id, table.c.zoom < 0)
+            connection.execute(coarse.values(layer=new))
+    connection.execute(update(layers).where(layers.c.id == row.id).values(factor=factor))
+    _log.warning(
+        "layer %s: its tiles nest by %d now, and not by %d: its coarse zooms begin anew, and the earlier ones"
+        " are kept as layer '%s'",
+        row.name,
+        factor,
+        row.factor,
+        apart,
+    )

@@ -40,6 +40,8 @@ class LayerOutline:
 
     A day with the same description as the day before is left out. A new time of rendering alone does not
     count as a difference."""
+    last_day: date
+    """The day of the last harvest of the layer. The site may have lost the layer since."""
 
     def described(self, day: date) -> Layer:
         """Returns the last description up to that day. For a day before the first harvest it is the first
@@ -62,6 +64,7 @@ class LayerOutline:
         return {
             "name": self.name,
             "zooms": {str(zoom): day.isoformat() for zoom, day in sorted(self.zooms.items(), reverse=True)},
+            "last_day": self.last_day.isoformat(),
             "descriptions": [_as_plain(day, said) for day, said in self.descriptions.items()],
         }
 
@@ -88,7 +91,8 @@ class MapOutline:
     days: tuple[date, ...]
     """Days with a harvest, finished or not, each once and in order."""
     layers: tuple[LayerOutline, ...]
-    """The layers in the order in which they were first harvested."""
+    """The layers in the order in which they were first harvested. Those that the last harvest no longer had
+    come after all others: another renderer may have taken the place of the first one."""
     renderer: str | None = None
     """The program that drew the map, by its last harvest. None for a map that was never harvested."""
     ended: tuple[datetime | None, ...] = ()
@@ -266,10 +270,12 @@ def map_outline(history: History, map_name: str) -> MapOutline:
         zooms: dict[int, dict[int, date]] = {row.id: {} for row in rows}
         for layer, zoom, first in connection.execute(_ZOOMS, of_map):
             zooms[layer][zoom] = first
-    outlines = (
-        LayerOutline(id_, name, zooms[id_], _differing(name, factor, described[id_]))
+    outlines = [
+        LayerOutline(id_, name, zooms[id_], _differing(name, factor, described[id_]), described[id_][-1].day)
         for id_, name, factor in rows
-    )
+    ]
+    newest = max((one.last_day for one in outlines), default=None)
+    outlines.sort(key=lambda one: one.last_day != newest)
     unfinished = tuple(row.day for row in days if not row.finished)
     every = tuple(row.day for row in days)
     return MapOutline(map_name, every, tuple(outlines), renderer, _ends(days), unfinished)

@@ -187,10 +187,10 @@ class Dynmap(Renderer):
         return replace(site_of(self.name, description, layers, answer.url), answers_head=tells)
 
     async def spots(self, layer: Layer, fetch: Fetch) -> Iterable[Spot]:
-        tiles, world = layer.addresses.folder.rsplit("/", 2)[:2]
-        if "?" in tiles:
+        if "?" in layer.addresses.folder:
             # Scripts beside a database have other addresses.
             return ()
+        tiles, world, _ = layer.addresses.folder.rsplit("/", 2)
         return spots(await read_markers(fetch, f"{tiles}/_markers_/marker_{world}.json"))
 
     def understood(self, answer: Answer, tile: Tile) -> Answer:

@@ -15,7 +15,7 @@
  * @typedef {{day: string, depth: number, tile_size: number, tile_height: number, image_extension: string,
  *   north_direction: number, factor: number, projection: import("./projection.js").Projection | null,
  *   world: string | null, background: string | null, spawn: [number, number, number] | null}} Description
- * @typedef {{name: string, zooms: Record<string, string>, descriptions: Description[]}} Layer
+ * @typedef {{name: string, zooms: Record<string, string>, last_day: string, descriptions: Description[]}} Layer
  * @typedef {{name: string, url: string | null, note: string, renderer: string | null,
  *   days: string[], unfinished: string[], layers: Layer[], composed?: boolean}} MapOutline `composed`: false where
  *   pictures of zooms without tiles are not put together

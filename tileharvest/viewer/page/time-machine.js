@@ -331,6 +331,7 @@ export class TimeMachine {
       const { outline, layer, countable } = view;
       const changes = await api.changes(outline.name, layer.name, countable, signal);
       this.time.begun = outline.begun(layer.name, countable.zoom);
+      this.time.ended = layer.last_day;
       this.time.changesInView = changes;
       this.calendar?.renew();
       this.lookAhead();

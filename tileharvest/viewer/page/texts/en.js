@@ -138,6 +138,7 @@ export default {
   changeUnknown: "changes could not be counted",
   changeNone: "no change in view",
   changeLater: "this zoom begins {day}",
+  changeEnded: "this layer was last harvested {day}",
   changeMany: "{n} {n|tile|tiles} changed in view",
   changeFirst: "first harvest",
   noHarvestDay: "no harvest that day",

@@ -138,6 +138,7 @@ export default {
   changeUnknown: "无法统计变化",
   changeNone: "视野内无变化",
   changeLater: "此缩放级别始于 {day}",
+  changeEnded: "此图层最后采集于 {day}",
   changeMany: "视野内 {n} 个图块有变化",
   changeFirst: "首次采集",
   noHarvestDay: "当天没有采集",

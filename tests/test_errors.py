@@ -7,7 +7,7 @@ import unicodedata
 
 import pytest
 
-from tileharvest.errors import HIDDEN, TileHarvestError, counted, printable
+from tileharvest.errors import HIDDEN, TileHarvestError, counted, duration_in_words, printable
 
 
 def test_what_is_hidden_is_what_unicode_says_of_control_and_format_characters() -> None:
@@ -49,3 +49,18 @@ def test_an_error_is_one_printable_line() -> None:
 def test_one_thing_has_no_plural() -> None:
     words = [counted(number, "tile") for number in (0, 1, 2, 1000)]
     assert words == ["0 tiles", "1 tile", "2 tiles", "1,000 tiles"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [
+        (0.4, "0 s"),
+        (90, "90 s"),
+        (100, "2 min"),
+        (1500, "25 min"),
+        (12_000, "3 h 20 min"),
+        (187_200, "2 days 4 h"),
+    ],
+)
+def test_a_time_in_words(seconds: float, told: str) -> None:
+    assert duration_in_words(seconds) == told

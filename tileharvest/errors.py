@@ -134,6 +134,19 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def duration_in_words(seconds: float) -> str:
+    """Returns a text such as `40 s`, `25 min`, `3 h 20 min` or `2 days 4 h`."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 100:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {minutes} min"
+    return f"{hours // 24} days {hours % 24} h"
+
+
 def nearest(word: str, known: Iterable[str], otherwise: str) -> str:
     """Returns `did you mean 'WORD'?` with the known word nearest to a wrong one, or `otherwise` if none is
     near."""

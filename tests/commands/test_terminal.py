@@ -89,9 +89,8 @@ def test_on_a_pipe_there_are_no_colours() -> None:
 
 
 def test_the_outcome_table_has_every_outcome_in_order(capsys: pytest.CaptureFixture[str]) -> None:
-    write_outcomes("world, 2024-05-01", {Outcome.IGNORED: 12345, Outcome.UPDATED: 7})
-    title, _, _, *lines = capsys.readouterr().out.splitlines()
-    assert title.strip() == "world, 2024-05-01"
+    write_outcomes({Outcome.IGNORED: 12345, Outcome.UPDATED: 7})
+    _, _, *lines = capsys.readouterr().out.splitlines()
     assert [line.split()[:2] for line in lines] == [
         ["404", "0"],
         ["ign", "12,345"],

@@ -39,7 +39,8 @@ def test_done_with_data_on_stdout_and_the_log_on_stderr(project: Project, small_
 
 
 def test_the_outcome_table(project: Project, small_map: Rendering) -> None:
-    done = project.scrapy("harvest", SMALL, "-a", f"day={SMALL_DAY}")
+    done = project.scrapy("harvest", SMALL, "--day", SMALL_DAY, "--verbose")
+    assert f": done; {len(small_map.paths())} new, {len(small_map.missing())} empty; " in done.stdout
     lines = [line.split() for line in done.stdout.splitlines()]
     counts = {line[0]: line[1] for line in lines if len(line) > 2}
     assert counts["add"] == str(len(small_map.paths()))

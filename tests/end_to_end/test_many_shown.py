@@ -61,7 +61,7 @@ def shown(project: Project, tmp_path: Path) -> Iterator[Shown]:
             terminal(tmp_path, command, environment=environment, workplace=ROOT, columns=COLUMNS)
         )
         lines = screen.await_screen(
-            lambda lines: "3/5 maps" in "".join(lines[-1:]) and all(gate.is_reached for gate in gates)
+            lambda lines: "3 of 5 maps done" in "".join(lines[-1:]) and all(gate.is_reached for gate in gates)
         )
         yield Shown(screen, gates, written(lines))
 
@@ -78,7 +78,7 @@ def names(lines: list[str]) -> list[str]:
 
 def test_maps_under_way_have_a_line_each_and_those_that_are_done_stand_above(shown: Shown) -> None:
     assert sorted(names(shown.screen[:3])) == FREE
-    assert all(line.endswith("; done; add 20") for line in shown.screen[:3])
+    assert all(": done; 20 new; " in line for line in shown.screen[:3])
     assert sorted(names(shown.screen[3:5])) == HELD
     # And that is all.
     assert len(shown.screen) == 6
@@ -93,7 +93,7 @@ def test_maps_under_way_have_a_line_each_and_those_that_are_done_stand_above(sho
 def test_the_first_ctrl_c_ends_all_cleanly(shown: Shown) -> None:
     shown.terminal.press("C-c")
     shown.terminal.await_screen(lambda lines: any("stopping" in line for line in lines))
-    stopping = written(shown.terminal.await_screen(lambda lines: "3/5 maps" in lines[-1]))
+    stopping = written(shown.terminal.await_screen(lambda lines: "3 of 5 maps done" in lines[-1]))
     # What moves stands below, and no line of before is left above.
     assert "\n".join(stopping[3:5]) == STOPPING
     assert sorted(names(stopping[5:7])) == HELD
@@ -102,7 +102,7 @@ def test_the_first_ctrl_c_ends_all_cleanly(shown: Shown) -> None:
         gate.open()
     last = written(shown.terminal.last_screen())
     assert sorted(names(last[5:7])) == HELD
-    assert all("; stopped; add " in line for line in last[5:7])
+    assert all(": stopped; " in line for line in last[5:7])
     assert last[7] == "2 maps were stopped; run it again to continue where they stopped"
     assert last[8].startswith("exit status 1, an error, or stopped: ")
 

@@ -65,7 +65,7 @@ def test_a_map_is_harvested_and_its_next_time_is_told_as_scrapy_maps_shows_it(st
     assert (process.returncode, finished(stage.project)) == (0, ["small"])
     assert output.startswith("small, ")
     assert "requests" in output
-    assert "add 20" in output
+    assert ": done; 20 new; " in output
 
 
 def test_maps_come_and_a_mistake_is_mended_while_it_runs(stage: Stage) -> None:

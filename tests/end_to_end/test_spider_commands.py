@@ -138,7 +138,7 @@ def test_the_queue_is_shown(story: Story) -> None:
 
 def test_a_spider_can_be_paused_and_resumed(story: Story) -> None:
     assert story.said["paused"].startswith("spider 'pages' is paused: requests on the way finish")
-    assert story.said["paused in the queue"].startswith("spider 'pages': paused since")
+    assert story.said["paused in the queue"].startswith("spider 'pages': paused, since")
     assert story.said["resumed"] == "spider 'pages' goes on\n"
     assert "spider 'pages' is paused since" in story.log.read_text()
 

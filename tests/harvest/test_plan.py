@@ -7,7 +7,6 @@ import pytest
 
 from tileharvest.harvest.plan import (
     Expense,
-    duration_in_words,
     plan_by_last,
     two_digits,
     why_not_pruned,
@@ -177,21 +176,6 @@ def test_the_budget_that_is_spent_first_says_how_many_runs_it_takes(budget: Budg
 )
 def test_what_is_not_known_exactly_is_told_in_two_digits(number: float, told: int) -> None:
     assert two_digits(number) == told
-
-
-@pytest.mark.parametrize(
-    ("seconds", "told"),
-    [
-        (0.4, "0 s"),
-        (90, "90 s"),
-        (100, "2 min"),
-        (1500, "25 min"),
-        (12_000, "3 h 20 min"),
-        (187_200, "2 days 4 h"),
-    ],
-)
-def test_a_time_in_words(seconds: float, told: str) -> None:
-    assert duration_in_words(seconds) == told
 
 
 REPAIRED, SPARING = "repaired", "pruned"

@@ -13,7 +13,7 @@ from tests.scheduler.driving import entry
 from tests.servers.redis import redis_server
 from tileharvest.commands.terminal import write_rows
 from tileharvest.commands.workers import WORKER_COLUMNS
-from tileharvest.monitoring.overview import NOTHING, look, seconds_in_words, workers_as_plain
+from tileharvest.monitoring.overview import NOTHING, look, workers_as_plain
 from tileharvest.queue.orders import pause, set_rate
 from tileharvest.queue.port import Worker
 from tileharvest.queue.sqlite.queue import SqliteQueue
@@ -47,22 +47,6 @@ def worker(host: str = "box", heartbeat: float = 0.0, share: int | None = 8) -> 
     )
 
 
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [
-        (0, "0 s"),
-        (119.9, "119 s"),
-        (120, "2 min"),
-        (7_199, "119 min"),
-        (7_200, "2 h"),
-        (172_799, "47 h"),
-        (172_800, "2 d"),
-    ],
-)
-def test_durations_in_words(seconds: float, words: str) -> None:
-    assert seconds_in_words(seconds) == words
-
-
 def test_how_long_a_worker_was_silent_is_never_less_than_nothing() -> None:
     found = workers_as_plain([worker(heartbeat=90.0), worker(heartbeat=101.0)])
     assert [one["heartbeat_age_seconds"] for one in found] == [10.0, 0.0]
@@ -74,7 +58,7 @@ def test_a_fleet_fits_into_a_terminal(capsys: pytest.CaptureFixture[str]) -> Non
     write_rows(rows, {"map": "map", **WORKER_COLUMNS}, as_json=False, otherwise="")
     *_, first, second = capsys.readouterr().out.splitlines()
     assert len(first.rstrip()) <= 80
-    wanted = ["antworld", "3f4e5d6c7b8a", "4194303", "2026-11-20", "100 s", "3.1", "1,024", "8"]
+    wanted = ["antworld", "3f4e5d6c7b8a", "4194303", "2026-11-20", "2 min", "3.1", "1,024", "8"]
     assert re.split(" {2,}", first.rstrip()) == wanted
     assert second.split()[-1] == "1,024"
 

@@ -20,12 +20,12 @@ from tileharvest.commands.terminal import (
     stopped_by_signals,
     write_json,
     write_line,
-    write_outcomes,
 )
 from tileharvest.errors import ConfigurationError, ExitStatus, counted, nearest
 from tileharvest.maps.description import GitEntry
 from tileharvest.maps.maps_file import add_map, checked_entry, maps_if_any
 from tileharvest.maps.settings import data_folder, described_map, maps_file
+from tileharvest.monitoring.stats import outcomes_in_words
 from tileharvest.tiles.outcomes import Outcome, counts_as_plain
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class ImportDisplay(ProgressLine):
     def in_words(self) -> str:
         """Returns the progress and the results so far, for people."""
         last = f", until {max(self.days)}" if self.days else ""
-        found = ", ".join(f"{word} {number:,}" for word, number in counts_as_plain(self.counts).items())
+        found = outcomes_in_words(self.counts)
         return f"{super().in_words()}; {counted(len(self.days), 'day')}{last}; {found or 'nothing found yet'}"
 
 
@@ -319,7 +319,7 @@ def _tell(name: str, display: ImportDisplay, *, as_json: bool) -> None:
         return
     first, last = min(display.days), max(display.days)
     when = f"{first} imported" if first == last else f"{len(display.days):,} days imported, {first} to {last}"
-    write_outcomes(f"{name}: {when}", display.counts)
+    write_line(f"{name}: {when}; {outcomes_in_words(display.counts)}")
     taken = sum(one.left_out for one in display.days.values())
     if taken:
         tiles = counted(taken, "tile")

@@ -14,8 +14,8 @@ from scrapy.commands import ScrapyCommand
 from tileharvest.commands.project_command import ProjectCommand, ask_site
 from tileharvest.commands.settings import ask_history
 from tileharvest.commands.terminal import write_json, write_line, write_table
-from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError, counted
-from tileharvest.harvest.plan import USUAL_REQUESTS, duration_in_words, plan_by_last
+from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError, counted, duration_in_words
+from tileharvest.harvest.plan import USUAL_REQUESTS, plan_by_last
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.maps.settings import described_map
 

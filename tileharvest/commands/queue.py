@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING
 
 from scrapy.commands import ScrapyCommand
 
-from tileharvest.commands.display import in_words, state_in_words
 from tileharvest.commands.project_command import ProjectCommand
 from tileharvest.commands.settings import ask_history, queue_owner
 from tileharvest.commands.terminal import write_json, write_line, write_rows, write_table
 from tileharvest.commands.workers import NO_WORKER, WORKER_COLUMNS
-from tileharvest.monitoring.figures import Activity, Figures, State, moment_in_words
 from tileharvest.monitoring.overview import NOTHING, look
-from tileharvest.politeness.reasons import Reason
+from tileharvest.monitoring.stats import HarvestStats, State, state_in_words
 
 if TYPE_CHECKING:
     import argparse
@@ -45,13 +43,13 @@ class Command(ProjectCommand, ScrapyCommand):
             progress = ask_history(settings, lambda history: progress_of(history, owner.name))
         listed = overview.workers
         workers = workers_on(settings, owner.name) if listed is None else len(listed)
-        state = _state(owner, overview, progress, is_worked_on=workers > 0)
+        state, detail = _state(owner, overview, progress, is_worked_on=workers > 0)
         if progress is None:
-            words = _without_figures(owner, state)
+            words = _without_stats(owner, state, detail)
         else:
-            figures = Figures.of(progress, state, workers)
-            harvest = {"segment": progress.segment, "day": progress.day.isoformat(), **figures.as_plain()}
-            words = f"{progress.day}: {in_words(figures)}"
+            stats = HarvestStats.of(progress, state, detail, workers)
+            harvest = {"segment": progress.segment, "day": progress.day.isoformat(), **stats.as_plain()}
+            words = f"{progress.day}: {stats.in_words}"
         if opts.json:
             write_json({**overview.as_plain(), "harvest": harvest})
             return
@@ -60,49 +58,43 @@ class Command(ProjectCommand, ScrapyCommand):
         _write(overview)
 
 
-def _without_figures(owner: QueueOwner, state: State) -> str:
+def _without_stats(owner: QueueOwner, state: State, detail: str) -> str:
     """Returns the state in words if the history has no unfinished harvest.
 
     A harvest that begins is in the queue before it is in the history. A spider never is in the history.
     """
-    is_running = state.activity is not Activity.INTERRUPTED
+    is_running = state is not State.INTERRUPTED
     if owner.description is None:
-        words = (", ".join(state_in_words(state)) or "is running") if is_running else "is not running"
+        words = (state_in_words(state, detail) or "is running") if is_running else "is not running"
         return f"{owner.in_words}: {words}"
     if not is_running:
         return "no harvest is running"
-    if state.activity is Activity.BEGINNING:
+    if state is State.BEGINNING:
         return "a harvest begins or ends"
-    return f"a harvest waits: {', '.join(state_in_words(state))}"
+    return f"a harvest waits: {state_in_words(state, detail)}"
 
 
 def _state(
     owner: QueueOwner, overview: Overview, progress: HarvestSummary | None, *, is_worked_on: bool
-) -> State:
-    """Returns the state of a harvest or a spider, as far as queue, history and clock tell it.
+) -> tuple[State, str]:
+    """Returns the state of a harvest or a spider and its detail, as far as queue, history and clock tell it.
 
     Only a worker knows more, for example that the host is down.
     """
     paused, counts = overview.orders.paused, overview.counts
     if not is_worked_on:
-        stopped = None if progress is None else progress.stopped
-        return State(Activity.INTERRUPTED, paused_since=paused, stopped=stopped)
-    reasons = {Reason.PAUSED} if paused is not None else set()
-    is_idle = counts.delayed > 0 and counts.leased == 0 and not any(counts.pending.values())
+        return State.INTERRUPTED, (progress and progress.stopped) or ""
+    if paused is not None:
+        return State.PAUSED, f"since {paused}"
+    waits = counts.delayed > 0 and counts.leased == 0 and not any(counts.pending.values())
     if owner.description is None:
-        return State.of(reasons, is_idle=is_idle, paused_since=paused)
+        return State.of((), waits=waits), ""
     from tileharvest.politeness.settings import rules_for
 
     rules, now = rules_for(owner.settings, owner.description), datetime.now(owner.zone_info)
-    if rules.gap_at(now) is None:
-        reasons.add(Reason.QUIET)
-    return State.of(
-        reasons,
-        has_begun=progress is not None,
-        is_idle=is_idle,
-        paused_since=paused,
-        quiet_until=moment_in_words(rules.quiet_until(now)),
-    )
+    if rules.gap_at(now) is None and (until := rules.quiet_until(now)) is not None:
+        return State.QUIET, f"until {until:%Y-%m-%d %H:%M %Z}"
+    return State.of((), has_begun=progress is not None, waits=waits), ""
 
 
 def _write(overview: Overview) -> None:

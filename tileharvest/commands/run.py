@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from scrapy.commands import ScrapyCommand
 
-from tileharvest.commands.display import Display
 from tileharvest.commands.due_maps import DueMaps
-from tileharvest.commands.harvest import HarvestEnd
+from tileharvest.commands.progress import HarvestProgress
 from tileharvest.commands.project_command import ProjectCommand
+from tileharvest.commands.report import HarvestEnd
 from tileharvest.commands.runner import Runner
 from tileharvest.commands.serve import add_viewer_options, listening, viewer_of
 from tileharvest.commands.settings import maps_at_once, progress_interval
@@ -21,7 +21,7 @@ from tileharvest.errors import ConfigurationError, ExitStatus, TileHarvestError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Collection
     from contextlib import AbstractAsyncContextManager
 
     from scrapy import Spider
@@ -92,7 +92,7 @@ class _Worker:
     def __init__(self, settings: BaseSettings, maps: DueMaps) -> None:
         self._settings = settings
         self._maps = maps
-        self._display = Display(console(sys.stderr), progress_interval(settings), maps=None)
+        self._progress = HarvestProgress(console(sys.stderr), progress_interval(settings), maps=None)
         self._leaving: set[asyncio.Task[None]] = set()
         self._runner: Runner | None = None
         self._idle = ""
@@ -124,7 +124,7 @@ class _Worker:
 
     async def close(self) -> None:
         """Removes the lines that move, and releases the maps. Needed also after the second signal."""
-        self._display.hide()
+        self._progress.hide()
         await self._maps.close()
 
     def _say_what_comes_next(self) -> None:
@@ -134,13 +134,16 @@ class _Worker:
         self._idle = line
 
     def begun(self, name: str, crawler: Crawler) -> None:
-        self._display.begin()
-        self._display.watch(name, crawler)
+        self._progress.begin()
+        self._progress.watch(name, crawler)
+
+    def held_up(self) -> Collection[str]:
+        return self._progress.held_up()
 
     def ended(self, name: str, spider: Spider | None) -> None:
         from tileharvest.spiders.tiles import TileSpider
 
-        self._display.remove(name)
+        self._progress.remove(name)
         status = ExitStatus.ERROR
         if isinstance(spider, TileSpider):
             status = spider.crawl.exit_status
@@ -149,7 +152,7 @@ class _Worker:
                 sys.stdout.flush()
         assert self._runner is not None
         if not self._runner.under_way:
-            self._display.hide()
+            self._progress.hide()
         leaving = asyncio.ensure_future(self._maps.done(name, status, is_stopping=self._runner.is_stopping))
         self._leaving.add(leaving)
         leaving.add_done_callback(self._leaving.discard)

@@ -5,23 +5,21 @@ from __future__ import annotations
 import asyncio
 import importlib
 import logging
+import resource
 import signal
-from contextlib import contextmanager, suppress
-from copy import deepcopy
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from scrapy.settings import BaseSettings, Settings, SettingsAttribute
 from scrapy.utils.defer import deferred_from_coro
 
-from tileharvest.commands.settings import most_under_way
 from tileharvest.commands.terminal import say
 from tileharvest.errors import ConfigurationError
 from tileharvest.maps.settings import described_map
-from tileharvest.politeness.reasons import Reason
 from tileharvest.spiders.log import WHOSE
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+    from collections.abc import AsyncIterator, Callable, Collection, Mapping
 
     from scrapy import Spider
     from scrapy.crawler import Crawler, CrawlerProcessBase
@@ -38,105 +36,18 @@ _APART: Final = 0.01
 """Seconds between the beginnings of two harvests. A harvest that has begun asks its site meanwhile, so that
 its first request does not wait for a hundred beginnings."""
 
-_MADE_UP: Final = 10
-"""The beginnings that are made up for if the event loop is late. With only one in each turn of a busy loop,
-the last map would begin late, because tiles of the first maps take the CPU."""
-
-_UNMOVED: Final = 10.0
-"""Seconds without a request after which a map counts as waiting. Its site is slow, or does not answer."""
-
 _WAITING: Final = 10
 """The most maps under way for each place, waiting ones included. Each takes a megabyte of memory."""
 
-_HELD: Final = frozenset({Reason.PAUSED, Reason.QUIET, Reason.DOWN})
-"""The reasons for which a map may wait for minutes or hours."""
+_FILES_BESIDES: Final = 150
+"""The open files of a process besides those of its maps. Most are connections to the history."""
 
-
-class CrawlSettings(Settings):
-    """Settings that are cheap to copy. Scrapy copies them for each crawler, and then reads nearly all of
-    them. That takes 2.4 ms of CPU with its own class, and 0.3 ms with this one.
-
-    A copy behaves like Scrapy's deep copy. It shares a value with the original until the value is set, or
-    until a value that can be changed is read.
-    """
-
-    _shared: set[str]
-    """The names of the settings whose values may be shared with other copies."""
-
-    @classmethod
-    def of(cls, settings: Settings) -> Self:
-        """Returns a copy of the settings that is of this class."""
-        copied = cls.__new__(cls)
-        copied.frozen = settings.frozen
-        copied.attributes = settings.copy().attributes
-        copied._shared = set()
-        return copied
-
-    def copy(self) -> Self:
-        copied = type(self).__new__(type(self))
-        copied.frozen = self.frozen
-        copied.attributes = self.attributes.copy()
-        copied._shared = set(self.attributes)
-        self._shared = set(self.attributes)
-        return copied
-
-    def __getitem__(self, name: str) -> Any:
-        attribute = self.attributes.get(name)
-        if attribute is None:
-            return None
-        if type(attribute.value) in _UNCHANGEABLE or name not in self._shared:
-            return attribute.value
-        self._own(name)
-        return self.attributes[name].value
-
-    def set(self, name: str, value: Any, priority: int | str = "project") -> None:
-        if not self.frozen and name in self._shared:
-            self._own(name)
-        super().set(name, value, priority)
-
-    def update(self, values: Any, priority: int | str = "project") -> None:  # type: ignore[override]  # as Scrapy
-        """Sets all values, as Scrapy does, but passes over those that both share.
-
-        Scrapy updates the settings of each crawler with the settings of which they are a copy.
-        """
-        if not isinstance(values, CrawlSettings):
-            super().update(values, priority)
-            return
-        self._assert_mutability()
-        for name, attribute in list(values.attributes.items()):
-            if self.attributes.get(name) is not attribute:
-                self.set(name, values[name], attribute.priority)
-
-    def _own(self, name: str) -> None:
-        """Gives the setting a value that is shared with nobody."""
-        self._shared.discard(name)
-        if name in self.attributes:
-            self.attributes[name] = _copied(self.attributes[name])
-
-
-_UNCHANGEABLE: Final = frozenset({bool, int, float, str, type(None)})
-"""Types whose values cannot be changed."""
-
-
-def _copied(attribute: SettingsAttribute) -> SettingsAttribute:
-    """Returns what `deepcopy` returns, in a quarter of the time."""
-    value = attribute.value
-    if type(value) is BaseSettings:
-        copied: Any = BaseSettings()
-        copied.attributes = {key: _copied(one) for key, one in value.attributes.items()}
-        copied.frozen = value.frozen
-    elif type(value) is list and _UNCHANGEABLE.issuperset(map(type, value)):
-        copied = value.copy()
-    else:
-        copied = value if type(value) in _UNCHANGEABLE else deepcopy(value)
-    made = SettingsAttribute(copied, attribute.priority)
-    # Otherwise it would have the highest priority of the settings inside.
-    made.priority = attribute.priority
-    return made
+_FILES_OF_MAP: Final = 7
+"""The open files of a map: its queue, with SQLite's log and the log's index, and four connections."""
 
 
 class RunnerListener(Protocol):
-    """Hears of the harvests of a Runner."""
+    """Hears of the harvests of a Runner, and knows which of them wait."""
 
     def begun(self, name: str, crawler: Crawler) -> None:
         """Called when the map's crawler is about to start. Scrapy's signals tell of its spider later."""
@@ -147,62 +58,9 @@ class RunnerListener(Protocol):
         from making it."""
         ...
 
-
-class Places:
-    """The maps under way, and whether there is a place for another one. Pure.
-
-    A map that waits leaves its place to another map: it is paused, has quiet hours, or its host does not
-    answer. When it goes on it need not wait for a place, so for a while more maps may work than there are
-    places.
-    """
-
-    def __init__(self, at_once: int, most: int) -> None:
-        """At most `most` maps are ever under way. With one place, maps come strictly one after the other,
-        also when one of them waits."""
-        if min(at_once, most) < 1:
-            raise ValueError(f"{at_once} maps at once, of {most} at most, are none")
-        self._at_once = at_once
-        self._most = min(most, at_once if at_once == 1 else at_once * _WAITING)
-        self._asked: dict[str, tuple[int, float]] = {}
-        """For each map under way, the number of its requests and when that was last seen to change."""
-        self._waiting: set[str] = set()
-
-    def take(self, name: str, now: float) -> None:
-        """Adds a map that begins. `now` is in seconds of a clock that never goes backwards."""
-        self._asked[name] = (0, now)
-
-    def look(self, name: str, requests: int, *, is_held: bool, now: float) -> None:
-        """Notes how many requests the map has made. `is_held` says that it may make none at the moment."""
-        before, since = self._asked[name]
-        if requests != before:
-            self._asked[name], since = (requests, now), now
-        if is_held or now - since >= _UNMOVED:
-            self._waiting.add(name)
-        else:
-            self._waiting.discard(name)
-
-    def leave(self, name: str) -> None:
-        """Removes a map that is done."""
-        del self._asked[name]
-        self._waiting.discard(name)
-
-    @property
-    def is_any_free(self) -> bool:
-        """Whether another map may begin."""
-        under_way = len(self._asked)
-        return under_way - len(self._waiting) < self._at_once and under_way < self._most
-
-
-async def spread(names: AsyncIterator[str], clock: Callable[[], float]) -> AsyncIterator[str]:
-    """Yields the names with pauses, so that maps begin `_APART` seconds apart. If the event loop is late, at
-    most `_MADE_UP` and one names come without a pause between them, however long each beginning takes."""
-    now = due = clock()
-    async for name in names:
-        yield name
-        due = max(due, now - _MADE_UP * _APART) + _APART
-        if due > now:
-            await asyncio.sleep(max(0.0, due - clock()))
-            now = clock()
+    def held_up(self) -> Collection[str]:
+        """Returns the maps under way that something holds up: a person, quiet hours, or their host."""
+        ...
 
 
 class Runner:
@@ -224,14 +82,14 @@ class Runner:
         """`arguments` are the spiders' arguments besides the map. `is_alone` says that there will be only one
         map, so that lines of the log need not name it."""
         self._process = process
-        process.settings = CrawlSettings.of(process.settings)
         self._listener = listener
         self._arguments = dict(arguments)
         self._is_alone = is_alone
         most = most_under_way()
         if most < at_once:
             say(f"`ulimit -n` lets this process open files for {most} maps at once, not for {at_once}")
-        self._places = Places(at_once, most)
+        self._at_once = at_once
+        self._most = min(most, at_once if at_once == 1 else at_once * _WAITING)
         self._crawlers: dict[str, Crawler] = {}
         self._under_way: dict[asyncio.Task[None], str] = {}
         self._beginning: asyncio.Task[None] | None = None
@@ -255,8 +113,7 @@ class Runner:
 
         asyncio.get_event_loop().create_task(self._run(names))
         # The reactor must not stop after the first crawl: another one may follow.
-        level = str(self._process.settings["LOG_LEVEL"])
-        with HISTORIES.kept(), _lines_from(level):
+        with HISTORIES.kept():
             self._process.start(stop_after_crawl=False)
 
     async def _run(self, names: AsyncIterator[str]) -> None:
@@ -302,25 +159,25 @@ class Runner:
             await asyncio.wait(self._under_way, timeout=_MOMENT)
 
     async def _begin_all(self, names: AsyncIterator[str]) -> None:
-        async for name in spread(names, asyncio.get_running_loop().time):
+        async for name in names:
             self._begin(name)
-            await self._place()
+            await asyncio.sleep(_APART)
+            while not self._has_place():
+                await asyncio.wait(self._under_way, timeout=_LOOK, return_when=asyncio.FIRST_COMPLETED)
 
-    async def _place(self) -> None:
-        """Returns when there is a place for another map."""
-        from tileharvest.scheduler.crawl import crawl_of
+    def _has_place(self) -> bool:
+        """Returns whether another map may begin.
 
-        while not self._places.is_any_free:
-            await asyncio.wait(self._under_way, timeout=_LOOK, return_when=asyncio.FIRST_COMPLETED)
-            now = asyncio.get_running_loop().time()
-            for name, crawler in self._crawlers.items():
-                crawl = crawl_of(crawler)
-                requests = 0 if crawl.harvest is None else crawl.harvest.traffic.requests
-                reasons = set() if crawl.politeness is None else crawl.politeness.reasons
-                self._places.look(name, requests, is_held=not _HELD.isdisjoint(reasons), now=now)
+        A map that waits leaves its place to another map. When it goes on it need not wait for a place, so for
+        a while more maps may work than there are places. With one place, maps come strictly one after the
+        other, also when one of them waits.
+        """
+        under_way = len(self._crawlers)
+        if self._at_once == 1:
+            return under_way == 0
+        return under_way < self._most and under_way - len(self._listener.held_up()) < self._at_once
 
     def _begin(self, name: str) -> None:
-        self._places.take(name, asyncio.get_running_loop().time())
         self._crawlers[name] = self._process.create_crawler(self._spider_of(name))
         task = asyncio.ensure_future(self._harvest(name, self._crawlers[name]))
         self._under_way[task] = name
@@ -349,24 +206,23 @@ class Runner:
                 "a mistake in the program has ended the harvest of map '%s'", name, exc_info=mistake
             )
         # Not reached after the second signal, so that the map stays under way.
-        self._places.leave(name)
         del self._crawlers[name]
         self._listener.ended(name, crawler.spider)
         forget(crawler)
 
 
-@contextmanager
-def _lines_from(level: str) -> Iterator[None]:
-    """Prevents lines of the log below this level from being made.
+def most_under_way() -> int:
+    """Returns how many maps this process has open files for, at least 1.
 
-    Scrapy makes all lines and lets its handler drop them, which takes a hundredth of the CPU of slow maps.
+    Raises the process' limit of open files to the most that the system allows.
     """
-    before = logging.root.manager.disable
-    logging.disable(max(before, logging.getLevelNamesMapping().get(level, logging.NOTSET) - 1))
-    try:
-        yield
-    finally:
-        logging.disable(before)
+    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+        now = most
+    if now == resource.RLIM_INFINITY:
+        return sys.maxsize
+    return max(1, (now - _FILES_BESIDES) // _FILES_OF_MAP)
 
 
 def _call_at_signals(called: Callable[[], object], *later: Callable[[], object]) -> None:

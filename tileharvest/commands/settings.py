@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import resource
-import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from zoneinfo import ZoneInfo
 
 from scrapy.settings import SETTINGS_PRIORITIES
@@ -158,26 +156,3 @@ def maps_at_once(settings: BaseSettings, said: str | None = None) -> int:
         if int(value) >= 1:
             return int(value)
     raise ConfigurationError(f"{name} {value} cannot be: write how many maps, such as 16, or 1")
-
-
-_FILES_BESIDES: Final = 150
-"""The open files of a process besides those of its maps. Most are connections to the history."""
-
-_FILES_OF_MAP: Final = 3
-"""The open files of a map besides its connections: its queue, with SQLite's log and the log's index."""
-
-
-def most_under_way() -> int:
-    """Returns how many maps this process has open files for, at least 1.
-
-    Raises the process' limit of open files to the most that the system allows.
-    """
-    from tileharvest.spiders.connections import most_connections
-
-    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-        now = most
-    if now == resource.RLIM_INFINITY:
-        return sys.maxsize
-    return max(1, (now - _FILES_BESIDES - most_connections()) // _FILES_OF_MAP)

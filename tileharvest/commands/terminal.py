@@ -162,9 +162,7 @@ def first_of(names: Sequence[str], most: int = MOST_NAMED) -> str:
     return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def write_table(
-    columns: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None, *, spare: int = 0
-) -> None:
+def write_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, spare: int = 0) -> None:
     """Writes a table on stdout. A column whose name begins with `>` is aligned to the right.
 
     On a terminal that is too narrow, the last `spare` columns are left out, one by one, until the table fits.
@@ -178,9 +176,6 @@ def write_table(
         box=SIMPLE_HEAD,
         show_edge=False,
         pad_edge=False,
-        title=title,
-        title_justify="left",
-        title_style="bold",
     )
     for column in columns[:kept]:
         table.add_column(_head(column), justify="right" if column.startswith(">") else "left", no_wrap=True)
@@ -207,10 +202,10 @@ def print_table(table: Table) -> None:
     shown.print(table)
 
 
-def write_outcomes(title: str, counts: Mapping[Outcome, int]) -> None:
-    """Writes the outcome table of a harvest: one line for each outcome, in the order of docs/outcomes.md."""
+def write_outcomes(counts: Mapping[Outcome, int]) -> None:
+    """Writes the outcomes of a harvest with their codes, a line each, in the order of docs/outcomes.md."""
     rows = [[outcome.value, f"{counts.get(outcome, 0):,}", meaning] for outcome, meaning in _MEANINGS.items()]
-    write_table(["outcome", ">tiles", "meaning"], rows, title)
+    write_table(["outcome", ">tiles", "meaning"], rows)
 
 
 def console(file: Any) -> Console:

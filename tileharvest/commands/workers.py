@@ -11,8 +11,8 @@ from scrapy.commands import ScrapyCommand
 from tileharvest.commands.project_command import ProjectCommand
 from tileharvest.commands.settings import queue_owner, queue_owners
 from tileharvest.commands.terminal import write_rows
-from tileharvest.errors import ConfigurationError
-from tileharvest.monitoring.overview import seconds_in_words, workers_as_plain
+from tileharvest.errors import ConfigurationError, duration_in_words
+from tileharvest.monitoring.overview import workers_as_plain
 
 if TYPE_CHECKING:
     import argparse
@@ -26,7 +26,7 @@ WORKER_COLUMNS: Final[Columns] = {
     "host": "host",
     ">pid": lambda row: str(row["pid"]),
     "segment": "segment",
-    ">silent": lambda row: seconds_in_words(row["heartbeat_age_seconds"]),
+    ">silent": lambda row: duration_in_words(row["heartbeat_age_seconds"]),
     ">req/s": lambda row: f"{row['rate']:,.1f}",
     ">leased": "leased",
     ">share": "share",

@@ -150,10 +150,12 @@ def _site_folder(*, keep: bool) -> Iterator[Path]:
 
 
 async def _command(environment: Mapping[str, str], *arguments: str) -> int:
-    """Runs a command of the program and returns its exit status. Its output goes to the terminal."""
+    """Runs a command of the program, shows its output, and returns its exit status."""
     command = (sys.executable, "-m", "tileharvest", *arguments)
-    process = await asyncio.create_subprocess_exec(*command, env=environment)
-    return await process.wait()
+    process = await asyncio.create_subprocess_exec(*command, env=environment, stdout=PIPE)
+    output, _ = await process.communicate()
+    _say(output.decode().rstrip())
+    return process.returncode or 0
 
 
 async def _harvests(environment: Mapping[str, str]) -> str:

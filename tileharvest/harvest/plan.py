@@ -158,16 +158,3 @@ def _mean_gap(rules: Rules) -> float:
 def two_digits(number: float) -> int:
     """Returns a number of 100 and more rounded to two digits: 5,461 becomes 5,500."""
     return int(round(number, 1 - floor(log10(number)))) if number >= 100 else round(number)
-
-
-def duration_in_words(seconds: float) -> str:
-    """Returns a text such as `40 s`, `25 min`, `3 h 20 min` or `2 days 4 h`."""
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    if minutes < 100:
-        return f"{minutes} min"
-    hours, minutes = divmod(minutes, 60)
-    if hours < 48:
-        return f"{hours} h {minutes} min"
-    return f"{hours // 24} days {hours % 24} h"

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from tileharvest.errors import duration_in_words
 from tileharvest.maps.rates import rate_in_words
 from tileharvest.queue.orders import Orders, orders_of
 from tileharvest.queue.port import Counts, Lane
@@ -64,7 +65,7 @@ class Overview:
         rows = [[name, f"{count:,}"] for name, count in self.counts.as_plain().items()]
         if self.workers is not None:
             oldest = self.counts.oldest_lease
-            rows.append(["oldest lease", "" if oldest is None else seconds_in_words(oldest)])
+            rows.append(["oldest lease", "" if oldest is None else duration_in_words(oldest)])
             rows.append(["dead letters", f"{self.counts.dead:,}"])
         if self.orders.paused is not None:
             rows.append(["paused since", self.orders.paused])
@@ -86,11 +87,3 @@ async def look(queue: RequestQueue, now: float) -> Overview:
     counts = await queue.counts(now)
     workers = await queue.workers()
     return Overview(counts, None if workers is None else workers_as_plain(workers), orders)
-
-
-def seconds_in_words(seconds: float) -> str:
-    """Returns a duration for a person, rounded down to whole units: `59 s`, `12 min`, `3 h`, `5 d`."""
-    for unit, length, below in (("s", 1, 120), ("min", 60, 120 * 60), ("h", 3600, 48 * 3600)):
-        if seconds < below:
-            return f"{seconds // length:.0f} {unit}"
-    return f"{seconds // 86400:.0f} d"

@@ -17,7 +17,7 @@ from tileharvest.history.area_changes import changed_in, place_of, view_of
 from tileharvest.history.changes import changed_blocks, deepest_changes, heat, last_changes
 from tileharvest.history.recorded_versions import shown, story
 from tileharvest.history.schema import BLOCK_LEVELS, FINISHED, NOT_WALKED
-from tileharvest.monitoring.figures import RUNNING, Activity, Figures, State
+from tileharvest.monitoring.stats import HarvestStats, State
 from tileharvest.viewer.events import list_events
 from tileharvest.viewer.parameters import AREA, Parameters, parse_tile
 from tileharvest.viewer.replies import quoted, unknown
@@ -183,7 +183,7 @@ LONG: Final = {"places": most_changed, "events": list_events}
 disk."""
 
 
-_FIGURES: Final = (
+_STATS: Final = (
     "tiles_done",
     "tiles_expected",
     "failures",
@@ -191,7 +191,7 @@ _FIGURES: Final = (
     "seconds_left",
     "stopped",
 )
-"""The figures of a running harvest, as the commands show them, that stand in the answer about harvests."""
+"""The stats of a running harvest, as the commands show them, that stand in the answer about harvests."""
 
 
 def _running(summaries: Sequence[HarvestSummary], workers: int) -> dict[str, Any] | None:
@@ -199,14 +199,15 @@ def _running(summaries: Sequence[HarvestSummary], workers: int) -> dict[str, Any
     if not summaries or summaries[-1].ended is not None:
         return None
     finished = [one for one in summaries if one.reason == FINISHED and one.walk not in NOT_WALKED]
-    state = RUNNING if workers else State(Activity.INTERRUPTED, stopped=summaries[-1].stopped)
-    figures = Figures.of(summaries[-1], state, workers).as_plain()
+    last = summaries[-1]
+    state, detail = (State.RUNNING, "") if workers else (State.INTERRUPTED, last.stopped or "")
+    stats = HarvestStats.of(last, state, detail, workers).as_plain()
     return {
         "done": sum(summaries[-1].counts.values()),
         # This key is older than `tiles_expected`, and stays for programs that read it.
         "expected": sum(finished[-1].counts.values()) if finished else None,
         "active": workers > 0,
-        **{name: figures[name] for name in _FIGURES},
+        **{name: stats[name] for name in _STATS},
     }
 
 

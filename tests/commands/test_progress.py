@@ -1,0 +1,180 @@
+"""What is shown of running harvests: lines that move on a terminal, and lines for everything else."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import logging
+import re
+import sys
+from dataclasses import replace
+from datetime import date
+from types import SimpleNamespace
+from typing import Any, Final
+
+import pytest
+from rich.console import Console
+from scrapy import Spider
+from scrapy.crawler import Crawler
+
+from tests.middlewares.making import run_jumping
+from tileharvest.commands.progress import HarvestProgress, found_by, numbers_of
+from tileharvest.commands.project_command import say_waits
+from tileharvest.commands.terminal import console
+from tileharvest.history.costs import Cost
+from tileharvest.monitoring.stats import HarvestStats, State
+from tileharvest.politeness.waits import noted
+from tileharvest.scheduler.crawl import Crawl
+from tileharvest.tiles.outcomes import Outcome
+
+STATS: Final = HarvestStats(
+    2_400,
+    {Outcome.IGNORED: 1_190, Outcome.UPDATED: 10, Outcome.FAILED: 3},
+    Cost(1_256, 4_100_000, seconds=30),
+)
+WAIT: Final = "http://map.example.net/robots.txt to answer"
+
+
+async def shown(seconds: float, file: Console, maps: dict[str, HarvestStats], **options: Any) -> None:
+    progress = HarvestProgress(file, 60, maps=len(maps), **options)
+    for name, stats in maps.items():
+        source: Any = SimpleNamespace(
+            stats=lambda stats=stats: stats, harvest=SimpleNamespace(day=date(2024, 5, 2))
+        )
+        progress.add(name, source)
+    progress.begin()
+    await asyncio.sleep(seconds)
+    progress.hide()
+
+
+def terminal(width: int = 80, height: int = 24) -> tuple[Console, io.StringIO]:
+    file = io.StringIO()
+    return (
+        Console(file=file, force_terminal=True, width=width, height=height, color_system=None, markup=False),
+        file,
+    )
+
+
+def test_on_a_pipe_there_is_a_line_per_interval() -> None:
+    file = io.StringIO()
+    run_jumping(shown(150, console(file), {"small": STATS}))
+    assert file.getvalue() == f"small: {STATS.in_words}\n" * 2
+
+
+def test_a_short_harvest_writes_no_line_on_a_pipe() -> None:
+    file = io.StringIO()
+    run_jumping(shown(59, console(file), {"small": STATS}))
+    assert file.getvalue() == ""
+
+
+def test_several_maps_are_one_line_off_a_terminal() -> None:
+    file = io.StringIO()
+    run_jumping(shown(61, console(file), {"one": STATS, "two": replace(STATS, state=State.PAUSED)}))
+    assert file.getvalue() == (
+        "0 of 2 maps done, 2 under way of which 1 wait; 2,406 tiles, 6 failed; 2,512 requests, 8.2 MB;"
+        " 40.1 tiles/s\n"
+    )
+
+
+def test_harvests_that_are_over_count_in_the_totals() -> None:
+    file = io.StringIO()
+
+    async def run() -> None:
+        progress = HarvestProgress(console(file), 60, maps=None)
+        source: Any = SimpleNamespace(stats=lambda: STATS)
+        progress.add("one", source)
+        progress.remove("one")
+        progress.remove("never begun")
+        progress.begin()
+        await asyncio.sleep(61)
+        progress.hide()
+
+    run_jumping(run())
+    assert file.getvalue().startswith("2 maps done, 0 under way; 1,203 tiles, 3 failed; 1,256 requests")
+
+
+def test_with_json_each_line_is_an_object_also_on_a_terminal() -> None:
+    screen, file = terminal()
+    run_jumping(shown(61, screen, {"small": STATS}, as_json=True))
+    (line,) = file.getvalue().splitlines()
+    told = json.loads(line)
+    assert (told["map"], told["day"], told["state"]) == ("small", "2024-05-02", "running")
+    assert (told["tiles_done"], told["requests"], told["received_bytes"]) == (1_203, 1_256, 4_100_000)
+
+
+@pytest.mark.parametrize(
+    ("stats", "words"),
+    [
+        (STATS, "1,203/2,400 tiles  4.1 MB  40.1 tiles/s, 30 s left"),
+        (replace(STATS, is_pruned=True), "1,203 tiles, pruned  4.1 MB  40.1 tiles/s"),
+        (replace(STATS, expected=0, state=State.PAUSED), "1,203 tiles  4.1 MB  paused"),
+    ],
+)
+def test_beside_the_bar_there_are_the_numbers(stats: HarvestStats, words: str) -> None:
+    assert numbers_of(stats) == words
+
+
+def test_failures_and_waits_stand_first_below_the_bar() -> None:
+    held = replace(STATS, state=State.WAITING, detail=f"waiting for {WAIT}")
+    assert found_by(held).plain.split("  ")[1:] == [
+        "3 failed",
+        f"waiting for {WAIT}",
+        "10 changed, 1,190 unchanged, 3 failed",
+        "1,256 requests",
+    ]
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+@pytest.mark.parametrize("state", State)
+def test_lines_that_move_fit_into_the_terminal(state: State, width: int) -> None:
+    screen, file = terminal(width, height=12)
+    maps = {f"a-map-{one}": replace(STATS, state=state, detail=WAIT) for one in range(20)}
+    run_jumping(shown(0.1, screen, maps))
+    # Before each picture the one before it is erased.
+    *_, picture = (
+        part for part in re.split(r"[\r\x1b\[2K1A?5lh]{6,}", file.getvalue()) if "maps done" in part
+    )
+    lines = picture.splitlines()
+    assert 0 < len(lines) <= 12
+    assert max(map(len, lines)) <= width
+
+
+def test_on_a_terminal_the_log_is_written_above_what_moves_which_is_gone_at_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    screen, file = terminal(140)
+    monkeypatch.setattr(sys, "stderr", file)
+
+    async def run() -> None:
+        showing = asyncio.ensure_future(shown(1, screen, {"small": STATS}))
+        await asyncio.sleep(0.6)
+        # As Scrapy does for each crawler.
+        monkeypatch.setattr(logging.root, "handlers", [logging.StreamHandler()])
+        logging.getLogger("test").warning("something is wrong")
+        sys.stderr.write("stopping\n")
+        await showing
+
+    run_jumping(run())
+    written = file.getvalue()
+    for line in ("something is wrong", "stopping"):
+        # What moves is erased before the line, and drawn again below it.
+        before, after = written.split(line)
+        assert before.endswith("\x1b[2K")
+        assert after.lstrip().startswith("small")
+    assert written.endswith("\x1b[2K")
+
+
+def test_a_person_who_adds_a_map_hears_once_what_it_waits_for(capsys: pytest.CaptureFixture[str]) -> None:
+    crawl = Crawl(Crawler(Spider))
+
+    async def run() -> None:
+        saying = asyncio.ensure_future(say_waits(crawl))
+        with noted(crawl.waits, WAIT):
+            await asyncio.sleep(4)
+            assert capsys.readouterr().err == ""
+            await asyncio.sleep(30)
+        saying.cancel()
+
+    run_jumping(run())
+    assert capsys.readouterr().err == f"waiting for {WAIT}; no end is known\n"

@@ -1,0 +1,145 @@
+"""How far a harvest is, in numbers and in words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from typing import Final
+
+import pytest
+
+from tileharvest.history.costs import Cost
+from tileharvest.history.summaries import HarvestSummary
+from tileharvest.monitoring.stats import HarvestStats, State, outcomes_in_words, state_in_words
+from tileharvest.politeness.reasons import Reason
+from tileharvest.tiles.outcomes import Outcome
+
+NOTHING_THERE: Final = 1_000
+HALF: Final = HarvestStats(
+    2_400,
+    {
+        Outcome.NOTHING: 50,
+        Outcome.IGNORED: 1_180,
+        Outcome.NOT_MODIFIED: 10,
+        Outcome.UPDATED: 7,
+        Outcome.FAILED: 3,
+    },
+    Cost(1_256, 4_100_000, seconds=30),
+)
+"""1,200 tiles at 40 a second."""
+FOUND: Final = "7 changed, 1,190 unchanged, 50 empty, 3 failed; 1,256 requests, 4.1 MB"
+
+
+@pytest.mark.parametrize(
+    ("changes", "left"),
+    [
+        ({}, 30),
+        ({"workers": 3}, 10),
+        ({"expected": 1_200}, 0),
+        ({"expected": 1_199}, None),
+        ({"expected": 0}, None),
+        ({"cost": Cost(1_256)}, None),
+        ({"counts": {Outcome.NOTHING: 50}}, None),
+        ({"is_pruned": True}, None),
+        ({"state": State.WAITING}, 30),
+        ({"state": State.PAUSED}, None),
+        ({"state": State.INTERRUPTED}, None),
+    ],
+)
+def test_the_time_left_is_that_of_the_tiles_left_at_the_average_rate(
+    changes: dict[str, object], left: float | None
+) -> None:
+    assert replace(HALF, **changes).seconds_left == left
+
+
+def test_places_where_nothing_is_are_not_tiles_that_were_done() -> None:
+    assert (HALF.done, HALF.failures, HALF.tiles_per_second) == (1_200, 3, 40)
+
+
+@pytest.mark.parametrize(("walk", "is_pruned"), [("pruned", True), ("full", False), (None, False)])
+def test_the_history_tells_the_walk(walk: str | None, is_pruned: bool) -> None:
+    started = datetime(2021, 2, 16, tzinfo=UTC)
+    progress = HarvestSummary(
+        1,
+        "s",
+        date(2021, 2, 16),
+        started,
+        None,
+        None,
+        HALF.cost,
+        {},
+        "overviewer",
+        dict(HALF.counts),
+        walk=walk,
+    )
+    stats = HarvestStats.of(progress, State.RUNNING, workers=0)
+    assert (stats.is_pruned, stats.workers, stats.done) == (is_pruned, 1, 1_200)
+
+
+@pytest.mark.parametrize(
+    ("reasons", "keys", "state"),
+    [
+        ({Reason.QUIET, Reason.PAUSED}, {}, State.PAUSED),
+        ({Reason.DOWN, Reason.QUIET}, {}, State.QUIET),
+        ({Reason.DOWN}, {"has_begun": False}, State.DOWN),
+        ({Reason.SPENT}, {}, State.ENDING),
+        ({Reason.RESTING}, {"has_begun": False, "waits": True}, State.BEGINNING),
+        ((), {"waits": True}, State.WAITING),
+        ((), {}, State.RUNNING),
+    ],
+)
+def test_the_reason_that_only_a_person_can_end_goes_first(
+    reasons: set[Reason], keys: dict[str, bool], state: State
+) -> None:
+    assert State.of(reasons, **keys) is state
+
+
+@pytest.mark.parametrize(
+    ("stats", "words"),
+    [
+        (HALF, f"1,200 of about 2,400 tiles, 50 %; {FOUND}; 40.0 tiles/s, 30 s left"),
+        (replace(HALF, expected=900), f"1,200 tiles, where about 900 were expected; {FOUND}; 40.0 tiles/s"),
+        (
+            replace(HALF, is_pruned=True),
+            f"1,200 tiles in a pruned walk of about 2,400; {FOUND}; 40.0 tiles/s",
+        ),
+        (
+            replace(HALF, expected=0, state=State.PAUSED, detail="since 2026-11-20 12:31 UTC"),
+            f"paused, since 2026-11-20 12:31 UTC; 1,200 tiles; {FOUND}",
+        ),
+        (
+            replace(HALF, expected=0, state=State.WAITING, detail="waiting for the history"),
+            f"waiting for the history; 1,200 tiles; {FOUND}; 40.0 tiles/s",
+        ),
+        (
+            HarvestStats(0, {}, Cost(), State.BEGINNING),
+            "asking the site; 0 tiles; none found yet; 0 requests, 0 B",
+        ),
+    ],
+)
+def test_all_of_it_in_one_line(stats: HarvestStats, words: str) -> None:
+    assert stats.in_words == words
+
+
+def test_each_state_but_running_has_words() -> None:
+    assert [state for state in State if not state_in_words(state)] == [State.RUNNING]
+
+
+def test_each_outcome_has_a_word_for_people() -> None:
+    words = outcomes_in_words(dict.fromkeys(Outcome, 1_000))
+    assert words == (
+        "1,000 new, 1,000 changed, 1,000 changed again, 1,000 gone, 2,000 unchanged, 1,000 skipped,"
+        " 1,000 empty, 1,000 failed"
+    )
+
+
+def test_programs_get_numbers_and_none_for_what_is_not_known() -> None:
+    plain = replace(HALF, expected=0, cost=Cost(5), state=State.INTERRUPTED, detail="budget").as_plain()
+    assert (plain["state"], plain["stopped"], plain["detail"], plain["tiles_done"]) == (
+        "interrupted",
+        "budget",
+        None,
+        1_200,
+    )
+    unknown = ("tiles_expected", "requests_per_second", "tiles_per_second", "seconds_left")
+    assert {plain[name] for name in unknown} == {None}

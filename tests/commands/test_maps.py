@@ -29,9 +29,3 @@ def test_what_a_pruned_walk_spares_stands_below_its_reason(broken: int, why: str
     proof = Proof(date(2021, 2, 16), 314, broken, 0, 86400.0)
     walks = {"one": Decisions({"day": Decision(True, "walk = pruned is set", proof)}), "two": Decisions({})}
     assert reasons(walks, {"one": 0.789})[1:] == [f"one: the last pruned walk asked 79 % of the tiles{why}"]
-
-
-def test_of_many_maps_a_line_tells_which_command_says_why() -> None:
-    few, many = ({f"map{n}": Decisions({"day": FULL}) for n in range(number)} for number in (20, 21))
-    assert len(reasons(few)) == 20
-    assert reasons(many) == ["scrapy plan NAME tells why a map is walked so"]

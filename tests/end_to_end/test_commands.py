@@ -108,7 +108,7 @@ def test_maps_as_json(told: Project, antworld: list[Harvested], images: set[byte
 
 
 def test_maps_as_a_table(told: Project, antworld: list[Harvested]) -> None:
-    first, second, walk = rows(told.scrapy("maps").stdout)
+    first, second, walk = rows(told.scrapy("maps", "--why").stdout)
     assert first.split()[:5] == [
         ANTWORLD,
         antworld[-1].day,

@@ -55,43 +55,6 @@ def rules(gap: Gap | None = None, host_gap: Gap | None = None, concurrency: int 
     )
 
 
-def test_the_next_harvest_costs_what_the_last_did() -> None:
-    plan = plan_by_last(last_harvest(), rules(), audit=0.0)
-    assert plan.expected == Expense(100, 135, 11_000, 300.0)
-    assert plan.least is None
-
-
-def test_at_most_every_tile_is_fetched_and_each_request_takes_as_long() -> None:
-    plan = plan_by_last(last_harvest(), rules(), audit=0.0)
-    assert plan.most == Expense(100, 135 + 90, 11_000 + 95_000, pytest.approx(300.0 * 225 / 135))
-
-
-def first_harvest() -> Precedent:
-    """By GET alone: of 100 tiles, and of 20 places with nothing."""
-    last = last_harvest(spared=0)
-    counts = {Outcome.NOTHING: 20, Outcome.ADDED: 100}
-    return last._replace(summary=replace(last.summary, cost=Cost(120, 105_000, 105_000), counts=counts))
-
-
-def test_after_a_first_harvest_by_get_a_changed_tile_takes_a_request_more() -> None:
-    plan = plan_by_last(first_harvest(), rules(), audit=0.0, at_once=True)
-    assert (plan.expected.requests, plan.most.requests) == (120, 220)
-
-
-def test_what_follows_that_is_planned_as_after_any_harvest() -> None:
-    first = first_harvest()
-    counts = {Outcome.NOTHING: 20, Outcome.IGNORED: 90, Outcome.UPDATED: 10}
-    summary = replace(first.summary, cost=Cost(130, 11_000, 11_000, 95_000), counts=counts, expected=100)
-    plan = plan_by_last(first._replace(summary=summary), rules(), audit=0.0, at_once=True)
-    assert (plan.expected.requests, plan.most.requests) == (130, 220)
-
-
-def test_what_an_older_release_has_not_noted_is_taken_from_the_tiles_and_the_clock() -> None:
-    plan = plan_by_last(last_harvest(spared=0, seconds=0.0), rules(), audit=0.0)
-    assert plan.expected.seconds == pytest.approx(600.0)
-    assert plan.most.received_bytes == 105_000
-
-
 def pruned_harvest() -> Precedent:
     """The harvest after `last_harvest`: of its 100 tiles 90 were not asked, nor the places with nothing."""
     full = last_harvest()
@@ -100,61 +63,33 @@ def pruned_harvest() -> Precedent:
     return Precedent(summary, full.present_bytes, summary, full.summary)
 
 
-def test_a_pruned_walk_costs_what_the_last_one_did() -> None:
-    assert plan_by_last(pruned_harvest(), rules(), audit=0.0).pruned == Expense(100, 16, 4_000, 9.0)
-
-
-def test_a_pruned_walk_takes_no_less_than_the_pace_allows() -> None:
-    plan = plan_by_last(pruned_harvest(), rules(Gap(2.0, 4.0)), audit=0.0)
-    assert plan.pruned == Expense(100, 16, 4_000, 48.0)
-
-
-def test_a_full_walk_after_a_pruned_one_asks_what_that_has_skipped_and_the_places_with_nothing() -> None:
-    requests = 16 + 90 + 20
-    plan = plan_by_last(pruned_harvest(), rules(), audit=0.0)
-    assert plan.expected == Expense(100, requests, 4_000, pytest.approx(requests * 300 / 135))
-    assert plan.most.requests == requests + 96
-
-
 @pytest.mark.parametrize(
-    ("audit", "layers", "requests"),
+    ("last", "is_pruned", "expected"),
     [
-        pytest.param(0.0, 1, 4, id="the first level alone"),
-        pytest.param(0.02, 1, 24, id="and what is always audited"),
-        pytest.param(0.5, 1, 54, id="and a larger share of the tiles"),
-        pytest.param(1.0, 1, 104, id="and all of them"),
-        pytest.param(0.02, 6, 124, id="of which there are no more"),
+        (last_harvest(), False, Expense(100, 135, 11_000, 300.0)),
+        (last_harvest(seconds=0.0), False, Expense(100, 135, 11_000, 600.0)),
+        (last_harvest(), True, Expense(100, 135, 11_000, 300.0)),
+        (pruned_harvest(), True, Expense(100, 16, 4_000, 9.0)),
+        (pruned_harvest(), False, Expense(100, 135, 11_000, 300.0)),
     ],
+    ids=["full", "its time by the clock", "no pruned one yet", "pruned", "full after a pruned one"],
 )
-def test_without_a_pruned_harvest_the_least_is_told_that_one_takes(
-    audit: float, layers: int, requests: int
+def test_the_next_harvest_costs_what_the_last_of_its_walk_did(
+    last: Precedent, is_pruned: bool, expected: Expense
 ) -> None:
-    last = last_harvest()
-    summary = replace(last.summary, depth={f"layer {place}": 3 for place in range(layers)})
-    plan = plan_by_last(last._replace(summary=summary), rules(), audit=audit)
-    assert plan.pruned == Expense(100, requests, 0, pytest.approx(requests * 300 / 135))
+    assert plan_by_last(last, rules(), is_pruned=is_pruned).expected == pytest.approx(expected)
 
 
-def test_a_layer_without_an_edge_takes_its_whole_first_level() -> None:
-    pruned = plan_by_last(last_harvest()._replace(first_level=25), rules(), audit=0.0).pruned
-    assert pruned is not None
-    assert pruned.requests == 25
+def test_at_most_every_tile_is_fetched_and_each_request_takes_as_long() -> None:
+    plan = plan_by_last(last_harvest(), rules(), is_pruned=False)
+    assert plan.most == pytest.approx(Expense(100, 235, 105_000, 300.0 * 235 / 135))
 
 
-def test_a_pruned_walk_of_a_small_map_asks_no_more_than_one_in_full() -> None:
-    last = last_harvest()
-    summary = replace(last.summary, cost=replace(last.summary.cost, requests=3), counts={Outcome.IGNORED: 3})
-    pruned = plan_by_last(last._replace(summary=summary), rules(), audit=0.02).pruned
-    assert pruned is not None
-    assert pruned.requests == 3
-
-
-def test_a_pace_that_has_become_slower_since_counts() -> None:
-    slower = plan_by_last(last_harvest(), rules(Gap(2.0, 4.0)), audit=0.0)
-    assert slower.expected.seconds == pytest.approx(135 * 3.0)
-    assert slower.most.seconds == pytest.approx(225 * 3.0)
-    faster = plan_by_last(last_harvest(), rules(Gap(0.1, 0.3)), audit=0.0)
-    assert faster.expected.seconds == pytest.approx(300.0)
+@pytest.mark.parametrize(("gap", "each"), [(Gap(2.0, 4.0), 3.0), (Gap(0.1, 0.3), 300 / 135)])
+def test_a_limit_that_has_become_slower_since_counts(gap: Gap, each: float) -> None:
+    plan = plan_by_last(last_harvest(), rules(gap), is_pruned=False)
+    assert plan.expected.seconds == pytest.approx(135 * each)
+    assert plan.most.seconds == pytest.approx(235 * each)
 
 
 @pytest.mark.parametrize(

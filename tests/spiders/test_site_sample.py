@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import io
-import random
 from hashlib import sha1
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -13,8 +12,8 @@ import pytest
 from PIL import Image
 from scrapy.http import Response
 
-from tests.harvest.test_sample import Pyramid, island, roads
-from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError
+from tests.harvest.test_sample import Pyramid, island
+from tileharvest.errors import SiteError, TileHarvestError
 from tileharvest.politeness.rules import Rules
 from tileharvest.spiders.site_sample import SiteSampleSpider
 from tileharvest.tiles.grid import Tile
@@ -35,7 +34,6 @@ class Layers:
         self,
         *pyramids: Pyramid,
         status: int = 404,
-        seeds: tuple[Tile, ...] = (),
         blank: bytes = b"",
         renderer: str = "overviewer",
     ) -> None:
@@ -51,7 +49,7 @@ class Layers:
         layers = [
             SimpleNamespace(
                 name=str(place),
-                pyramid=Form.endless(one.depth, seeds) if seeds else Form(one.depth),
+                pyramid=Form(one.depth),
                 host="h",
                 addresses=SimpleNamespace(url_of=f"http://h/{place}/{{}}".format),
             )
@@ -71,9 +69,9 @@ class Layers:
             return Response(request.url, status=self._missing if size is None else 503)
         return Response(request.url, headers={"Content-Length": str(size), "ETag": f'"{name}"'})
 
-    def sampled(self, requests: int | None, description: Any = DESCRIPTION) -> SiteSampleSpider:
+    def sampled(self, description: Any = DESCRIPTION) -> SiteSampleSpider:
         async def ask() -> SiteSampleSpider:
-            self.spider = spider = SiteSampleSpider(description, Rules("h", 4), requests, random.Random(1))
+            self.spider = spider = SiteSampleSpider(description, Rules("h", 4))
             spider.crawler = SimpleNamespace(engine=self)  # type: ignore[assignment]
             spider.made = LOOKED
             spider.plan = await spider.sample(self.site)
@@ -82,65 +80,56 @@ class Layers:
         return asyncio.run(ask())
 
 
-@pytest.mark.parametrize("requests", [260, 400, 1000])
-def test_no_more_is_asked_than_allowed_of_all_layers_together(requests: int) -> None:
-    layers = Layers(island(3, 5), island(7, 50), roads(6))
-    spider = layers.sampled(requests)
+def test_about_two_hundred_tiles_are_asked_of_all_layers_together() -> None:
+    spider = Layers(island(3, 5), island(7, 50), island(7, 30)).sampled()
     assert spider.plan is not None
-    assert requests / 2 < spider.made <= requests
+    assert 100 < spider.made <= LOOKED + 200
     assert not spider.plan.is_exact
 
 
-def test_a_map_of_several_layers_is_counted_exactly_where_the_requests_suffice() -> None:
-    layers = Layers(island(3, 5), island(4, 8))
-    spider = layers.sampled(600)
+def test_a_small_map_is_counted_exactly_and_the_same_each_time() -> None:
+    layers = Layers(island(3, 5), island(3, 6))
+    spider = layers.sampled()
     assert spider.plan is not None
     assert spider.plan.is_exact
     assert spider.plan.expected.tiles == layers.tiles
     assert spider.made == spider.plan.expected.requests
+    assert layers.sampled().plan == spider.plan._replace(
+        **{name: getattr(layers.spider.plan, name) for name in ("expected", "most", "least")}
+    )
 
 
 def test_a_map_of_which_a_tile_gives_no_usable_answer_is_not_counted_exactly() -> None:
     layers = Layers(island(4, 8))
     layers.failing = next(tile for tile in layers.pyramids[0].sizes if tile.zoom == -1)
-    spider = layers.sampled(600)
+    spider = layers.sampled()
     assert spider.plan is not None
     assert not spider.plan.is_exact
     assert len(spider.failures) == 1
     assert spider.plan.expected.tiles < layers.tiles
 
 
-def test_a_map_of_many_layers_is_asked_more_than_usual() -> None:
-    layers = Layers(*[island(5, 12)] * 8)
-    assert 200 < layers.sampled(None).made <= LOOKED + 8 * 40
-
-
-def test_what_would_suffice_is_told() -> None:
-    layers = Layers(island(5, 12), island(6, 20))
-    with pytest.raises(ConfigurationError, match=f"--requests 90 .* write --requests {LOOKED + 96}, or more"):
-        layers.sampled(90)
-    layers.sampled(LOOKED + 96)
-
-
-def test_a_site_of_which_too_much_fails_is_not_planned() -> None:
-    layers = Layers(island(6, 30), status=503)
-    with pytest.raises(SiteError, match=r"no usable answer \(503 Service Unavailable\), nor do others"):
-        layers.sampled(None)
+@pytest.mark.parametrize(
+    ("status", "error", "said"),
+    [
+        (503, SiteError, r"no usable answer \(503 Service Unavailable\), nor do others"),
+        (301, TileHarvestError, r"redirects the requests for its tiles, .* with a budget"),
+        (405, TileHarvestError, r"refuses HEAD, .* with a budget"),
+    ],
+)
+def test_a_site_whose_tiles_cannot_be_counted_is_not_planned(
+    status: int, error: type[Exception], said: str
+) -> None:
+    with pytest.raises(error, match=said):
+        Layers(island(6, 30), status=status).sampled()
 
 
 def test_a_site_that_does_not_answer_head_as_it_should_is_asked_nothing() -> None:
     layers = Layers(island(6, 30))
     layers.site.answers_head = False
     with pytest.raises(TileHarvestError, match=r"does not answer HEAD as it should, .* with a budget"):
-        layers.sampled(None)
+        layers.sampled()
     assert layers.spider.made == LOOKED
-
-
-def test_a_site_that_redirects_the_requests_for_its_tiles_is_not_planned() -> None:
-    """Each tile would take two requests, of which one was not allowed."""
-    layers = Layers(island(6, 30), status=301)
-    with pytest.raises(TileHarvestError, match=r"redirects the requests for its tiles, .* with a budget"):
-        layers.sampled(None)
 
 
 def blank_png() -> bytes:
@@ -150,49 +139,12 @@ def blank_png() -> bytes:
 
 
 @pytest.mark.parametrize("renderer", ["xyz", "dynmap"])
-def test_blank_images_are_no_tiles_but_cost_a_request_and_their_bytes(renderer: str) -> None:
+def test_blank_images_are_not_counted_as_tiles(renderer: str) -> None:
     """maps.toml names that of plain tiles. Older servers of Dynmap send it without an ETag."""
     blank = blank_png()
     layers = Layers(island(4, 8), blank=blank, renderer=renderer)
     hashes = (sha1(blank).hexdigest(),) if renderer == "xyz" else ()
-    description = SimpleNamespace(**{**vars(DESCRIPTION), "first": "head", "blank": hashes})
-    spider = layers.sampled(600, description)
+    spider = layers.sampled(SimpleNamespace(**{**vars(DESCRIPTION), "first": "head", "blank": hashes}))
     assert spider.plan is not None
     assert spider.plan.is_exact
-    there, expected = [size for one in layers.pyramids for size in one.sizes.values()], spider.plan.expected
-    assert expected.tiles == len(there)
-    assert expected.missing > 0
-    assert expected.requests == LOOKED + 2 * (len(there) + expected.missing) == spider.made
-    assert expected.received_bytes == sum(there) + expected.missing * len(blank)
-
-
-@pytest.mark.parametrize("requests", [130, 200])
-def test_no_more_is_asked_than_allowed_where_each_tile_takes_two_requests(requests: int) -> None:
-    layers = Layers(island(7, 50), blank=blank_png(), renderer="dynmap")
-    spider = layers.sampled(requests)
-    assert spider.made <= requests
-    with pytest.raises(ConfigurationError, match="--requests 70 are too few"):
-        layers.sampled(70)
-    assert layers.spider.made <= 70
-
-
-def test_where_nobody_says_how_far_a_layer_reaches_its_top_is_searched_first() -> None:
-    """Six tiles in a row, of which the walk begins with one, and the 18 places around them."""
-    row = {Tile.at(-1, column, 0): 1000 for column in range(6)}
-    below = {child: 100 for tile in row for child in tile.children()}
-    layers = Layers(Pyramid(2, row | below), seeds=(Tile.at(-1, 0, 0),))
-    spider = layers.sampled(300)
-    assert spider.plan is not None
-    assert spider.plan.is_exact
-    assert spider.plan.expected.tiles == layers.tiles == 30
-    assert spider.made == spider.plan.expected.requests == LOOKED + 24 + 24
-
-
-def test_of_a_top_that_is_too_large_to_be_searched_the_rest_is_estimated() -> None:
-    row = {Tile.at(-1, column, 0): 1000 for column in range(200)}
-    below = {child: 100 for tile in row for child in tile.children()}
-    layers = Layers(Pyramid(2, row | below), seeds=(Tile.at(-1, 0, 0),))
-    spider = layers.sampled(200)
-    assert spider.made <= 200
-    assert spider.plan is not None
-    assert not spider.plan.is_exact
+    assert spider.plan.expected.tiles == layers.tiles

@@ -31,16 +31,16 @@ if TYPE_CHECKING:
     from tileharvest.walk.decision import Decision
 
 
-_MOST_REASONS: Final = 20
-"""The most lines below the table. More of them would push the table off the screen."""
-
-
 class Command(ProjectCommand, ScrapyCommand):
     form = "[options]"
     summary = "List the maps with their last harvest, size, and next harvest"
     details = "Columns on the right that a terminal has no room for are left out; --json has all of it."
     arguments = range(1)
     usage = "scrapy maps takes no arguments"
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        super().add_options(parser)
+        parser.add_argument("--why", action="store_true", help="say why each map's next walk is as it is")
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         from tileharvest.history.settings import open_history_if_any
@@ -67,7 +67,8 @@ class Command(ProjectCommand, ScrapyCommand):
         nothing = "no map yet: scrapy add NAME URL"
         write_rows(rows, _columns(walks, now), as_json=opts.json, otherwise=nothing, spare=4)
         if not opts.json:
-            for line in [*reasons(walks, shares), *several_a_day(descriptions.values())]:
+            why = reasons(walks, shares) if opts.why else []
+            for line in [*why, *several_a_day(descriptions.values())]:
                 write_line(line)
 
 
@@ -176,7 +177,7 @@ def reasons(walks: Mapping[str, Decisions], shares: Mapping[str, float] | None =
     """Returns the lines that say why each harvested map will be walked as it will.
 
     A map has one line, or a line for each layer if its layers differ. `shares` has the share of the tiles
-    that the last pruned walk of a map asked. For many maps a single line names the command that tells it.
+    that the last pruned walk of a map asked.
     """
     lines = []
     for name, walk in walks.items():
@@ -190,7 +191,7 @@ def reasons(walks: Mapping[str, Decisions], shares: Mapping[str, float] | None =
             broken = any(one.proof is not None and one.proof.broken for one in walk.layers.values())
             why = ": the host does not keep the times of renders" if broken else ""
             lines.append(f"{name}: the last pruned walk asked {100 * share:.0f} % of the tiles{why}")
-    return lines if len(lines) <= _MOST_REASONS else ["scrapy plan NAME tells why a map is walked so"]
+    return lines
 
 
 def several_a_day(descriptions: Iterable[MapDescription]) -> list[str]:

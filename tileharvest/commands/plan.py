@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 from math import isnan
-from random import Random, SystemRandom
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
@@ -14,48 +13,46 @@ from scrapy.commands import ScrapyCommand
 from tileharvest.commands.project_command import ProjectCommand, ask_site
 from tileharvest.commands.settings import ask_history
 from tileharvest.commands.terminal import write_json, write_line, write_table
-from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError, counted, duration_in_words
-from tileharvest.harvest.plan import USUAL_REQUESTS, plan_by_last
+from tileharvest.errors import SiteError, TileHarvestError, counted, duration_in_words
+from tileharvest.harvest.plan import plan_by_last
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.maps.settings import described_map
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping
 
     from scrapy.settings import BaseSettings
 
-    from tileharvest.harvest.plan import Expense, HarvestPlan
+    from tileharvest.harvest.plan import HarvestPlan
     from tileharvest.history.database import History
     from tileharvest.history.summaries import Precedent
     from tileharvest.maps.description import MapDescription
     from tileharvest.politeness.rules import Rules
-    from tileharvest.spiders.site_sample import SiteSampleSpider
     from tileharvest.walk.decision import Decisions
 
-_SEEDS: Final = 1_000_000
+
+_WALKS: Final = {
+    "full": "full, every tile is asked",
+    "pruned": "pruned, unchanged parts are skipped",
+    "index": "index, what the site lists as changed",
+}
+"""The kinds of walks in six words."""
 
 
 class _PlanReport(NamedTuple):
-    """A plan with the words and numbers in which it is told."""
+    """A plan, and what people and programs are told besides its numbers."""
 
-    title: str
-    columns: Mapping[str, Expense | None]
-    """The columns of the table by their heads. A column that is None is left out."""
-    notes: tuple[str, ...]
-    """The lines below the table."""
-    origin: dict[str, Any]
-    """The origin of the plan, as programs are told it."""
     plan: HarvestPlan
-    """The plan of the walk that will be made, as far as that is known."""
+    title: str
+    notes: list[str]
+    origin: dict[str, Any]
 
 
 class Command(ProjectCommand, ScrapyCommand):
     summary = "Say what a harvest will cost, before its first request"
     details = (
-        "From the last harvest, without asking the site; for a map that has none,"
-        " from a sample of its tiles. Tells how the next harvest will walk,"
-        " and why. Exit status: 0 done, 1 error, 2 wrong usage, 5 site unreachable."
+        "By the last harvest, without asking the site; for a map that has none, by a sample of 200 of its"
+        " tiles. Exit status: 0 done, 1 error, 2 wrong usage, 5 site unreachable."
     )
 
     requires_crawler_process = True
@@ -66,33 +63,25 @@ class Command(ProjectCommand, ScrapyCommand):
         parser.add_argument(
             "--sample", action="store_true", help="ask the site, even if the map was harvested before"
         )
-        parser.add_argument(
-            "--requests", type=int, help=f"ask at most so many for a sample (default: {USUAL_REQUESTS})"
-        )
-        parser.add_argument("--seed", type=int, help="choose the sample as the run did that told this number")
+        parser.add_argument("--why", action="store_true", help="say why the next harvest walks as it will")
 
     def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
         from tileharvest.politeness.settings import rules_for
 
-        if opts.requests is not None and opts.requests < 1:
-            raise ConfigurationError(
-                f"--requests {opts.requests} asks nothing: write --requests {USUAL_REQUESTS}"
-            )
         description = described_map(settings, args[0])
         rules = rules_for(settings, description)
         last = ask_history(settings, lambda history: _last_harvest(history, description))
         if last is not None and not opts.sample:
-            report = _by_last(description, rules, *last)
+            report = _by_last(description, rules, *last, why=opts.why)
         else:
             if last is not None and description.check == "head":
                 description = msgspec.structs.replace(description, first="head")
-            seed = SystemRandom().randrange(_SEEDS) if opts.seed is None else opts.seed
-            report = _by_sample(self._asked(description, rules, opts.requests, seed), seed)
-        budgets, plan = {"run": rules.budget, "day": rules.daily_budget}, report.plan
+            report = self._by_sample(description, rules)
+        plan, budgets = report.plan, {"run": rules.budget, "day": rules.daily_budget}
         if opts.json:
-            runs = {f"{unit}s": plan.expected.runs(one) if one else None for unit, one in budgets.items()}
             of_range = {"expected": plan.expected, "least": plan.least, "most": plan.most}
-            plain = {name: _plain(expense) for name, expense in of_range.items()}
+            plain = {name: expense and expense.as_plain() for name, expense in of_range.items()}
+            runs = {f"{unit}s": plan.expected.runs(one) if one else None for unit, one in budgets.items()}
             write_json({"map": description.name, **report.origin, **plain, **runs})
             return
         _write(report)
@@ -102,10 +91,8 @@ class Command(ProjectCommand, ScrapyCommand):
                 several = f"{fewest}" if fewest == most else f"{fewest} to {most}"
                 write_line(f"with the budget of a {unit} it will be done in {several} {unit}s")
 
-    def _asked(
-        self, description: MapDescription, rules: Rules, requests: int | None, seed: int
-    ) -> SiteSampleSpider:
-        """Asks for the sample, and returns the spider. Raises TileHarvestError."""
+    def _by_sample(self, description: MapDescription, rules: Rules) -> _PlanReport:
+        """Asks for a sample. Raises TileHarvestError."""
         from tileharvest.spiders.site_sample import SiteSampleSpider
 
         now = datetime.now(description.zone_info)
@@ -115,14 +102,19 @@ class Command(ProjectCommand, ScrapyCommand):
                 f"map '{description.name}' has quiet hours until {rules.quiet_until(now):%H:%M %Z}:"
                 f" its site was not asked, and nothing planned; try again then"
             )
-        # The same seed must choose the same tiles. No secret depends on it.
-        random = Random(seed)  # noqa: S311
         present = replace(rules, gap=gap, quiet=())
-        asked = {"description": description, "rules": present, "requests": requests, "random": random}
-        spider = ask_site(self.crawler_process, SiteSampleSpider, **asked)
-        if spider.plan is None:
+        spider = ask_site(self.crawler_process, SiteSampleSpider, description=description, rules=present)
+        plan = spider.plan
+        if plan is None:
             raise SiteError(f"{description.url} was not asked to the end: nothing was planned; try again")
-        return spider
+        notes = ["all of the map's tiles were asked about" if plan.is_exact else "by a sample of its tiles"]
+        if spider.failures:
+            below = counted(len(spider.failures), "such tile")
+            notes.append(f"{spider.failures[0]}: what lies below {below} is not counted")
+        made = counted(spider.made, "request")
+        title = f"{description.name}, if every tile is fetched: by {made} made now"
+        origin = {"asked": spider.made, "exact": plan.is_exact, "failed": len(spider.failures)}
+        return _PlanReport(plan, title, notes, {"from": "sample", **origin})
 
 
 def _last_harvest(history: History, description: MapDescription) -> tuple[Precedent, Decisions] | None:
@@ -138,94 +130,45 @@ def _last_harvest(history: History, description: MapDescription) -> tuple[Preced
     return last, next_walks(history, description, last.summary.depth, today, doubt_of(last.summary.renderer))
 
 
-def _by_last(description: MapDescription, rules: Rules, last: Precedent, walk: Decisions) -> _PlanReport:
-    at_once = (description.first, description.check) == ("get", "head")
-    plan = plan_by_last(last, rules, audit=description.audit, at_once=at_once)
+def _by_last(
+    description: MapDescription, rules: Rules, last: Precedent, walk: Decisions, *, why: bool
+) -> _PlanReport:
+    plan = plan_by_last(last, rules, is_pruned=walk.is_pruned)
     day = last.summary.day
-    may_prune = walk.is_pruned or (last.pruned is not None and description.walk != "full")
-    pruned = plan.pruned if may_prune else None
-    is_as_last = last.full == last.summary and pruned is None
+    notes = [f"next walk: {_WALKS.get(walk.in_short, walk.in_short)}"]
+    if why:
+        notes.append(f"why: {walk.reason}")
+    if walk.is_pruned and last.pruned is None:
+        notes.append("no walk was pruned yet: the expected numbers are those of a full one, and too high")
+    notes.append("at most: if every tile has changed, and none is new; --sample asks the site")
+    origin = {
+        "from": "harvest",
+        "day": day.isoformat(),
+        "walk": "pruned" if walk.is_pruned else "full",
+        "walk_reason": walk.reason,
+    }
     return _PlanReport(
-        f"{description.name}, by its harvest of {day}; its site was not asked",
-        {
-            "pruned walk" if last.pruned is not None else "pruned, at least": pruned,
-            "as last time" if is_as_last else "full walk": plan.expected,
-            "at most": plan.most,
-        },
-        (
-            _next_in_words(walk),
-            "at most: if every tile has changed, and none is new; --sample asks the site",
-        ),
-        {
-            "from": "harvest",
-            "day": day.isoformat(),
-            "walk": "pruned" if walk.is_pruned else "full",
-            "walk_reason": walk.reason,
-            "full": _plain(plan.expected),
-            "pruned": _plain(pruned),
-        },
-        plan if pruned is None or not walk.is_pruned else plan._replace(expected=pruned),
-    )
-
-
-def _next_in_words(walk: Decisions) -> str:
-    if all(one.change_index is None for one in walk.layers.values()):
-        return f"the next walk is {walk.in_short}: {walk.reason}"
-    otherwise = "pruned" if walk.is_pruned else "full"
-    return (
-        "the next walk asks for what the site says has changed; if all may have changed, it is"
-        f" {otherwise}: {walk.reason}"
-    )
-
-
-def _by_sample(spider: SiteSampleSpider, seed: int) -> _PlanReport:
-    plan = spider.plan
-    assert plan is not None
-    passed, missing = plan.expected.passed, plan.expected.missing
-    vain = f"{plan.told(missing):,} find nothing"
-    if passed:
-        vain += f", {plan.told(passed):,} find tiles that are not kept"
-    how = f"a sample; more --requests make it more exact, --seed {seed} repeats it"
-    columns = {"about": plan.expected, "at least": plan.least, "at most": plan.most}
-    notes = [f"of the requests {vain}"]
-    if spider.failures:
-        below = counted(len(spider.failures), "such tile")
-        notes.append(f"{spider.failures[0]}: what lies below {below} is not counted")
-    if plan.is_exact:
-        how, columns = "all of the map's tiles were asked about", {"exactly": plan.expected}
-    return _PlanReport(
-        f"{spider.description.name}, if every tile is fetched: by {counted(spider.made, 'request')} made now",
-        columns,
-        (*notes, how),
-        {
-            "from": "sample",
-            "seed": seed,
-            "asked": spider.made,
-            "exact": plan.is_exact,
-            "failed": len(spider.failures),
-            "passed": round(passed),
-            "missing": round(missing),
-        },
-        plan,
+        plan, f"{description.name}, by its harvest of {day}; its site was not asked", notes, origin
     )
 
 
 def _write(report: _PlanReport) -> None:
+    plan = report.plan
+    columns = {"exactly" if plan.is_exact and plan.least else "about": plan.expected}
+    if not plan.is_exact and plan.least is not None:
+        columns["at least"] = plan.least
+    if plan.least is None or not plan.is_exact:
+        columns["at most"] = plan.most
+    costs, shown = columns.values(), plan.shown
+    sizes = [one.received_bytes for one in costs]
     write_line(report.title)
     write_line("")
-    columns = {head: expense for head, expense in report.columns.items() if expense is not None}
-    expenses, told = columns.values(), report.plan.told
-    sizes = [one.received_bytes for one in expenses]
     rows = [
-        ["tiles", *(f"{told(one.tiles):,}" for one in expenses)],
-        ["requests", *(f"{told(one.requests):,}" for one in expenses)],
-        ["received", *("unknown" if isnan(size) else bytes_in_words(told(size)) for size in sizes)],
-        ["time", *(duration_in_words(one.seconds) for one in expenses)],
+        ["tiles", *(f"{shown(one.tiles):,}" for one in costs)],
+        ["requests", *(f"{shown(one.requests):,}" for one in costs)],
+        ["received", *("unknown" if isnan(size) else bytes_in_words(shown(size)) for size in sizes)],
+        ["time", *(duration_in_words(one.seconds) for one in costs)],
     ]
     write_table(["", *(f">{head}" for head in columns)], rows)
     for note in report.notes:
         write_line(note)
-
-
-def _plain(expense: Expense | None) -> dict[str, Any] | None:
-    return None if expense is None else expense.as_plain()

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from math import ceil, floor, isnan, log10
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tileharvest.tiles.outcomes import FETCHED, Outcome
-from tileharvest.walk.audit import LEAST_AUDITED
+from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,12 +14,6 @@ if TYPE_CHECKING:
     from tileharvest.history.summaries import HarvestSummary, Precedent
     from tileharvest.maps.budgets import Budget
     from tileharvest.politeness.rules import Rules
-
-USUAL_REQUESTS: Final = 200
-"""The most requests of a sample unless a person says otherwise. A map of very many layers needs more."""
-
-FIRST_LEVEL: Final = 4
-"""The number of tiles of a layer that every walk asks, if it begins at the first level."""
 
 
 class Expense(NamedTuple):
@@ -32,11 +25,6 @@ class Expense(NamedTuple):
     received_bytes: float
     """Bytes of bodies. NaN if the site does not tell the size of a tile; every sum with it is NaN, too."""
     seconds: float = 0.0
-    passed: float = 0.0
-    """The number of tiles at zooms that are not kept, which are only asked whether they exist. Only a sample
-    tells it."""
-    missing: float = 0.0
-    """The number of places that are asked and have no tile. Only a sample tells it."""
 
     def runs(self, budget: Budget) -> int:
         """Returns the number of runs that a harvest takes if each run may spend the budget."""
@@ -61,60 +49,34 @@ class HarvestPlan(NamedTuple):
     """The cost of the next harvest."""
 
     expected: Expense
-    """The cost of a full walk."""
     most: Expense
-    """The most that a full walk may cost."""
     least: Expense | None = None
-    """The least that a full walk may cost. None if it may cost next to nothing."""
-    pruned: Expense | None = None
-    """The cost of a pruned walk. A plan by a sample has none."""
+    """None if it may cost next to nothing."""
     is_exact: bool = True
-    """Whether numbers are told to the last digit. They are not if only a part of the map was sampled."""
+    """Whether numbers are shown to the last digit. They are not if only a part of the map was sampled."""
 
-    def told(self, number: float) -> int:
+    def shown(self, number: float) -> int:
         """Returns a number of the plan as it is shown to people."""
         return round(number) if self.is_exact else two_digits(number)
 
 
-def plan_by_last(last: Precedent, rules: Rules, *, audit: float, at_once: bool = False) -> HarvestPlan:
-    """Returns the cost of the next harvest by the last one, without asking the site.
+def plan_by_last(last: Precedent, rules: Rules, *, is_pruned: bool) -> HarvestPlan:
+    """Returns the cost of the next harvest, without asking the site.
 
-    A full walk costs as much as the last harvest would have if it had asked what it skipped. The most is the
-    cost of that harvest if all of its tiles had changed. `at_once` says that the map's first harvest asked by
-    GET alone, while later ones ask by HEAD before.
-
-    A pruned walk costs as much as the last pruned one. If there was none, its cost is the least that a pruned
-    walk takes. `audit` is the share of the skipped tiles that is asked all the same. A request takes as long
-    as in the last full walk, or longer if the map's limit is slower now.
+    It is expected to cost what the last harvest has cost that walked as the next one will (`is_pruned`), or
+    else the last full one. The most is a full walk in which every tile has changed: one more request for each
+    tile, and the bytes of all of them. A request takes as long as in that harvest, or longer if the map's
+    limit is slower now.
     """
-    full, counts, gap = last.full or last.summary, last.summary.counts, _mean_gap(rules)
-    tiles = last.summary.present
-    fetched = sum(counts.get(outcome, 0) for outcome in FETCHED)
-    # The tiles that would take one more request if they had changed: those that were not fetched, and those
-    # that a first harvest fetched by one request, as each changed tile takes two later.
-    cheap = max(0, tiles if at_once and not last.summary.expected else tiles - fetched)
-    each = max(gap, (full.took or 0.0) / max(1, full.cost.requests))
-    # Only the last full walk tells how many empty places lie below skipped tiles.
-    vain = max(0, full.counts.get(Outcome.NOTHING, 0) - counts.get(Outcome.NOTHING, 0))
-    skipped = counts.get(Outcome.SKIPPED, 0)
-    requests = last.summary.cost.requests + skipped + (vain if skipped else 0)
-    received = last.summary.cost.received_bytes
-    # Harvests of old releases do not tell the spared bytes.
-    brought = max(received + last.summary.cost.spared_bytes, last.present_bytes)
-    if (pruned := last.pruned) is not None:
-        seconds = max(pruned.cost.requests * gap, pruned.took or 0.0)
-        next_pruned = Expense(pruned.present, pruned.cost.requests, pruned.cost.received_bytes, seconds)
-    else:
-        # The cost of a day without a change. With zones a walk begins deeper, with fewer or more tiles.
-        layers = len(full.depth)
-        audited = max(LEAST_AUDITED * layers, ceil(audit * tiles)) if audit else 0
-        first = max(FIRST_LEVEL * layers, last.first_level)
-        least = min(requests, first + min(tiles, audited))
-        next_pruned = Expense(tiles, least, 0, least * each)
+    full = last.full or last.summary
+    like = last.pruned if is_pruned and last.pruned is not None else full
+    tiles, gap = last.summary.present, max(rules.gap.mean, rules.host_gap.mean)
+    each = max(gap, (like.took or 0.0) / max(1, like.cost.requests))
+    requests = like.cost.requests
+    most = full.cost.requests + tiles
     return HarvestPlan(
-        expected=Expense(tiles, requests, received, requests * each),
-        most=Expense(tiles, requests + cheap, brought, (requests + cheap) * each),
-        pruned=next_pruned,
+        expected=Expense(tiles, requests, like.cost.received_bytes, requests * each),
+        most=Expense(tiles, most, max(full.cost.received_bytes, last.present_bytes), most * each),
     )
 
 
@@ -148,11 +110,6 @@ def _asked(harvest: HarvestSummary) -> int:
     """Returns the number of tiles that a harvest has asked, empty places among them. A tile that was asked
     several times counts once."""
     return sum(harvest.counts.values()) - harvest.counts.get(Outcome.SKIPPED, 0)
-
-
-def _mean_gap(rules: Rules) -> float:
-    """Returns the mean seconds from one start of a request to the next. Quiet hours are not counted."""
-    return max(rules.gap.mean, rules.host_gap.mean)
 
 
 def two_digits(number: float) -> int:

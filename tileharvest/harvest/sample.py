@@ -1,179 +1,121 @@
-"""A sample of a walk's tiles, and the size of the walk that it tells. Pure, except for the function that
-asks.
+"""A sample of a layer's tiles, and the size of the layer that follows from it. Pure, except for the function
+that asks.
 
-The walk over a layer may be far larger than the number of requests that may be spent to estimate it. Only a
-part of each level is asked, and each answer also counts for tiles that were left out, as in D. E. Knuth,
-"Estimating the efficiency of backtrack programs" (1975). His descents are made side by side, one level at a
-time. Each level gets an equal share of the requests that are left. A narrow level is asked as a whole, and
-leaves requests to the wide ones below.
+A layer may have far more tiles than may be asked to estimate their number. So only a part of each level is
+asked, drawn at random from the tiles below those that were found, as in D. E. Knuth, "Estimating the
+efficiency of backtrack programs" (1975). An asked tile stands for as many others as were left out. On average
+the expected numbers are the true ones, whatever the form of the map.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from math import fsum, sqrt
-from statistics import fmean
-from typing import TYPE_CHECKING, Final, TypeAlias
+from math import sqrt
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from tileharvest.harvest.plan import Expense, HarvestPlan
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from random import Random
 
     from tileharvest.tiles.grid import Tile
     from tileharvest.walk.walk import Walk
 
-DESCENTS: Final = 2
-"""The fewest families that are asked on each level. One family alone does not tell how much families
-differ."""
-
-ERRORS_EACH_WAY: Final = 2
-"""The number of standard errors from the expected number to each end of the range.
-
-For a real map of 410 tiles and 100 samples of 200 requests, the range held the number of tiles in 99 samples.
-It held the bytes, most of which are in few tiles, in 83. With only two descents on most levels it holds them
-less often.
-"""
-
+TILES: Final = 200
+"""The most tiles of all layers together that a sample asks for, besides one on each level of each layer."""
 
 Ask: TypeAlias = "Callable[[Sequence[Tile]], Awaitable[Mapping[Tile, float]]]"
-"""Asks for tiles of one zoom. Returns the tiles with an answer, each with its bytes, or NaN if the site does
-not tell them. The bytes are negative for a blank image, which stands for a tile that is not there."""
-
-Level: TypeAlias = tuple[float, list[tuple[int, Expense]]]
-"""A level of a sampled walk: the weight of its asked families, and the owner and expense of each.
-
-A family is the tiles below one tile of the level above. Its owner is the asked family of the level above that
-has this tile, by its index. Its expense is that of a first harvest, which fetches all kept tiles. The weight
-is the number of families for which each asked one stands, itself included."""
+"""Asks for tiles of one zoom. Returns the tiles that are there, each with its bytes, or NaN if the site does
+not tell them."""
 
 
-def needed(walk: Walk) -> int:
-    """Returns the number of tiles that is surely enough to complete a sample of the walk."""
-    return DESCENTS * walk.pyramid.factor**2 * (walk.deepest - walk.top + 1)
+class LayerSample(NamedTuple):
+    """What a sample of a layer says about it."""
+
+    tiles: float = 0.0
+    """The number of tiles that are kept."""
+    places: float = 0.0
+    """The number of places that the walk asks for, with and without a tile."""
+    received_bytes: float = 0.0
+    seen: int = 0
+    """The number of kept tiles that were found."""
+    variance: float = 0.0
+    """The square of the relative error of these numbers. 0 if all places were asked."""
+
+    @property
+    def spread(self) -> float:
+        """The factor from the expected number to each end of the range: two standard errors."""
+        return 1 + 2 * sqrt(self.variance)
 
 
-async def sample(
-    walk: Walk,
-    ask: Ask,
-    left: Callable[[], int],
-    random: Callable[[], float],
-    *,
-    at_once: bool = False,
-) -> list[Level]:
-    """Returns the levels of a sample of one layer's walk, the coarsest first.
+async def sample(walk: Walk, ask: Ask, most: int, random: Random) -> LayerSample:
+    """Returns a sample of one layer, for which about `most` tiles are asked at most."""
+    asked: set[Tile] = set()
+    sizes: dict[Tile, float] = {}
 
-    `at_once` says that the harvest will ask for tiles by GET, with no HEAD before. `left` returns the number
-    of tiles for which the sample may still ask. `random` returns numbers from 0 to 1, without 1. If `left` is
-    at least `needed` at the beginning, the sample never asks for more. If it is enough for all tiles, all are
-    asked.
-    """
-    families: defaultdict[Tile, list[Tile]] = defaultdict(list)
-    top, asked, found = await _top(walk, ask, left)
-    for tile in top:
-        families[walk.pyramid.parent(tile)].append(tile)
-    coming, levels = [(0, tuple(family)) for family in families.values()], list[Level]()
-    while coming:
-        count, largest = len(coming), max(len(family) for _, family in coming)
-        share = left() // ((walk.deepest - walk.top + 1 - len(levels)) * largest)
-        wanted = min(count, max(DESCENTS, share))
-        # Each family is as likely as any other. Neighbours in the walk lie close to each other on the map, so
-        # that equal steps leave out no region.
-        step, first = count / wanted, random()
-        drawn = [coming[min(count - 1, int((place + first) * step))] for place in range(wanted)]
-        new = [tile for _, family in drawn for tile in family if tile not in asked]
-        sizes = {**found, **await ask(new)}
-        found_in = [(owner, _expense(walk, family, sizes, at_once=at_once)) for owner, family in drawn]
-        levels.append((count / wanted, found_in))
-        coming = [
-            (place, below)
-            for place, (_, family) in enumerate(drawn)
-            for tile in family
-            if _is_there(tile, sizes) and (below := walk.below(tile, Outcome.IGNORED, known=False))
-        ]
-    return levels
+    async def found_among(tiles: Sequence[Tile]) -> list[Tile]:
+        new = [tile for tile in tiles if tile not in asked]
+        asked.update(new)
+        sizes.update(await ask(new))
+        return [tile for tile in tiles if tile in sizes]
+
+    level = list(dict.fromkeys(walk.start()))
+    if walk.goes_sideways:
+        level = await _top(walk, level, found_among, most // 2)
+    weight, result = 1.0, LayerSample()
+    while level:
+        zoom, places = level[0].zoom, len(level)
+        share = max(1, (most - len(asked)) // (walk.deepest - zoom + 1))
+        is_part = places > share and not asked.issuperset(level)
+        if is_part:
+            level, weight = random.sample(level, share), weight * places / share
+        found = await found_among(level)
+        kept = found if zoom in walk.kept_zooms else []
+        result = LayerSample(
+            result.tiles + weight * len(kept),
+            result.places + weight * len(level),
+            result.received_bytes + weight * sum(sizes[tile] for tile in kept),
+            result.seen + len(kept),
+            result.variance + (1 / max(1, len(found)) if is_part else 0.0),
+        )
+        level = [below for tile in found for below in walk.below(tile, Outcome.IGNORED, known=False)]
+    return result
 
 
 async def _top(
-    walk: Walk, ask: Ask, left: Callable[[], int]
-) -> tuple[Iterable[Tile], Collection[Tile], Mapping[Tile, float]]:
-    """Returns the tiles of the walk's top, those of them that were asked, and the answers to these.
-
-    If the walk goes sideways, its top is searched, as far as there are requests left for that.
-    """
-    top = dict.fromkeys(walk.start())
-    asked: set[Tile] = set()
-    found: dict[Tile, float] = {}
-    coming = list(top) if walk.goes_sideways else []
-    while coming and (most := left() - needed(walk)) > 0:
-        some, coming = coming[:most], coming[most:]
-        there = await ask(some)
-        asked.update(some)
-        found.update(there)
-        for tile in filter(lambda one: _is_there(one, there), there):
-            around = walk.beside(tile, Outcome.IGNORED, known=False)
-            coming += (one for one in around if one not in top)
+    walk: Walk,
+    start: Sequence[Tile],
+    found_among: Callable[[Sequence[Tile]], Awaitable[list[Tile]]],
+    most: int,
+) -> list[Tile]:
+    """Returns the tiles of the top of a walk that goes sideways, as far as so many questions lead."""
+    top, coming = dict.fromkeys(start), list(start)
+    while coming and most > 0:
+        asked, coming = coming[:most], coming[most:]
+        most -= len(asked)
+        for tile in await found_among(asked):
+            around = [one for one in walk.beside(tile, Outcome.IGNORED, known=False) if one not in top]
             top |= dict.fromkeys(around)
-    return top, asked, found
+            coming += around
+    return list(top)
 
 
-def _expense(walk: Walk, family: Sequence[Tile], sizes: Mapping[Tile, float], *, at_once: bool) -> Expense:
-    fetched = [abs(sizes[tile]) for tile in family if tile in sizes]
-    there = sum(_is_there(tile, sizes) for tile in family)
-    missing = len(family) - there
-    if family[0].zoom not in walk.kept_zooms:
-        return Expense(0, len(family), 0, passed=there, missing=missing)
-    gets = 0 if at_once else len(fetched)
-    return Expense(there, len(family) + gets, sum(fetched), missing=missing)
+def estimate(
+    samples: Sequence[LayerSample], *, looking: int = 0, each: float = 0.0, at_once: bool = False
+) -> HarvestPlan:
+    """Returns the plan of a harvest of these layers together, in which every tile is fetched.
 
-
-def _is_there(tile: Tile, sizes: Mapping[Tile, float]) -> bool:
-    return tile in sizes and not sizes[tile] < 0
-
-
-def estimate(samples: Sequence[Sequence[Level]], *, looking: int = 0, each: float = 0.0) -> HarvestPlan:
-    """Returns the plan of the walks over several layers together, by a sample of each.
-
-    `looking` is the number of requests before the first one for a tile. `each` is the time, in seconds, of a
-    request of the sample, which was made at the harvest's pace.
-
-    On average over all possible samples the expected numbers are the true ones, whatever the form of the map.
-    The range says how far off a single sample may be. Its lower end is never less than what was seen.
+    `looking` is the number of requests before the first one for a tile, and `each` the seconds of a request.
+    `at_once` says that the harvest asks for tiles by GET, with no HEAD before.
     """
-    ranges = []
-    for field in range(len(Expense._fields)):
-        parts = [_upwards(levels, field) for levels in samples]
-        total, variance, seen = (fsum(numbers) for numbers in zip(*parts, strict=True))
-        margin = ERRORS_EACH_WAY * sqrt(variance)
-        ranges.append((total, total + margin, max(seen, total - margin)))
-    expected, most, least = (
-        one._replace(requests=looking + one.requests, seconds=each * (looking + one.requests))
-        for one in (Expense(*numbers) for numbers in zip(*ranges, strict=True))
-    )
-    is_exact = all(weight == 1 for levels in samples for weight, _ in levels)
-    return HarvestPlan(expected, most, least, is_exact=is_exact)
+    tiles, places, received = (sum(one[place] for one in samples) for place in range(3))
+    expected = looking + places + (0 if at_once else tiles)
+    spread = max(one.spread for one in samples)
+    seen = sum(one.seen for one in samples)
 
+    def cost(factor: float) -> Expense:
+        requests = looking + (expected - looking) * factor
+        return Expense(max(seen, tiles * factor), requests, received * factor, requests * each)
 
-def _upwards(levels: Sequence[Level], field: int) -> tuple[float, float, float]:
-    """Returns the expected number of one field of Expense, its variance, and the number that was seen.
-
-    The variance is that of sampling in several stages (W. G. Cochran, "Sampling Techniques", chapter 10).
-    From the deepest level up, the variance between the families of a level is added to the variance from
-    below. The latter counts once for each family for which an asked one stands. The formula assumes that
-    families were drawn at random, which errs to the safe side.
-    """
-    variance = seen = 0.0
-    below: dict[int, float] = {}
-    for weight, found in reversed(levels):
-        own = [expense[field] for _, expense in found]
-        totals = [one + below.get(place, 0) for place, one in enumerate(own)]
-        seen += fsum(own)
-        if weight > 1:
-            mean = fmean(totals)
-            differ = fsum((total - mean) ** 2 for total in totals) / (len(totals) - 1)
-            variance = weight * ((weight - 1) * len(totals) * differ + variance)
-        below = defaultdict(float)
-        for (owner, _), total in zip(found, totals, strict=True):
-            below[owner] += weight * total
-    return fsum(below.values()), variance, seen
+    return HarvestPlan(cost(1.0), cost(spread), cost(1 / spread), is_exact=spread == 1)

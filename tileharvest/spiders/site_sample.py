@@ -1,4 +1,4 @@
-"""Asks a sample of a map's tiles whether they are there and how large: what `scrapy plan` runs."""
+"""Asks a sample of a map's tiles whether they are there and how large: what `plan` runs."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
 from math import nan
+from random import Random
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from scrapy import Request, signals
 
-from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError
-from tileharvest.harvest.plan import USUAL_REQUESTS
-from tileharvest.harvest.sample import estimate, needed, sample
+from tileharvest.errors import SiteError, TileHarvestError
+from tileharvest.harvest.sample import TILES, estimate, sample
 from tileharvest.harvest.walks import walk_over
 from tileharvest.middlewares.diff import answer_of
 from tileharvest.queue.requests import STATE, RequestState
@@ -26,12 +26,10 @@ from tileharvest.tiles.verdict import GONE_STATUSES, HEAD_REFUSED, Answer, judge
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from random import Random
 
     from scrapy.crawler import Crawler
 
     from tileharvest.harvest.plan import HarvestPlan
-    from tileharvest.harvest.sample import Level
     from tileharvest.maps.description import MapDescription
     from tileharvest.politeness.rules import Rules
     from tileharvest.renderers.site import Site
@@ -42,13 +40,13 @@ _FAILING_SHARE: Final = 0.1
 """The share of the asked tiles that may fail. The sample does not look below a failed tile, as a harvest does
 not."""
 _FEW: Final = 10
-"""One tile may fail although fewer than so many were asked so far."""
+"""One tile may fail although fewer were asked so far."""
 
 
 class SiteSampleSpider(SiteProbeSpider):
     """Probes the site and asks for a sample; afterwards either `plan` or `ending` is set.
 
-    It keeps to the map's gap, concurrency and robots.txt, and asks nothing twice. Nothing is kept.
+    It keeps to the map's rate, concurrency and robots.txt, and asks nothing twice. Nothing is kept.
     """
 
     @classmethod
@@ -57,20 +55,11 @@ class SiteSampleSpider(SiteProbeSpider):
         # Each request waits for its turn at this pace, with whoever else asks the host on this machine.
         crawl_of(crawler).rules = spider.rules
         behave(crawler.settings, spider.rules)
-        # A repeat would not be among the requests that were allowed.
         crawler.settings.set("RETRY_TIMES", 0, priority="spider")
         crawler.signals.connect(spider.count, signals.request_reached_downloader)
         return spider
 
-    def __init__(
-        self,
-        description: MapDescription,
-        rules: Rules,
-        requests: int | None,
-        random: Random,
-        **kwargs: Any,
-    ) -> None:
-        """`requests` is the most that are made; None is the usual number. `random` chooses the sample."""
+    def __init__(self, description: MapDescription, rules: Rules, **kwargs: Any) -> None:
         at_once = min(rules.concurrency, rules.host_concurrency or rules.concurrency)
         super().__init__(description, replace(rules, concurrency=at_once), **kwargs)
         self._places = asyncio.Semaphore(at_once)
@@ -78,14 +67,8 @@ class SiteSampleSpider(SiteProbeSpider):
         self.plan: HarvestPlan | None = None
         self.made = 0
         """The number of requests so far, those for the site's configuration and robots.txt included."""
-        self._allowed = requests
-        self._random = random
         self._tiles = 0
         """The number of tiles that were asked so far."""
-        self._each = 2 if description.blank else 1
-        """The requests for each tile. A GET follows the HEAD if only the bytes tell whether it is blank."""
-        self._granted = 0
-        """The number of requests for tiles that were made or wait for their turn."""
         self.failures: list[str] = []
         """A sentence for each tile without a usable answer. Nothing is known of what lies below it."""
 
@@ -95,45 +78,34 @@ class SiteSampleSpider(SiteProbeSpider):
             politeness.obey(self.robots.gap)
         self.plan = await self.sample(site)
 
-    def _left(self, until: int) -> int:
-        return (until - self.made) // self._each
-
     def count(self) -> None:
         """Counts a request that is made: Scrapy's signal calls it."""
         self.made += 1
 
     async def sample(self, site: Site) -> HarvestPlan:
-        """Asks for the sample. Each layer has an equal share of the requests.
+        """Asks for the sample. Each layer has an equal share of the tiles.
 
-        Raises ConfigurationError if too few requests are allowed, SiteError if too many tiles fail, and
-        TileHarvestError if the site does not answer HEAD as it should.
+        Raises SiteError if too many tiles fail, and TileHarvestError if the site does not answer HEAD as it
+        should.
         """
         if not site.answers_head:
             raise self._unplanned("does not answer HEAD as it should")
-        self._looking = looking = self.made
+        looking, began = self.made, asyncio.get_running_loop().time()
         self._renderer = renderer_named(site.renderer)
+        # The same map has the same sample. No secret depends on it.
+        random = Random(self.description.name)  # noqa: S311
         walks = [walk_over(self.description, layer) for layer in site.layers]
-        least = looking + self._each * len(walks) * max(map(needed, walks))
-        self._most = self._allowed or max(USUAL_REQUESTS, least)
-        if self._most < least:
-            raise self._too_few(least)
-        samples: list[list[Level]] = []
-        began = asyncio.get_running_loop().time()
-        for layer, walk in zip(site.layers, walks, strict=True):
-            # Requests that a small layer does not need are for the layers that follow.
-            until = self.made + (self._most - self.made) // (len(walks) - len(samples))
-            ask, left = partial(self._sizes, layer), partial(self._left, until)
-            at_once = self.description.first == "get"
-            samples.append(await sample(walk, ask, left, self._random.random, at_once=at_once))
-        took = asyncio.get_running_loop().time() - began
-        plan = estimate(samples, looking=looking, each=took / self._tiles)
+        samples = []
+        for place, (layer, walk) in enumerate(zip(site.layers, walks, strict=True)):
+            # What a small layer does not need is for the layers that follow.
+            most = (TILES - self._tiles) // (len(walks) - place)
+            samples.append(await sample(walk, partial(self._sizes, layer), most, random))
+        each = (asyncio.get_running_loop().time() - began) / max(1, self._tiles)
+        plan = estimate(samples, looking=looking, each=each, at_once=self.description.first == "get")
         return plan._replace(is_exact=plan.is_exact and not self.failures)
 
     async def _sizes(self, layer: Layer, tiles: Sequence[Tile]) -> dict[Tile, float]:
-        """Returns the size in bytes of each tile that is there, as `sample` wants them.
-
-        Raises SiteError if too many have failed.
-        """
+        """Returns the size in bytes of each tile that is there. Raises SiteError if too many have failed."""
         self._tiles += len(tiles)
         sizes = await asyncio.gather(*(self._size(layer, tile) for tile in tiles), return_exceptions=True)
         found: dict[Tile, float] = {}
@@ -150,52 +122,42 @@ class SiteSampleSpider(SiteProbeSpider):
         return found
 
     async def _size(self, layer: Layer, tile: Tile) -> float | None:
-        """Returns a tile's size in bytes, less than 0 for a blank image, and None if there is no tile.
+        """Returns a tile's size in bytes, NaN if the site does not tell it, and None if there is no tile, or
+        only a blank image.
 
         Raises ValueError for an answer that tells nothing of the tile, and TileHarvestError if HEAD is
-        refused or redirected, or if no request is left.
+        refused or redirected.
         """
-        answer, _ = await self._answer(layer, tile, "HEAD")
+        answer, received = await self._answer(layer, tile, "HEAD"), 0
         if answer.status in HEAD_REFUSED:
             raise self._unplanned("refuses HEAD")
         if 300 <= answer.status < 400:
             raise self._unplanned("redirects the requests for its tiles")
-        received = 0
         if answer.status == HTTPStatus.OK and (
             self.description.blank or judge_existence(answer, by_head=True) == "GET"
         ):
-            self._each = 2
-            answer, received = await self._answer(layer, tile, "GET")
+            answer = await self._answer(layer, tile, "GET")
+            received = len(answer.body)
         if answer.status in GONE_STATUSES:
-            return -float(received) if received else None
+            return None
         if answer.status != HTTPStatus.OK:
             raise ValueError(answer.phrase)
         length = received or answer.length
         return nan if length is None else float(length)
 
-    async def _answer(self, layer: Layer, tile: Tile, method: str) -> tuple[Answer, int]:
-        """Returns the answer as the renderer understands it, and the bytes that came."""
+    async def _answer(self, layer: Layer, tile: Tile, method: str) -> Answer:
+        """Returns the answer as the renderer understands it."""
         assert self.crawler.engine is not None
-        if self._looking + self._granted >= self._most:
-            raise self._too_few(2 * self._most)
-        self._granted += 1
         state = RequestState(is_aside=True)
         meta = {"verbatim_url": True, "download_slot": layer.host, "dont_redirect": True, STATE: state}
         request = Request(layer.addresses.url_of(tile), method=method, meta=meta)
         async with self._places:
-            said = answer_of(await self.crawler.engine.download_async(request))
-        understood = unless_blank(self._renderer.understood(said, tile), self.description.blank)
-        return understood, len(said.body)
-
-    def _too_few(self, enough: int) -> ConfigurationError:
-        return ConfigurationError(
-            f"--requests {self._most} are too few for map '{self.description.name}':"
-            f" write --requests {enough}, or more"
-        )
+            answer = answer_of(await self.crawler.engine.download_async(request))
+        return unless_blank(self._renderer.understood(answer, tile), self.description.blank)
 
     def _unplanned(self, does: str) -> TileHarvestError:
         """Returns the error about a host of which no sample can be asked."""
         return TileHarvestError(
-            f"the host of map '{self.description.name}' {does}, and a sample would cost more than was"
-            f" allowed: nothing was planned; harvest it with a budget, and later plans go by that"
+            f"the host of map '{self.description.name}' {does}, and a sample would cost too much: nothing was"
+            " planned; harvest it with a budget, and later plans go by that"
         )

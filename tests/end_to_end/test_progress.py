@@ -86,7 +86,7 @@ def test_a_harvest_that_was_killed_is_told_everywhere_alike_and_goes_on_from_the
         stage.project.scrapy("pause", "small")
         program = [sys.executable, "-m", "scrapy", "harvest", "small", "-a", f"day={SECOND_DAY}"]
         with terminal(tmp_path, program, environment=stage.project.environment, workplace=ROOT) as shown:
-            screen = shown.await_screen(lambda lines: "small  " in "".join(lines) and "paused" in lines[-2])
+            screen = shown.await_screen(lambda lines: "small " in "".join(lines) and "paused" in lines[-2])
             # The log's line stands above what moves, whole.
             assert screen[0].startswith("WARNING: map 'small' is paused since")
             received = f"{queue['received_bytes'] / 1000:.1f} kB"

@@ -279,7 +279,7 @@ class HarvestProgress:
             self._lines = _MovingLines(
                 TextColumn("{task.description}", markup=False),
                 BarColumn(bar_width=None),
-                TextColumn("{task.fields[numbers]}", style="{task.fields[colour]}", markup=False),
+                TextColumn("[{task.fields[colour]}]{task.fields[numbers]}"),
                 console=self._console,
                 auto_refresh=False,
                 transient=True,
@@ -349,7 +349,7 @@ class HarvestProgress:
             lines.remove_task(tasks[name])
         for place, (name, one) in enumerate(stats.items()):
             if name not in tasks:
-                tasks[name] = lines.add_task(name, total=None, numbers="", colour="")
+                tasks[name] = lines.add_task(name, total=None, numbers="", colour="none")
             lines.update(
                 tasks[name],
                 total=None if one.is_pruned else one.expected or None,

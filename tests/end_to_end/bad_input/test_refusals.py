@@ -47,9 +47,9 @@ def test_a_limit_that_no_slower_pace_meets_ends_the_harvest_with_what_to_write(s
 
 def test_retry_after_on_a_403_lets_the_host_rest(stage: Stage) -> None:
     stage.site.rule_for_all = rules.limited(FINE, 1, {"Retry-After": "1"})
-    done = visit(stage.project, FIRST_DAY, "-s", f"CONCURRENT_REQUESTS={AT_ONCE}")
+    done = visit(stage.project, FIRST_DAY)
     assert (done.status, done.counts) == (0, {"add": len(PATHS)})
     refused = stage.site.received[FINE]
     rested = [one for one in stage.site.received if refused.time < one.time < refused.time + 1]
-    # One may have been on the way.
-    assert len(rested) < AT_ONCE
+    # The others of the map's four requests may have been on the way.
+    assert len(rested) < 4

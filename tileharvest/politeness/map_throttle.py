@@ -1,0 +1,348 @@
+"""The throttle as one map of one process uses it: whether the next request may start."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from itertools import count
+from math import inf
+from typing import TYPE_CHECKING, Final
+
+from tileharvest.maps.budgets import Budget
+from tileharvest.maps.rates import LONGEST, NO_GAP, Gap
+from tileharvest.politeness.hold import Hold, Holds
+from tileharvest.politeness.throttle import (
+    HORIZON,
+    PROBE,
+    Limit,
+    Places,
+    Reservation,
+    Share,
+    Spent,
+    granted,
+    spent_part,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from datetime import datetime
+
+    from tileharvest.history.costs import Traffic
+    from tileharvest.politeness.rules import Rules
+    from tileharvest.politeness.throttle import Throttle
+
+LOOK: Final = 1.0
+"""Seconds between two calls of `look`. A fleet that a person pauses stops within two seconds."""
+NO_PLACE: Final = 300.0
+"""Seconds for which a request waits at most for a place at a host that is not the map's own. Otherwise two
+maps that redirect to each other's hosts could wait for each other without an end."""
+_AGAIN: Final = 0.1
+"""Seconds between two questions for a place that others have."""
+_NUMBERS: Final = count()
+
+
+class MapThrottle:
+    """Whether the requests of a map may start, as its rules, a person, its hosts and its budget say.
+
+    Its owner calls `look` every second, asks `turn` before each request that `is_free` does not let start at
+    once, counts what starts and what comes, and has at most `concurrency` requests on the way. Nothing is
+    told back: whoever wants to know whether to go on reads `held`.
+    """
+
+    def __init__(
+        self,
+        throttle: Throttle,
+        process: str,
+        name: str,
+        rules: Rules,
+        traffic: Traffic,
+        *,
+        lasts: float,
+        local_time: Callable[[], datetime],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`process` is the throttle's name of this process. A share that is not extended `lasts` so many
+        seconds. `local_time` gives the present time in the map's zone, and `clock` seconds since 1970. The
+        traffic counts requests and bytes, and the time while nothing holds them back."""
+        self.host = rules.host
+        """The host in whose limits the map's requests count."""
+        self.budget = Budget()
+        """The budget of the run of all workers of the map."""
+        self.spent = Spent()
+        """What all workers had spent of it at the last look."""
+        self.lacking: str | None = None
+        """The part of the budget that is spent."""
+        self.next_turn: tuple[str, float] | None = None
+        """The host at which a request waits for its turn, and until when."""
+        self._throttle, self._name, self._traffic = throttle, name, traffic
+        self._worker = f"{process}:{next(_NUMBERS)}"
+        self._lasts, self._local_time, self._clock = lasts, local_time, clock
+        self._rules = rules
+        self._rate: Gap | None = None
+        """The gap that a person has set in place of the map's own."""
+        self._slowed = NO_GAP
+        """The gap to which refusals of the host have slowed the map down."""
+        self._gaps: dict[str, dict[str, Gap]] = {}
+        """By host: its limits that have a gap, by their names, as they were at the last look."""
+        self._holds = Holds()
+        self._share, self._share_ends = 0, -inf
+        self._reserved: dict[str, Reservation] = {}
+        """By host: the starts that are left of the last reservation."""
+        self._last: dict[str, float] = {}
+        """By host: when the last request started."""
+        self._elsewhere: dict[str, int] = {}
+        """By host that is not the map's own: the requests on the way there."""
+        self._drawn = 0
+        """The requests that were taken from the budget and have not started."""
+        self._told_bytes = 0
+        self._seconds_before = 0.0
+        """The seconds that the run had taken before this process came."""
+
+    async def open(self, budget: Budget) -> None:
+        """Takes part in the run of the map. The run begins now if no other process takes part."""
+        self.budget = budget
+        await self._extend()
+        self._seconds_before = (await self._throttle.spend(*self._run, Spent())).seconds
+        await self.look()
+
+    async def look(
+        self,
+        *,
+        is_paused: bool = False,
+        rate: Gap | None = None,
+        is_busy: bool = True,
+        on_the_way: int = 0,
+    ) -> None:
+        """Looks what other workers have told, and tells them of this one. A person may have paused the map,
+        or set its rate. `is_busy` says whether there is anything to do."""
+        self._rate = rate
+        self._gaps.clear()
+        await self._extend(is_busy=is_busy, on_the_way=on_the_way)
+        received = self._traffic.received_bytes - self._told_bytes
+        self._told_bytes += received
+        await self._spend(Spent(0, received, self._seconds_before + self._traffic.worked))
+        rest = await self._throttle.reserve(self.host, 0, (), self._clock())
+        moment = self._local_time()
+        is_quiet = self._rules.gap_at(moment) is None
+        self._hold(
+            paused=is_paused,
+            quiet_until=self._rules.quiet_until(moment) if is_quiet else None,
+            rests_until=rest.start,
+        )
+
+    async def close(self) -> None:
+        """Gives everything back."""
+        await self._throttle.spend(*self._run, Spent(-self._drawn, 0, 0.0))
+        self._drawn = 0
+        for host in {self.host, self._rules.host, *self._elsewhere}:
+            await self._throttle.leave(host, self._worker)
+
+    def obey(self, rules: Rules) -> None:
+        """Keeps other rules from now on."""
+        self._rules = rules
+        self._gaps.clear()
+
+    async def ask_at(self, host: str) -> None:
+        """Lets the map's requests count at this host from now on, because all of its tiles lie there."""
+        self.host = host
+        self._gaps.clear()
+        await self._extend()
+
+    # What holds everything back
+
+    @property
+    def held(self) -> Hold | None:
+        """Why nothing may start now, and until when. None if requests may start."""
+        return self._holds.at(self._clock())
+
+    async def rest(self, host: str, seconds: float) -> None:
+        """Lets the host rest, for all of its maps and workers."""
+        now = self._clock()
+        await self._throttle.rest(host, seconds, now)
+        if host == self.host:
+            self._hold(rests_until=max(self._holds.rests_until or now, now + seconds))
+
+    def down_until(self, until: float | None) -> None:
+        """Holds requests back until then, because a host does not answer. None: it answers."""
+        self._hold(down_until=until)
+
+    async def claim_probe(self, host: str, seconds: float) -> bool:
+        """Returns whether this worker may find out whether a host is up again. After True nobody, this worker
+        included, gets True for so many seconds."""
+        probe = Limit(PROBE, seconds)
+        return (await self._throttle.reserve(host, 1, (probe,), self._clock(), horizon=0.0)).number == 1
+
+    def slow_down(self, spacing: float) -> None:
+        """Keeps so many seconds between two requests from now on, or more."""
+        self._slowed = self._slowed.at_least(Gap.of(min(spacing, LONGEST)))
+        self._gaps.clear()
+
+    def _hold(self, **changed: object) -> None:
+        """Notes what holds requests back. The time of the traffic stands still meanwhile."""
+        self._holds = replace(self._holds, **changed)  # type: ignore[arg-type]
+        (self._traffic.resume if self.held is None else self._traffic.pause)()
+
+    # Places
+
+    @property
+    def concurrency(self) -> int:
+        """The requests that this process may have on the way at the map's host."""
+        return self._share if self._clock() < self._share_ends else 0
+
+    async def _extend(self, *, is_busy: bool = True, on_the_way: int = 0) -> None:
+        """Extends the shares of this worker."""
+        wanted, now = self._rules.concurrency if is_busy else on_the_way, self._clock()
+        self._share = await self._take_share(self.host, on_the_way, wanted)
+        self._share_ends = now + self._lasts
+        for host, number in self._elsewhere.items():
+            await self._take_share(host, number, number)
+        if self.host != self._rules.host:
+            # The run's budget is kept there.
+            await self._take_share(self._rules.host, 0, 0)
+
+    async def _take_share(self, host: str, on_the_way: int, wanted: int) -> int:
+        now = self._clock()
+        own = Share(self._worker, self._name, on_the_way, wanted, now + self._lasts)
+        places = Places(self._rules.concurrency, self._limits_at(host)[0])
+        return await self._throttle.share(host, own, places, now)
+
+    def _limits_at(self, host: str) -> tuple[int | None, Gap]:
+        """Returns the places and the gap of a host, which all of its maps share."""
+        rules = self._rules
+        return (rules.host_concurrency, rules.host_gap) if host == rules.host else rules.limits_at(host)
+
+    # Turns
+
+    def is_free(self, host: str) -> bool:
+        """Returns whether a request may start at once as far as rates and budgets say."""
+        return not self._limits(host) and (self.budget.requests is None or self._drawn > 0)
+
+    async def turn(self, host: str, wanted: int = 1) -> bool:
+        """Returns True when a request may start at the host. It then must start at once, or its turn is lost.
+        So many are `wanted` soon. Returns False as soon as anything holds requests back."""
+        if self.budget.requests is not None and self._drawn == 0 and not await self._draw(wanted):
+            return False
+        try:
+            while self.held is None:
+                now = self._clock()
+                at = self._next_start(host, now)
+                if at is None:
+                    if not (gaps := self._limits(host)):
+                        return True
+                    chance = random.random()  # noqa: S311 - no secret
+                    limits = [Limit(name, gap.draw(chance)) for name, gap in gaps.items()]
+                    is_random = any(gap.least < gap.most for gap in gaps.values())
+                    number = 1 if is_random else wanted
+                    found = self._reserved[host] = await self._throttle.reserve(host, number, limits, now)
+                    if not found.number:
+                        await self._sleep(host, found.start - HORIZON)
+                elif at > now:
+                    await self._sleep(host, at)
+                else:
+                    start, spacing, number = self._reserved[host]
+                    self._reserved[host] = Reservation(start + spacing, spacing, number - 1)
+                    self._last[host] = now
+                    return True
+        finally:
+            self.next_turn = None
+        return False
+
+    async def _sleep(self, host: str, until: float) -> None:
+        """Sleeps until then, but not longer than until the next look."""
+        self.next_turn = host, until
+        await asyncio.sleep(min(LOOK, max(0.0, until - self._clock())))
+
+    def _next_start(self, host: str, now: float) -> float | None:
+        """Returns when the next of the reserved starts may be used, or None if none is left. One that this
+        process was too busy to use in time is lost: others may have later ones already."""
+        start, spacing, number = self._reserved.get(host, (0.0, 0.0, 0))
+        while number and start + HORIZON < now:
+            start, number = start + spacing, number - 1
+        self._reserved[host] = Reservation(start, spacing, number)
+        return max(start, self._last.get(host, -inf) + spacing) if number else None
+
+    def _limits(self, host: str) -> dict[str, Gap]:
+        """Returns the gaps that a request to the host keeps, by the names of their limits."""
+        found = self._gaps.get(host)
+        if found is None:
+            gaps = {"host": self._limits_at(host)[1]}
+            if host == self.host:
+                gap = self._rules.gap_at(self._local_time(), by_hand=self._rate)
+                gaps[f"map {self._name}"] = (gap or NO_GAP).at_least(self._slowed)
+            found = self._gaps[host] = {name: gap for name, gap in gaps.items() if gap}
+        return found
+
+    @asynccontextmanager
+    async def place(self, host: str) -> AsyncIterator[None]:
+        """Lets one request to any host be on the way while the block runs, when its turn has come.
+
+        A request to a host that is not the map's own waits for a place there, too. Raises TimeoutError if the
+        others have left none for `NO_PLACE` seconds.
+        """
+        is_elsewhere = host != self.host
+        if is_elsewhere:
+            await self._take_place(host)
+        try:
+            while not await self.turn(host):  # noqa: ASYNC110 - what holds it back ends by the clock, too
+                await asyncio.sleep(_AGAIN)
+            yield
+        finally:
+            if is_elsewhere:
+                self._elsewhere[host] -= 1
+
+    async def _take_place(self, host: str) -> None:
+        since = self._clock()
+        self._elsewhere.setdefault(host, 0)
+        while True:
+            on_the_way = self._elsewhere[host]
+            if await self._take_share(host, on_the_way, on_the_way + 1) > self._elsewhere[host]:
+                self._elsewhere[host] += 1
+                return
+            if self._clock() - since >= NO_PLACE:
+                raise TimeoutError
+            await asyncio.sleep(_AGAIN)
+
+    # Costs
+
+    @property
+    def _run(self) -> tuple[str, str]:
+        """The host at which the budget of the map's run is kept, and the map's name."""
+        return self._rules.host, self._name
+
+    def count_request(self) -> None:
+        """Counts a request that starts."""
+        self._traffic.requests += 1
+        self._drawn = max(0, self._drawn - 1)
+
+    def count_bytes(self, number: int) -> None:
+        """Counts the bytes of a body that has come."""
+        self._traffic.received_bytes += number
+        untold = self._traffic.received_bytes - self._told_bytes
+        self._check(self.spent._replace(received_bytes=self.spent.received_bytes + untold))
+
+    async def _draw(self, number: int) -> bool:
+        """Takes so many requests from the budget, or fewer. Returns whether there were any. A worker that is
+        killed has lost those that it did not make."""
+        await self._spend(Spent(number, 0, 0.0))
+        self._drawn = granted(self.budget.requests, self.spent.requests, number)
+        if self._drawn < number:
+            # What the budget does not grant was not spent.
+            await self._spend(Spent(self._drawn - number, 0, 0.0))
+        if not self._drawn:
+            self._lack("requests")
+        return self._drawn > 0
+
+    async def _spend(self, spent: Spent) -> None:
+        self.spent = await self._throttle.spend(*self._run, spent)
+        self._check(self.spent)
+
+    def _check(self, spent: Spent) -> None:
+        if (part := spent_part(self.budget, spent, ("bytes", "seconds"))) is not None:
+            self._lack(part)
+
+    def _lack(self, part: str) -> None:
+        self.lacking = part
+        self._hold(spent=True)

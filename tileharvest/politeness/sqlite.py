@@ -1,0 +1,190 @@
+"""The throttle of the processes of one computer, in a file, or of one process, in memory."""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import secrets
+import sqlite3
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from tileharvest.errors import QueueError
+from tileharvest.politeness.throttle import (
+    HORIZON,
+    REST,
+    Limit,
+    Places,
+    Reservation,
+    Share,
+    Spent,
+    reserve,
+    share,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+_logger = logging.getLogger(__name__)
+
+_PATIENCE: Final = 30.0
+"""Seconds to wait while another process writes. A write takes some 50 microseconds, and longer only if the
+process was stopped just then, or if the disk does not answer."""
+
+_TABLES: Final = """
+CREATE TABLE IF NOT EXISTS times (host TEXT, name TEXT, at REAL NOT NULL,
+    PRIMARY KEY (host, name)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS shares (host TEXT, worker TEXT, map TEXT NOT NULL, places INTEGER NOT NULL,
+    wanted INTEGER NOT NULL, until REAL NOT NULL, PRIMARY KEY (host, worker)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS spent (host TEXT, map TEXT, requests INTEGER NOT NULL, bytes INTEGER NOT NULL,
+    seconds REAL NOT NULL, PRIMARY KEY (host, map)) WITHOUT ROWID;
+"""
+_SPEND: Final = """
+INSERT INTO spent VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET requests = requests + excluded.requests,
+    bytes = bytes + excluded.bytes, seconds = max(seconds, excluded.seconds)
+RETURNING requests, bytes, seconds
+"""
+
+
+class SqliteThrottle:
+    """`Throttle` in the file `throttle.sqlite` of a folder, or in memory without a folder.
+
+    Each process holds a lock in the same folder, by which the others know that it is alive. The system
+    releases the lock when the process ends, however it ends. Nothing is forced to the disk: a power cut ends
+    all processes, and may cost a rest or a budget's count. A file that cannot be read is begun anew.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        """Touches nothing yet."""
+        self._folder = folder
+        self._connection: sqlite3.Connection | None = None
+        self._lock: int | None = None
+        self.process = f"{os.getpid()}-{secrets.token_hex(8)}"
+        """The name of this process, with which the names of its workers must begin, up to a colon."""
+
+    async def open(self) -> None:
+        if self._folder is None:
+            self._connection = _connected(":memory:")
+            return
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._lock = os.open(self._folder / self.process, os.O_RDWR | os.O_CREAT, 0o666)
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
+        except OSError as error:
+            raise QueueError(
+                f"{self._folder}, in which harvests of this machine share limits, cannot be written"
+                f" ({error.strerror}); nothing was changed; make it writable, or name another data folder"
+            ) from error
+        self._connection = self._opened(self._folder / "throttle.sqlite")
+
+    async def reserve(
+        self, host: str, number: int, limits: Sequence[Limit], now: float, horizon: float = HORIZON
+    ) -> Reservation:
+        with self._transaction() as execute:
+            times = dict(execute("SELECT name, at FROM times WHERE host = ?", host))
+            reservation, changed = reserve(times, limits, number, now, horizon)
+            for name, at in changed.items():
+                execute("INSERT OR REPLACE INTO times VALUES (?, ?, ?)", host, name, at)
+            return reservation
+
+    async def rest(self, host: str, seconds: float, now: float) -> None:
+        later = "INSERT INTO times VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET at = max(at, excluded.at)"
+        with self._transaction() as execute:
+            execute(later, host, REST, now + seconds)
+
+    async def share(self, host: str, own: Share, places: Places, now: float) -> int:
+        with self._transaction() as execute:
+            rows = execute("SELECT worker, map, places, wanted, until FROM shares WHERE host = ?", host)
+            known = [Share(*row) for row in rows]
+            alive = [one for one in known if one.until > now and self._is_alive(one.worker)]
+            for gone in {one.worker for one in known} - {one.worker for one in alive}:
+                execute("DELETE FROM shares WHERE host = ? AND worker = ?", host, gone)
+            if not any(one.map == own.map for one in alive):
+                execute("DELETE FROM spent WHERE host = ? AND map = ?", host, own.map)
+            others = [one for one in alive if one.worker != own.worker]
+            number = share(own, others, places, now)
+            now_own = own._replace(places=max(own.places, number))
+            execute("INSERT OR REPLACE INTO shares VALUES (?, ?, ?, ?, ?, ?)", host, *now_own)
+            return number
+
+    async def leave(self, host: str, worker: str) -> None:
+        with self._transaction() as execute:
+            execute("DELETE FROM shares WHERE host = ? AND worker = ?", host, worker)
+
+    async def spend(self, host: str, name: str, spent: Spent) -> Spent:
+        with self._transaction() as execute:
+            return Spent(*execute(_SPEND, host, name, *spent)[0])
+
+    async def close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+        lock, self._lock = self._lock, None
+        if lock is not None and self._folder is not None:
+            (self._folder / self.process).unlink(missing_ok=True)
+            os.close(lock)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Any]:
+        """Gives a function that executes a statement and returns its rows. Raises QueueError."""
+        connection = self._connection
+        if connection is None:
+            raise RuntimeError("the throttle is not open")
+
+        def execute(statement: str, *values: object) -> list[Any]:
+            return connection.execute(statement, values).fetchall()
+
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield execute
+                connection.execute("COMMIT")
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+        except sqlite3.Error as error:
+            raise QueueError(
+                f"{self._folder}/throttle.sqlite, in which harvests of this machine share limits, cannot be"
+                f" read or written ({error}); nothing was lost; make it readable and writable, then run again"
+            ) from error
+
+    def _opened(self, file: Path) -> sqlite3.Connection:
+        try:
+            return _connected(file)
+        except sqlite3.DatabaseError as error:
+            if isinstance(error, sqlite3.OperationalError):
+                raise QueueError(f"{file} cannot be opened ({error}); nothing was changed") from error
+            _logger.warning("%s cannot be read (%s); it is begun anew, and no request is lost", file, error)
+            # Another process may have deleted it first.
+            file.unlink(missing_ok=True)
+            return _connected(file)
+
+    def _is_alive(self, worker: str) -> bool:
+        """Returns whether the process of a worker runs. Removes the lock of one that was killed."""
+        process = worker.partition(":")[0]
+        if self._folder is None or process == self.process:
+            return True
+        try:
+            lock = os.open(self._folder / process, os.O_RDWR)
+        except FileNotFoundError:
+            return False
+        except OSError:
+            # This process may open no more files: it must not call others dead.
+            return True
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            (self._folder / process).unlink(missing_ok=True)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(lock)
+        return False
+
+
+def _connected(file: Path | str) -> sqlite3.Connection:
+    # isolation_level=None: sqlite3 begins no transactions by itself.
+    connection = sqlite3.connect(file, timeout=_PATIENCE, isolation_level=None)
+    connection.executescript(f"PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF; {_TABLES}")
+    return connection

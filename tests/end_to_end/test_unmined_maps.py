@@ -241,3 +241,11 @@ def test_an_export_that_grows_is_asked_for_what_it_has_and_nothing_else(
     assert third["add"] == len(tiles_of(1, GROWN))
     assert third["ign"] == added + len(first) - 4
     assert latest(project) == images_of(site)
+
+    # The owner lets the page end at zoom 0 again. The deeper tiles are still served, and most of the map.
+    deepest = images_of(site)
+    exported(site, range(-3, 1), GROWN, properties(-3, 0, "webp"), partial(drawn, pixels=64))
+    written_on(site, 23)
+    fourth = project.harvest("isles", "2026-11-23")["counts"]
+    assert {name: n for name, n in fourth.items() if n} == {"ign": len(deepest)}
+    assert latest(project) == deepest

@@ -98,6 +98,20 @@ def test_a_first_harvest_begins_at_the_first_level_and_expects_nothing(tmp_path:
     asyncio.run(run())
 
 
+def test_the_size_of_tiles_is_that_of_the_first_image_where_the_site_does_not_say_it(tmp_path: Path) -> None:
+    (layer,) = SITE.layers
+    unsized = replace(SITE, layers=(replace(layer, tile_size=(256, 256), tells_size=False),))
+
+    async def run() -> None:
+        harvest = unopened(tmp_path)
+        await harvest.open(unsized)
+        await harvest.keep(added(FIRST_LEVEL[0]))
+        await harvest.close()
+
+    asyncio.run(run())
+    assert query(tmp_path, "SELECT tile_width, tile_height FROM harvest_layers") == [layer.tile_size]
+
+
 def test_a_harvest_that_is_continued_on_a_later_day_keeps_its_day(tmp_path: Path) -> None:
     """As one of a week: its versions are of the day on which it began."""
 

@@ -104,6 +104,17 @@ def test_a_map_is_outlined(history: History) -> None:
     )
 
 
+def test_a_size_that_the_site_does_not_say_is_that_of_an_image_from_then_on(history: History) -> None:
+    layer = Layer("day", Pyramid(1), "png", tile_size=(256, 256), tells_size=False)
+    beginning = Beginning("world", "first", DAY, START, "xyz", (layer,))
+    harvest = begin(history, beginning)
+    harvest.note_size("day", (1000, 800))
+    harvest.finish(END, "finished", settle_gone=True)
+    described(history, LATER, layer)
+    (found_layer,) = map_outline(history, "world").layers
+    assert [said.tile_size for said in found_layer.descriptions.values()] == [(1000, 800)]
+
+
 def test_layers_that_the_last_harvest_no_longer_had_come_last(history: History) -> None:
     """As after another renderer has taken the place of the first one."""
     described(history, DAY, Layer("day", Pyramid(10), "png"))

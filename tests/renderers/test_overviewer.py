@@ -197,7 +197,9 @@ def test_without_configuration_the_depth_is_probed(run):
     site = run(probe(described(layers=("day",)), FakeSite(tiles_of("/1", "/1/2", "/1/2/2"))))
     assert site.probed
     addresses = QuadtreeAddresses(f"{PAGE}day", 3, "png")
-    assert site.layers == (Layer("day", Pyramid(3), "png", addresses, projection=projection_of(384, 0)),)
+    assert site.layers == (
+        Layer("day", Pyramid(3), "png", addresses, tells_size=False, projection=projection_of(384, 0)),
+    )
 
 
 def test_without_configuration_the_kind_of_image_is_probed(run):

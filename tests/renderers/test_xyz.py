@@ -249,7 +249,7 @@ def test_only_what_says_how_large_the_tiles_are_is_believed(
     url: str, answer: str | None, tells: bool
 ) -> None:
     keys = {} if answer else {"bounds": SWITZERLAND, "site_zooms": (4, 9)}
-    assert site(url, answer, **keys).tells_sizes is tells
+    assert layer(url, answer, **keys).tells_size is tells
 
 
 def test_tiles_that_would_all_be_refused_as_images_are_refused_by_the_layer() -> None:

@@ -27,6 +27,7 @@ from tileharvest.history.site_files import MISSING, keep_site_files, site_files_
 from tileharvest.history.summaries import finished_at, is_unfinished, progress_of
 from tileharvest.politeness.limits import check_room
 from tileharvest.renderers.registry import renderer_named
+from tileharvest.tiles.images import size_of
 from tileharvest.tiles.outcomes import THERE, Outcome
 from tileharvest.tiles.verdict import judge_get, unless_blank
 from tileharvest.tiles.versions import Validator
@@ -282,8 +283,8 @@ class Harvest:
         """
         self.renderer: Renderer = renderer_named(site.renderer)
         self.answers_head = site.answers_head
-        self._tells_sizes = site.tells_sizes
-        """Whether the site says how large its tiles are. If it does not, an image may have any size."""
+        self._unsized = {layer.name for layer in site.layers if not layer.tells_size}
+        """The layers whose tiles have the size of the first image that this process finds."""
         self.layers = {
             layer.name: LayerWalk(layer, walk_over(self.description, layer)) for layer in site.layers
         }
@@ -410,7 +411,8 @@ class Harvest:
 
     def judged(self, answer: Answer, latest: Version | None, layer: str) -> Verdict:
         """Judges the answer to a GET for a tile of a layer, given its latest version."""
-        size = self.layers[layer].layer.tile_size if self._tells_sizes else None
+        described = self.layers[layer].layer
+        size = described.tile_size if described.tells_size else None
         return judge_get(answer, latest, self.day, size, self.description.most_tile_bytes)
 
     async def mend(self, latest: Version | None, found: TileResult, body: bytes, *, late: bool) -> None:
@@ -467,6 +469,9 @@ class Harvest:
                 raise
             # The lease was lost, and another worker has recorded the tile's result in the meantime.
             return
+        if result.layer in self._unsized and result.body is not None:
+            self._unsized.discard(result.layer)
+            await self._ask(self._record.note_size, result.layer, size_of(result.body))
         self._count([result])
         if self.extents[result.layer].is_to_be_compared and not self._counts_anew:
             await self._learn_of_others(result.layer)

@@ -103,6 +103,12 @@ _INSERT_LAYERS: Final = (
     .values({name: bindparam(name) for name in ("map", "name", "factor")})
     .on_conflict_do_nothing()
 )
+_LAST_SIZE: Final = (
+    select(harvest_layers.c.tile_width, harvest_layers.c.tile_height)
+    .where(harvest_layers.c.layer == bindparam("of_layer"))
+    .order_by(harvest_layers.c.harvest.desc())
+    .limit(1)
+)
 _LAYERS_OF_HARVEST: Final = (
     select(layers.c.name, layers.c.id)
     .join_from(layers, harvest_layers, harvest_layers.c.layer == layers.c.id)
@@ -365,10 +371,14 @@ def describe_layers(
         if factors.get(row.name, row.factor) != row.factor:
             _begin_coarse_zooms_anew(connection, row, factors[row.name], harvest)
     ids = {layer.name: known[layer.name] for layer in described}
-    connection.execute(
-        replace_into(harvest_layers, "harvest", "layer"),
-        [{"harvest": harvest, "layer": ids[layer.name], **layer_row(layer)} for layer in described],
-    )
+    written = []
+    for layer in described:
+        size = {}
+        if not layer.tells_size:
+            last = connection.execute(_LAST_SIZE, {"of_layer": ids[layer.name]}).first()
+            size = {} if last is None else last._asdict()
+        written.append({"harvest": harvest, "layer": ids[layer.name], **layer_row(layer), **size})
+    connection.execute(replace_into(harvest_layers, "harvest", "layer"), written)
     return ids
 
 

@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from tileharvest.history.database import History
     from tileharvest.history.harvest_row import Beginning, HarvestRow
     from tileharvest.tiles.grid import Cell, TileRange
+    from tileharvest.tiles.layers import Size
     from tileharvest.tiles.results import TileResult
     from tileharvest.tiles.versions import Version
     from tileharvest.walk.change_index import ChangedGround, ChangeIndex, StoredIndex
@@ -304,6 +305,12 @@ class HarvestRecord:
         is_news = harvests.c.ended.is_(None) & harvests.c.stopped.is_distinct_from(reason)
         stopping = update(harvests).where(harvests.c.id == self.id, is_news).values(stopped=reason)
         return self.history.write(lambda connection: connection.execute(stopping).rowcount > 0)
+
+    def note_size(self, layer: str, size: Size) -> None:
+        """Notes width and height of a layer's tiles, which the site has not said."""
+        is_its = (harvest_layers.c.harvest == self.id) & (harvest_layers.c.layer == self._layer_ids[layer])
+        sizing = update(harvest_layers).where(is_its).values(tile_width=size[0], tile_height=size[1])
+        self.history.write(lambda connection: connection.execute(sizing))
 
     def unasked(self, areas: Mapping[str, Sequence[TileRange]], limit: int) -> list[tuple[str, Tile]]:
         """Returns up to `limit` tiles that exist by their latest version and have no result in this harvest.

@@ -4,7 +4,8 @@ them."""
 from __future__ import annotations
 
 from collections import Counter, deque
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -15,6 +16,7 @@ from tileharvest.importers.snapshot import NO_SIGN, maps_within, refuse_pointer
 from tileharvest.renderers.registry import probe, renderer_named
 from tileharvest.renderers.site import INDEX, Fetched, UnrecognisedError, path_of
 from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.tiles.images import size_of
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.results import Step, TileResult
 from tileharvest.tiles.verdict import Answer, judge_existence, judge_get, judge_head, unless_blank
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from tileharvest.maps.description import MapDescription
     from tileharvest.politeness.probe import Probe
     from tileharvest.renderers.site import Site
+    from tileharvest.tiles.layers import Layer
     from tileharvest.tiles.verdict import Verdict
     from tileharvest.tiles.versions import Version
 
@@ -105,7 +108,8 @@ class SnapshotSite:
             return Fetched(200, body, url)
 
         site = await probing(description, fetch)
-        layers = {layer.name: LayerWalk(layer, walk_over(description, layer)) for layer in site.layers}
+        sized = [_sized(layer, snapshot, description.page) for layer in site.layers]
+        layers = {layer.name: LayerWalk(layer, walk_over(description, layer)) for layer in sized}
         return cls(description, snapshot, site, layers, frozenset(looked_at), files)
 
     def path(self, place: Place) -> str | None:
@@ -184,7 +188,7 @@ class SnapshotSite:
             bodies[index] = body
             answer = self._answer(places[index][1], path, body)
             layer = self.layers[places[index][0]].layer
-            size = layer.tile_size if self.site.tells_sizes else None
+            size = layer.tile_size if layer.tells_size else None
             verdicts[index] = judge_get(answer, latest[index], day, size, self.description.most_tile_bytes)
         return [
             _result(place, verdict, bodies.get(index), is_kept=self._is_kept(place))
@@ -224,6 +228,17 @@ class SnapshotSite:
     def _understood(self, answer: Answer, tile: Tile) -> Answer:
         renderer = renderer_named(self.site.renderer)
         return unless_blank(renderer.understood(answer, tile), self.description.blank)
+
+
+def _sized(layer: Layer, snapshot: Snapshot, page: str) -> Layer:
+    """Returns a layer whose site does not say how large its tiles are with the size of one of its images."""
+    if layer.tells_size:
+        return layer
+    of_layer = (path for path in snapshot.paths() if layer.addresses.tile_of(f"{page}{path}") is not None)
+    for body in snapshot.read(list(islice(of_layer, 1))):
+        with suppress(ValueError):
+            return replace(layer, tile_size=size_of(body), tells_size=True)
+    return layer
 
 
 def _result(place: Place, verdict: Verdict, body: bytes | None, *, is_kept: bool) -> TileResult:

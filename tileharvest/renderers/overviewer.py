@@ -126,7 +126,7 @@ class Overviewer(Renderer):
             if description.layers and not description.renderer:
                 raise UnrecognisedError(f"there is no {url}")
             layers, doubts = await _probe_layers(description, fetch)
-            return Site(self.name, layers, probed=True, tells_sizes=False, notes=doubts)
+            return Site(self.name, layers, probed=True, notes=doubts)
         site = site_of(self.name, description, parse_config(answer.text, answer.folder), url)
         if description.depth is None:
             return site
@@ -301,7 +301,7 @@ async def _probe_layer(description: MapDescription, name: str, fetch: Fetch) -> 
             addresses = QuadtreeAddresses(folder, depth, extension)
             # These are Overviewer's defaults. Nothing says otherwise.
             projection = projection_of(TILE_SIDE, 0)
-            layer = Layer(name, Pyramid(depth), extension, addresses, projection=projection)
+            layer = Layer(name, Pyramid(depth), extension, addresses, tells_size=False, projection=projection)
             return layer, _doubt(description.name, name, depths)
     raise not_found(f"{folder} has neither a {CONFIG_FILE} beside it nor tiles")
 

@@ -145,9 +145,6 @@ class Site:
     layers: tuple[Layer, ...]
     probed: bool = False
     """Whether the depths were found by asking for tiles, because the site has no configuration."""
-    tells_sizes: bool = True
-    """Whether the site says how large its tiles are. If not, its layers have the usual size, which need not
-    be true."""
     answers_head: bool = True
     """Whether the server answers HEAD as it should, without a body. If not, everything is asked by GET,
     conditionally if possible."""

@@ -7,7 +7,6 @@ tilenames" of OpenStreetMap's wiki).
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from math import asinh, atan, ceil, degrees, floor, log, pi, radians, sinh, tan
 from typing import TYPE_CHECKING, Annotated, Final
@@ -110,8 +109,7 @@ class Xyz(Renderer):
         except ValueError as error:
             raise SiteError(f"{description.url} has tiles at '{said.tiles[0]}': {error}") from None
         layer = _layer(description, said, template)
-        site = site_of(self.name, description, [layer], description.url)
-        return dataclasses.replace(site, tells_sizes=said.tile_size is not None or _is_doubled(template))
+        return site_of(self.name, description, [layer], description.url)
 
 
 def is_plain(description: MapDescription) -> bool:
@@ -182,6 +180,7 @@ def _layer(description: MapDescription, said: _TileJson, template: Template) -> 
             image_extension=extension if extension in EXTENSIONS else "png",
             addresses=TemplateAddresses(template, deepest),
             tile_size=(side, side),
+            tells_size=said.tile_size is not None or _is_doubled(template),
             world=said.name,
             projection=None if isinstance(description.bounds, TileBounds) else mercator(deepest),
         )

@@ -120,6 +120,16 @@ def opened(body: bytes, tile_size: Size | None = None) -> Iterator[Pillow.Image]
         yield image
 
 
+def size_of(body: bytes) -> Size:
+    """Returns width and height of an image, of which only the header is read. Raises ValueError for bytes
+    that are no image."""
+    try:
+        with opened(body) as image:
+            return image.size
+    except (OSError, SyntaxError, EOFError) as error:
+        raise ValueError(f"the image is cut off or damaged: {error}") from None
+
+
 def is_transparent(body: bytes) -> bool:
     """Returns whether the bytes are an image of which every pixel is transparent. Decodes the image.
 

@@ -72,8 +72,8 @@ _NO_ADDRESSES: Final = _NoAddresses()
 class Layer:
     """One layer as its site describes it on one day. Raises ValueError for values that no layer can have.
 
-    The history does not keep `addresses`, `overlay`, `min_zoom` and `stamp`, and of the pyramid it keeps only
-    depth and factor. A layer that was read from the history has the defaults instead.
+    The history does not keep `addresses`, `overlay`, `min_zoom`, `stamp` and `tells_size`, and of the pyramid
+    it keeps only depth and factor. A layer that was read from the history has the defaults instead.
     """
 
     name: str
@@ -88,6 +88,9 @@ class Layer:
     tile_size: Size = (TILE_SIDE, TILE_SIDE)
     """The size of the picture in an image. BlueMap's images have further pixels below the picture, which do
     not count."""
+    tells_size: bool = True
+    """Whether the site says how large its tiles are. If not, `tile_size` is the usual one, or that of the
+    first image that was found."""
     world: str | None = None
     north_direction: int = 0
     """Quarter turns of the world before it was drawn. With 0 Overviewer draws north at the upper left, with 1

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 FIRST, SECOND, THIRD, LAST = DAYS
 MIDDLE: Final = Spot.middle_of(COAST)
-MOST_LISTED: Final = 60_000
+MOST_LISTED: Final = 250_000
 """Bytes of lists that a page may load to show what is in view."""
 
 
@@ -255,7 +255,7 @@ def test_it_answers_as_the_server_does(files: FileScreen, viewer: Viewer) -> Non
                     for name, image in asked["tiles"].items()
                 }
                 assert ask(files, "view", ANTWORLD, LAYER, day, {"zoom": zoom, **edges}) == names
-            # Whole leaves, and a part of one.
+            # Whole blocks, and a part of one.
             for few in ({}, {"xTo": edges["xFrom"] + 8 * unit, "yTo": edges["yFrom"] + 4 * unit}):
                 part = {**edges, **few}
                 counts = answered(viewer, "changes", {}, zoom, part)["days"]
@@ -427,8 +427,7 @@ def test_tiles_that_change_often_show_each_day_what_was_there(
     open_page: Callable[..., Page], tmp_path: Path
 ) -> None:
     """Of 8 x 8 tiles about every other one changes on each day, and some are gone for a while. So do 8 x 8
-    tiles a zoom above, most of which have nothing below them. The images of such a leaf lie by quarter, the
-    names of their eras in groups, and what has changed in a part of it is told by sums."""
+    tiles a zoom above, most of which have nothing below them."""
     world, random = World(tmp_path), Random(1)
     tiles, bodies = square(0, 8) + square(-1, 8), [picture((number, 0, 0, 255)) for number in range(200)]
     described = Layer(DAY_LAYER, Pyramid(10), "png", tile_size=(384, 384))

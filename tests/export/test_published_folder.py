@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import json
 import re
 import shutil
 import sqlite3
-from base64 import urlsafe_b64encode
+from base64 import b64decode
 from dataclasses import replace
 from datetime import timedelta
-from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from tests.export.island import island, noise
-from tests.export.test_mosaic import Count, most_bytes_of_a_file
+from tests.export.watching import Count, most_bytes_of_a_file
 from tests.viewer.building import FIRST, MAP, SECOND, THIRD, World, picture, square
 from tileharvest.errors import ConfigurationError, TileHarvestError
-from tileharvest.export import published_folder
+from tileharvest.export import published_folder, published_lists
 from tileharvest.export.excerpt import Wanted, excerpt_of, period_of, zooms_between
 from tileharvest.export.published_folder import Published, Scope, held
-from tileharvest.export.published_lists import PublishedLists, leaf_of, list_named, published_zooms
+from tileharvest.export.published_lists import published_zooms
 from tileharvest.export.published_page import bundle, published_files
 from tileharvest.history.database import History
 from tileharvest.history.outlines import map_outline
@@ -116,7 +116,7 @@ def test_the_page_names_its_lists_by_their_content_from_the_index_on(small: Worl
     assert every
     assert set(every) <= found.keys()
     # Each list is named by an attribute, or by another list.
-    texts = index + "".join(found[name].decode() for name in named(found, "lists"))
+    texts = index + "".join(name + json.dumps(value_of(found[name])) for name in named(found, "lists"))
     for name in named(found, "lists"):
         assert texts.count(name.rpartition("/")[2].removesuffix(".js")) >= 2
 
@@ -283,7 +283,7 @@ def test_all_that_the_index_names_is_on_the_disk_before_the_index_is(
 
 def test_what_a_kill_has_left_half_written_is_swept_up(small: World, tmp_path: Path) -> None:
     publish(small, tmp_path / "out")
-    half = tmp_path / "out" / "images" / "ab" / f".{'ab' * 20}.png.unfinished"
+    half = tmp_path / "out" / "images" / "ab" / f".{'ab' * 8}.png.unfinished"
     half.parent.mkdir(exist_ok=True)
     half.write_bytes(b"half")
     assert publish(small, tmp_path / "out").removed == 1
@@ -319,20 +319,6 @@ def test_an_area_is_published_alone(small: World, tmp_path: Path) -> None:
     assert shown is not None
     assert told.images == 1
     assert (tmp_path / "out" / path_of(str(shown.image))).exists()
-
-
-def test_a_folder_of_an_earlier_version_is_written_anew(small: World, tmp_path: Path) -> None:
-    """Its images have all digits of their sha1, and its lists another form."""
-    folder = tmp_path / "out"
-    publish(small, folder)
-    expected = files(folder)
-    for path in (folder / "images").glob("*/*.png"):
-        path.rename(path.with_name(f"{path.stem}{24 * '0'}.png"))
-    for path in (folder / "lists").glob("*/*.js"):
-        path.rename(path.with_stem(path.stem[:2] + path.stem[:1:-1]))
-    told = publish(small, folder)
-    assert (told.new_images, told.removed) == (3, 3 + told.lists)
-    assert files(folder) == expected
 
 
 def test_two_images_that_would_have_one_name_are_refused(small: World, tmp_path: Path) -> None:
@@ -458,16 +444,22 @@ def test_no_module_imports_one_that_waits_for_it() -> None:
     assert imports == {}
 
 
+def value_of(script: bytes) -> Any:
+    """What a list hands over."""
+    return json.loads(gzip.decompress(b64decode(script.split(b'"')[3])))
+
+
 def test_the_days_of_the_index_are_those_of_the_harvests(small: World, tmp_path: Path) -> None:
-    publish(small, tmp_path / "out")
+    publish(small, tmp_path / "out", days=str(SECOND))
     index = (tmp_path / "out" / "index.html").read_text("utf-8")
     found = re.search(r'data-index="([0-9a-f]+)"', index)
     assert found is not None
-    script = (tmp_path / "out" / "lists" / found[1][:2] / f"{found[1]}.js").read_text("utf-8")
-    told = json.loads(script[script.index(",") + 1 : script.rindex(")")])
-    # From the first day on a bit for each: the first, and the fourth.
-    assert told["days"] == told["every"] == f"{FIRST} J"
-    assert (SECOND - FIRST).days == 3
+    told = value_of((tmp_path / "out" / "lists" / found[1][:2] / f"{found[1]}.js").read_bytes())
+    assert (told["every"], told["days"]) == ([str(FIRST), str(SECOND)], [str(SECOND)])
+
+
+def lists_of(folder: Path) -> list[Any]:
+    return [value_of(body) for name, body in files(folder).items() if name.startswith("lists/")]
 
 
 def test_of_a_month_the_largest_events_are_kept_and_all_are_counted(tmp_path: Path) -> None:
@@ -477,111 +469,37 @@ def test_of_a_month_the_largest_events_are_kept_and_all_are_counted(tmp_path: Pa
     # In May.
     world.harvest(THIRD, {tile: noise(2) for tile in [*alone, Tile(0, 1, 1), Tile(0, 3, 1)]})
     publish(world, tmp_path / "out")
-    texts = (body.decode() for name, body in files(tmp_path / "out").items() if name.startswith("lists/"))
-    lists = [json.loads(text[text.index(",") + 1 : text.rindex(")")]) for text in texts]
-    (of_may,) = (one for one in lists if "count" in one and one["events"][0]["first"] == THIRD.isoformat())
+    lists = [one for one in lists_of(tmp_path / "out") if "count" in one]
+    (of_may,) = (one for one in lists if one["events"][0]["first"] == THIRD.isoformat())
     assert (of_may["count"], len(of_may["events"]), of_may["events"][0]["tiles"]) == (211, 200, 2)
 
 
-def test_square_tiles_of_a_dense_block_are_cut_into_eras(tmp_path: Path) -> None:
-    """Of 64 tiles that change on each day, the images of each day lie in a list of their own."""
-    world = World(tmp_path / "world")
+def test_a_square_has_the_story_of_each_tile(small: World, tmp_path: Path) -> None:
+    """Days are numbers of harvests and steps. The tiles lie in the lowest row of a square."""
+    small.harvest(THIRD, {Tile(0, 3, 1): None})
+    publish(small, tmp_path / "out")
+    (square,) = (one for one in lists_of(tmp_path / "out") if "tiles" in one)
+    codes = [
+        [f"p{version.image[:16]}" for version in small.versions(Tile(0, x, 1)) if version.image]
+        for x in (1, 3)
+    ]
+    gone = f"-{'0' * 16}"
+    assert square == {
+        "tiles": {str(63 * 64): [[0, 1], "".join(codes[0])], str(63 * 64 + 1): [[0, 2], codes[1][0] + gone]},
+        "below": {},
+    }
+
+
+def test_a_square_that_would_be_too_large_is_divided_into_its_blocks(tmp_path: Path) -> None:
+    world, harvested = World(tmp_path / "world"), square(0, 16)
     for number, day in enumerate((FIRST, SECOND, THIRD)):
-        world.harvest(day, {tile: noise(1000 * number + tile.x * 64 + tile.y) for tile in square(0, 8)})
-    told = publish(world, tmp_path / "out")
-    # The index, two months of events, the block, and the images of three days.
-    assert (told.images, told.lists) == (192, 7)
-
-
-@pytest.mark.parametrize(
-    ("days", "chance", "most_below", "leaves", "quarters"),
-    [
-        (325, 0.4, 0, 12, 24),
-        (325, 1, 16, 12, 24),
-        (325, 1, 64, 12, 24),
-        (1000, 0.5, 0, 6, 12),
-        (1000, 0.5, 4, 6, 12),
-    ],
-)
-def test_a_view_of_tiles_that_change_often_loads_60_kb(
-    days: int, chance: float, most_below: int, leaves: int, quarters: int
-) -> None:
-    """Each tile changes by chance or not on each of so many days, and a random number of tiles below it with
-    it. Wherever a view of 2560 x 1440 pixels begins, it has parts of 4 x 3 leaves and of 24 quarters at most
-    if tiles have 128 x 128 pixels, and of 3 x 2 leaves and 12 quarters if they have 256 x 256. Of each
-    quarter it loads the list and any era. Leaves at its four corners need three lists of sums, and those
-    along its edges one."""
-    random, written = Random(1), dict[str, bytes]()
-
-    def write(value: object) -> str:
-        name, script = list_named(value)
-        written[in_base_64(name)] = script
-        return name
-
-    stories = {
-        tile: [
-            (day, "p" + in_base_64(random.randbytes(8).hex()))
-            for day in range(days)
-            if day == 0 or random.random() < chance
-        ]
-        for tile in range(64)
-    }
-    counts = {
-        tile: {day: random.randint(1, most_below) for day, _ in story}
-        for tile, story in stories.items()
-        if most_below
-    }
-    leaf = leaf_of(stories, counts, write)
-    # Of tiles with anything below them none has changed alone.
-    assert [leaf["n"] == 0, leaf["o"] == 0] == [most_below == 0, most_below > 0]
-    parts = [written.pop(quarter) for quarter in leaf["q"]]
-    rows = [written.pop(name) for name in names_in((leaf["n"] or leaf["o"])[2])]
-    sums = [written.pop(name) for row in rows for name in names_in(value_of(row)) if name in written]
-    assert [len(parts), len(rows), len(sums)] == [4, 8, 63]
-    groups = [script for script in written.values() if len(script) == len('published("","")\n') + 16 + 8 * 11]
-    assert groups
-    eras = [script for script in written.values() if script not in groups]
-    edges = 6 if leaves == 12 else 2
-    loaded = quarters * (max(map(len, parts)) + len(groups[0]) + max(map(len, eras)))
-    loaded += leaves * len(list_named(leaf)[1])
-    loaded += (edges + 8) * len(rows[0]) + (edges + 12) * max(map(len, sums))
-    # Besides them the index, and the names of the leaves in four blocks.
-    assert loaded + 4 * 64 * 14 + 3000 < 60_000
-
-
-def names_in(text: str) -> list[str]:
-    """Names of 11 characters, one behind the other."""
-    return [text[start : start + 11] for start in range(0, len(text), 11)]
-
-
-def value_of(script: bytes) -> Any:
-    """What a list hands over."""
-    return json.loads(script[script.index(b",") + 1 : script.rindex(b")")])
-
-
-def in_base_64(name: str) -> str:
-    return urlsafe_b64encode(bytes.fromhex(name)).decode().rstrip("=")
-
-
-def test_many_days_cost_a_place_that_seldom_changes_next_to_nothing(tmp_path: Path) -> None:
-    """Of ten years with a harvest each day, all tiles of four leaves, as many as are in view, have changed on
-    the first day and on the last."""
-    world, written = World(tmp_path / "world"), dict[str, bytes]()
-    last = FIRST + timedelta(days=3650)
-    for day in (FIRST, last):
-        world.harvest(day, {tile: noise(day.year * 1000 + tile.x * 64 + tile.y) for tile in square(0, 16)})
-
-    def write(value: object) -> str:
-        name, script = list_named(value)
-        written[name] = script
-        return name
-
-    every = [FIRST + timedelta(days=number) for number in range(3651)]
-    with History.open_read_only(f"sqlite:///{world.history_file}") as history:
-        (layer,) = scope(history).layers
-        made = PublishedLists(every, write, lambda *_: None).layer(*layer, Count())
-    events = set(made.months.values())
-    lists = [script for name, script in written.items() if name not in events]
-    # 64 x 4 tiles with two images of 12 signs each are 6 kB.
-    assert len(made.zooms) == 1
-    assert 6_000 < sum(map(len, lists)) < 20_000
+        world.harvest(day, {tile: noise(1000 * number + tile.x * 64 + tile.y) for tile in harvested})
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(published_lists, "_LARGEST", 5000)
+        publish(world, tmp_path / "out")
+    every = lists_of(tmp_path / "out")
+    (divided,) = (one for one in every if "blocks" in one)
+    assert divided["blocks"].keys() == {f"{column}_{row}" for column in (0, 1) for row in (-1, -2)}
+    blocks = [one["tiles"] for one in every if "tiles" in one]
+    assert [len(tiles) for tiles in blocks] == [64] * 4
+    assert len(set().union(*blocks)) == 256

@@ -6,8 +6,6 @@ import fcntl
 import os
 import re
 import shutil
-from array import array
-from bisect import bisect_left
 from concurrent.futures import FIRST_COMPLETED, wait
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
@@ -15,23 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from tileharvest.errors import ConfigurationError, TileHarvestError, counted
-from tileharvest.export.published_lists import (
-    FORM,
-    NAMED,
-    PublishedLists,
-    days_in_plain,
-    leaf_count,
-    list_named,
-)
+from tileharvest.errors import ConfigurationError, TileHarvestError
+from tileharvest.export.published_lists import NAMED, PublishedLists, block_count, list_named
 from tileharvest.export.published_page import index_page, published_files
 from tileharvest.export.target import writing_to
-from tileharvest.history.recorded_versions import versions_weight
-from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.pictures.pixels import UNREADABLE, picture_of
 from tileharvest.pictures.threads import open_threads
 from tileharvest.store.files import file_system_of, sync
-from tileharvest.tiles.pyramid import EVERYWHERE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -56,17 +44,14 @@ _NOT_PUBLISHED: Final = (
 """The end of an error's line: what was kept, and what to do."""
 _AT_ONCE: Final = 4
 """Threads that read and write images."""
-_MOST_REMEMBERED: Final = 200_000
-"""The most images that are remembered, so that their files are looked for once. They take 20 MB."""
 _WAITING: Final = 64
 """The most images that wait for a thread."""
 _OURS: Final = re.compile(
-    r"images/[0-9a-f]{2}/[0-9a-f]{16}(?:[0-9a-f]{24})?\.(?:png|jpg|webp)|lists/[0-9a-f]{2}/[0-9a-f]{16}\.js"
-    r"|page/[0-9a-f]{16}/.*"
-    r"|(?:images|lists)/[0-9a-f]{2}/\.[0-9a-f]{16,40}\.[a-z]+\.unfinished"
+    r"images/[0-9a-f]{2}/[0-9a-f]{16}\.(?:png|jpg|webp)|lists/[0-9a-f]{2}/[0-9a-f]{16}\.js"
+    r"|page/[0-9a-f]{16}/.*|(?:images|lists)/[0-9a-f]{2}/\.[0-9a-f]{16}\.[a-z]+\.unfinished"
 )
-"""The paths that only this program gives to files, and only in published folders. Earlier versions gave 40
-digits to an image. No other file is removed."""
+"""The paths that only this program gives to files, and only in published folders. No other file is
+removed."""
 FOLDERS: Final = ("images", "lists", "page")
 _PAGE: Final = re.compile(r"[0-9a-f]{16}")
 _PART: Final = re.compile(r"[0-9a-f]{2}|[0-9a-f]{16}")
@@ -88,13 +73,8 @@ class Scope:
 
     def in_words(self) -> str:
         """Returns a line about the folder that will be made."""
-        versions, size = map(sum, zip(*(_weight(*layer) for layer in self.layers), strict=True))
         names = ", ".join(excerpt.layer.name for excerpt, _ in self.layers)
-        excerpt = self.first
-        return (
-            f"{excerpt.map.name}, layers {names}, {excerpt.first} to {excerpt.last}:"
-            f" {counted(versions, 'version')}, images of {bytes_in_words(size)} at most"
-        )
+        return f"{self.first.map.name}, layers {names}, {self.first.first} to {self.first.last}"
 
 
 @dataclass(slots=True)
@@ -120,44 +100,6 @@ class Published:
         return asdict(self)
 
 
-def _weight(excerpt: Excerpt, zooms: Sequence[int]) -> tuple[int, int]:
-    """Returns the number of versions, and the bytes of their images."""
-    factor = excerpt.layer.factor
-    areas = [
-        EVERYWHERE.at_zoom(zoom, factor) if excerpt.ground is None else excerpt.ground.tiles(zoom, factor)
-        for zoom in zooms
-    ]
-    return versions_weight(excerpt.history, excerpt.layer.id, areas, excerpt.last)
-
-
-class _Names:
-    """A set of many names of `NAMED` digits in little memory."""
-
-    def __init__(self) -> None:
-        self._parts = [array("Q") for _ in range(256)]
-        self._are_sorted = False
-
-    def add(self, name: str) -> None:
-        self._parts[int(name[:2], 16)].append(int(name, 16))
-
-    def __len__(self) -> int:
-        self._sort()
-        return sum(map(len, self._parts))
-
-    def _sort(self) -> None:
-        if not self._are_sorted:
-            self._parts = [array("Q", sorted(set(part))) for part in self._parts]
-            self._are_sorted = True
-
-    def __contains__(self, name: str) -> bool:
-        if len(name) != NAMED:
-            return False
-        self._sort()
-        part, number = self._parts[int(name[:2], 16)], int(name, 16)
-        place = bisect_left(part, number)
-        return place < len(part) and part[place] == number
-
-
 def publish(scope: Scope, folder: Path, store: TileStore, watch: Watch) -> Published:
     """Writes a map into a folder. Files that are there already are not written again.
 
@@ -174,9 +116,10 @@ class _Publication:
     def __init__(self, folder: Path, store: TileStore) -> None:
         self._folder = folder
         self._store = store
-        self._lists, self._images = _Names(), _Names()
-        self._others = _Names()
-        """The second 16 digits of the images' sha1."""
+        self._lists: set[str] = set()
+        self._images: dict[int, int] = {}
+        """The first digits of the images' sha1, which are their names, and the next digits. As numbers a
+        million images take 130 MB."""
         self._made: set[str] = set()
         """The folders that are there."""
         self._unsynced: list[str] = []
@@ -185,11 +128,10 @@ class _Publication:
     def publish(self, scope: Scope, watch: Watch) -> Published:
         with writing_to(self._folder, *_NOT_PUBLISHED), self._taken(scope.first.map.name):
             files = published_files()
-            watch.expects(sum(leaf_count(excerpt, zooms) for excerpt, zooms in scope.layers))
+            watch.expects(sum(block_count(excerpt, zooms) for excerpt, zooms in scope.layers))
             with file_system_of(str(self._folder)) as file_system:
                 with open_threads(_AT_ONCE, "publish") as pool:
                     name = self._write_data(scope, watch, pool)
-                self._expect_names_of_their_own()
                 self._published.images, self._published.lists = len(self._images), len(self._lists)
                 for path, body in files.items():
                     self._write_new(path, body)
@@ -253,28 +195,29 @@ class _Publication:
     def _write_data(self, scope: Scope, watch: Watch, pool: Executor) -> str:
         excerpt = scope.first
         every = [day for day in excerpt.map.days if day <= excerpt.last]
-        waiting: dict[Future[None], str] = {}
+        waiting: set[Future[None]] = set()
 
         def finish(done: Iterable[Future[None]]) -> None:
             for one in done:
-                del waiting[one]
+                waiting.discard(one)
                 one.result()
 
-        known: set[str] = set()
-
         def name_image(sha1: str, extension: str) -> None:
-            if sha1 in known:
-                return
-            if len(known) < _MOST_REMEMBERED:
-                known.add(sha1)
-            self._images.add(sha1[:NAMED])
-            self._others.add(sha1[NAMED : 2 * NAMED])
+            number, others = int(sha1[:NAMED], 16), int(sha1[NAMED : 2 * NAMED], 16)
+            if self._images.get(number, others) != others:
+                raise TileHarvestError(
+                    f"{self._folder} {_NOT_PUBLISHED[0]}: two different images of the map would have one"
+                    f" name, the first {NAMED} digits of their sha1: publish into another folder, and leave"
+                    " one of them out with --days, --zooms or --area"
+                )
             name = f"{sha1}.{extension}"
-            if self._is_there(_image_path(name)) or name in waiting.values():
+            is_known = number in self._images
+            self._images[number] = others
+            if is_known or self._is_there(_image_path(name)):
                 return
             if len(waiting) >= _WAITING:
                 finish(wait(waiting, return_when=FIRST_COMPLETED).done)
-            waiting[pool.submit(self._write_image, name)] = name
+            waiting.add(pool.submit(self._write_image, name))
 
         lists = PublishedLists(every, self._write_list, name_image)
         made = {}
@@ -290,27 +233,17 @@ class _Publication:
             layers.append({**plain, "zooms": kept})
         return self._write_list(
             {
-                "form": FORM,
                 "map": {
                     **scope.described,
                     "renderer": excerpt.map.renderer,
                     "unfinished": [day.isoformat() for day in excerpt.map.unfinished if day in shown],
                     "layers": layers,
                 },
-                "every": days_in_plain(every),
-                "days": days_in_plain(shown),
+                "every": [day.isoformat() for day in every],
+                "days": [day.isoformat() for day in shown],
                 "layers": {name: layer.as_plain() for name, layer in made.items()},
             }
         )
-
-    def _expect_names_of_their_own(self) -> None:
-        """Raises TileHarvestError if two images have the same name. Then they differ in other digits."""
-        if len(self._images) < len(self._others):
-            raise TileHarvestError(
-                f"{self._folder} {_NOT_PUBLISHED[0]}: two different images of the map would have one name,"
-                f" the first {NAMED} digits of their sha1: publish into another folder, and leave one of them"
-                " out with --days, --zooms or --area"
-            )
 
     # --------------------------------------------------------------------------------------- files
 
@@ -372,17 +305,22 @@ class _Publication:
 
     def _sweep(self, page: str) -> None:
         """Removes the files of ours that nothing names. `page` is the name of the folder of the page."""
-        for kind, names in (("images", self._images), ("lists", self._lists)):
+        for kind in ("images", "lists"):
             for path in (self._folder / kind).glob("??/*"):
-                if _OURS.fullmatch(path.relative_to(self._folder).as_posix()):
-                    stem = path.name.partition(".")[0]
-                    if stem not in names:
-                        path.unlink()
-                        self._published.removed += 1
+                # The name of an unfinished file has nothing before its first full stop.
+                stem = path.name.partition(".")[0]
+                if is_ours(path.relative_to(self._folder).as_posix()) and not self._is_named(kind, stem):
+                    path.unlink()
+                    self._published.removed += 1
         for path in (self._folder / "page").iterdir():
             if _PAGE.fullmatch(path.name) and path.name != page:
                 shutil.rmtree(path)
                 self._published.removed += 1
+
+    def _is_named(self, kind: str, stem: str) -> bool:
+        if kind == "lists":
+            return stem in self._lists
+        return bool(stem) and int(stem, 16) in self._images
 
 
 @contextmanager

@@ -353,6 +353,7 @@ def test_a_view_loads_few_lists(files: FileScreen, folder: Path) -> None:
     if files.viewer.url.startswith("file:"):
         pytest.skip("a disk sends nothing")
     asked: list[str] = []
+    files.page.set_viewport_size({"width": 2560, "height": 1440})
     files.page.on("request", lambda request: asked.append(unquote(urlsplit(request.url).path)))
     files.open(MIDDLE, map=ANTWORLD, day=SECOND)
     files.page.wait_for_load_state("networkidle")

@@ -18,6 +18,7 @@ from tests.end_to_end.forking import ROOT
 from tests.servers.redis import redis_server
 from tileharvest.errors import QueueError
 from tileharvest.politeness.redis import RedisThrottle, key_of
+from tileharvest.politeness.sqlite import throttle_in
 from tileharvest.politeness.throttle import Limit, Places, Share, Spent
 
 if TYPE_CHECKING:
@@ -213,6 +214,21 @@ def test_the_share_of_a_killed_process_is_free_at_once_on_one_computer(tmp_path:
             assert await one.share("h", share(one), Places(4), NOW) == 4
 
         run(str(tmp_path), test)
+
+
+def test_crawls_of_one_process_share_a_throttle_until_the_last_one_closes_it(tmp_path: Path) -> None:
+    async def test() -> None:
+        one, other = throttle_in(tmp_path), throttle_in(tmp_path)
+        for throttle in (one, other):
+            await throttle.open()
+        await one.close()
+        assert (await other.reserve("h", 1, [limit(1.0)], NOW)).number == 1
+        await other.close()
+        with pytest.raises(RuntimeError, match="not open"):
+            await other.reserve("h", 1, [limit(1.0)], NOW)
+
+    asyncio.run(test())
+    assert [file.name for file in tmp_path.iterdir()] == ["throttle.sqlite"]
 
 
 def test_a_file_that_cannot_be_read_is_begun_anew(tmp_path: Path) -> None:

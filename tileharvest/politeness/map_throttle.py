@@ -42,6 +42,7 @@ maps that redirect to each other's hosts could wait for each other without an en
 _AGAIN: Final = 0.1
 """Seconds between two questions for a place that others have."""
 _NUMBERS: Final = count()
+_NO_HOLDS: Final = Holds()
 
 
 class MapThrottle:
@@ -89,7 +90,7 @@ class MapThrottle:
         """The gap to which refusals of the host have slowed the map down."""
         self._gaps: dict[str, dict[str, Gap]] = {}
         """By host: its limits that have a gap, by their names, as they were at the last look."""
-        self._holds = Holds()
+        self._holds = _NO_HOLDS
         self._share, self._share_ends = 0, -inf
         self._reserved: dict[str, Reservation] = {}
         """By host: the starts that are left of the last reservation."""
@@ -118,13 +119,14 @@ class MapThrottle:
         received = self._traffic.received_bytes - self._told_bytes
         self._told_bytes += received
         await self._spend(Spent(0, received, self._seconds_before + self._traffic.worked))
-        rest = await self._throttle.reserve(self.host, 0, (), self._clock())
+        now = self._clock()
+        rest = await self._throttle.reserve(self.host, 0, (), now)
         moment = self._local_time()
         is_quiet = self._rules.gap_at(moment) is None
         self._hold(
             paused=is_paused,
             quiet_until=self._rules.quiet_until(moment) if is_quiet else None,
-            rests_until=rest.start,
+            rests_until=rest.start if rest.start > now else None,
         )
 
     async def close(self) -> None:
@@ -155,7 +157,7 @@ class MapThrottle:
     @property
     def held(self) -> Hold | None:
         """Why nothing may start now, and until when. None if requests may start."""
-        return self._holds.at(self._clock())
+        return None if self._holds is _NO_HOLDS else self._holds.at(self._clock())
 
     async def rest(self, host: str, seconds: float) -> None:
         """Lets the host rest, for all of its maps and workers."""
@@ -181,7 +183,9 @@ class MapThrottle:
 
     def _hold(self, **changed: object) -> None:
         """Notes what holds requests back. The time of the traffic stands still meanwhile."""
-        self._holds = replace(self._holds, **changed)  # type: ignore[arg-type]
+        holds = replace(self._holds, **changed)  # type: ignore[arg-type]
+        # This is looked at for each tile.
+        self._holds = _NO_HOLDS if holds == _NO_HOLDS else holds
         (self._traffic.resume if self.held is None else self._traffic.pause)()
 
     # Places
@@ -319,8 +323,9 @@ class MapThrottle:
     def count_bytes(self, number: int) -> None:
         """Counts the bytes of a body that has come."""
         self._traffic.received_bytes += number
-        untold = self._traffic.received_bytes - self._told_bytes
-        self._check(self.spent._replace(received_bytes=self.spent.received_bytes + untold))
+        if self.budget.received_bytes is not None:
+            untold = self._traffic.received_bytes - self._told_bytes
+            self._check(self.spent._replace(received_bytes=self.spent.received_bytes + untold))
 
     async def _draw(self, number: int) -> bool:
         """Takes so many requests from the budget, or fewer. Returns whether there were any. A worker that is

@@ -8,6 +8,7 @@ import os
 import secrets
 import sqlite3
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from tileharvest.errors import QueueError
@@ -54,6 +55,8 @@ class SqliteThrottle:
     Each process holds a lock in the same folder, by which the others know that it is alive. The system
     releases the lock when the process ends, however it ends. Nothing is forced to the disk: a power cut ends
     all processes, and may cost a rest or a budget's count. A file that cannot be read is begun anew.
+
+    Several crawls of a process may open and close the same one (`throttle_in`), which has one connection.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -61,23 +64,14 @@ class SqliteThrottle:
         self._folder = folder
         self._connection: sqlite3.Connection | None = None
         self._lock: int | None = None
+        self._users = 0
         self.process = f"{os.getpid()}-{secrets.token_hex(8)}"
         """The name of this process, with which the names of its workers must begin, up to a colon."""
 
     async def open(self) -> None:
-        if self._folder is None:
-            self._connection = _connected(":memory:")
-            return
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            self._lock = os.open(self._folder / self.process, os.O_RDWR | os.O_CREAT, 0o666)
-            fcntl.flock(self._lock, fcntl.LOCK_EX)
-        except OSError as error:
-            raise QueueError(
-                f"{self._folder}, in which harvests of this machine share limits, cannot be written"
-                f" ({error.strerror}); nothing was changed; make it writable, or name another data folder"
-            ) from error
-        self._connection = self._opened(self._folder / "throttle.sqlite")
+        if not self._users:
+            self._connection = _connected(":memory:") if self._folder is None else self._opened(self._folder)
+        self._users += 1
 
     async def reserve(
         self, host: str, number: int, limits: Sequence[Limit], now: float, horizon: float = HORIZON
@@ -118,6 +112,9 @@ class SqliteThrottle:
             return Spent(*execute(_SPEND, host, name, *spent)[0])
 
     async def close(self) -> None:
+        self._users = max(0, self._users - 1)
+        if self._users:
+            return
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
@@ -150,12 +147,20 @@ class SqliteThrottle:
                 f" read or written ({error}); nothing was lost; make it readable and writable, then run again"
             ) from error
 
-    def _opened(self, file: Path) -> sqlite3.Connection:
+    def _opened(self, folder: Path) -> sqlite3.Connection:
+        """Takes the lock of this process, and returns a connection to the file."""
+        file = folder / "throttle.sqlite"
         try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._lock = os.open(folder / self.process, os.O_RDWR | os.O_CREAT, 0o666)
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
             return _connected(file)
+        except (OSError, sqlite3.OperationalError) as error:
+            raise QueueError(
+                f"{folder}, in which harvests of this machine share limits, cannot be written ({error});"
+                " nothing was changed; make it writable, or name another data folder"
+            ) from error
         except sqlite3.DatabaseError as error:
-            if isinstance(error, sqlite3.OperationalError):
-                raise QueueError(f"{file} cannot be opened ({error}); nothing was changed") from error
             _logger.warning("%s cannot be read (%s); it is begun anew, and no request is lost", file, error)
             # Another process may have deleted it first.
             file.unlink(missing_ok=True)
@@ -181,6 +186,12 @@ class SqliteThrottle:
         finally:
             os.close(lock)
         return False
+
+
+@cache
+def throttle_in(folder: Path) -> SqliteThrottle:
+    """Returns the throttle of this process in a folder, which all of its crawls share."""
+    return SqliteThrottle(folder)
 
 
 def _connected(file: Path | str) -> sqlite3.Connection:

@@ -17,11 +17,14 @@ import pytest
 from rich.console import Console
 from scrapy import Spider
 from scrapy.crawler import Crawler
+from scrapy.settings import Settings
 
 from tests.middlewares.making import run_jumping
 from tileharvest.commands.progress import HarvestProgress, found_by, numbers_of
 from tileharvest.commands.project_command import say_waits
+from tileharvest.commands.settings import progress_interval
 from tileharvest.commands.terminal import console
+from tileharvest.errors import ConfigurationError
 from tileharvest.history.costs import Cost
 from tileharvest.monitoring.stats import HarvestStats, State
 from tileharvest.politeness.waits import noted
@@ -178,3 +181,9 @@ def test_a_person_who_adds_a_map_hears_once_what_it_waits_for(capsys: pytest.Cap
 
     run_jumping(run())
     assert capsys.readouterr().err == f"waiting for {WAIT}; no end is known\n"
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "nan", "often"])
+def test_an_interval_of_no_time_is_refused(value: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"PROGRESS_INTERVAL .* cannot be"):
+        progress_interval(Settings({"PROGRESS_INTERVAL": value}))

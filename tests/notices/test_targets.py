@@ -8,8 +8,12 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from scrapy.settings import Settings
 
+from tileharvest.errors import ConfigurationError
+from tileharvest.maps.description import MapDescription
 from tileharvest.notices.delivery import Target, parse_target, parse_targets
+from tileharvest.notices.settings import notice_occasions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,3 +72,9 @@ def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
     file.write_bytes(b"\xff\xfe\x00secret")
     with pytest.raises(match=r"key cannot be read \(it is no text\)$"):
         parse_target(f"json://${{file:{file}}}", {})
+
+
+def test_an_occasion_for_messages_that_is_none_is_refused() -> None:
+    settings = Settings({"NOTIFY_ON": "change,full moon"})
+    with pytest.raises(ConfigurationError, match="NOTIFY_ON 'full moon' is none of: "):
+        notice_occasions(settings, MapDescription(name="m", url="http://map.example.net/"))

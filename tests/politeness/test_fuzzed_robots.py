@@ -12,49 +12,28 @@ from tileharvest.maps.rates import LONGEST
 from tileharvest.politeness.robots import Robots
 
 SITE: Final = "http://map.example.net"
-WORDS = st.sampled_from(
+WORDS: Final = st.sampled_from(
     ["User-agent", "Disallow", "Allow", "Crawl-delay", "Request-rate", "Visit-time", "Sitemap", "Host", "di"]
 )
-VALUES = st.one_of(
+VALUES: Final = st.one_of(
     st.sampled_from(
-        [
-            "*",
-            "/",
-            "/*$",
-            "TileHarvest",
-            "1/0",
-            "0/1",
-            "1/1e999s",
-            "nan",
-            "-1",
-            "inf",
-            "1e400",
-            "/%",
-            "/\ud800",
-        ]
+        ["*", "/", "/*$", "TileHarvest", "1/0", "0/1", "1/1e999s", "nan", "-1", "inf", "/\ud800"]
     ),
     st.integers().map(str),
-    st.builds(
-        "{}/{}{}".format,
-        st.integers(),
-        st.integers(),
-        st.sampled_from(["", "s", "m", "h", "d", " 0000-9999"]),
-    ),
+    st.builds("{}/{}{}".format, st.integers(), st.integers(), st.sampled_from(["", "s", "h", " 0000-9999"])),
     st.text(max_size=12),
 )
-TEXTS = st.lists(st.builds("{}: {}".format, WORDS, VALUES), max_size=8).map("\n".join)
-PATHS = st.text(max_size=12)
 
 
 @fuzzed(400)
-@given(TEXTS, PATHS)
+@given(st.lists(st.builds("{}: {}".format, WORDS, VALUES), max_size=8).map("\n".join), st.text(max_size=12))
 @example("User-agent: *\nCrawl-delay: " + "9" * 5_000, "")
 @example("User-agent: *\nRequest-rate: " + "9" * 5_000 + "/1", "")
 @example("User-agent: *\nRequest-rate: 1/" + "9" * 400, "")
 def test_any_lines_are_rules(text: str, path: str) -> None:
-    robots = Robots.of(SITE, text.encode("utf-8", errors="replace"))
-    assert 0 <= robots.gap.least <= robots.gap.most <= LONGEST
-    assert robots.allows(f"{SITE}/{path}") in (True, False)
+    rules = Robots.of(SITE, text.encode("utf-8", errors="replace"))
+    assert 0 <= rules.gap.least <= rules.gap.most <= LONGEST
+    assert rules.allows(f"{SITE}/{path}") in (True, False)
 
 
 @fuzzed(200)

@@ -1,0 +1,238 @@
+"""What is owed to a map's owner: by the command line, the map's entry and the settings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from scrapy.settings import Settings
+
+from tileharvest.errors import ConfigurationError
+from tileharvest.maps.budgets import Budget
+from tileharvest.maps.quiet_hours import QuietHours
+from tileharvest.maps.rates import NO_GAP, Gap
+from tileharvest.maps.settings import described_map
+from tileharvest.politeness.settings import outage_limits, rules_for
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tileharvest.politeness.rules import Rules
+
+OTHER: Final = '[n]\nurl = "http://maps.example.net/n/"\n'
+"""Another map of the host."""
+TABLE: Final = '[hosts."Maps.Example.Net"]\n'
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    found = Settings()
+    found.setmodule("tileharvest.settings")
+    found.set("TILEHARVEST_MAPS", str(tmp_path / "maps.toml"))
+    return found
+
+
+def owed(settings: Settings, toml: str = "") -> Rules:
+    with open(settings["TILEHARVEST_MAPS"], "w") as file:  # noqa: PTH123
+        file.write(f'[m]\nurl = "http://maps.example.net/"\n{toml}')
+    return rules_for(settings, described_map(settings, "m"))
+
+
+def quiet(hours: str) -> tuple[QuietHours, ...]:
+    return (QuietHours.parse(hours),)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "toml", "name", "of_setting", "of_map"),
+    [
+        ("DELAY", "[0.1, 0.3]", "delay = 2", "gap", Gap(0.1, 0.3), Gap.of(2.0)),
+        ("STORE_DELAY", "0.1", "store_delay = [1, 2]", "store_gap", Gap.of(0.1), Gap(1.0, 2.0)),
+        (
+            "QUIET_HOURS",
+            '["8:00-9:00"]',
+            'quiet_hours = "1:00-2:00"',
+            "quiet",
+            quiet("8:00-9:00"),
+            quiet("1:00-2:00"),
+        ),
+        ("QUIET_RATE", "1/min", 'quiet_rate = "2/s"', "quiet_gap", Gap.of(60.0), Gap.of(0.5)),
+        ("BUDGET", '{"bytes": "1 MB"}', "budget = {requests = 5}", "budget", Budget(None, 10**6), Budget(5)),
+        (
+            "DAILY_BUDGET",
+            '{"seconds": 9}',
+            "daily_budget = {bytes = 5}",
+            "daily_budget",
+            Budget(seconds=9),
+            Budget(None, 5),
+        ),
+        ("MIN_FREE", "2 GB", 'min_free = "1 kB"', "min_free", 2 * 10**9, 1000),
+        ("ROBOTSTXT_OBEY", "False", "robots = true", "robots", False, True),
+        ("AUTOTHROTTLE_ENABLED", "True", "autothrottle = false", "autothrottle", True, False),
+    ],
+)
+def test_the_command_line_goes_before_the_map_and_the_map_before_the_settings(
+    settings: Settings, setting: str, value: str, toml: str, name: str, of_setting: Any, of_map: Any
+) -> None:
+    settings.set(setting, value, priority="project")
+    assert getattr(owed(settings), name) == of_setting
+    assert getattr(owed(settings, toml), name) == of_map
+    settings.set(setting, value, priority="cmdline")
+    assert getattr(owed(settings, toml), name) == of_setting
+
+
+def test_without_a_word_a_map_is_asked_without_gaps_and_limits(settings: Settings) -> None:
+    found = owed(settings)
+    assert (found.gap, found.host_gap, found.store_gap, found.quiet) == (NO_GAP, NO_GAP, NO_GAP, ())
+    assert (found.budget, found.daily_budget, found.min_free) == (Budget(), Budget(), None)
+    assert (found.autothrottle, found.robots) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        *((name, "nonsense", "'nonsense' cannot be") for name in ("QUIET_HOURS", "QUIET_RATE", "MIN_FREE")),
+        ("DELAY", "x", "'x' cannot be: write seconds"),
+        ("BUDGET", "5", "got `int`; write for example"),
+        ("BUDGET", '{"requests": 2.5}', ""),
+        ("BUDGET", '{"bytes": 0}', ""),
+        ("HOST_CONCURRENCY", "-1", "write for example 4"),
+        ("ROBOTSTXT_OBEY", "yes", "'yes' cannot be: write True or False"),
+        ("AUTOTHROTTLE_ENABLED", "2", "'2' cannot be: write True or False"),
+        ("HOST_DOWN_AFTER", "0", "the first is at least 1"),
+        ("HOST_DOWN_AFTER", "often", "'often' cannot be"),
+        ("HOST_DOWN_AFTER", "inf", "the first is at least 1"),
+        ("HOST_DOWN_PAUSE", "61", "not above the third"),
+        ("HOST_DOWN_PATIENCE", "-1", "the last not below 0"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_named(settings: Settings, name: str, value: str, message: str) -> None:
+    settings.set(name, value, priority="cmdline")
+    with pytest.raises(ConfigurationError, match=rf"{name}.*{message}"):
+        owed(settings)
+
+
+@pytest.mark.parametrize(
+    ("value", "obeys"), [("True", True), ("true", True), ("1", True), ("False", False), ("0", False)]
+)
+def test_a_truth_is_written_as_scrapy_writes_it(settings: Settings, value: str, obeys: bool) -> None:
+    settings.set("ROBOTSTXT_OBEY", value, priority="cmdline")
+    assert owed(settings).robots is obeys
+
+
+def test_when_a_host_is_given_up_is_read_from_the_settings(settings: Settings) -> None:
+    settings.set("HOST_DOWN_AFTER", "3", priority="cmdline")
+    limits = outage_limits(settings)
+    assert (limits.failures, limits.pause, limits.longest_pause, limits.patience) == (3, 1, 60, 900)
+
+
+def test_quiet_hours_may_be_the_whole_day_only_where_it_is_asked_at_a_rate_then(settings: Settings) -> None:
+    settings.set("QUIET_HOURS", ["0:00-12:00", "12:00-24:00"])
+    with pytest.raises(
+        ConfigurationError, match=r"map 'm': .* 00:00-12:00 and 12:00-00:00, are the whole day"
+    ):
+        owed(settings)
+    settings.set("QUIET_RATE", "10/min")
+    assert owed(settings).quiet
+
+
+@pytest.mark.parametrize(
+    ("toml", "problem"),
+    [
+        ('[hosts."http://maps.example.net/"]\nconcurrency = 1', "is no host; write its name alone"),
+        ('[hosts."maps.example.net:80"]\nconcurrency = 1', "is no host; write its name alone"),
+        ("[hosts.maps.example.net]\nconcurrency = 1", "its name stands in quotes"),
+        ('[hosts.h]\nconcurrency = "1"', "key 'concurrency': expected"),
+        ("[hosts.h]\nrequests_per_second = 1e-9", "1e-09 requests per second are fewer"),
+    ],
+)
+def test_a_table_of_a_host_that_would_limit_nothing_is_refused(
+    settings: Settings, toml: str, problem: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=problem):
+        owed(settings, toml)
+
+
+def test_of_a_delay_and_a_rate_the_slower_counts(settings: Settings) -> None:
+    assert owed(settings, "delay = [0.1, 0.9]\nrequests_per_second = 2").gap == Gap(0.5, 0.9)
+
+
+@pytest.mark.parametrize(
+    ("toml", "own", "of_command_line", "concurrency", "gap"),
+    [
+        pytest.param(
+            f"{TABLE}concurrency = 2\nrequests_per_second = 4", {}, {}, 2, Gap.of(0.25), id="a table"
+        ),
+        pytest.param(
+            f"{TABLE}delay = [0.1, 0.9]\nrequests_per_second = 2", {}, {}, 4, Gap(0.5, 0.9), id="both"
+        ),
+        pytest.param(
+            "", {"HOST_CONCURRENCY": 2, "HOST_REQUESTS_PER_SECOND": 4}, {}, 2, Gap.of(0.25), id="settings"
+        ),
+        pytest.param(
+            "", {"HOST_DELAY": 3, "HOST_REQUESTS_PER_SECOND": 2}, {}, 4, Gap.of(3.0), id="the slower"
+        ),
+        pytest.param(
+            f"{TABLE}delay = 1", {}, {"HOST_DELAY": "[0.1, 0.2]"}, 4, Gap(0.1, 0.2), id="command line"
+        ),
+        pytest.param(
+            "", {"HOST_DELAY": 5}, {"HOST_REQUESTS_PER_SECOND": "10"}, 4, Gap.of(0.1), id="one of both"
+        ),
+        pytest.param("requests_per_second = 5", {}, {}, 4, NO_GAP, id="a single map, faster by hand"),
+        pytest.param(
+            f"delay = [0.2, 0.4]\n{OTHER}concurrency = 6\ndelay = 0.1", {}, {}, 6, Gap.of(0.1), id="generous"
+        ),
+        pytest.param(f"{OTHER}requests_per_second = 1", {}, {}, 4, NO_GAP, id="one map without a rate"),
+    ],
+)
+def test_a_host_has_its_own_limits_or_those_of_its_most_generous_map(
+    settings: Settings,
+    toml: str,
+    own: dict[str, Any],
+    of_command_line: dict[str, str],
+    concurrency: int,
+    gap: Gap,
+) -> None:
+    settings.setdict(own)
+    settings.setdict(of_command_line, priority="cmdline")
+    found = owed(settings, toml)
+    assert (found.host_concurrency, found.host_gap) == (concurrency, gap)
+
+
+@pytest.mark.parametrize(
+    ("toml", "concurrency", "gap"),
+    [
+        pytest.param("concurrency = 3", 3, NO_GAP, id="no map"),
+        pytest.param(
+            '[o]\nurl = "http://o.example.net/"\nconcurrency = 60\ndelay = [0.2, 0.4]',
+            60,
+            Gap.of(0.2),
+            id="a map",
+        ),
+        pytest.param('[hosts."o.example.net"]\nconcurrency = 2\ndelay = 5', 2, Gap.of(5.0), id="a table"),
+    ],
+)
+def test_another_host_has_limits_of_its_own(
+    settings: Settings, toml: str, concurrency: int, gap: Gap
+) -> None:
+    assert owed(settings, toml).limits_at("o.example.net") == (concurrency, gap)
+
+
+@pytest.mark.parametrize(
+    ("own", "toml", "agents"),
+    [
+        ({}, "", ("TileHarvest/0.1",)),
+        ({"CONTACT": "all@example.net"}, "", ("TileHarvest/0.1 (+all@example.net)",)),
+        ({"CONTACT": "all@example.net"}, 'contact = "me"', ("TileHarvest/0.1 (+me)",)),
+        ({}, 'contact = "me"\nuser_agents = ["A", "B"]', ("A", "B")),
+        (
+            {"USER_AGENT": "Own/2 (+http://o.example.net)", "CONTACT": "me"},
+            "",
+            ("Own/2 (+http://o.example.net)",),
+        ),
+    ],
+)
+def test_the_user_agent_names_the_program_and_how_to_reach_who_uses_it(
+    settings: Settings, own: dict[str, str], toml: str, agents: tuple[str, ...]
+) -> None:
+    settings.setdict(own)
+    assert owed(settings, toml).user_agents == agents

@@ -140,8 +140,7 @@ def test_a_rate_by_hand_counts_from_the_next_look_on() -> None:
     async def test(world: World) -> None:
         async with world.asking(gap=Gap.of(60.0)) as throttle:
             await starts_of(throttle, 1)
-            throttle.rate = Gap.of(0.1)
-            await throttle.look()
+            await throttle.look(rate=Gap.of(0.1))
             assert await starts_of(throttle, 2) == pytest.approx([0.1, 0.2])
 
     run(test)
@@ -230,8 +229,7 @@ def test_two_workers_divide_the_places_and_a_silent_one_has_none() -> None:
                 assert (one.concurrency, other.concurrency) == (2, 2)
                 await asyncio.sleep(LASTS)
                 assert one.concurrency == 0
-                one.on_the_way = 1
-                await one.look(is_busy=False)
+                await one.look(is_busy=False, on_the_way=1)
                 await other.look()
                 assert other.concurrency == 3
 
@@ -250,7 +248,7 @@ def test_all_workers_together_make_exactly_the_requests_of_the_budget() -> None:
                     other.count_request()
                     made += 1
             assert made == 10
-            assert (one.held, one.spent_part) == ((Reason.SPENT, None), "requests")
+            assert (one.held, one.lacking) == ((Reason.SPENT, None), "requests")
 
     run(test)
 
@@ -276,10 +274,10 @@ def test_bytes_and_seconds_of_all_workers_spend_the_budget() -> None:
             await other.look()
             assert other.held is None
             other.count_bytes(400)
-            assert (other.held, other.spent_part) == ((Reason.SPENT, None), "bytes")
+            assert (other.held, other.lacking) == ((Reason.SPENT, None), "bytes")
             one._traffic.seconds = 100
             await one.look()
-            assert one.spent_part in ("bytes", "seconds")
+            assert one.lacking in ("bytes", "seconds")
 
     run(test)
 

@@ -74,18 +74,18 @@ class MapThrottle:
         """The budget of the run of all workers of the map."""
         self.spent = Spent()
         """What all workers had spent of it at the last look."""
-        self.spent_part: str | None = None
+        self.lacking: str | None = None
         """The part of the budget that is spent."""
         self.on_the_way = 0
-        """The requests that this process has on the way at the map's host. Its owner counts them."""
-        self.rate: Gap | None = None
-        """The gap that a person has set in place of the map's own. It holds from the next look on."""
+        """The requests of this process that are on the way at the map's host. Its owner counts them."""
         self.next_turn: tuple[str, float] | None = None
         """The host at which a request waits for its turn, and until when."""
         self._throttle, self._name, self._traffic = throttle, name, traffic
         self._worker = f"{process}:{next(_NUMBERS)}"
         self._lasts, self._local_time, self._clock = lasts, local_time, clock
         self._rules = rules
+        self._rate: Gap | None = None
+        """The gap that a person has set in place of the map's own."""
         self._slowed = NO_GAP
         """The gap to which refusals of the host have slowed the map down."""
         self._gaps: dict[str, dict[str, Gap]] = {}
@@ -111,11 +111,19 @@ class MapThrottle:
         self._seconds_before = (await self._throttle.spend(*self._run, Spent())).seconds
         await self.look()
 
-    async def look(self, *, is_paused: bool = False, is_busy: bool = True) -> None:
-        """Looks what other workers have told, and tells them of this one. A person may have paused the map.
-        `is_busy` says whether there is anything to do."""
+    async def look(
+        self,
+        *,
+        is_paused: bool = False,
+        rate: Gap | None = None,
+        is_busy: bool = True,
+        on_the_way: int = 0,
+    ) -> None:
+        """Looks what other workers have told, and tells them of this one. A person may have paused the map,
+        or set its rate. `is_busy` says whether there is anything to do."""
+        self._rate = rate
         self._gaps.clear()
-        await self._extend(is_busy=is_busy)
+        await self._extend(is_busy=is_busy, on_the_way=on_the_way)
         received = self._traffic.received_bytes - self._told_bytes
         self._told_bytes += received
         await self._spend(Spent(0, received, self._seconds_before + self._traffic.worked))
@@ -136,13 +144,8 @@ class MapThrottle:
         for host in {self.host, self._rules.host, *self._elsewhere}:
             await self._throttle.leave(host, self._worker)
 
-    @property
-    def rules(self) -> Rules:
-        """The rules of the map. Others hold as soon as they are set."""
-        return self._rules
-
-    @rules.setter
-    def rules(self, rules: Rules) -> None:
+    def obey(self, rules: Rules) -> None:
+        """Keeps other rules from now on."""
         self._rules = rules
         self._gaps.clear()
 
@@ -195,10 +198,10 @@ class MapThrottle:
         """The requests that this process may have on the way at the map's host."""
         return self._share if self._clock() < self._share_ends else 0
 
-    async def _extend(self, *, is_busy: bool = True) -> None:
+    async def _extend(self, *, is_busy: bool = True, on_the_way: int = 0) -> None:
         """Extends the shares of this worker."""
-        wanted, now = self._rules.concurrency if is_busy else self.on_the_way, self._clock()
-        self._share = await self._take_share(self.host, self.on_the_way, wanted)
+        wanted, now = self._rules.concurrency if is_busy else on_the_way, self._clock()
+        self._share = await self._take_share(self.host, on_the_way, wanted)
         self._share_ends = now + self._lasts
         for host, number in self._elsewhere.items():
             await self._take_share(host, number, number)
@@ -273,7 +276,7 @@ class MapThrottle:
         if found is None:
             gaps = {"host": self._limits_at(host)[1]}
             if host == self.host:
-                gap = self._rules.gap_at(self._local_time(), by_hand=self.rate)
+                gap = self._rules.gap_at(self._local_time(), by_hand=self._rate)
                 gaps[f"map {self._name}"] = (gap or NO_GAP).at_least(self._slowed)
             found = self._gaps[host] = {name: gap for name, gap in gaps.items() if gap}
         return found
@@ -348,5 +351,5 @@ class MapThrottle:
             self._lack(part)
 
     def _lack(self, part: str) -> None:
-        self.spent_part = part
+        self.lacking = part
         self._hold(spent=True)

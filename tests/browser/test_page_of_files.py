@@ -357,6 +357,7 @@ def test_a_view_loads_few_lists(files: FileScreen, folder: Path) -> None:
     files.page.on("request", lambda request: asked.append(unquote(urlsplit(request.url).path)))
     files.open(MIDDLE, map=ANTWORLD, day=SECOND)
     files.page.wait_for_load_state("networkidle")
+    files.page.set_viewport_size(DESK["viewport"])
     # As large as they are on the disk: of what the browser has kept already the answer has no body.
     listed = sum((folder / path[1:]).stat().st_size for path in asked if "/lists/" in path)
     assert 0 < listed < MOST_LISTED

@@ -139,20 +139,6 @@ def test_files_of_others_stay_and_an_occupied_folder_is_refused(small: World, tm
     assert sum(body == b"mine" for body in found.values()) == 5
 
 
-@pytest.mark.parametrize(
-    "link", ["images", "lists", "page", "images/ab", "lists/ab", "page/0123456789abcdef"]
-)
-def test_a_link_to_elsewhere_is_refused(small: World, tmp_path: Path, link: str) -> None:
-    publish(small, tmp_path / "out")
-    before, place = files(small.data), tmp_path / "out" / link
-    if place.is_dir():
-        shutil.rmtree(place)
-    place.symlink_to(small.data / "tiles")
-    with pytest.raises(ConfigurationError, match=f"{link} is a link.*; nothing was written: remove it"):
-        publish(small, tmp_path / "out", days="1")
-    assert files(small.data) == before
-
-
 def test_images_of_the_store_have_other_names_than_ours(small: World, tmp_path: Path) -> None:
     """Also where somebody has put all into one folder."""
     publish(small, tmp_path / "out")

@@ -15,15 +15,11 @@ from tests.viewer.building import DAY_LAYER, MAP, World, as_png
 from tileharvest.history.database import History
 from tileharvest.history.outlines import map_outline
 from tileharvest.pictures.pixel_story import Chapter, PixelStory
-from tileharvest.pictures.pixels import stored, stored_part
 from tileharvest.renderers.overviewer import projection_of
-from tileharvest.store.files import FileStore
-from tileharvest.store.port import sha1_of
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.ground import Ground
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.pyramid import Pyramid
-from tileharvest.tiles.versions import Image as StoredImage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -182,19 +178,3 @@ def published_tile(shared_maps: Path) -> Image.Image:
     blobs = [shared_maps / "antworld" / "blobs" / sha1 for name, (sha1, _) in files.items() if "png" in name]
     largest = max(blobs, key=lambda blob: blob.stat().st_size)
     return Image.open(largest).convert("RGB").crop((160, 160, 160 + SIZE, 160 + SIZE))
-
-
-@pytest.mark.parametrize("mode", ["RGBA", "RGB", "P", "L", "LA", "1"])
-def test_only_the_rows_that_are_needed_are_unpacked_and_the_part_is_the_same(
-    tmp_path: Path, mode: str
-) -> None:
-    store = FileStore(tmp_path)
-    image = textured(5).convert(mode)
-    image.save(body := io.BytesIO(), "PNG")
-    name = StoredImage(sha1_of(body.getvalue()), "png", len(body.getvalue()))
-    store.put({name: body.getvalue()})
-    for box in ((0, 0, 64, 1), (3, 5, 20, 30), (0, 0, 64, 64), (60, 60, 64, 64)):
-        part = stored_part(store, name.file_name, (SIZE, SIZE), box)
-        assert part.tobytes() == stored(store, name.file_name, (SIZE, SIZE)).crop(box).tobytes()
-    # Another size is brought to that of the layer first.
-    assert stored_part(store, name.file_name, (32, 32), (0, 0, 32, 8)).size == (32, 8)

@@ -20,12 +20,10 @@ from pmtiles.tile import Compression, TileType, zxy_to_tileid
 from pmtiles.writer import Writer
 
 from tileharvest.errors import ConfigurationError, ExitStatus, TileHarvestError, counted, printable
-from tileharvest.export.excerpt import nothing_there, zooms_between
+from tileharvest.export.excerpt import areas_with_tiles, nothing_there, zooms_between
 from tileharvest.export.picture_file import background_of, on_ground
 from tileharvest.export.target import made_whole
-from tileharvest.history.changes import block_places
 from tileharvest.history.recorded_versions import kinds
-from tileharvest.history.schema import BLOCK_LEVELS
 from tileharvest.pictures.composer import Composer
 from tileharvest.pictures.pixels import UNREADABLE, picture_of
 from tileharvest.pictures.threads import each_in_order, open_threads
@@ -52,8 +50,6 @@ _MOST_ZIPPED: Final = 200_000
 """The most tiles of a zip, whose list of contents is held in memory until the end."""
 _DEEPEST: Final = 30
 """The deepest zoom that most readers know."""
-_BLOCK: Final = 6
-"""The levels of a block of 64 x 64 tiles, for which the history is asked at once."""
 _QUALITY: Final = 90
 """The quality of JPEG."""
 _AT_ONCE: Final = 4
@@ -210,7 +206,6 @@ def write_archive(
     numbering = Numbering.of(excerpt, plan.zooms)
     done = Archived(kind=plan.kind)
     composer = Composer(store)
-    places: list[Place] = []
     watch.expects(plan.tiles)
     with (
         made_whole(path, watch, most_bytes) as target,
@@ -231,9 +226,7 @@ def write_archive(
                     done.tiles += 1
                     done.composed += past.source != zoom
                     done.packed_anew += name.startswith("anew ") and past.source == zoom
-                    place = numbering.place(tile)
-                    archive.put(place, name, body)
-                    _reach(places, place)
+                    archive.put(numbering.place(tile), name, body)
         except BaseException:
             composer.stop()
             raise
@@ -244,7 +237,7 @@ def write_archive(
                 exit_status=ExitStatus.FAILED_TILES,
             )
         done.zooms = [numbering.deepest + zoom for zoom in (plan.zooms[0], plan.zooms[-1])]
-        archive.end(_about(plan, done, places))
+        archive.end(_about(plan, done, numbering))
     done.bytes = path.stat().st_size
     return done
 
@@ -279,36 +272,22 @@ def _area(excerpt: Excerpt, zoom: int) -> TileRange | None:
 def _tiles(
     excerpt: Excerpt, past: PastLayer, zoom: int, numbering: Numbering, composer: Composer
 ) -> Iterator[tuple[Tile, Composition | str]]:
-    """Yields the tiles of a zoom in the order of PMTiles, which follows a Hilbert curve."""
-    area = _area(excerpt, zoom)
-    if area is None:
-        return
-    level, _, _ = numbering.place(area.corners[0])
-    side = min(_BLOCK, level)
-    blocks: set[tuple[int, int]] = set()
-    for x, y in block_places(past.history, past.layer, past.source):
-        # The history's blocks follow columns and rows alone, however tiles nest.
-        tile = Tile(past.source - BLOCK_LEVELS, x, y)
-        covering = TileRange.of(tile).at_zoom(past.source).at_zoom(zoom, excerpt.layer.factor)
-        (_, left, top), (_, right, bottom) = map(numbering.place, covering.corners)
-        across = range(left >> side, (right >> side) + 1)
-        blocks |= {(one, down) for one in across for down in range(top >> side, (bottom >> side) + 1)}
-    for column, row in sorted(blocks, key=lambda one: _number(level - side, *one)):
-        left = (column << side) + (numbering.left >> -zoom)
-        top = (row << side) + (numbering.top >> -zoom)
-        first, last = Tile.at(zoom, left, top), Tile.at(zoom, left + (1 << side) - 1, top + (1 << side) - 1)
-        part = TileRange.between(first, last).intersection(area)
-        if part is not None:
-            parts = composer.parts(past, part)
-            for tile in sorted(parts, key=lambda tile: zxy_to_tileid(*numbering.place(tile))):
-                yield tile, parts[tile]
+    """Yields the tiles of a zoom in the order of PMTiles, which follows a Hilbert curve.
 
+    On a map of the earth our squares may not line up with those of the curve. Then the order differs, and the
+    file says so.
+    """
 
-def _number(level: int, column: int, row: int) -> int:
-    """Returns a block's number on the curve, or -1 outside of the square, where nothing is."""
-    return (
-        zxy_to_tileid(level, column, row) if min(column, row) >= 0 and max(column, row) < 1 << level else -1
-    )
+    def number(tile: Tile) -> int:
+        return zxy_to_tileid(*numbering.place(tile))
+
+    wanted = _area(excerpt, zoom)
+    areas = areas_with_tiles(excerpt.history, excerpt.layer, past.source, zoom)
+    parts = [part for area in areas if wanted and (part := area.intersection(wanted))]
+    for part in sorted(parts, key=lambda part: number(part.corners[0])):
+        shown = composer.parts(past, part)
+        for tile in sorted(shown, key=number):
+            yield tile, shown[tile]
 
 
 def _body(
@@ -353,24 +332,12 @@ def _packed(plan: ArchivePlan, body: bytes) -> bytes:
     return packed.getvalue()
 
 
-def _reach(places: list[Place], place: Place) -> None:
-    """Extends `places`, the upper left and the lower right place of the deepest zoom so far, by a place."""
-    zoom, column, row = place
-    if not places or places[0][0] != zoom:
-        places[:] = [place, place]
-        return
-    (_, left, top), (_, right, bottom) = places
-    places[:] = [(zoom, min(left, column), min(top, row)), (zoom, max(right, column), max(bottom, row))]
-
-
-def _about(plan: ArchivePlan, done: Archived, places: Sequence[Place]) -> dict[str, Any]:
-    excerpt = plan.excerpt
-    layer = printable(excerpt.layer.name)
-    west = south = east = north = 0.0
-    if places:
-        (zoom, left, top), (_, right, bottom) = places
-        west, north = _degrees(zoom, left, top)
-        east, south = _degrees(zoom, right + 1, bottom + 1)
+def _about(plan: ArchivePlan, done: Archived, numbering: Numbering) -> dict[str, Any]:
+    excerpt, layer = plan.excerpt, printable(plan.excerpt.layer.name)
+    area = next(area for zoom in plan.zooms[::-1] if (area := _area(excerpt, zoom)) is not None)
+    (zoom, left, top), (_, right, bottom) = map(numbering.place, area.corners)
+    west, north = _degrees(zoom, left, top)
+    east, south = _degrees(zoom, right + 1, bottom + 1)
     return {
         "name": f"{excerpt.map.name}, {layer}, {excerpt.last}",
         "description": f"{excerpt.map.name}, layer {layer}, on {excerpt.last}",

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 from tileharvest.errors import ConfigurationError, HistoryError, nearest
 from tileharvest.history.area_changes import rectangle_of
+from tileharvest.history.changes import block_places
 from tileharvest.history.outlines import map_outline
 from tileharvest.history.recorded_versions import Reach, reach, reach_between
+from tileharvest.history.schema import BLOCK_LEVELS
 from tileharvest.pictures.bands import PixelBox
 from tileharvest.pictures.composer import PastLayer
+from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.ground import Ground
 from tileharvest.tiles.pyramid import EVERYWHERE
 
@@ -22,10 +25,11 @@ if TYPE_CHECKING:
     from tileharvest.history.database import History
     from tileharvest.history.outlines import LayerOutline, MapOutline
     from tileharvest.maps.named_areas import NamedArea
-    from tileharvest.tiles.grid import TileRange
     from tileharvest.tiles.layers import Layer, Size
     from tileharvest.tiles.zones import Zone
 
+_SQUARE: Final = 6
+"""The levels of a square of 64 x 64 tiles."""
 WHOLE: Final = "whole"
 """The word that a person writes for the whole map."""
 
@@ -190,6 +194,16 @@ def excerpt_of(
         raise ConfigurationError(f"layer '{layer.name}' of map '{map_name}' had no tile yet on {last}")
     ground = _ground(wanted.area, outline, layer, layer.described(last), zones, areas)
     return Excerpt(history, outline, layer, ground, first, last)
+
+
+def areas_with_tiles(history: History, layer: LayerOutline, source: int, zoom: int) -> list[TileRange]:
+    """Returns areas of a zoom that together have all tiles of the layer, or all that can be composed of the
+    deeper zoom `source`. Each has at most 64 x 64 tiles of the source, for which the history is asked at
+    once. Raises HistoryError."""
+    blocks = (Tile(source - BLOCK_LEVELS, *place) for place in block_places(history, layer.id, source))
+    squares = sorted({block.ancestor(_SQUARE - BLOCK_LEVELS) for block in blocks})
+    # The history's blocks follow columns and rows alone, however tiles nest.
+    return list(dict.fromkeys(TileRange.of(square).at_zoom(source).at_zoom(zoom) for square in squares))
 
 
 def nothing_there(excerpt: Excerpt) -> ConfigurationError:

@@ -54,8 +54,6 @@ _OURS: Final = re.compile(
 removed."""
 FOLDERS: Final = ("images", "lists", "page")
 _PAGE: Final = re.compile(r"[0-9a-f]{16}")
-_PART: Final = re.compile(r"[0-9a-f]{2}|[0-9a-f]{16}")
-"""The names of folders in `FOLDERS` that are ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,24 +171,11 @@ class _Publication:
                 raise ConfigurationError(
                     f"{folder} holds {holds}; nothing was written: publish each map into a folder of its own"
                 )
-            self._expect_no_links()
             if not told:
                 # The folder is new, or an earlier run was stopped before it wrote anything else.
                 file.write(msgspec.json.encode({"map": map_name}))
                 file.flush()
             yield
-
-    def _expect_no_links(self) -> None:
-        """Raises ConfigurationError if a folder of ours is a link. Files behind a link are not ours to
-        remove."""
-        for kind in (self._folder / name for name in FOLDERS):
-            inner = kind.iterdir() if kind.is_dir() and not kind.is_symlink() else ()
-            for place in (kind, *(one for one in inner if _PART.fullmatch(one.name))):
-                if place.is_symlink():
-                    raise ConfigurationError(
-                        f"{place} is a link, and what it leads to may not be ours; nothing was written:"
-                        " remove it, or name another folder"
-                    )
 
     def _write_data(self, scope: Scope, watch: Watch, pool: Executor) -> str:
         excerpt = scope.first

@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-from collections import Counter
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, time, timedelta
 from email.utils import parsedate_to_datetime
-from functools import partial
 from pathlib import Path, PurePosixPath
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final
@@ -19,19 +17,18 @@ import msgspec
 from PIL import Image
 
 from tileharvest.errors import SiteError, StoreError, TileHarvestError
+from tileharvest.export.excerpt import areas_with_tiles
 from tileharvest.export.picture_file import background_of, on_ground
 from tileharvest.export.target import writing_to
-from tileharvest.history.changes import block_places
 from tileharvest.history.recorded_versions import present_versions, reach
-from tileharvest.history.schema import BLOCK_LEVELS
 from tileharvest.history.site_files import MISSING, first_day_of_files, site_files_of
 from tileharvest.pictures.composer import Composer, PastLayer
 from tileharvest.pictures.pixels import UNREADABLE, decoded
-from tileharvest.pictures.threads import open_threads
+from tileharvest.pictures.threads import each_in_order, open_threads
 from tileharvest.renderers.quadtree import QuadtreeAddresses
 from tileharvest.renderers.registry import RENDERERS, probe
 from tileharvest.renderers.site import INDEX, Fetched, Site, path_of
-from tileharvest.tiles.grid import Tile, TileRange, first_level
+from tileharvest.tiles.grid import first_level
 from tileharvest.tiles.pyramid import EVERYWHERE
 
 if TYPE_CHECKING:
@@ -49,11 +46,8 @@ if TYPE_CHECKING:
     from tileharvest.tiles.layers import Layer
     from tileharvest.tiles.versions import Version
 
-_FORMATS: Final = {"png": "PNG", "jpg": "JPEG", "webp": "WEBP"}
 _AT_ONCE: Final = 4
 """The number of threads that read and write files."""
-_LEVELS: Final = 6
-"""The levels of an area of 64 x 64 tiles, for which the history is asked at once."""
 
 
 @dataclass(slots=True)
@@ -64,7 +58,7 @@ class Restored:
     bytes: int = 0
     files: list[str] = field(default_factory=list)
     """The paths of the restored configuration files."""
-    composed: Counter[int] = field(default_factory=Counter)
+    composed: dict[int, int] = field(default_factory=dict)
     """The number of tiles of each zoom that were composed of deeper ones, because the history has no images
     of them."""
     lacking: list[str] = field(default_factory=list)
@@ -81,17 +75,7 @@ class Restored:
 
     def as_plain(self) -> dict[str, Any]:
         """Returns the counts as a value of plain types, for `--json`."""
-        return {
-            "tiles": self.tiles,
-            "bytes": self.bytes,
-            "files": self.files,
-            "composed": {str(zoom): number for zoom, number in sorted(self.composed.items())},
-            "missing": self.missing,
-            "elsewhere": self.elsewhere,
-            "undated": self.undated,
-            "later": self.later,
-            "lacking": self.lacking,
-        }
+        return {**asdict(self), "composed": {str(zoom): n for zoom, n in sorted(self.composed.items())}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,111 +216,88 @@ def restore(past: PastSite, store: TileStore, folder: Path, watch: Watch) -> Res
     Each file gets the bytes and the time that the site sent. Raises TileHarvestError. After an error there is
     no folder.
     """
-    work = _Restoring(past, store, Restored())
     with _whole_folder(folder) as beside:
-        work.restore(beside, watch)
-    return work.restored
+        return _Restoring(past, store, beside, watch).restore()
 
 
 class _Restoring:
     """Writes the files of a past site into a folder."""
 
-    def __init__(self, past: PastSite, store: TileStore, restored: Restored) -> None:
+    def __init__(self, past: PastSite, store: TileStore, folder: Path, watch: Watch) -> None:
         self._past = past
         self._store = store
-        self.restored = restored
-        zone = past.description.zone_info
-        self._expected = 0
+        self._folder = folder
+        self._watch = watch
+        self.restored = Restored()
+        self._expected = past.weight()[0]
         """The number of tiles to write. Composed tiles are added when they are known."""
-        self._end = datetime.combine(past.day + timedelta(days=1), time(), zone)
+        self._end = datetime.combine(past.day + timedelta(days=1), time(), past.description.zone_info)
 
-    def restore(self, folder: Path, watch: Watch) -> None:
-        self._expected = self._past.weight()[0]
-        watch.expects(self._expected)
-        self._restore_files(folder)
-        kept = list(self._past.layers())
+    def restore(self) -> Restored:
+        past, restored = self._past, self.restored
+        self._watch.expects(self._expected)
+        for url, file in past.files.items():
+            if (target := self._put(url, file.body, file.validator.last_modified)) is not None:
+                restored.files.append(target.relative_to(self._folder).as_posix())
+        restored.files.sort()
+        kept = list(past.layers())
         with open_threads(_AT_ONCE, "restore") as pool:
             for outline, layer in kept:
-                for zoom in outline.kept_zooms(self._past.day):
-                    self._restore_zoom(folder, outline, layer, zoom, watch, pool)
-                self._compose(folder, outline, layer, watch)
-                self._compose_whole_map(folder, outline, layer)
+                for zoom in outline.kept_zooms(past.day):
+                    self._restore_zoom(outline, layer, zoom, pool)
+                self._compose(outline, layer)
+                self._compose_whole_map(outline, layer)
         self._tell_lacking({outline.name for outline, _ in kept})
+        return restored
 
-    def _restore_files(self, folder: Path) -> None:
+    def _restore_zoom(self, outline: LayerOutline, layer: Layer, zoom: int, pool: Executor) -> None:
         past = self._past
-        for url, file in past.files.items():
-            target = self._target(folder, url)
-            if target is None:
-                continue
-            self._write(target, file.body, file.validator.last_modified)
-            self.restored.files.append(target.relative_to(folder).as_posix())
-        self.restored.files.sort()
-
-    def _restore_zoom(
-        self, folder: Path, outline: LayerOutline, layer: Layer, zoom: int, watch: Watch, pool: Executor
-    ) -> None:
-        past, write = self._past, partial(self._restore_tile, folder, layer)
-        for area in self._areas(outline, zoom, zoom):
+        for area in areas_with_tiles(past.history, outline, zoom, zoom):
             found = present_versions(past.history, outline.id, area, past.day)
-            for written in pool.map(write, found.keys(), found.values()):
-                self._count(written)
-                watch.passed()
+            bodies = each_in_order(pool, self._read, found.values(), 4 * _AT_ONCE)
+            for (tile, version), body in zip(found.items(), bodies, strict=True):
+                self._watch.passed()
+                if body is None:
+                    self.restored.missing += 1
+                elif self._put(layer.addresses.url_of(tile), body, version.validator.last_modified):
+                    self.restored.tiles += 1
 
-    def _areas(self, outline: LayerOutline, source: int, zoom: int) -> list[TileRange]:
-        """Returns areas of a zoom that together have all tiles of the layer, or all that can be composed of
-        the deeper zoom `source`. Memory holds one area's tiles at a time, at most 64 x 64 of the source."""
-        places = block_places(self._past.history, outline.id, source)
-        leaves = (Tile(source - BLOCK_LEVELS, *place) for place in places)
-        blocks = sorted({leaf.ancestor(_LEVELS - BLOCK_LEVELS) for leaf in leaves})
-        # The history's blocks follow columns and rows alone, however tiles nest.
-        return list(dict.fromkeys(TileRange.of(block).at_zoom(source).at_zoom(zoom) for block in blocks))
-
-    def _restore_tile(self, folder: Path, layer: Layer, tile: Tile, version: Version) -> _Written | None:
-        """Writes a tile. Returns what was written, or None if the image cannot be read."""
+    def _read(self, version: Version) -> bytes | None:
         assert version.image is not None
-        target = _path(folder, layer.addresses.url_of(tile), self._past.description.page)
-        if target is None:
-            return _Written(None, None)
         try:
-            body = self._store.named(version.image.file_name)
+            return self._store.named(version.image.file_name)
         except StoreError:
             return None
-        return _Written(len(body), _write(target, body, version.validator.last_modified))
 
-    def _count(self, written: _Written | None) -> None:
-        restored = self.restored
-        if written is None:
-            restored.missing += 1
-        elif written.bytes is None:
-            restored.elsewhere += 1
-        else:
-            restored.tiles += 1
-            restored.bytes += written.bytes
-            self._date(written.time)
-
-    def _date(self, written: datetime | None) -> None:
-        if written is None:
-            self.restored.undated += 1
-        elif written >= self._end:
-            self.restored.later += 1
-
-    def _write(self, target: Path, body: bytes, last_modified: str | None) -> None:
-        self.restored.bytes += len(body)
-        self._date(_write(target, body, last_modified))
-
-    def _target(self, folder: Path, url: str) -> Path | None:
-        target = _path(folder, url, self._past.description.page)
+    def _put(self, url: str, body: bytes, last_modified: str | None) -> Path | None:
+        """Writes a file of the site with its time. Returns its place, or None if its address does not lie
+        below the map's page."""
+        target, restored = self._target(url), self.restored
         if target is None:
-            self.restored.elsewhere += 1
+            restored.elsewhere += 1
+            return None
+        target.write_bytes(body)
+        restored.bytes += len(body)
+        written = _time(last_modified)
+        if written is None:
+            restored.undated += 1
+        else:
+            os.utime(target, (written.timestamp(), written.timestamp()))
+            restored.later += written >= self._end
         return target
 
-    def _compose(self, folder: Path, outline: LayerOutline, layer: Layer, watch: Watch) -> None:
+    def _target(self, url: str) -> Path | None:
+        """Returns the place of a file, and makes its folder, or None if its address does not lie below the
+        map's page."""
+        target = _path(self._folder, url, self._past.description.page)
+        if target is not None:
+            target.parent.mkdir(parents=True, exist_ok=True)
+        return target
+
+    def _compose(self, outline: LayerOutline, layer: Layer) -> None:
         """Composes the zooms that the map does not keep, of deeper ones, if their tiles nest by two."""
-        past = self._past
-        kept = outline.kept_zooms(past.day)
-        then = outline.described(past.day)
-        composer = Composer(self._store)
+        past, kept = self._past, outline.kept_zooms(self._past.day)
+        then, composer = outline.described(past.day), Composer(self._store)
         for zoom in range(kept[-1] - 1, layer.pyramid.first - 1, -1):
             source = outline.source_zoom(zoom, past.day)
             if zoom in kept or source is None:
@@ -344,21 +305,18 @@ class _Restoring:
             layer_then = PastLayer(
                 past.history, outline.id, past.day, source, then.tile_size, past.map.days, past.map.ended
             )
-            for area in self._areas(outline, source, zoom):
+            for area in areas_with_tiles(past.history, outline, source, zoom):
                 parts = composer.parts(layer_then, area)
                 self._expected += len(parts)
-                watch.expects(self._expected)
+                self._watch.expects(self._expected)
                 for tile, part in parts.items():
-                    watch.passed()
+                    self._watch.passed()
                     # An image that cannot be read was counted when its own tile was left out.
                     image, _ = composer.image(layer_then, part)
-                    target = self._target(folder, layer.addresses.url_of(tile))
-                    if image is None or target is None:
-                        continue
-                    self._save(image, target, layer, then)
-                    self.restored.composed[zoom] += 1
+                    if image is not None and self._save(image, layer.addresses.url_of(tile), layer, then):
+                        self.restored.composed[zoom] = self.restored.composed.get(zoom, 0) + 1
 
-    def _compose_whole_map(self, folder: Path, outline: LayerOutline, layer: Layer) -> None:
+    def _compose_whole_map(self, outline: LayerOutline, layer: Layer) -> None:
         """Composes the image above the first level as Overviewer and Mapcrafter do: of the four tiles of that
         level, which are in the folder already."""
         if not isinstance(layer.addresses, QuadtreeAddresses):
@@ -367,27 +325,31 @@ class _Restoring:
         width, height = then.tile_size
         whole, is_any = Image.new("RGBA", (2 * width, 2 * height)), False
         for number, tile in enumerate(first_level(layer.depth)):
-            place = _path(folder, layer.addresses.url_of(tile), self._past.description.page)
+            place = _path(self._folder, layer.addresses.url_of(tile), self._past.description.page)
             if place is None or not place.is_file():
                 continue
             with suppress(*UNREADABLE):
                 part = decoded(place.read_bytes(), then.tile_size)
                 whole.paste(part, (number % 2 * width, number // 2 * height))
                 is_any = True
-        target = _path(folder, layer.addresses.whole_map, self._past.description.page)
-        if is_any and target is not None:
-            self._save(whole.reduce(2), target, layer, then)
+        target = self._save(whole.reduce(2), layer.addresses.whole_map, layer, then) if is_any else None
+        if target is not None:
             self.restored.lacking.append(
-                f"{target.relative_to(folder).as_posix()}, the image of the whole map, is composed of the"
-                " first level's tiles and not the site's own"
+                f"{target.relative_to(self._folder).as_posix()}, the image of the whole map, is composed of"
+                " the first level's tiles and not the site's own"
             )
 
-    def _save(self, image: Image.Image, target: Path, layer: Layer, then: Layer) -> None:
-        """Saves a composed image in the form of the layer's images. `then` describes the layer on the day."""
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if layer.image_extension == "jpg":
-            image = on_ground(image, background_of(None, then.background))
-        image.save(target, _FORMATS[layer.image_extension])
+    def _save(self, image: Image.Image, url: str, layer: Layer, then: Layer) -> Path | None:
+        """Saves a composed image in the format of the layer's images. `then` describes the layer on the day.
+        Returns its place, or None if its address does not lie below the map's page."""
+        target = self._target(url)
+        if target is None:
+            self.restored.elsewhere += 1
+        elif layer.image_extension == "jpg":
+            on_ground(image, background_of(None, then.background)).save(target, "JPEG")
+        else:
+            image.save(target, layer.image_extension)
+        return target
 
     def _tell_lacking(self, restored_layers: set[str]) -> None:
         past, tell = self._past, self.restored.lacking.append
@@ -413,14 +375,6 @@ class _Restoring:
         )
 
 
-class _Written(msgspec.Struct, frozen=True):
-    """The result of writing a tile."""
-
-    bytes: int | None
-    """The bytes of the tile, or None if its address does not lie below the map's page."""
-    time: datetime | None
-
-
 def _path(folder: Path, url: str, page: str) -> Path | None:
     """Returns the place of a file of the site, or None if its address does not lie below the map's page."""
     path = path_of(url, page)
@@ -434,17 +388,13 @@ def _path(folder: Path, url: str, page: str) -> Path | None:
     return folder.joinpath(*parts)
 
 
-def _write(target: Path, body: bytes, last_modified: str | None) -> datetime | None:
-    """Writes a file. Returns the file's time, or None if the site did not tell one."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_bytes(body)
+def _time(last_modified: str | None) -> datetime | None:
+    """Returns the time in a header of HTTP, or None if it has none."""
     try:
         written = parsedate_to_datetime(last_modified or "")
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
-    written = written if written.tzinfo is not None else written.replace(tzinfo=UTC)
-    os.utime(target, (written.timestamp(), written.timestamp()))
-    return written
+    return written if written.tzinfo is not None else written.replace(tzinfo=UTC)
 
 
 @contextmanager

@@ -7,21 +7,19 @@ for the noise of JPEG and WebP to even out.
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import sha1
-from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from PIL import Image, ImageChops
 
 from tileharvest.history.recorded_versions import story
-from tileharvest.pictures.pixels import UNREADABLE, background, limited, stored_part
-from tileharvest.pictures.threads import drawing_threads
+from tileharvest.pictures.pixels import UNREADABLE, background, limited, stored
+from tileharvest.pictures.threads import drawing_threads, each_in_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from concurrent.futures import Future
     from datetime import date
 
     from tileharvest.history.database import History
@@ -46,7 +44,7 @@ MOST_TILES: Final = 16
 MOST_PIXELS: Final = 1 << 20
 
 _AHEAD: Final = 16
-"""The number of days whose images are unpacked in advance, so that the threads have work."""
+"""The number of images that are unpacked in advance, so that the threads have work."""
 _KEPT: Final = 64
 """The number of unpacked parts that are kept, because an image may come back on a later day. Each has 3 MB at
 most."""
@@ -174,25 +172,13 @@ class PixelStory:
 
     def _unpacked(self, days: Days) -> Iterator[tuple[date, dict[Tile, _Part]]]:
         """Yields the days with the parts of their images. Threads unpack them some days in advance."""
-        kept: OrderedDict[tuple[Tile, str | None], Future[_Part]] = OrderedDict()
-        coming: deque[tuple[date, dict[Tile, Future[_Part]]]] = deque()
+        asked = [(tile, name) for _, names in days for tile, name in names.items()]
+        # An image may come back on a later day.
+        part = lru_cache(_KEPT)(self._part)
         with drawing_threads() as threads:
-            following = iter(days)
-            while True:
-                for day, names in islice(following, _AHEAD - len(coming)):
-                    parts = {}
-                    for tile, name in names.items():
-                        if (tile, name) not in kept:
-                            kept[tile, name] = threads.submit(self._part, tile, name)
-                        kept.move_to_end((tile, name))
-                        parts[tile] = kept[tile, name]
-                    coming.append((day, parts))
-                while len(kept) > _KEPT:
-                    kept.popitem(last=False)
-                if not coming:
-                    return
-                day, parts = coming.popleft()
-                yield day, {tile: part.result() for tile, part in parts.items()}
+            parts = each_in_order(threads, lambda one: part(*one), asked, _AHEAD)
+            for day, names in days:
+                yield day, {tile: next(parts) for tile in names}
 
     def _part(self, tile: Tile, name: str | None) -> _Part:
         left, top, right, bottom = box = self._place(tile)[1]
@@ -200,7 +186,7 @@ class PixelStory:
         is_empty, is_damaged = True, False
         if name is not None:
             try:
-                cut = stored_part(self._store, name, self._tile_size, box)
+                cut = stored(self._store, name, self._tile_size).crop(box)
             except UNREADABLE:
                 is_empty, is_damaged = False, True
             else:

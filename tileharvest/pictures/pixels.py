@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import zlib
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from PIL import Image as Pillow
@@ -51,35 +49,11 @@ def decoded(body: bytes, size: Size) -> Pillow.Image:
     return whole if whole.size == size else whole.resize(size, Pillow.Resampling.BOX)
 
 
-def stored_part(store: TileStore, name: str, size: Size, box: Box) -> Pillow.Image:
-    """Returns what `stored` returns, cut to a box. Raises one of `UNREADABLE`.
-
-    Unpacking takes most of the time, so the rows of a PNG below the box are not unpacked if the PNG has this
-    size.
-    """
-    body = store.named(name)
-    if _png_size(body) == size and not _holds_more(*size):
-        # A PNG cut short may contradict itself, as an animation does. Then the whole image is unpacked.
-        with suppress(*UNREADABLE), opened(_down_to(body, box[3])) as image:
-            part = image.crop(box)
-            # Pillow copies all pixels even if the mode is the same.
-            return part if part.mode == _MODE else part.convert(_MODE)
-    return decoded(body, size).crop(box)
-
-
 def _png_size(body: bytes) -> Size | None:
     """Returns the width and the height in a PNG's first chunk, or None for an image of another form."""
     if not body.startswith(_PNG):
         return None
     return int.from_bytes(body[16:20], "big"), int.from_bytes(body[20:24], "big")
-
-
-def _down_to(body: bytes, rows: int) -> bytes:
-    """Returns a PNG whose first chunk says that it has only so many rows. An interlaced PNG is returned as it
-    is, because its rows do not follow each other."""
-    first = body[12:20] + rows.to_bytes(4, "big") + body[24:29]
-    is_interlaced = first[-1] != 0
-    return body if is_interlaced else body[:12] + first + zlib.crc32(first).to_bytes(4, "big") + body[33:]
 
 
 def limited(size: Size) -> Size:

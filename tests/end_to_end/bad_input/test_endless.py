@@ -92,3 +92,22 @@ def test_a_large_layer_is_walked_to_its_end_on_the_same_day_where_its_limit_is_r
     again = visit(stage.project, FIRST_DAY)
     assert (again.status, again.reports[0]["finished"]) == (0, True)
     assert tiles_of(stage, "endless") == LARGE
+
+
+def test_a_known_layer_that_has_no_end_any_more_has_not_moved(stage: Stage) -> None:
+    visit(stage.project, FIRST_DAY)
+    text = configuration().replace('"zoomLevels": 2', '"zoomLevels": 12')
+    assert text != configuration()
+    (stage.files.folder / "overviewerConfig.js").write_text(text, encoding="utf-8")
+
+    async def everything(exchange: Exchange) -> web.StreamResponse:
+        if exchange.path.endswith(".js") or exchange.path == "/robots.txt":
+            return await exchange.send_properly()
+        return await exchange.send(Answer(200, {"ETag": f'"{exchange.path}"'}, drawn(exchange.path)))
+
+    stage.site.rule_for_all = everything
+    limit(stage, MOST)
+    done = visit(stage.project, SECOND_DAY)
+    assert done.status == 4
+    assert f"has more than {MOST} tiles: its walk was ended" in done.said
+    assert "moved" not in done.said

@@ -6,9 +6,16 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
 
+from tests.end_to_end.numbered_maps import (
+    DUCKMAP,
+    DUCKMAP_ANEW,
+    HELMETGREEN,
+    LABYRINTH,
+    MROZBARRY,
+    SBATSERVER,
+)
 from tests.end_to_end.project import Project
 from tests.end_to_end.real_maps import ANTWORLD_MAP, MAPCRAFTERS, days, harvested_versions, made_once
-from tests.end_to_end.region_maps import DUCKMAP, DUCKMAP_ANEW, SBATSERVER
 from tests.servers.nginx import nginx
 from tests.servers.published import published
 
@@ -44,7 +51,16 @@ MAPS: Final = [
     Drawn("helmetgreen", "unmined"),
     Drawn("mrozbarry", "dynmap"),
 ]
-_HARVESTED: Final = (ANTWORLD_MAP, *MAPCRAFTERS, DUCKMAP, DUCKMAP_ANEW, SBATSERVER)
+_HARVESTED: Final = (
+    ANTWORLD_MAP,
+    *MAPCRAFTERS,
+    DUCKMAP,
+    DUCKMAP_ANEW,
+    SBATSERVER,
+    LABYRINTH,
+    HELMETGREEN,
+    MROZBARRY,
+)
 _KNOWN: Final = {(one.name, one.versions): one for one in _HARVESTED}
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from tests.end_to_end.project import LayerTile, Project, RecordedVersion
 from tests.end_to_end.rendering import LAYER, Rendering
 from tests.servers.nginx import LogLine, nginx
+from tests.servers.plain_tiles import plain_tiles
 from tests.servers.published import Step, published, truth
 
 if TYPE_CHECKING:
@@ -51,6 +52,16 @@ class DrawnMap(Protocol):
         """The keys of its entry in maps.toml besides the address."""
         ...
 
+    @property
+    def shared(self) -> str:
+        """The name of the shared map, or empty if it is `name`."""
+        ...
+
+    @property
+    def asks_by_get(self) -> bool:
+        """Whether known tiles are asked by GET, too."""
+        ...
+
     def rendering(self, site: Path) -> Any:
         """Returns the content of the folder: a `Rendering`, or an object with its methods for tiles."""
 
@@ -70,6 +81,8 @@ class Harvested:
     missing: set[LayerTile]
     """The tiles that were not published although their parent was."""
     outcomes: dict[LayerTile, str]
+    question: str
+    """The method by which its tiles were asked: GET in the first harvest, mostly HEAD later."""
     log: list[LogLine]
     """The requests that nginx was asked."""
     data: Path
@@ -89,12 +102,8 @@ class Harvested:
         expected |= dict.fromkeys(self.unchanged, "ign")
         expected |= dict.fromkeys(tiles(self.step.added), "add")
         expected |= dict.fromkeys(tiles(self.step.changed), "upd")
+        expected |= dict.fromkeys(tiles(self.step.removed), "gone")
         return expected | dict.fromkeys(tiles(self.step.redated), "nMod")
-
-    @property
-    def question(self) -> str:
-        """The method by which its tiles were asked: GET in the first harvest, HEAD later."""
-        return "GET" if self.step is None else "HEAD"
 
     @property
     def unchanged(self) -> set[LayerTile]:
@@ -111,6 +120,8 @@ def as_of(versions: set[RecordedVersion], day: str) -> dict[LayerTile, str]:
     for version in sorted(versions, key=lambda version: version.day):
         if version.day <= day and version.sha1 is not None:
             found[version.tile] = version.sha1
+        elif version.day <= day:
+            found.pop(version.tile, None)
     return found
 
 
@@ -156,6 +167,8 @@ class QuadtreeMap:
     first_digit: int = 0
     versions: None = None
     walk: str = "auto"
+    shared: str = ""
+    asks_by_get: bool = False
 
     @property
     def keys(self) -> Mapping[str, Any]:
@@ -204,17 +217,17 @@ def made_once(folder: Path, make: Callable[[Path], Made]) -> Made:
 def _harvest_in_turn(shared_maps: Path, folder: Path, drawn: DrawnMap) -> Iterator[Harvested]:
     """Publishes each version and harvests it with `scrapy crawl`. The summaries are added later."""
     site = folder / "site"
-    project = Project(folder)
-    known = list(zip(days(shared_maps, drawn.name), [None, *truth(shared_maps, drawn.name)], strict=True))
+    project, name = Project(folder), drawn.shared or drawn.name
+    known = list(zip(days(shared_maps, name), [None, *truth(shared_maps, name)], strict=True))
     versions = drawn.versions or range(1, len(known) + 1)
-    published(shared_maps, drawn.name, versions[0], site)
+    publish(shared_maps, drawn, versions[0], site)
     rendering = drawn.rendering(site)
     with nginx(site) as server:
-        project.add_map(drawn.name, server.url, **drawn.keys)
+        project.add_map(drawn.name, address(server.url, drawn), **drawn.keys)
         for version in versions:
             day, happened = known[version - 1]
             step = None if version == versions[0] else happened
-            published(shared_maps, drawn.name, version, site)
+            publish(shared_maps, drawn, version, site)
             server.clear_log()
             project.crawl(drawn.name, day, spider=drawn.renderer)
             log = list(server.log())
@@ -228,9 +241,22 @@ def _harvest_in_turn(shared_maps: Path, folder: Path, drawn: DrawnMap) -> Iterat
                 images=rendering.images(),
                 missing=rendering.missing_tiles(),
                 outcomes=project.outcomes(),
+                question="GET" if step is None or drawn.asks_by_get else "HEAD",
                 log=log,
                 data=data,
                 summary={},
                 versions=project.versions(),
                 stored=project.stored(),
             )
+
+
+def publish(shared_maps: Path, drawn: DrawnMap, version: int, site: Path) -> Path:
+    """Makes the folder hold a version of the map, and returns it."""
+    if drawn.renderer == "xyz":
+        return plain_tiles(shared_maps, version, site)
+    return published(shared_maps, drawn.name, version, site)
+
+
+def address(url: str, drawn: DrawnMap) -> str:
+    """The map's address in maps.toml, on a server."""
+    return f"{url}/{{z}}/{{x}}/{{y}}.png" if drawn.renderer == "xyz" else url

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import pytest
 
 from tests.end_to_end.git_maps import MAPS, URL, as_parameters, dated, harvested_rows, rows
+from tests.end_to_end.numbered_maps import DUCKMAP_ANEW
 from tests.end_to_end.project import LayerTile
 from tests.end_to_end.real_maps import ANTWORLD_MAP, SMALL, SMALL_DAY, days, harvested_versions
-from tests.end_to_end.region_maps import DUCKMAP_ANEW
 from tests.servers.git_host import git_host
 from tests.servers.repositories import FastImport, files_of, git, moment_of
 from tileharvest.errors import ExitStatus

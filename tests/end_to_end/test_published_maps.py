@@ -1,0 +1,597 @@
+"""Published maps of every renderer, served and harvested on their days, and what servers of their own say."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections import Counter
+from datetime import UTC, datetime
+from functools import partial
+from hashlib import sha1
+from io import BytesIO
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from PIL import Image as Pillow
+
+from tests.end_to_end.bad_input.small_site import drawn as image_named
+from tests.end_to_end.numbered_maps import (
+    DUCKMAP,
+    DUCKMAP_ANEW,
+    HELMETGREEN,
+    LABYRINTH,
+    MROZBARRY,
+    PLAIN_ANTS,
+    SBATSERVER,
+    unmined,
+)
+from tests.end_to_end.project import LayerTile, Project
+from tests.end_to_end.pruned_stage import RARELY, counts, latest
+from tests.end_to_end.real_maps import (
+    ANTWORLD_MAP,
+    MAPCRAFTERS,
+    address,
+    as_of,
+    days,
+    harvested_versions,
+    publish,
+)
+from tests.end_to_end.rendering import LAYER, Rendering
+from tests.renderers.sites import PAGES
+from tests.renderers.unmined_exports import exported, properties, tiles_of
+from tests.servers import bluemap, dynmap
+from tests.servers.nginx import nginx
+from tests.servers.plain_tiles import DEEPEST, WORLD, plain_tiles, tile_json
+from tests.servers.published import published
+from tests.servers.undertow import undertow
+from tileharvest.renderers.bluemap import LEFT_ALONE
+from tileharvest.renderers.registry import RENDERERS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from tests.end_to_end.real_maps import DrawnMap, Harvested
+    from tests.servers.misbehaving import Misbehaving
+
+MAPS: Final[tuple[DrawnMap, ...]] = (
+    ANTWORLD_MAP,
+    *MAPCRAFTERS,
+    DUCKMAP,
+    DUCKMAP_ANEW,
+    SBATSERVER,
+    LABYRINTH,
+    MROZBARRY,
+    HELMETGREEN,
+    PLAIN_ANTS,
+)
+DAY, NEXT_DAY, LATER = "2026-11-20", "2026-11-21", "2026-11-22"
+OVERWORLD: Final = "minecraft_overworld"
+PERMITTED: Final[dict[str, Any]] = {"robots": False}
+
+
+def label(drawn: DrawnMap) -> str:
+    return f"{drawn.name} {drawn.versions[0] if drawn.versions else ''}".strip()
+
+
+@pytest.fixture(scope="module", params=MAPS, ids=label)
+def drawn(request: pytest.FixtureRequest) -> DrawnMap:
+    found: DrawnMap = request.param
+    return found
+
+
+@pytest.fixture(scope="module")
+def harvests(drawn: DrawnMap, shared_maps: Path, common_folder: Path) -> list[Harvested]:
+    """All versions in turn, each harvested on its day."""
+    return harvested_versions(shared_maps, common_folder, drawn)
+
+
+def test_every_tile_has_the_outcome_that_the_maps_own_record_gives_it(harvests: list[Harvested]) -> None:
+    outcomes: dict[LayerTile, str] = {}
+    for harvested in harvests:
+        # A tile that was gone is not asked for again.
+        outcomes |= harvested.expected
+        assert harvested.outcomes == outcomes
+
+
+def test_the_history_of_each_day_is_what_was_published_on_it(harvests: list[Harvested]) -> None:
+    last = harvests[-1]
+    for harvested in harvests:
+        recorded = as_of(last.versions, harvested.day)
+        stored = {name.partition(".")[0]: body for name, body in last.stored.items()}
+        assert {tile: stored[f"{one[:2]}/{one}"] for tile, one in recorded.items()} == harvested.images
+
+
+def test_every_image_is_stored_once_by_its_sha1_and_nothing_else_is(harvests: list[Harvested]) -> None:
+    published_images = {body for harvested in harvests for body in harvested.images.values()}
+    stored = harvests[-1].stored
+    assert sorted(stored.values()) == sorted(published_images)
+    assert all(sha1(body).hexdigest() in name for name, body in stored.items())
+
+
+def test_no_tile_is_asked_for_twice(harvests: list[Harvested]) -> None:
+    for harvested in harvests:
+        asked = Counter((line.method, line.path) for line in harvested.log)
+        assert set(asked.values()) == {1}
+        tiles = {path.lstrip("/") for method, path in asked if method == harvested.question}
+        wanted = harvested.images.keys() | harvested.missing
+        found = harvested.rendering.tiles_of_files(tiles)
+        gone = harvested.rendering.tiles_of_files(harvested.step.removed) if harvested.step else set()
+        assert wanted | gone <= found
+        # By one more a probe finds out how deep a map of uNmINeD is drawn.
+        assert len(found - wanted - gone) <= 1
+        assert all(re.fullmatch(r"TileHarvest/\d+\.\d+.*", line.agent) for line in harvested.log)
+
+
+def test_the_history_tells_the_renderer_the_depth_the_counts_and_the_cost(
+    drawn: DrawnMap, harvests: list[Harvested]
+) -> None:
+    for harvested in harvests:
+        summary = harvested.summary
+        assert (summary["renderer"], summary["reason"]) == (drawn.renderer, "finished")
+        assert summary["day"] == harvested.day
+        assert set(summary["depth"].values()) == {harvested.rendering.depth}
+        assert summary["counts"] == Counter(harvested.expected.values())
+        assert summary["requests"] == len(harvested.log)
+        gets = sum(line.size for line in harvested.log if line.method == "GET")
+        assert summary["received_bytes"] == gets
+
+
+def test_the_etag_that_is_kept_is_the_newest_one_of_nginx(antworld: list[Harvested]) -> None:
+    """Also where only the file's time has changed: else the tile would be fetched on every harvest."""
+    last = antworld[-1]
+    etags = {(version.tile, version.day): version.etag for version in last.versions}
+    newest = {tile: max(day for other, day in etags if other == tile) for tile in last.images}
+    for path in last.rendering.paths():
+        tile = last.rendering.tile(path)
+        file = last.rendering.file(path).stat()
+        assert etags[tile, newest[tile]] == f'"{int(file.st_mtime):x}-{file.st_size:x}"'
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("/0/3/3/3/2/0/1/2/0", (-3, -440, 216)),
+        ("/1/2/2/2/2/2/2/2/2", (-3, 8, 8)),
+        ("/3/0/0/0/0/0/0/0/0", (-3, 8, -8)),
+    ],
+)
+def test_these_tests_name_tiles_as_the_design_does(
+    path: str, name: tuple[int, int, int], tmp_path: Path
+) -> None:
+    assert Rendering(tmp_path, depth=12).tile(path) == (LAYER, *name)
+
+
+@pytest.mark.parametrize(
+    "drawn",
+    [
+        MAPCRAFTERS[0],
+        DUCKMAP_ANEW,
+        LABYRINTH,
+        MROZBARRY,
+        pytest.param(HELMETGREEN, marks=pytest.mark.repetition),
+        pytest.param(SBATSERVER, marks=pytest.mark.repetition),
+    ],
+    ids=label,
+)
+def test_pruned_walks_leave_the_history_of_full_ones(
+    drawn: DrawnMap, shared_maps: Path, common_folder: Path, project: Project, tmp_path: Path
+) -> None:
+    full, site = harvested_versions(shared_maps, common_folder, drawn), tmp_path / "site"
+    publish(shared_maps, drawn, full[0].version, site)
+    keys = {**drawn.keys, "walk": "pruned", "audit": 0, "full_every": RARELY}
+    skipped = 0
+    with nginx(site) as server:
+        project.add_map(drawn.name, server.url, **keys)
+        for one in full:
+            publish(shared_maps, drawn, one.version, site)
+            server.clear_log()
+            project.crawl(drawn.name, one.day, spider=drawn.renderer)
+            assert (project.versions(), project.stored()) == (one.versions, one.stored)
+            assert len(list(server.log())) <= len(one.log)
+            skipped += counts(project).get("skip", 0)
+    assert skipped > 0
+
+
+@pytest.mark.parametrize("drawn", [*MAPCRAFTERS[:1], DUCKMAP_ANEW, SBATSERVER, LABYRINTH], ids=label)
+def test_an_added_map_is_recognised_by_its_page_and_harvested_by_the_spider_of_its_renderer(
+    drawn: DrawnMap, project: Project, shared_maps: Path, tmp_path: Path
+) -> None:
+    """Nobody has named its renderer: `scrapy add` finds it on the page, and writes it down."""
+    site = publish(shared_maps, drawn, drawn.versions[-1] if drawn.versions else 1, tmp_path / "site")
+    (site / "index.html").write_text(PAGES[drawn.renderer], encoding="utf-8")
+    with nginx(site) as server:
+        done = project.scrapy("add", "mine", server.url)
+        assert f"a map of {RENDERERS[drawn.renderer].title}" in done.stdout
+        assert done.stdout.count(LEFT_ALONE) == (drawn is LABYRINTH)
+        report = project.harvest("mine", DAY)
+    assert report["counts"]["add"] == len(drawn.rendering(site).images())
+    assert project.harvests("mine")[0]["renderer"] == drawn.renderer
+
+
+def test_a_spider_of_another_renderer_says_which_one_the_map_is_of(
+    project: Project, shared_maps: Path, tmp_path: Path
+) -> None:
+    site = published(shared_maps, MAPCRAFTERS[0].name, 1, tmp_path / "site")
+    with nginx(site) as server:
+        project.add_map("unnamed", server.url)
+        unnamed = project.crawl("unnamed", DAY)
+        assert "write renderer = \"mapcrafter\" for map 'unnamed' into maps.toml" in unnamed.stderr
+        project.add_map("named", server.url, renderer="mapcrafter")
+        refused = project.crawl("named", DAY, check=False)
+    assert refused.returncode == 2
+    assert 'has renderer = "mapcrafter" in maps.toml' in refused.stderr
+
+
+# -- maps that grow, and maps that begin anew
+
+
+def test_a_map_without_its_tiles_has_moved_and_none_of_it_is_gone(
+    shared_maps: Path, common_folder: Path, project: Project, tmp_path: Path
+) -> None:
+    """The owner has deleted all tiles, which nobody can tell from another map at the old address."""
+    before = harvested_versions(shared_maps, common_folder, DUCKMAP)[-1]
+    project.adopt(before.data)
+    with nginx(published(shared_maps, "duckmap", 3, tmp_path / "site")) as server:
+        project.add_map("duckmap", server.url)
+        done = project.crawl("duckmap", days(shared_maps, "duckmap")[2], spider="squaremap", check=False)
+    assert done.returncode == 5
+    assert "the map has moved rather than vanished" in done.stderr
+    assert project.versions() == before.versions
+
+
+@pytest.fixture
+def islands(shared_maps: Path, tmp_path: Path) -> Path:
+    """A published folder of squaremap without land; `lay` makes some."""
+    site = published(shared_maps, "duckmap", 6, tmp_path / "site")
+    tiles = site / "tiles" / OVERWORLD
+    (tiles / "0/-2_0.png").rename(site / "image.png")
+    for level in "01235":
+        shutil.rmtree(tiles / level)
+    return site
+
+
+def lay(site: Path, *places: tuple[int, int]) -> None:
+    """Let there be land, of squaremap, at these coarsest tiles: an image of each level in its upper left."""
+    for level in range(4):
+        folder = site / "tiles" / OVERWORLD / str(level)
+        folder.mkdir(exist_ok=True)
+        for x, z in places:
+            shutil.copy2(site / "image.png", folder / f"{x << level}_{z << level}.png")
+
+
+def coarsest(project: Project, outcome: str) -> set[tuple[int, int]]:
+    """Column and row of the overworld's coarsest tiles with this outcome."""
+    return {
+        (tile.x >> 4, ~(tile.y >> 4))
+        for tile, found in project.outcomes().items()
+        if (tile.layer, tile.zoom, found) == (OVERWORLD, -3, outcome)
+    }
+
+
+def test_new_land_is_found_beyond_the_known_edge_and_what_is_known_stays_a_part_of_the_walk(
+    islands: Path, project: Project
+) -> None:
+    """A bridge of tiles leads to the far island, and is taken away afterwards."""
+    lay(islands, (0, 0), (2, 1), (4, 2), (6, 2))
+    with nginx(islands) as server:
+        project.add_map("islands", server.url, layers=[OVERWORLD], audit=0, full_every=RARELY)
+        project.crawl("islands", DAY, spider="squaremap")
+        assert coarsest(project, "add") == {(0, 0), (2, 1), (4, 2), (6, 2)}
+        for level in range(4):
+            for x, z in ((2, 1), (4, 2)):
+                (islands / "tiles" / OVERWORLD / str(level) / f"{x << level}_{z << level}.png").unlink()
+        lay(islands, (8, 1), (11, 1))
+        server.clear_log()
+        project.crawl("islands", NEXT_DAY, spider="squaremap")
+        assert coarsest(project, "gone") == {(2, 1), (4, 2)}
+        assert coarsest(project, "add") == {(8, 1)}
+        assert coarsest(project, "ign") == {(0, 0), (6, 2)}
+        heads = Counter(line.path for line in server.log() if line.method == "HEAD")
+    assert set(heads.values()) == {1}
+
+
+def test_a_map_keeps_its_history_when_the_owner_adds_zooms(islands: Path, project: Project) -> None:
+    """Then all levels have another number, and the tiles other addresses, under the same names."""
+    lay(islands, (0, 0))
+    tiles, settings = islands / "tiles" / OVERWORLD, islands / "tiles" / OVERWORLD / "settings.json"
+    with nginx(islands) as server:
+        project.add_map("islands", server.url, layers=[OVERWORLD])
+        project.crawl("islands", DAY, spider="squaremap")
+        for level in (3, 2, 1, 0):
+            (tiles / str(level)).rename(tiles / str(level + 1))
+        (tiles / "0").mkdir()
+        shutil.copy2(tiles / "1/0_0.png", tiles / "0/0_0.png")
+        text = settings.read_text(encoding="utf-8").replace('"max":3', '"max":4')
+        settings.write_text(text, encoding="utf-8")
+        os.utime(settings)
+        project.crawl("islands", NEXT_DAY, spider="squaremap")
+    found = {tile.zoom: outcome for tile, outcome in project.outcomes().items() if outcome != "404"}
+    assert found == {-4: "add", -3: "ign", -2: "ign", -1: "ign", 0: "ign"}
+
+
+REGIONS: Final = {(0, 0), (1, 0), (-1, -1), (4, 4)}
+GROWN: Final = REGIONS - {(1, 0)} | {(-33, -40)}
+
+
+def exports_of(site: Path) -> dict[LayerTile, bytes]:
+    return HELMETGREEN.rendering(site).images()
+
+
+def export(site: Path, day: int, zooms: range, regions: set[tuple[int, int]], said: str) -> None:
+    """Exports a map of uNmINeD on a day of November 2026. By nginx's ETag, files of one second and one size
+    are the same."""
+    exported(site, zooms, regions, said, partial(image_named, pixels=64))
+    time = datetime(2026, 11, day, tzinfo=UTC).timestamp()
+    for file in site.glob("*.js"):
+        os.utime(file, (time, time))
+
+
+def test_an_export_whose_regions_and_zooms_change_is_asked_for_what_it_has(
+    project: Project, tmp_path: Path
+) -> None:
+    site = tmp_path / "site"
+    export(site, 20, range(-2, 1), REGIONS, properties(-2, 0, "webp"))
+    with nginx(site) as server:
+        project.add_map("isles", server.url, renderer="unmined")
+        first = exports_of(site)
+        project.harvest("isles", "2026-11-20")
+        in_vain = [line.path for line in server.log() if line.status == 404]
+        assert not [path for path in in_vain if unmined(path)]
+        assert latest(project) == first
+
+        # Region (1, 0) has gone from the bitmap, and its tile of zoom -1 is still served.
+        for path in ("0/0/tile.2.0", "0/0/tile.2.1", "0/0/tile.3.0", "0/0/tile.3.1"):
+            (site / f"tiles/zoom.0/{path}.webp").unlink()
+        export(site, 21, range(-3, 1), GROWN, properties(-3, 9, "webp"))
+        second = project.harvest("isles", "2026-11-21")["counts"]
+        added = sum(len(tiles_of(zoom, {(-33, -40)})) for zoom in range(-2, 1)) + len(tiles_of(-3, GROWN))
+        assert {name: n for name, n in second.items() if n} == {
+            "add": added,
+            "gone": 4,
+            "ign": len(first) - 4,
+        }
+        assert latest(project) == exports_of(site)
+
+        # One day it is drawn deeper. What was there keeps its names.
+        export(site, 22, range(-3, 2), GROWN, properties(-3, 1, "webp"))
+        third = project.harvest("isles", "2026-11-22")["counts"]
+        assert third["add"] == len(tiles_of(1, GROWN))
+        assert third["ign"] == added + len(first) - 4
+        deepest = exports_of(site)
+        assert latest(project) == deepest
+
+        # The owner lets the page end at zoom 0 again. The deeper tiles are still served, and most of the map.
+        export(site, 23, range(-3, 1), GROWN, properties(-3, 0, "webp"))
+        fourth = project.harvest("isles", "2026-11-23")["counts"]
+        assert {name: n for name, n in fourth.items() if n} == {"ign": len(deepest)}
+        assert latest(project) == deepest
+
+
+# -- servers of their own
+
+
+def test_on_squaremaps_own_server_an_empty_answer_is_a_missing_tile(
+    project: Project, shared_maps: Path, tmp_path: Path, misbehaving: Callable[[Path], Misbehaving]
+) -> None:
+    own = misbehaving(published(shared_maps, "duckmap", 6, tmp_path / "site"))
+    own.rule_for_all = undertow(own.folder)
+    rendering = DUCKMAP_ANEW.rendering(own.folder)
+    images, missing = rendering.images(), rendering.missing_tiles()
+    # A tile of no bytes has an ETag: its server's disk was full, say.
+    (own.folder / "tiles" / OVERWORLD / "3/-9_4.png").write_bytes(b"")
+    failed = LayerTile(OVERWORLD, 0, -17, -9)
+    project.add_map("duckmap", own.url, walk="full")
+    project.crawl("duckmap", DAY, spider="squaremap", check=False)
+    found = dict.fromkeys(missing, "404") | dict.fromkeys(images, "add") | {failed: "fail"}
+    assert project.outcomes() == found
+
+
+@pytest.mark.parametrize(("version", "unchanged"), [(5, "nMod"), (4, "ign")])
+def test_bluemaps_own_server_is_asked_by_get_alone(
+    shared_maps: Path, project: Project, tmp_path: Path, version: int, unchanged: str
+) -> None:
+    """It answers HEAD with a body. That of version 5 does not tell what has changed: each image is fetched,
+    and compared by its bytes."""
+    site = publish(shared_maps, LABYRINTH, 1, tmp_path / "site")
+    with bluemap.own_server(site, version=version) as server:
+        project.add_map("bluemap", server.url, walk="full")
+        for day, number in ((DAY, 1), (NEXT_DAY, 2)):
+            publish(shared_maps, LABYRINTH, number, site)
+            log = project.crawl("bluemap", day, spider="bluemap").stderr
+            assert log.count(LEFT_ALONE) == 1
+            assert latest(project) == LABYRINTH.rendering(site).images()
+        assert {method for method, *_ in server.asked} == {"GET"}
+        statuses = {status for _, path, status in server.asked if "/tiles/" in path}
+        assert statuses <= {200, 204, 304}
+        assert not any("/tiles/0/" in path for _, path, _ in server.asked)
+        words = Counter(project.outcomes().values())
+        assert words.keys() == {unchanged, "upd", "404"}
+
+
+def test_bluemaps_own_server_is_not_sampled(shared_maps: Path, project: Project, tmp_path: Path) -> None:
+    with bluemap.own_server(publish(shared_maps, LABYRINTH, 1, tmp_path / "site")) as server:
+        project.add_map("bluemap", server.url, renderer="bluemap")
+        done = project.scrapy("plan", "bluemap", check=False)
+        assert done.returncode == 1
+        assert "does not answer HEAD as it should" in done.stderr
+        assert not any("/tiles/" in path for _, path, _ in server.asked)
+
+
+def tile_of_dynmap(site: Path, name: str) -> Path:
+    return site / "tiles/world_nether/flat/0_0" / f"{name}.png"
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"walk": "full", "check": "conditional"},
+        pytest.param({"walk": "pruned", "audit": 0, "full_every": RARELY}, marks=pytest.mark.repetition),
+    ],
+)
+def test_on_dynmaps_own_server_dates_tell_what_hashes_do_not(
+    shared_maps: Path,
+    project: Project,
+    tmp_path: Path,
+    misbehaving: Callable[[Path], Misbehaving],
+    keys: dict[str, Any],
+) -> None:
+    """One deepest tile is drawn anew, and those above it show the same as before.
+
+    So the hash of the coarsest of them stays, which its server sends for all of these tiles.
+    """
+    site = publish(shared_maps, MROZBARRY, 1, tmp_path / "site")
+    server = misbehaving(site)
+    server.rule_for_all = dynmap.own_server(site)
+    project.add_map("dynmap", server.url, **PERMITTED, **keys)
+    project.crawl("dynmap", DAY, spider="dynmap")
+    rendering = MROZBARRY.rendering(site)
+    assert latest(project) == rendering.images()
+    server.received.clear()
+    project.crawl("dynmap", NEXT_DAY, spider="dynmap")
+    tiles = [one for one in server.received if rendering.tiles_of_files([one.path])]
+    assert {one.method for one in tiles} == {"HEAD"}
+    drawn_anew = tile_of_dynmap(site, "0_0")
+    before = dynmap.hash_of(drawn_anew)
+    drawn_anew.write_bytes(tile_of_dynmap(site, "1_0").read_bytes())
+    above = [tile_of_dynmap(site, f"{'z' * out}_0_0") for out in range(1, MROZBARRY.depth)]
+    for file in (drawn_anew, *above):
+        os.utime(file, (1_381_900_000, 1_381_900_000))
+    assert dynmap.hash_of(drawn_anew) == dynmap.hash_of(above[-1]) == before
+    project.crawl("dynmap", LATER, spider="dynmap")
+    assert latest(project) == rendering.images()
+    found = Counter(project.outcomes().values())
+    assert (found["upd"], found["nMod"]) == (1, len(above))
+
+
+@pytest.mark.parametrize("answers", ["script", "without hashes"])
+def test_dynmaps_blank_image_is_a_missing_tile(
+    shared_maps: Path,
+    project: Project,
+    tmp_path: Path,
+    misbehaving: Callable[[Path], Misbehaving],
+    answers: str,
+) -> None:
+    """Scripts redirect to it, and older servers send it without an ETag."""
+    site = publish(shared_maps, MROZBARRY, 1, tmp_path / "site")
+    server = misbehaving(site)
+    is_script = answers == "script"
+    server.rule_for_all = dynmap.scripts(site) if is_script else dynmap.own_server(site, sends_hashes=False)
+    project.add_map("dynmap", server.url, **PERMITTED)
+    project.crawl("dynmap", DAY, spider="dynmap")
+    rendering = MROZBARRY.rendering(site)
+    assert latest(project) == rendering.images()
+    assert project.outcomes().keys() == rendering.images().keys() | rendering.missing_tiles()
+    assert dynmap.BLANK_FILE not in {one.path for one in server.received}
+
+
+def test_the_robots_txt_that_dynmap_brings_ends_the_harvest_and_tells_what_to_allow(
+    shared_maps: Path, project: Project, tmp_path: Path
+) -> None:
+    with nginx(publish(shared_maps, MROZBARRY, 1, tmp_path / "site")) as server:
+        added = project.scrapy("add", "mine", server.url, "--contact", "me@example.net")
+        refused = project.crawl("mine", DAY, spider="dynmap", check=False)
+        asked = MROZBARRY.rendering(tmp_path).tiles_of_files(line.path for line in server.log())
+    assert "a map of Dynmap\n" in added.stdout
+    assert "next:" not in added.stdout
+    assert "ask the owner to allow /tiles/world_nether/flat/ to TileHarvest" in added.stderr
+    assert refused.returncode == 5
+    assert "robots.txt forbids layer 'world_nether/flat', and no tile was asked for" in refused.stderr
+    assert not asked
+
+
+def test_with_the_owners_permission_a_map_is_added_whose_configuration_is_forbidden(
+    shared_maps: Path, project: Project, tmp_path: Path
+) -> None:
+    site = publish(shared_maps, MROZBARRY, 1, tmp_path / "site")
+    (site / "up" / "configuration").unlink()
+    with nginx(site) as server:
+        arguments = ("add", "mine", server.url, "--renderer", "dynmap", "--contact", "me@example.net")
+        refused = project.scrapy(*arguments, check=False)
+        assert refused.returncode == 5
+        assert "/standalone/config.js" in refused.stderr
+        assert refused.stderr.endswith("scrapy add --permitted does; nothing was added\n")
+        project.scrapy(*arguments, "--permitted")
+    assert "robots = false" in project.maps_file.read_text(encoding="utf-8").splitlines()
+
+
+# -- plain tiles
+
+
+def coloured(shade: int) -> bytes:
+    buffer = BytesIO()
+    Pillow.new("L", (64, 64), shade).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def plain_site(folder: Path, paths: Iterable[str]) -> Path:
+    """Plain tiles, each of another colour; and what a server may show where there is none."""
+    for place, path in enumerate([*paths, "blank.png"], start=1):
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(coloured(place))
+    return folder
+
+
+def test_a_blank_image_is_a_missing_plain_tile(project: Project, tmp_path: Path) -> None:
+    """Many servers answer 200 for what is missing, with an image that shows nothing, as nginx's documentation
+    does it: `try_files $uri /images/default.gif;` (`ngx_http_core_module`)."""
+    site = plain_site(tmp_path / "site", ["0/0/0.png", "1/0/0.png", "1/1/0.png"])
+    blank = sha1((site / "blank.png").read_bytes()).hexdigest()
+    keys: dict[str, Any] = {"bounds": list(WORLD), "site_zooms": [0, 1], "blank": [blank]}
+    with nginx(site, location="try_files $uri /blank.png;") as server:
+        project.add_map("games", address(server.url, PLAIN_ANTS), **keys)
+        first = project.harvest("games", DAY)["counts"]
+        (site / "1/1/0.png").unlink()
+        second = project.harvest("games", NEXT_DAY)["counts"]
+    assert (first["add"], first["404"]) == (3, 2)
+    assert (second["ign"], second["404"], second["gone"]) == (2, 2, 1)
+
+
+def test_plain_tiles_outside_of_the_bounds_are_not_asked_for(project: Project, tmp_path: Path) -> None:
+    """Maps of games have tiles left of their middle and above it. The rows of these are counted upwards, and
+    all of their hosts are one."""
+    paths = [f"{z}/{x}/{y}.png" for z in (3, 4) for x in (-1, 0) for y in (7, 8, 9)]
+    bounds = {"zoom": 3, "x": [-1, 0], "y": [-2, 0]}
+    with nginx(plain_site(tmp_path / "site", paths), address="0.0.0.0") as server:
+        url = f"http://127.0.0.{{1-3}}:{server.port}/{{z}}/{{x}}/{{-y}}.png"
+        project.add_map("games", url, bounds=bounds, site_zooms=[3, 3])
+        counts = project.harvest("games", DAY)["counts"]
+        log = [line for line in server.log() if line.path.endswith(".png")]
+    assert counts["add"] == 6
+    assert {line.path for line in log} == {f"/3/{x}/{y}.png" for x in (-1, 0) for y in (7, 8, 9)}
+    assert {line.host for line in log} == {"127.0.0.1"}
+
+
+def test_an_added_tile_json_is_harvested_by_its_spider(
+    project: Project, shared_maps: Path, tmp_path: Path
+) -> None:
+    site = plain_tiles(shared_maps, 1, tmp_path / "site")
+    (site / "tiles.json").write_text(tile_json("{z}/{x}/{y}.png"), encoding="utf-8")
+    with nginx(site) as server:
+        done = project.scrapy("add", "ants", f"{server.url}/tiles.json")
+        report = project.harvest("ants", DAY)
+    assert "a map of plain XYZ tiles" in done.stdout
+    assert f"layer zoom{DEEPEST}: depth {DEEPEST + 1}, png" in done.stdout
+    assert report["counts"]["add"] == len(PLAIN_ANTS.rendering(site).images())
+
+
+def test_a_template_is_added_with_its_bounds_and_refused_without(project: Project, tmp_path: Path) -> None:
+    with nginx(plain_site(tmp_path / "site", ["0/0/0.png", "1/1/1.png"])) as server:
+        url = address(server.url, PLAIN_ANTS)
+        refused = project.scrapy("add", "snow", url, check=False)
+        assert not project.maps_file.exists()
+        project.scrapy("add", "snow", url, "--bounds=-180,-85,180,85", "--site-zooms=0,1")
+        report = project.harvest("snow", DAY)
+    assert refused.returncode == 2
+    assert "nobody says which zooms the tiles of map 'snow' have" in refused.stderr
+    assert report["counts"]["add"] == 2
+
+
+def test_a_service_that_forbids_it_is_refused_with_its_rule(project: Project) -> None:
+    """It is asked for nothing, not even for its robots.txt."""
+    url = "https://tile.openstreetmap.org/{z}/{x}/{y}.png"
+    project.add_map("osm", url, bounds=list(WORLD), site_zooms=[0, 2])
+    done = project.crawl("osm", DAY, spider="xyz", check=False)
+    assert done.returncode == 2
+    assert "Tile Usage Policy prohibits bulk downloading" in done.stderr

@@ -43,16 +43,25 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, server: RedisServer) -
     return {"memory": "memory", "file": str(tmp_path / "hosts"), "redis": str(server.socket)}[request.param]
 
 
-def run(place: str, test: Callable[..., Awaitable[None]], processes: int = 1) -> None:
+def run(place: str, test: Callable[..., Awaitable[None]], number: int = 1) -> None:
     """Runs the test with throttles of so many processes. In memory there is one process."""
 
     async def running() -> None:
         async with AsyncExitStack() as stack:
-            several = 1 if place == "memory" else processes
+            several = 1 if place == "memory" else number
             throttles = [await stack.enter_async_context(opened(place)) for _ in range(several)]
-            await test(*(throttles * processes)[:processes])
+            await test(*(throttles * number)[:number])
 
     asyncio.run(running())
+
+
+def processes(number: int) -> Callable[[Callable[..., Awaitable[None]]], Callable[[str], None]]:
+    """Runs a test with the throttles of so many processes, at each of the places."""
+
+    def decorated(test: Callable[..., Awaitable[None]]) -> Callable[[str], None]:
+        return lambda place: run(place, test, number)
+
+    return decorated
 
 
 def limit(spacing: float, name: str = "host") -> Limit:
@@ -65,117 +74,97 @@ def share(
     return Share(f"{throttle.process}:{number}", name, places, wanted, NOW + ends)
 
 
-def test_starts_of_several_processes_are_one_row(place: str) -> None:
-    async def test(one: Throttle, other: Throttle) -> None:
-        first = await one.reserve("h", 3, [limit(0.05)], NOW)
-        second = await other.reserve("h", 9, [limit(0.05)], NOW + 0.01)
-        assert (first.start, first.number) == (NOW, 3)
-        assert (second.start, second.number) == (pytest.approx(NOW + 0.15), 3)
-        assert (await one.reserve("h", 1, [limit(0.05)], NOW + 0.02)).number == 0
-        assert (await one.reserve("g", 1, [limit(0.05)], NOW)).start == NOW
-
-    run(place, test, 2)
+@processes(2)
+async def test_starts_of_several_processes_are_one_row(one: Throttle, other: Throttle) -> None:
+    first = await one.reserve("h", 3, [limit(0.05)], NOW)
+    second = await other.reserve("h", 9, [limit(0.05)], NOW + 0.01)
+    assert (first.start, first.number) == (NOW, 3)
+    assert (second.start, second.number) == (pytest.approx(NOW + 0.15), 3)
+    assert (await one.reserve("h", 1, [limit(0.05)], NOW + 0.02)).number == 0
+    assert (await one.reserve("g", 1, [limit(0.05)], NOW)).start == NOW
 
 
-def test_a_map_keeps_its_own_limit_and_the_hosts(place: str) -> None:
-    async def test(one: Throttle, other: Throttle) -> None:
-        both = [limit(0.1), limit(1.0, "map a")]
-        assert await one.reserve("h", 5, both, NOW) == (NOW, 1.0, 1)
-        later = await other.reserve("h", 5, [limit(0.1), limit(1.0, "map b")], NOW)
-        assert (later.start, later.number) == (pytest.approx(NOW + 0.1), 1)
-        assert await one.reserve("h", 5, both, NOW + 0.5) == (pytest.approx(NOW + 1.0), 1.0, 0)
-
-    run(place, test, 2)
+@processes(2)
+async def test_a_map_keeps_its_own_limit_and_the_hosts(one: Throttle, other: Throttle) -> None:
+    both = [limit(0.1), limit(1.0, "map a")]
+    assert await one.reserve("h", 5, both, NOW) == (NOW, 1.0, 1)
+    later = await other.reserve("h", 5, [limit(0.1), limit(1.0, "map b")], NOW)
+    assert (later.start, later.number) == (pytest.approx(NOW + 0.1), 1)
+    assert await one.reserve("h", 5, both, NOW + 0.5) == (pytest.approx(NOW + 1.0), 1.0, 0)
 
 
-def test_the_gap_is_read_when_the_next_start_is_reserved(place: str) -> None:
-    async def test(one: Throttle) -> None:
-        await one.reserve("h", 1, [limit(60.0)], NOW)
-        assert (await one.reserve("h", 1, [limit(0.3)], NOW + 0.2)).start == pytest.approx(NOW + 0.3)
-
-    run(place, test)
+@processes(1)
+async def test_the_gap_is_read_when_the_next_start_is_reserved(one: Throttle) -> None:
+    await one.reserve("h", 1, [limit(60.0)], NOW)
+    assert (await one.reserve("h", 1, [limit(0.3)], NOW + 0.2)).start == pytest.approx(NOW + 0.3)
 
 
-def test_a_clock_that_was_set_back_costs_one_gap(place: str) -> None:
-    async def test(one: Throttle) -> None:
-        await one.reserve("h", 1, [limit(2.0)], NOW + 3_600)
-        for now, number in ((NOW, 0), (NOW + 2, 1)):
-            found = await one.reserve("h", 1, [limit(2.0)], now)
-            assert (found.start, found.number) == (pytest.approx(NOW + 2), number)
-
-    run(place, test)
+@processes(1)
+async def test_a_clock_that_was_set_back_costs_one_gap(one: Throttle) -> None:
+    await one.reserve("h", 1, [limit(2.0)], NOW + 3_600)
+    for now, number in ((NOW, 0), (NOW + 2, 1)):
+        found = await one.reserve("h", 1, [limit(2.0)], now)
+        assert (found.start, found.number) == (pytest.approx(NOW + 2), number)
 
 
-def test_a_rest_is_for_everybody_and_the_last_one_to_end_counts(place: str) -> None:
-    async def test(one: Throttle, other: Throttle) -> None:
-        await one.rest("h", 60, NOW)
-        await one.rest("h", 5, NOW)
-        assert await other.reserve("h", 1, [], NOW) == (NOW + 60, 0, 0)
-        assert (await other.reserve("h", 0, [], NOW + 60)).start == NOW + 60
-        assert (await other.reserve("g", 1, [], NOW)).number == 1
-
-    run(place, test, 2)
+@processes(2)
+async def test_a_rest_is_for_everybody_and_the_last_one_to_end_counts(one: Throttle, other: Throttle) -> None:
+    await one.rest("h", 60, NOW)
+    await one.rest("h", 5, NOW)
+    assert await other.reserve("h", 1, [], NOW) == (NOW + 60, 0, 0)
+    assert (await other.reserve("h", 0, [], NOW + 60)).start == NOW + 60
+    assert (await other.reserve("g", 1, [], NOW)).number == 1
 
 
-def test_one_worker_at_a_time_may_probe(place: str) -> None:
-    async def test(one: Throttle, other: Throttle) -> None:
-        probe = [limit(5.0, "probe")]
-        assert [(await each.reserve("h", 1, probe, NOW, 0.0)).number for each in (one, other)] == [1, 0]
-        assert (await other.reserve("h", 1, probe, NOW + 5, 0.0)).number == 1
-
-    run(place, test, 2)
+@processes(2)
+async def test_one_worker_at_a_time_may_probe(one: Throttle, other: Throttle) -> None:
+    probe = [limit(5.0, "probe")]
+    assert [(await each.reserve("h", 1, probe, NOW, 0.0)).number for each in (one, other)] == [1, 0]
+    assert (await other.reserve("h", 1, probe, NOW + 5, 0.0)).number == 1
 
 
-def test_shares_of_all_workers_are_no_more_than_the_places(place: str) -> None:
-    async def test(one: Throttle, other: Throttle) -> None:
-        places = Places(4, 5)
-        assert await one.share("h", share(one), places, NOW) == 4
-        # The first one still has four on the way.
-        assert await other.share("h", share(other, 1), places, NOW) == 0
-        assert await one.share("h", share(one, places=3), places, NOW + 1) == 2
-        assert await other.share("h", share(other, 1), places, NOW + 1) == 1
-        assert await one.share("h", share(one, places=2), places, NOW + 2) == 2
-        assert await other.share("h", share(other, 1), places, NOW + 2) == 2
-        # Another map has what is left of the host's.
-        assert await other.share("h", share(other, 2, name="another"), places, NOW + 2) == 1
-
-    run(place, test, 2)
+@processes(2)
+async def test_shares_of_all_workers_are_no_more_than_the_places(one: Throttle, other: Throttle) -> None:
+    places = Places(4, 5)
+    assert await one.share("h", share(one), places, NOW) == 4
+    # The first one still has four on the way.
+    assert await other.share("h", share(other, 1), places, NOW) == 0
+    assert await one.share("h", share(one, places=3), places, NOW + 1) == 2
+    assert await other.share("h", share(other, 1), places, NOW + 1) == 1
+    assert await one.share("h", share(one, places=2), places, NOW + 2) == 2
+    assert await other.share("h", share(other, 1), places, NOW + 2) == 2
+    # Another map has what is left of the host's.
+    assert await other.share("h", share(other, 2, name="another"), places, NOW + 2) == 1
 
 
-def test_a_share_ends_when_its_worker_leaves_or_is_silent(place: str) -> None:
-    async def test(one: Throttle, other: Throttle) -> None:
-        await one.share("h", share(one), Places(4), NOW)
-        await one.leave("h", share(one).worker)
-        assert await other.share("h", share(other, 1, ends=10), Places(4), NOW) == 4
-        assert await one.share("h", share(one), Places(4), NOW + 10) == 4
-
-    run(place, test, 2)
+@processes(2)
+async def test_a_share_ends_when_its_worker_leaves_or_is_silent(one: Throttle, other: Throttle) -> None:
+    await one.share("h", share(one), Places(4), NOW)
+    await one.leave("h", share(one).worker)
+    assert await other.share("h", share(other, 1, ends=10), Places(4), NOW) == 4
+    assert await one.share("h", share(one), Places(4), NOW + 10) == 4
 
 
-def test_all_workers_of_a_map_spend_one_budget(place: str) -> None:
-    async def test(one: Throttle, other: Throttle) -> None:
-        for throttle, number in ((one, 0), (other, 1)):
-            await throttle.share("h", share(throttle, number), Places(4), NOW)
-        await one.spend("h", "m", Spent(10, 500, 1.5))
-        assert await other.spend("h", "m", Spent(-2, 100, 0.5)) == (8, 600, 1.5)
-        assert await other.spend("h", "another", Spent()) == (0, 0, 0.0)
-
-    run(place, test, 2)
+@processes(2)
+async def test_all_workers_of_a_map_spend_one_budget(one: Throttle, other: Throttle) -> None:
+    for throttle, number in ((one, 0), (other, 1)):
+        await throttle.share("h", share(throttle, number), Places(4), NOW)
+    await one.spend("h", "m", Spent(10, 500, 1.5))
+    assert await other.spend("h", "m", Spent(-2, 100, 0.5)) == (8, 600, 1.5)
+    assert await other.spend("h", "another", Spent()) == (0, 0, 0.0)
 
 
-def test_a_budget_begins_anew_when_no_worker_of_the_map_is_left(place: str) -> None:
-    async def test(one: Throttle, other: Throttle) -> None:
-        await one.share("h", share(one), Places(4), NOW)
-        await one.spend("h", "m", Spent(10, 500, 1.5))
-        await other.share("h", share(other, 1), Places(4), NOW)
-        await one.leave("h", share(one).worker)
-        await other.share("h", share(other, 1), Places(4), NOW)
-        assert (await other.spend("h", "m", Spent())).requests == 10
-        await other.leave("h", share(other, 1).worker)
-        await one.share("h", share(one), Places(4), NOW)
-        assert await one.spend("h", "m", Spent()) == (0, 0, 0.0)
-
-    run(place, test, 2)
+@processes(2)
+async def test_a_budget_begins_anew_when_no_worker_of_the_map_is_left(one: Throttle, other: Throttle) -> None:
+    await one.share("h", share(one), Places(4), NOW)
+    await one.spend("h", "m", Spent(10, 500, 1.5))
+    await other.share("h", share(other, 1), Places(4), NOW)
+    await one.leave("h", share(one).worker)
+    await other.share("h", share(other, 1), Places(4), NOW)
+    assert (await other.spend("h", "m", Spent())).requests == 10
+    await other.leave("h", share(other, 1).worker)
+    await one.share("h", share(one), Places(4), NOW)
+    assert await one.spend("h", "m", Spent()) == (0, 0, 0.0)
 
 
 def program(*words: str) -> list[str]:

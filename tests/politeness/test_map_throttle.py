@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from inspect import Signature, signature
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
@@ -60,16 +61,24 @@ def now() -> float:
     return BEGIN.timestamp() + asyncio.get_running_loop().time()
 
 
-def run(test: Callable[[World], Coroutine[Any, Any, None]]) -> None:
-    async def running() -> None:
+def jumping(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Runs a test with a world of its own, on a clock that jumps."""
+
+    async def running(*values: Any) -> None:
         world = World()
         await world.shared.open()
         try:
-            await test(world)
+            await test(world, *values)
         finally:
             await world.shared.close()
 
-    run_jumping(running())
+    def run(**values: Any) -> None:
+        run_jumping(running(*values.values()))
+
+    run.__name__ = test.__name__
+    parameters = list(signature(test).parameters.values())
+    run.__signature__ = Signature(parameters[1:])  # type: ignore[attr-defined]
+    return run
 
 
 async def starts_of(
@@ -85,264 +94,224 @@ async def starts_of(
     return starts
 
 
-def test_a_map_without_a_rate_is_free_and_never_waits() -> None:
-    async def test(world: World) -> None:
-        async with world.asking() as throttle:
-            assert throttle.is_free(HOST)
-            assert await starts_of(throttle, 5) == [0.0] * 5
-
-    run(test)
+@jumping
+async def test_a_map_without_a_rate_is_free_and_never_waits(world: World) -> None:
+    async with world.asking() as throttle:
+        assert throttle.is_free(HOST)
+        assert await starts_of(throttle, 5) == [0.0] * 5
 
 
-def test_requests_keep_the_gap_of_the_map() -> None:
-    async def test(world: World) -> None:
-        async with world.asking(gap=Gap.of(2.0)) as throttle:
-            assert not throttle.is_free(HOST)
-            assert await starts_of(throttle, 4) == pytest.approx([0, 2, 4, 6])
-
-    run(test)
+@jumping
+async def test_requests_keep_the_gap_of_the_map(world: World) -> None:
+    async with world.asking(gap=Gap.of(2.0)) as throttle:
+        assert not throttle.is_free(HOST)
+        assert await starts_of(throttle, 4) == pytest.approx([0, 2, 4, 6])
 
 
-def test_a_random_gap_is_drawn_for_each_request() -> None:
-    async def test(world: World) -> None:
-        async with world.asking(gap=Gap(0.5, 1.5)) as throttle:
-            gaps = [later - earlier for earlier, later in pairwise(await starts_of(throttle, 30))]
-            assert all(0.5 - 1e-6 <= gap <= 1.5 + 1e-6 for gap in gaps)
-            assert len({round(gap, 3) for gap in gaps}) > 20
-
-    run(test)
+@jumping
+async def test_a_random_gap_is_drawn_for_each_request(world: World) -> None:
+    async with world.asking(gap=Gap(0.5, 1.5)) as throttle:
+        gaps = [later - earlier for earlier, later in pairwise(await starts_of(throttle, 30))]
+        assert all(0.5 - 1e-6 <= gap <= 1.5 + 1e-6 for gap in gaps)
+        assert len({round(gap, 3) for gap in gaps}) > 20
 
 
-def test_maps_of_a_host_keep_its_gap_together() -> None:
-    async def test(world: World) -> None:
-        rules = {"host_gap": Gap.of(0.1)}
-        async with world.asking("a", **rules) as one, world.asking("b", **rules) as other:
-            several = await asyncio.gather(starts_of(one, 20), starts_of(other, 20))
-            starts = sorted(start for some in several for start in some)
-            assert all(later - earlier >= 0.1 - 1e-6 for earlier, later in pairwise(starts))
-            assert starts[-1] == pytest.approx(3.9)
-
-    run(test)
+@jumping
+async def test_maps_of_a_host_keep_its_gap_together(world: World) -> None:
+    rules = {"host_gap": Gap.of(0.1)}
+    async with world.asking("a", **rules) as one, world.asking("b", **rules) as other:
+        several = await asyncio.gather(starts_of(one, 20), starts_of(other, 20))
+        starts = sorted(start for some in several for start in some)
+        assert all(later - earlier >= 0.1 - 1e-6 for earlier, later in pairwise(starts))
+        assert starts[-1] == pytest.approx(3.9)
 
 
-def test_a_process_that_is_late_keeps_the_gap_and_loses_the_starts_that_it_missed() -> None:
-    async def test(world: World) -> None:
-        async with world.asking(gap=Gap.of(0.05)) as throttle:
-            await throttle.turn(HOST, 5)
-            await asyncio.sleep(HORIZON + 0.12)
-            # The second and the third start are too old.
-            assert await starts_of(throttle, 2) == pytest.approx([0.37, 0.42])
-
-    run(test)
+@jumping
+async def test_a_process_that_is_late_keeps_the_gap_and_loses_the_starts_that_it_missed(world: World) -> None:
+    async with world.asking(gap=Gap.of(0.05)) as throttle:
+        await throttle.turn(HOST, 5)
+        await asyncio.sleep(HORIZON + 0.12)
+        # The second and the third start are too old.
+        assert await starts_of(throttle, 2) == pytest.approx([0.37, 0.42])
 
 
-def test_a_rate_by_hand_counts_from_the_next_look_on() -> None:
-    async def test(world: World) -> None:
-        async with world.asking(gap=Gap.of(60.0)) as throttle:
-            await starts_of(throttle, 1)
-            await throttle.look(rate=Gap.of(0.1))
-            assert await starts_of(throttle, 2) == pytest.approx([0.1, 0.2])
-
-    run(test)
+@jumping
+async def test_a_rate_by_hand_counts_from_the_next_look_on(world: World) -> None:
+    async with world.asking(gap=Gap.of(60.0)) as throttle:
+        await starts_of(throttle, 1)
+        await throttle.look(rate=Gap.of(0.1))
+        assert await starts_of(throttle, 2) == pytest.approx([0.1, 0.2])
 
 
-def test_a_host_that_refuses_more_is_asked_more_slowly() -> None:
-    async def test(world: World) -> None:
-        async with world.asking(gap=Gap.of(0.1)) as throttle:
-            throttle.slow_down(0.5)
-            throttle.slow_down(0.2)
-            assert await starts_of(throttle, 2) == pytest.approx([0, 0.5])
-
-    run(test)
+@jumping
+async def test_a_host_that_refuses_more_is_asked_more_slowly(world: World) -> None:
+    async with world.asking(gap=Gap.of(0.1)) as throttle:
+        throttle.slow_down(0.5)
+        throttle.slow_down(0.2)
+        assert await starts_of(throttle, 2) == pytest.approx([0, 0.5])
 
 
 @pytest.mark.parametrize("held", ["paused", "rest", "down"])
-def test_what_holds_requests_back_ends_a_wait_for_a_turn_and_says_why(held: str) -> None:
-    async def test(world: World) -> None:
-        async with world.asking(gap=Gap.of(30.0)) as throttle:
-            await starts_of(throttle, 1)
-            waiting = asyncio.ensure_future(throttle.turn(HOST))
-            await asyncio.sleep(5)
-            if held == "paused":
-                await throttle.look(is_paused=True)
-            elif held == "rest":
-                await throttle.rest(HOST, 60)
-            else:
-                throttle.down_until(now() + 60)
-            assert not await waiting
-            assert now() - BEGIN.timestamp() <= 6
-            reason = {"paused": Reason.PAUSED, "rest": Reason.RESTING, "down": Reason.DOWN}[held]
-            ends = None if held == "paused" else pytest.approx(BEGIN.timestamp() + 65, abs=1e-3)
-            assert throttle.held == (reason, ends)
-
-    run(test)
+@jumping
+async def test_what_holds_requests_back_ends_a_wait_for_a_turn_and_says_why(world: World, held: str) -> None:
+    async with world.asking(gap=Gap.of(30.0)) as throttle:
+        await starts_of(throttle, 1)
+        waiting = asyncio.ensure_future(throttle.turn(HOST))
+        await asyncio.sleep(5)
+        if held == "paused":
+            await throttle.look(is_paused=True)
+        elif held == "rest":
+            await throttle.rest(HOST, 60)
+        else:
+            throttle.down_until(now() + 60)
+        assert not await waiting
+        assert now() - BEGIN.timestamp() <= 6
+        reason = {"paused": Reason.PAUSED, "rest": Reason.RESTING, "down": Reason.DOWN}[held]
+        ends = None if held == "paused" else pytest.approx(BEGIN.timestamp() + 65, abs=1e-3)
+        assert throttle.held == (reason, ends)
 
 
-def test_a_rest_holds_the_other_maps_of_the_host_from_their_next_look_on() -> None:
-    async def test(world: World) -> None:
-        async with world.asking("a") as one, world.asking("b") as other:
-            await one.rest(HOST, 60)
-            await other.look()
-            assert other.held == (Reason.RESTING, now() + 60)
-            await asyncio.sleep(60)
-            assert other.held is None
-
-    run(test)
+@jumping
+async def test_a_rest_holds_the_other_maps_of_the_host_from_their_next_look_on(world: World) -> None:
+    async with world.asking("a") as one, world.asking("b") as other:
+        await one.rest(HOST, 60)
+        await other.look()
+        assert other.held == (Reason.RESTING, now() + 60)
+        await asyncio.sleep(60)
+        assert other.held is None
 
 
-def test_quiet_hours_hold_until_they_end_unless_they_have_a_rate() -> None:
+@jumping
+async def test_quiet_hours_hold_until_they_end_unless_they_have_a_rate(world: World) -> None:
     quiet = (QuietHours.parse("11:00-13:00"),)
 
-    async def test(world: World) -> None:
-        async with (
-            world.asking("a", quiet=quiet) as none,
-            world.asking("b", quiet=quiet, quiet_gap=Gap.of(6.0)) as less,
-        ):
-            assert none.held == (Reason.QUIET, (BEGIN + timedelta(hours=1)).timestamp())
-            assert await starts_of(less, 2) == pytest.approx([0, 6])
-
-    run(test)
+    async with (
+        world.asking("a", quiet=quiet) as none,
+        world.asking("b", quiet=quiet, quiet_gap=Gap.of(6.0)) as less,
+    ):
+        assert none.held == (Reason.QUIET, (BEGIN + timedelta(hours=1)).timestamp())
+        assert await starts_of(less, 2) == pytest.approx([0, 6])
 
 
-def test_the_time_of_work_stands_still_while_requests_are_held_back() -> None:
-    async def test(world: World) -> None:
-        async with world.asking() as throttle:
-            throttle._traffic.start()
-            await asyncio.sleep(2)
-            await throttle.look(is_paused=True)
-            await asyncio.sleep(50)
-            await throttle.look()
-            await asyncio.sleep(3)
-            assert throttle._traffic.worked == pytest.approx(5)
-
-    run(test)
+@jumping
+async def test_the_time_of_work_stands_still_while_requests_are_held_back(world: World) -> None:
+    async with world.asking() as throttle:
+        throttle._traffic.start()
+        await asyncio.sleep(2)
+        await throttle.look(is_paused=True)
+        await asyncio.sleep(50)
+        await throttle.look()
+        await asyncio.sleep(3)
+        assert throttle._traffic.worked == pytest.approx(5)
 
 
-def test_two_workers_divide_the_places_and_a_silent_one_has_none() -> None:
-    async def test(world: World) -> None:
-        async with world.asking() as one:
-            assert one.concurrency == 4
-            async with world.asking() as other:
-                assert other.concurrency == 0
-                await one.look()
-                await other.look()
-                assert (one.concurrency, other.concurrency) == (2, 2)
-                await asyncio.sleep(LASTS)
-                assert one.concurrency == 0
-                await one.look(is_busy=False, on_the_way=1)
-                await other.look()
-                assert other.concurrency == 3
-
-    run(test)
-
-
-def test_all_workers_together_make_exactly_the_requests_of_the_budget() -> None:
-    async def test(world: World) -> None:
-        budget = Budget(requests=10)
-        async with world.asking(budget=budget) as one, world.asking(budget=budget) as other:
-            made = 0
-            while await one.turn(HOST, 3):
-                one.count_request()
-                made += 1
-                if await other.turn(HOST, 2):
-                    other.count_request()
-                    made += 1
-            assert made == 10
-            assert (one.held, one.lacking) == ((Reason.SPENT, None), "requests")
-
-    run(test)
-
-
-def test_requests_that_were_taken_and_not_made_go_back_to_the_budget() -> None:
-    async def test(world: World) -> None:
-        async with world.asking(budget=Budget(requests=10)) as stays:
-            async with world.asking(budget=Budget(requests=10)) as leaves:
-                await starts_of(leaves, 1)
-                assert await leaves.turn(HOST, 8)
-            assert await stays.turn(HOST, 9)
-            assert stays.spent.requests == 10
-
-    run(test)
-
-
-def test_bytes_and_seconds_of_all_workers_spend_the_budget() -> None:
-    async def test(world: World) -> None:
-        budget = Budget(received_bytes=1_000, seconds=100)
-        async with world.asking(budget=budget) as one, world.asking(budget=budget) as other:
-            one.count_bytes(600)
+@jumping
+async def test_two_workers_divide_the_places_and_a_silent_one_has_none(world: World) -> None:
+    async with world.asking() as one:
+        assert one.concurrency == 4
+        async with world.asking() as other:
+            assert other.concurrency == 0
             await one.look()
             await other.look()
-            assert other.held is None
-            other.count_bytes(400)
-            assert (other.held, other.lacking) == ((Reason.SPENT, None), "bytes")
-            one._traffic.seconds = 100
-            await one.look()
-            assert one.lacking in ("bytes", "seconds")
-
-    run(test)
+            assert (one.concurrency, other.concurrency) == (2, 2)
+            await asyncio.sleep(LASTS)
+            assert one.concurrency == 0
+            await one.look(is_busy=False, on_the_way=1)
+            await other.look()
+            assert other.concurrency == 3
 
 
-def test_a_request_elsewhere_keeps_the_limits_there_and_waits_for_a_place() -> None:
+@jumping
+async def test_all_workers_together_make_exactly_the_requests_of_the_budget(world: World) -> None:
+    budget = Budget(requests=10)
+    async with world.asking(budget=budget) as one, world.asking(budget=budget) as other:
+        made = 0
+        while await one.turn(HOST, 3):
+            one.count_request()
+            made += 1
+            if await other.turn(HOST, 2):
+                other.count_request()
+                made += 1
+        assert made == 10
+        assert (one.held, one.lacking) == ((Reason.SPENT, None), "requests")
+
+
+@jumping
+async def test_requests_that_were_taken_and_not_made_go_back_to_the_budget(world: World) -> None:
+    async with world.asking(budget=Budget(requests=10)) as stays:
+        async with world.asking(budget=Budget(requests=10)) as leaves:
+            await starts_of(leaves, 1)
+            assert await leaves.turn(HOST, 8)
+        assert await stays.turn(HOST, 9)
+        assert stays.spent.requests == 10
+
+
+@jumping
+async def test_bytes_and_seconds_of_all_workers_spend_the_budget(world: World) -> None:
+    budget = Budget(received_bytes=1_000, seconds=100)
+    async with world.asking(budget=budget) as one, world.asking(budget=budget) as other:
+        one.count_bytes(600)
+        await one.look()
+        await other.look()
+        assert other.held is None
+        other.count_bytes(400)
+        assert (other.held, other.lacking) == ((Reason.SPENT, None), "bytes")
+        one._traffic.seconds = 100
+        await one.look()
+        assert one.lacking in ("bytes", "seconds")
+
+
+@jumping
+async def test_a_request_elsewhere_keeps_the_limits_there_and_waits_for_a_place(world: World) -> None:
     elsewhere = {"limits_at": lambda host: (1, Gap.of(2.0))}
 
-    async def test(world: World) -> None:
-        async with world.asking(**elsewhere) as throttle:
-            starts = []
+    async with world.asking(**elsewhere) as throttle:
+        starts = []
 
-            async def ask() -> None:
-                async with throttle.place("cdn.example.net"):
-                    starts.append(now() - BEGIN.timestamp())
-                    await asyncio.sleep(3)
+        async def ask() -> None:
+            async with throttle.place("cdn.example.net"):
+                starts.append(now() - BEGIN.timestamp())
+                await asyncio.sleep(3)
 
-            await asyncio.gather(ask(), ask())
-            first, second = starts
-            assert (first, second >= 3) == (0, True)
-
-    run(test)
+        await asyncio.gather(ask(), ask())
+        first, second = starts
+        assert (first, second >= 3) == (0, True)
 
 
-def test_a_request_elsewhere_is_given_up_if_others_leave_no_place() -> None:
+@jumping
+async def test_a_request_elsewhere_is_given_up_if_others_leave_no_place(world: World) -> None:
     elsewhere = {"limits_at": lambda host: (1, NO_GAP)}
 
-    async def test(world: World) -> None:
-        async with world.asking("a", **elsewhere) as one, world.asking("b", **elsewhere) as other:
-            async with one.place("cdn.example.net"):
+    async with world.asking("a", **elsewhere) as one, world.asking("b", **elsewhere) as other:
+        async with one.place("cdn.example.net"):
 
-                async def look_on() -> None:
-                    while True:
-                        await asyncio.sleep(1)
-                        await one.look()
+            async def look_on() -> None:
+                while True:
+                    await asyncio.sleep(1)
+                    await one.look()
 
-                looking = asyncio.ensure_future(look_on())
-                with pytest.raises(TimeoutError):
-                    await other._take_place("cdn.example.net")
-                looking.cancel()
-            assert now() - BEGIN.timestamp() == pytest.approx(NO_PLACE, abs=1)
-
-    run(test)
+            looking = asyncio.ensure_future(look_on())
+            with pytest.raises(TimeoutError):
+                await other._take_place("cdn.example.net")
+            looking.cancel()
+        assert now() - BEGIN.timestamp() == pytest.approx(NO_PLACE, abs=1)
 
 
-def test_one_worker_at_a_time_may_probe_a_host() -> None:
-    async def test(world: World) -> None:
-        async with world.asking("a") as one, world.asking("b") as other:
-            assert [await each.claim_probe(HOST, 5) for each in (one, other)] == [True, False]
-            await asyncio.sleep(5)
-            assert await other.claim_probe(HOST, 5)
-
-    run(test)
+@jumping
+async def test_one_worker_at_a_time_may_probe_a_host(world: World) -> None:
+    async with world.asking("a") as one, world.asking("b") as other:
+        assert [await each.claim_probe(HOST, 5) for each in (one, other)] == [True, False]
+        await asyncio.sleep(5)
+        assert await other.claim_probe(HOST, 5)
 
 
-def test_tiles_that_all_lie_elsewhere_count_there_and_the_run_goes_on() -> None:
-    async def test(world: World) -> None:
-        budget = Budget(requests=10)
-        async with world.asking(
-            gap=Gap.of(2.0), budget=budget, limits_at=lambda host: (2, NO_GAP)
-        ) as throttle:
-            await throttle.ask_at("cdn.example.net")
-            assert throttle.concurrency == 2
-            assert await starts_of(throttle, 2, "cdn.example.net") == pytest.approx([0, 2])
-            async with world.asking(budget=budget) as later:
-                await later.turn(HOST, 1)
-                assert later.spent.requests == 3
-
-    run(test)
+@jumping
+async def test_tiles_that_all_lie_elsewhere_count_there_and_the_run_goes_on(world: World) -> None:
+    budget = Budget(requests=10)
+    async with world.asking(gap=Gap.of(2.0), budget=budget, limits_at=lambda host: (2, NO_GAP)) as throttle:
+        await throttle.ask_at("cdn.example.net")
+        assert throttle.concurrency == 2
+        assert await starts_of(throttle, 2, "cdn.example.net") == pytest.approx([0, 2])
+        async with world.asking(budget=budget) as later:
+            await later.turn(HOST, 1)
+            assert later.spent.requests == 3

@@ -113,24 +113,18 @@ def test_limits_that_cannot_be_are_refused(
         OutageLimits(failures, pause, longest, patience)
 
 
-def test_a_connection_that_is_refused_is_called_so() -> None:
-    said = raised_from("Failed to connect to 127.0.0.1 port 1: Could not connect", ConnectionRefusedError())
-    assert no_answer_in_words(said) == "connection refused"
-
-
-def test_a_connection_that_fails_for_another_reason_is_told_as_it_is() -> None:
-    said = raised_from("Could not resolve host: nowhere.invalid", OSError())
-    assert no_answer_in_words(said) == "Could not resolve host: nowhere.invalid"
-
-
-def test_what_says_nothing_is_named_by_its_kind() -> None:
-    assert no_answer_in_words(TimeoutError()) == "TimeoutError"
-
-
-def raised_from(message: str, cause: BaseException | None = None) -> Exception:
+@pytest.mark.parametrize(
+    ("message", "cause", "words"),
+    [
+        ("Failed to connect to 127.0.0.1", ConnectionRefusedError(), "connection refused"),
+        ("Could not resolve host: nowhere.invalid", OSError(), "Could not resolve host: nowhere.invalid"),
+        ("", None, "RuntimeError"),
+    ],
+)
+def test_why_there_is_no_answer(message: str, cause: BaseException | None, words: str) -> None:
     error = RuntimeError(message)
     error.__cause__ = cause
-    return error
+    assert no_answer_in_words(error) == words
 
 
 def test_that_it_was_down_before_does_not_confirm_a_later_doubt() -> None:

@@ -124,7 +124,7 @@ def test_all_shares_together_never_exceed_the_places(
         ({"a": [9, 1, 9]}, Places(6), [3, 1, 2]),
         ({"a": [9, 0]}, Places(4), [4, 0]),
         ({"a": [9], "b": [4]}, Places(4, 4), [2, 2]),
-        ({"a": [9, 9], "b": [4]}, Places(4, 4), [1, 1, 2]),
+        ({"a": [9, 9], "b": [4]}, Places(4, 3), [1, 1, 1]),
         ({"a": [9], "b": [1]}, Places(4, 4), [3, 1]),
     ],
 )

@@ -168,21 +168,17 @@ def share(own: Share, others: Sequence[Share], places: Places, now: float) -> in
 def fair_share(own: Share, others: Sequence[Share], places: Places, now: float) -> int:
     """Returns the share that a worker has when all workers have heard of theirs.
 
-    The maps of a host divide its places equally, and the workers of a map divide what the map has. Nobody
-    gets more than it can use. If there are more workers than places, each has one for `TURN` seconds in turn.
+    The workers of a map divide its places, and all workers of a host divide the host's. Nobody gets more than
+    it can use. If there are more workers than places, each has one for `TURN` seconds in turn.
     """
-    turn = int(now / TURN)
-    maps: dict[str, list[Share]] = {}
-    for one in sorted([own, *others], key=lambda one: (one.map, one.worker)):
-        maps.setdefault(one.map, []).append(one)
-    mates, of_map = maps[own.map], places.of_map
-    if places.of_host is not None:
-        # A worker that has enough to do wants all that its map may have.
-        most = {name: max(one.wanted for one in workers) for name, workers in maps.items()}
-        most[own.map] = of_map
-        wanted = [min(most[name], sum(one.wanted for one in workers)) for name, workers in maps.items()]
-        of_map = min(of_map, _divided(wanted, places.of_host, turn)[list(maps).index(own.map)])
-    return _divided([one.wanted for one in mates], of_map, turn)[mates.index(own)]
+    workers = sorted([own, *others])
+    mates = [one for one in workers if one.map == own.map]
+    parts = [
+        _divided([one.wanted for one in several], most, int(now / TURN))[several.index(own)]
+        for several, most in ((mates, places.of_map), (workers, places.of_host))
+        if most is not None
+    ]
+    return min(parts)
 
 
 def _divided(wanted: Sequence[int], total: int, turn: int) -> list[int]:

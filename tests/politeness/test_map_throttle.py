@@ -315,3 +315,12 @@ async def test_tiles_that_all_lie_elsewhere_count_there_and_the_run_goes_on(worl
         async with world.asking(budget=budget) as later:
             await later.turn(HOST, 1)
             assert later.spent.requests == 3
+
+
+@jumping
+async def test_of_two_that_wait_for_their_turn_the_last_request_of_the_budget_is_for_one(
+    world: World,
+) -> None:
+    async with world.asking(budget=Budget(requests=2), gap=Gap.of(2.0)) as throttle:
+        await starts_of(throttle, 1)
+        assert sorted(await asyncio.gather(throttle.turn(HOST), throttle.turn(HOST))) == [False, True]

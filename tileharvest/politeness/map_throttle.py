@@ -99,7 +99,9 @@ class MapThrottle:
         self._elsewhere: dict[str, int] = {}
         """By host that is not the map's own: the requests on the way there."""
         self._drawn = 0
-        """The requests that were taken from the budget and have not started."""
+        """The requests that were taken from the budget and that nobody has yet."""
+        self._promised = 0
+        """The requests whose turn has come and that were not counted yet."""
         self._told_bytes = 0
         self._seconds_before = 0.0
         """The seconds that the run had taken before this process came."""
@@ -139,8 +141,8 @@ class MapThrottle:
 
     async def close(self) -> None:
         """Gives everything back."""
-        await self._throttle.spend(*self._run, Spent(-self._drawn, 0, 0.0))
-        self._drawn = 0
+        await self._throttle.spend(*self._run, Spent(-self._drawn - self._promised, 0, 0.0))
+        self._drawn = self._promised = 0
         for host in {self.host, self._rules.host, *self._elsewhere}:
             await self._throttle.leave(host, self._worker)
 
@@ -229,15 +231,13 @@ class MapThrottle:
     async def turn(self, host: str, wanted: int = 1) -> bool:
         """Returns True when a request may start at the host. It then must start at once, or its turn is lost.
         So many are `wanted` soon. Returns False as soon as anything holds requests back."""
-        if self.budget.requests is not None and self._drawn == 0 and not await self._draw(wanted):
-            return False
         try:
             while self.held is None:
                 now = self._clock()
                 at = self._next_start(host, now)
                 if at is None:
                     if not (gaps := self._limits(host)):
-                        return True
+                        return await self._promise(wanted)
                     chance = random.random()  # noqa: S311 - no secret
                     limits = [Limit(name, gap.draw(chance)) for name, gap in gaps.items()]
                     is_random = any(gap.least < gap.most for gap in gaps.values())
@@ -251,7 +251,7 @@ class MapThrottle:
                     start, spacing, number = self._reserved[host]
                     self._reserved[host] = Reservation(start + spacing, spacing, number - 1)
                     self._last[host] = now
-                    return True
+                    return await self._promise(wanted)
         finally:
             self.next_turn = None
         return False
@@ -321,7 +321,10 @@ class MapThrottle:
     def count_request(self) -> None:
         """Counts a request that starts."""
         self._traffic.requests += 1
-        self._drawn = max(0, self._drawn - 1)
+        if self._promised:
+            self._promised -= 1
+        elif self._drawn:
+            self._drawn -= 1
 
     def count_bytes(self, number: int) -> None:
         """Counts the bytes of a body that has come."""
@@ -330,17 +333,24 @@ class MapThrottle:
             untold = self._traffic.received_bytes - self._told_bytes
             self._check(self.spent._replace(received_bytes=self.spent.received_bytes + untold))
 
-    async def _draw(self, number: int) -> bool:
-        """Takes so many requests from the budget, or fewer. Returns whether there were any. A worker that is
-        killed has lost those that it did not make."""
-        await self._spend(Spent(number, 0, 0.0))
-        self._drawn = granted(self.budget.requests, self.spent.requests, number)
-        if self._drawn < number:
-            # What the budget does not grant was not spent.
-            await self._spend(Spent(self._drawn - number, 0, 0.0))
+    async def _promise(self, wanted: int) -> bool:
+        """Takes a request from the budget, or several if so many are wanted soon. Returns whether there was
+        one. A worker that is killed has lost those that it did not make."""
+        if self.budget.requests is None:
+            return True
+        if not self._drawn:
+            await self._spend(Spent(wanted, 0, 0.0))
+            number = granted(self.budget.requests, self.spent.requests, wanted)
+            self._drawn += number
+            if number < wanted:
+                # What the budget does not grant was not spent.
+                await self._spend(Spent(number - wanted, 0, 0.0))
         if not self._drawn:
             self._lack("requests")
-        return self._drawn > 0
+            return False
+        self._drawn -= 1
+        self._promised += 1
+        return True
 
     async def _spend(self, spent: Spent) -> None:
         self.spent = await self._throttle.spend(*self._run, spent)

@@ -41,7 +41,7 @@ STEPS: Final = {
     "bytes have their name, folder not flushed": Step(os, "replace", before=False, is_meant=_in_store),
     "bytes stored, row not written": Step(FileStore, "put", before=False),
     "rows not written": Step(History, "write", before=True, is_meant=_in_writer),
-    "rows written, not committed": Step(harvests, "record_results", before=False),
+    "rows written, not committed": Step(harvests, "record", before=False),
     "rows committed, nobody told": Step(History, "write", before=False, is_meant=_in_writer),
     "all recorded, harvest not ended": Step(HarvestRecord, "finish", before=True),
     "harvest ended and gone tiles recorded, not committed": Step(HarvestRow, "end", before=False),

@@ -16,6 +16,7 @@ import pytest
 from tests.crash.soundness import assert_sound, images
 from tests.end_to_end.project import LayerTile, Project, answered, await_condition
 from tests.end_to_end.real_maps import ANTWORLD
+from tests.history.outcomes import RESULTS
 from tests.servers.nginx import nginx
 from tests.servers.published import published
 
@@ -116,8 +117,8 @@ def under_way(project: Project) -> set[LayerTile]:
 def fetched_and_recorded(project: Project, day: str) -> set[LayerTile]:
     """Returns the tiles that the day's harvest has recorded with an outcome that only a GET can tell."""
     asked = project.query(
-        "SELECT layers.name, zoom, x, y FROM tiles JOIN layers ON layers.id = tiles.layer"
-        " JOIN harvests ON harvests.id = tiles.harvest WHERE day = ? AND outcome IN ('add', 'upd', 'nMod')",
+        RESULTS + "SELECT layers.name, zoom, x, y FROM results JOIN layers ON layers.id = layer"
+        " JOIN harvests ON harvests.id = results.harvest WHERE day = ? AND outcome IN ('add', 'upd', 'nMod')",
         day,
     )
     return {LayerTile(*row) for row in asked}

@@ -16,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tests.end_to_end.forking import ROOT, Forked
+from tests.history.outcomes import RESULTS
 
 if TYPE_CHECKING:
     import signal
@@ -163,9 +164,9 @@ class Project:
             return list(connection.execute(statement, values))
 
     def outcomes(self) -> dict[LayerTile, str]:
-        """Returns for every tile that was ever asked the outcome of the last harvest that asked it."""
+        """Returns the outcome of each tile that the last harvest in its block has asked."""
         rows = self.query(
-            "SELECT name, zoom, x, y, outcome FROM tiles JOIN layers ON layers.id = tiles.layer"
+            RESULTS + "SELECT name, zoom, x, y, outcome FROM results JOIN layers ON layers.id = results.layer"
         )
         return {LayerTile(*row[:4]): row[4] for row in rows}
 
@@ -183,10 +184,8 @@ class Project:
         return {name: body for name, body in contents(self.data).items() if not name.startswith(passing)}
 
     def stored(self) -> dict[str, bytes]:
-        """Returns every file of the store by its path below the store, hidden ones included. The notes of the
-        histories that use the store are left out."""
-        files = contents(self.data / "tiles")
-        return {name: body for name, body in files.items() if not name.startswith(".history-")}
+        """Returns every file of the store by its path below the store, hidden ones included."""
+        return contents(self.data / "tiles")
 
 
 def contents(folder: Path) -> dict[str, bytes]:

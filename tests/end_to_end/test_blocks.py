@@ -46,7 +46,8 @@ SIZES: Final = (7, 64)
 
 ROWS: Final = {
     "versions": "layer, zoom, x, y, day, sha1, extension, size, etag, last_modified, harvest",
-    "tiles": "layer, zoom, x, y, harvest, outcome, reason, failures",
+    "blocks": "*",
+    "failures": "*",
     "changes": "*",
     "validators": "*",
     "proofs": "*",

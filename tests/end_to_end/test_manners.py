@@ -74,7 +74,7 @@ def test_a_forbidden_part_is_never_asked_for_and_its_tiles_fail(harvested: Harve
     assert asked == Counter(
         ["/robots.txt", CONFIG, *(address(path) for path in PATHS if path not in FORBIDDEN for _ in "HG")]
     )
-    reasons = harvested.project.query("SELECT DISTINCT reason FROM tiles WHERE outcome = 'fail'")
+    reasons = harvested.project.query("SELECT DISTINCT reason FROM failures")
     assert reasons == [("robots.txt forbids it (1 attempt)",)]
 
 

@@ -20,6 +20,7 @@ from tests.end_to_end.bad_input.small_site import FIRST_DAY, PATHS, publish
 from tests.end_to_end.forking import ROOT
 from tests.end_to_end.project import Project, answered, await_condition
 from tests.fleet.gate import tiles_only
+from tests.history.outcomes import RESULTS
 from tests.servers import rules
 from tests.servers.misbehaving import misbehaving
 from tests.servers.nginx import nginx as nginx_server
@@ -68,8 +69,8 @@ def histories(project: Project) -> dict[str, Counter[tuple[Any, ...]]]:
     """By map: all that is recorded of its tiles, without numbers and times of the harvest."""
     found: defaultdict[str, Counter[tuple[Any, ...]]] = defaultdict(Counter)
     for name, *row in project.query(
-        "SELECT maps.name, layers.name, tiles.zoom, tiles.x, tiles.y, outcome, day, sha1, etag"
-        " FROM tiles JOIN layers ON layers.id = tiles.layer JOIN maps ON maps.id = layers.map"
+        RESULTS + "SELECT maps.name, layers.name, tiles.zoom, tiles.x, tiles.y, outcome, day, sha1, etag"
+        " FROM results AS tiles JOIN layers ON layers.id = tiles.layer JOIN maps ON maps.id = layers.map"
         " LEFT JOIN versions ON versions.layer = tiles.layer AND versions.zoom = tiles.zoom"
         " AND versions.x = tiles.x AND versions.y = tiles.y"
     ):

@@ -20,6 +20,7 @@ from tests.end_to_end.bad_input.small_site import (
 )
 from tests.end_to_end.forking import ROOT
 from tests.end_to_end.project import await_condition, stop
+from tests.history.outcomes import RESULTS
 from tests.servers import rules
 from tests.servers.tmux import terminal
 from tests.viewer.asking import serving
@@ -51,7 +52,7 @@ def killed_half_way(stage: Stage) -> None:
     """The second day's harvest, of which everything is recorded that was answered."""
     visit(stage.project, FIRST_DAY)
     stage.site.rules.update({address(HELD): rules.hang(), address("00"): rules.status(403)})
-    recorded = "SELECT count(*) FROM tiles WHERE outcome IN ('ign', 'fail')"
+    recorded = RESULTS + "SELECT count(*) FROM results WHERE outcome IN ('ign', 'fail')"
     with stage.project.running("harvest", "small", "-a", f"day={SECOND_DAY}") as process:
         assert await_condition(lambda: stage.project.query(recorded) == [(DONE,)], process)
         process.kill()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sqlalchemy import create_engine, text
 
 from tests.end_to_end.project import LayerTile, RecordedVersion
+from tests.history.outcomes import RESULTS
 
 if TYPE_CHECKING:
     from tests.end_to_end.rendering import Rendering
@@ -92,6 +93,6 @@ _VERSIONS = (
     "SELECT name, zoom, x, y, day, sha1, extension, size, etag, last_modified"
     " FROM versions JOIN layers ON layers.id = versions.layer"
 )
-_OUTCOMES = "SELECT name, zoom, x, y, outcome FROM tiles JOIN layers ON layers.id = tiles.layer"
+_OUTCOMES = RESULTS + "SELECT name, zoom, x, y, outcome FROM results JOIN layers ON layers.id = layer"
 _HARVESTS = "SELECT id, day, reason, requests, received_bytes, stored_bytes FROM harvests ORDER BY id"
 _COUNTS = "SELECT outcome, sum(tiles) FROM harvest_counts WHERE harvest = :id GROUP BY outcome"

@@ -7,7 +7,7 @@ import pytest
 
 from tests.history.making import DAY, EVERYWHERE, LATER, LAYER, began, ended, found
 from tileharvest.history.areas import MOST_COLUMNS
-from tileharvest.history.harvests import _TILES_AT_ONCE
+from tileharvest.tiles.block import Block
 from tileharvest.tiles.grid import Tile, TileRange
 
 if TYPE_CHECKING:
@@ -80,26 +80,24 @@ def test_latest_has_the_tiles_of_one_zoom_only(harvest: HarvestRecord) -> None:
     assert latest(harvest, TileRange(-1, -2, 2, -2, 2)) == {}
 
 
-def test_a_look_up_goes_to_each_column_directly(sqlite_history: History) -> None:
-    """Else its cost would grow with the height of the map."""
+def test_a_look_up_goes_to_the_rows_of_the_block_directly(sqlite_history: History) -> None:
+    """Else its cost would grow with the map."""
     harvest = harvested(sqlite_history)
     with sqlite_history.reading() as connection:
         driver = connection.connection.dbapi_connection
     # The pool gives the same connection again, as no other is in use.
     statements: list[str] = []
     driver.set_trace_callback(statements.append)
-    latest(harvest, TileRange(0, 1, 31, 1, 31))
+    harvest.look_up_block(Block(LAYER, 0, 0, -1))
     driver.set_trace_callback(None)
-    (query,) = [statement for statement in statements if statement.startswith("SELECT")]
-    plan = [row[3] for row in driver.execute(f"EXPLAIN QUERY PLAN {query}")]
-    area = "(layer=? AND zoom=? AND x=? AND y>? AND y<?)"
-    assert plan == [
-        "COMPOUND QUERY",
-        "LEFT-MOST SUBQUERY",
-        f"SEARCH tiles USING PRIMARY KEY {area}",
+    queries = [statement for statement in statements if statement.startswith("SELECT")]
+    plans = [row[3] for query in queries for row in driver.execute(f"EXPLAIN QUERY PLAN {query}")]
+    block = "(layer=? AND zoom=? AND column=? AND row=?)"
+    assert [plan for plan in plans if "proofs" not in plan and "SUBQUERY" not in plan] == [
+        f"SEARCH blocks USING PRIMARY KEY {block}",
+        "SEARCH tiles USING PRIMARY KEY (layer=? AND zoom=? AND x=? AND y>? AND y<?)",
         "SEARCH versions USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN",
-        "UNION ALL",
-        f"SEARCH validators USING PRIMARY KEY {area}",
+        f"SEARCH validators USING PRIMARY KEY {block}",
     ]
 
 
@@ -121,7 +119,6 @@ def test_outcomes_are_those_of_the_tiles_that_this_harvest_has_recorded(harvest:
     never_there = [Tile(-1, 2 * x, 2 * y) for x in range(-25, 26, 2) for y in range(-25, 26, 2)]
     asked = [*SQUARE, *never_there]
     Random(5).shuffle(asked)
-    assert len(asked) > _TILES_AT_ONCE
     assert set(harvest.outcomes(LAYER, asked)) == ASKED - GONE
     assert harvest.outcomes(LAYER, []) == {}
 

@@ -28,7 +28,6 @@ from tileharvest.history.proofs import last_full
 from tileharvest.history.recorded_versions import story
 from tileharvest.history.schema import (
     changes,
-    harvest_counts,
     harvests,
     layers,
     tiles,
@@ -121,7 +120,6 @@ def harvested_day(
 
 def rows_of(history: History) -> dict[str, list[Any]]:
     """All that the history says, without ids, and with days in place of harvests."""
-    last = harvests.alias("last")
     queries = {
         "versions": select(
             layers.c.name,
@@ -130,18 +128,12 @@ def rows_of(history: History) -> dict[str, list[Any]]:
         )
         .join_from(versions, layers, layers.c.id == versions.c.layer)
         .join(harvests, harvests.c.id == versions.c.harvest),
-        "tiles": select(
-            layers.c.name, tiles.c.zoom, tiles.c.x, tiles.c.y, versions.c.day, last.c.day, tiles.c.outcome
-        )
+        "tiles": select(layers.c.name, tiles.c.zoom, tiles.c.x, tiles.c.y, versions.c.day)
         .join_from(tiles, layers, layers.c.id == tiles.c.layer)
-        .outerjoin(versions, versions.c.id == tiles.c.version)
-        .outerjoin(last, last.c.id == tiles.c.harvest),
+        .join(versions, versions.c.id == tiles.c.version),
         "changes": select(layers.c.name, *(c for c in changes.c if c.name != "layer")).join_from(
             changes, layers, layers.c.id == changes.c.layer
         ),
-        "counts": select(harvests.c.day, layers.c.name, harvest_counts.c.outcome, harvest_counts.c.tiles)
-        .join_from(harvest_counts, layers, layers.c.id == harvest_counts.c.layer)
-        .join(harvests, harvests.c.id == harvest_counts.c.harvest),
     }
     with history.reading() as connection:
         return {
@@ -265,7 +257,8 @@ def test_a_version_moves_back_to_the_day_on_which_its_bytes_were_there_already(h
     ended(harvest)
     assert only(history, BEFORE, of(A, b"castle", '"old"')).counts == {Outcome.ADDED: 1}
     assert told(history, A) == [(BEFORE, sha(b"castle"), '"new"')]
-    assert harvest_summaries(history, "world")[1].counts == {Outcome.NOT_MODIFIED: 1}
+    # It is what the harvest has found.
+    assert harvest_summaries(history, "world")[1].counts == {Outcome.ADDED: 1}
 
 
 def test_what_a_later_harvest_has_seen_again_stays_shown_on_its_day(history: History) -> None:
@@ -284,18 +277,7 @@ def test_what_a_later_harvest_has_seen_again_stays_shown_on_its_day(history: His
     assert [one.counts for one in harvest_summaries(history, "world")] == [
         {Outcome.ADDED: 1},
         {Outcome.UPDATED: 1},
-        {Outcome.UPDATED: 1},
-    ]
-
-
-def test_what_an_import_of_changes_has_last_seen_unchanged_stays_shown_on_its_day(history: History) -> None:
-    only(history, DAY, of(A, b"castle"))
-    only(history, LATER, of(A, b"castle"))
-    only(history, BETWEEN, of(A, b"ruin"))
-    assert [one[:2] for one in told(history, A)] == [
-        (DAY, sha(b"castle")),
-        (BETWEEN, sha(b"ruin")),
-        (LATER, sha(b"castle")),
+        {Outcome.IGNORED: 1},
     ]
 
 
@@ -305,7 +287,7 @@ def test_what_a_later_harvest_has_not_found_is_gone_on_its_day(history: History)
     ended(harvest)
     only(history, BEFORE, of(B, b"hut"))
     assert [one[:2] for one in told(history, B)] == [(BEFORE, sha(b"hut")), (DAY, None)]
-    assert harvest_summaries(history, "world")[1].counts == {Outcome.ADDED: 1, Outcome.GONE: 1}
+    assert harvest_summaries(history, "world")[1].counts == {Outcome.ADDED: 1}
 
 
 def test_a_day_on_which_an_import_found_no_tile_is_a_mistake_that_the_next_import_replaces(

@@ -25,7 +25,7 @@ from tests.history.making import (
 from tileharvest.history.costs import Cost
 from tileharvest.history.errors import HarvestEndedError
 from tileharvest.history.recorded_versions import tile_versions
-from tileharvest.history.schema import batches, metadata, tiles
+from tileharvest.history.schema import failures, metadata
 from tileharvest.history.summaries import harvest_summaries
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.outcomes import Outcome
@@ -67,10 +67,12 @@ def latest(harvest: HarvestRecord, tile: Tile = A) -> Version | None:
 
 
 def dump(history: History) -> dict[str, list[tuple[Any, ...]]]:
-    """All rows of all tables, but for the numbers of batches, which tell nothing of what they brought."""
-    kept = [table for table in metadata.sorted_tables if table is not batches]
+    """All rows of all tables."""
     with history.reading() as connection:
-        return {table.name: sorted(map(tuple, connection.execute(select(table))), key=repr) for table in kept}
+        return {
+            table.name: sorted(map(tuple, connection.execute(select(table))), key=repr)
+            for table in metadata.sorted_tables
+        }
 
 
 def test_a_first_version_has_the_day_of_the_harvest(history: History, harvest: HarvestRecord) -> None:
@@ -114,7 +116,7 @@ def test_the_reason_of_a_failure_is_kept_until_the_tile_answers(
 ) -> None:
     def reason() -> str | None:
         with history.reading() as connection:
-            return connection.execute(select(tiles.c.reason)).scalar_one()
+            return connection.execute(select(failures.c.reason)).scalar()
 
     harvest.record([found("fail")])
     assert reason() == "500 Internal Server Error"
@@ -146,9 +148,7 @@ def test_of_two_results_the_one_that_says_most_is_kept(history: History, first: 
     for tile, second in seconds.items():
         takes_back_gone = first is Outcome.GONE and second in EXISTS
         expected[tile.x] = second if RANK[second] >= RANK[first] or takes_back_gone else first
-    with history.reading() as connection:
-        rows = connection.execute(select(tiles.c.x, tiles.c.outcome)).all()
-    assert {x: Outcome(outcome) for x, outcome in rows} == expected
+    assert {tile.x: outcome for tile, outcome in later.outcomes(LAYER, list(seconds)).items()} == expected
     assert later.counts() == Counter(expected.values())
 
 

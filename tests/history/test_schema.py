@@ -9,7 +9,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.schema import CreateTable
 
 from tests.history.making import began, ended, found
-from tileharvest.history.recorder import _COUNT_CHANGES, _UPSERT_TILES
+from tileharvest.history.new_versions import _COUNT_CHANGES, _POINT_AT_VERSIONS
 from tileharvest.history.schema import (
     TILE,
     UtcDateTime,
@@ -29,7 +29,7 @@ def test_every_table_and_upsert_can_be_said_to_postgresql() -> None:
     dialect = postgresql.dialect()
     for table in metadata.sorted_tables:
         assert "CREATE TABLE" in str(CreateTable(table).compile(dialect=dialect))
-    for upsert in (_COUNT_CHANGES, _UPSERT_TILES, replace_into(versions, *TILE, "day")):
+    for upsert in (_COUNT_CHANGES, _POINT_AT_VERSIONS, replace_into(versions, *TILE, "day")):
         assert "ON CONFLICT" in str(upsert.compile(dialect=dialect))
 
 

@@ -87,8 +87,8 @@ class Model:
             self.tops.add(tile)
         elif result.step.seen is not None or result.outcome in (Outcome.FAILED, Outcome.GONE):
             self.tops.discard(tile)
-        if result.outcome is Outcome.FAILED or result.step.doubts:
-            self.doubt(tile)
+        if (result.outcome is Outcome.FAILED or result.step.doubts) and tile in self.rows:
+            self.rows[tile].whole = False
 
     def doubt(self, tile: Tile) -> None:
         for one in (tile, *lineage(tile)):
@@ -97,8 +97,6 @@ class Model:
 
     def distrust(self) -> None:
         self.distrusted = self.withdrawn = True
-        for row in self.rows.values():
-            row.whole = False
 
     @property
     def skipping(self) -> set[Tile]:
@@ -122,6 +120,9 @@ class Model:
         return Counter(self.outcomes.values()) + Counter({Outcome.SKIPPED: len(skipped)})
 
     def end(self, *, is_complete: bool) -> None:
+        if self.distrusted:
+            for row in self.rows.values():
+                row.whole = False
         if is_complete:
             self.last_full = self.harvest
             self.present -= self.gone
@@ -139,9 +140,9 @@ class Model:
         for row in self.rows.values():
             row.whole = row.whole or row.harvest == self.harvest
         missing = {tile for tile, row in self.rows.items() if row.seen == ABSENT}
-        for tile, row in self.rows.items():
-            if row.harvest != self.harvest and row.seen != ABSENT and is_below(tile, missing):
-                self.rows[tile] = Row(ABSENT, self.harvest)
+        for tile, row in list(self.rows.items()):
+            if tile in missing or (row.harvest != self.harvest and is_below(tile, missing)):
+                del self.rows[tile]
 
     def times(self) -> dict[Tile, str | None]:
         answered = {tile for tile, outcome in self.outcomes.items() if outcome is not Outcome.FAILED}
@@ -157,7 +158,7 @@ class Model:
     @property
     def marks(self) -> dict[Tile, Mark]:
         return {
-            tile: Mark(row.seen.etag, row.seen.last_modified, row.whole)
+            tile: Mark(row.seen.etag, row.seen.last_modified, row.whole and not self.distrusted)
             for tile, row in self.rows.items()
             if row.seen != ABSENT
         }

@@ -27,7 +27,7 @@ OF_A_RUN: Final = {
 }
 """Columns that are not compared, by table. They say how a harvest went and not what it found, and differ
 between two undisturbed harvests as well. `wrong_costs` of `rounds.py` checks what must hold for costs."""
-_OF_A_RUN_AS_A_WHOLE: Final = {"spending", "batches"}
+_OF_A_RUN_AS_A_WHOLE: Final = {"spending"}
 
 Rows = dict[tuple[Any, ...], dict[str, Any]]
 """The rows of a table, by the values of the columns that name a row."""
@@ -37,7 +37,7 @@ class Difference(NamedTuple):
     """A difference of two histories in one column, or rows that only one of them has."""
 
     place: str
-    """Where they differ: `tiles.outcome`, `versions: missing` or `versions: too much`."""
+    """Where they differ: `blocks.added`, `versions: missing` or `versions: too much`."""
     rows: int
     example: str
 

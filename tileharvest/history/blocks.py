@@ -6,8 +6,8 @@ write.
 
 `HarvestRecord` has three methods over these values:
 
-- `look_up_block(layer, zoom, column, row) -> KnownBlock`, in one read. Call it in `History.reader`.
-- `record_block(layer, zoom, column, row, found, cost)`, in one transaction that is durable on return.
+- `look_up_block(block) -> KnownBlock`, in one read. Call it in `History.reader`.
+- `record_block(block, found, cost)`, in one transaction that is durable on return.
 - `recording_block(...)`, with the same arguments, returns a function for `History.writer.submit`. Blocks that
   wait for the writer at the same time share a transaction, so several blocks on the way cost one flush of the
   disk. The future of `submit` is done when the block is durable. End its lease then.
@@ -22,12 +22,47 @@ there.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+from sqlalchemy import bindparam, case, delete, select, update
 
+from tileharvest.history.areas import AreaQuery
+from tileharvest.history.new_versions import record_versions
+from tileharvest.history.remembered import marks_of, remember
+from tileharvest.history.schema import (
+    BLOCK,
+    MASKS,
+    TILE,
+    VERSION,
+    blocks,
+    failures,
+    insert_into,
+    is_block,
+    is_same_tile,
+    is_tile,
+    its_block,
+    its_tile,
+    replace_into,
+    tiles,
+    version_of,
+    version_row,
+    versions,
+)
+from tileharvest.tiles.block import Block, bit_of, bits_of, mask_of, place_of
+from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.versions import Image, Validator, Version
 from tileharvest.walk.trust import Mark
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from datetime import date
+
+    from sqlalchemy import Connection
+
+    from tileharvest.tiles.results import TileResult
 
 
 class KnownBlock(msgspec.Struct, frozen=True):
@@ -73,3 +108,217 @@ class FoundBlock(msgspec.Struct, frozen=True):
     """The tiles whose remembered validator is of another state, and whose new one came too late."""
     is_kept: bool = True
     """Whether the map keeps the zoom. If not, only failures and what the walk remembers are recorded."""
+
+
+_STRENGTH: Final = {
+    Outcome.FAILED: 1,
+    Outcome.NOTHING: 2,
+    Outcome.IGNORED: 3,
+    Outcome.NOT_MODIFIED: 4,
+    Outcome.REPLACED: 5,
+    Outcome.UPDATED: 6,
+    Outcome.ADDED: 6,
+    Outcome.GONE: 6,
+}
+"""A result replaces one of the same harvest when its strength is at least the resistance of that one."""
+
+_RESISTANCE: Final = {**_STRENGTH, Outcome.GONE: _STRENGTH[Outcome.IGNORED]}
+"""`gone` is provisional until the harvest ends: any result that proves that the tile exists replaces it."""
+
+_ROW: Final = select(blocks).where(is_block(blocks))
+_WRITE: Final = replace_into(blocks, *BLOCK)
+_LATEST: Final = AreaQuery.over(
+    tiles,
+    # A damaged row may point at the version of another tile, or at none. Only the id is joined: by the tile,
+    # too, PostgreSQL looks each time through all versions of the zoom, as long as it knows nothing of the
+    # table, and takes 3 s for 1,024 tiles of 4,096.
+    select(is_same_tile(versions, tiles), tiles.c.x, tiles.c.y, *VERSION).join_from(
+        tiles, versions, versions.c.id == tiles.c.version, isouter=True
+    ),
+)
+_PRESENT: Final = update(blocks).where(is_block(blocks)).values(present=bindparam("now_present"))
+_NEW_FAILURE: Final = insert_into(failures).values({one.name: bindparam(one.name) for one in failures.c})
+_FAIL: Final = _NEW_FAILURE.on_conflict_do_update(
+    index_elements=list(TILE),
+    set_={
+        "harvest": _NEW_FAILURE.excluded.harvest,
+        "reason": _NEW_FAILURE.excluded.reason,
+        # Only the first failure in a harvest is counted.
+        "in_a_row": failures.c.in_a_row
+        + case((failures.c.harvest == _NEW_FAILURE.excluded.harvest, 0), else_=1),
+    },
+)
+_RECOVER: Final = delete(failures).where(is_tile(failures))
+_RENEW: Final = (
+    update(versions)
+    .where(
+        versions.c.id == select(tiles.c.version).where(is_tile(tiles)).scalar_subquery(),
+        versions.c.sha1.is_not(None),
+    )
+    .values(etag=bindparam("its_etag"), last_modified=bindparam("its_last_modified"))
+)
+
+
+def look_up(connection: Connection, harvest: int, layer: int, block: Block) -> KnownBlock:
+    """Returns what is known of the block's 64 places, whatever its mask.
+
+    `harvest` and `layer` are ids. Takes one query for a block that was never asked, and three for others.
+    Raises ValueError if the rows are damaged.
+    """
+    its = its_block(layer, block)
+    row = connection.execute(_ROW, its).mappings().first()
+    if row is None:
+        return KnownBlock()
+    latest = {}
+    for is_its, x, y, *version in _LATEST.rows(connection, layer, block.area):
+        if not is_its:
+            raise ValueError(f"tile {block.zoom}_{x}_{y} without the version that it names")
+        latest[bit_of(Tile(block.zoom, x, y))] = version_of(*version)
+    found = {one: row[name] for one, name in MASKS.items() if row[name] and row["harvest"] == harvest}
+    return KnownBlock(latest, marks_of(connection, harvest, its), found)
+
+
+def record(
+    connection: Connection, harvest: int, day: date, layer: int, block: Block, found: FoundBlock
+) -> None:
+    """Records what a harvest found in a block. `harvest` and `layer` are ids.
+
+    The caller has changed the harvest's row in this transaction, so no other program records for the map at
+    the same time.
+    """
+    its = its_block(layer, block)
+    row = connection.execute(_ROW, its).mappings().first()
+    remembered, told = remember(connection, harvest, its, found)
+    counted = found.outcomes if found.is_kept else _only_failed(found.outcomes)
+    new = _begun(row, harvest)
+    won = _join(new, counted)
+    new["skips"] = new["skips"] & ~told | found.skips & remembered
+    new["present"] |= mask_of(found.images)
+    failed = won.pop(Outcome.FAILED, 0)
+    recovered = new["failing"] & _all_of(won.values())
+    new["failing"] = new["failing"] & ~recovered | failed
+    connection.execute(_WRITE, {**{name: its[f"its_{name}"] for name in BLOCK}, **new})
+
+    def place_of(bit: int) -> tuple[int, int, int, int]:
+        tile = block.tile(bit)
+        return layer, tile.zoom, tile.x, tile.y
+
+    if failed:
+        connection.execute(
+            _FAIL,
+            [
+                {
+                    **dict(zip(TILE, place_of(bit), strict=True)),
+                    "harvest": harvest,
+                    "reason": found.reasons[bit],
+                    "in_a_row": 1,
+                }
+                for bit in bits_of(failed)
+            ],
+        )
+    if recovered:
+        connection.execute(_RECOVER, [its_tile(*place_of(bit)) for bit in bits_of(recovered)])
+    if not found.is_kept:
+        return
+    record_versions(
+        connection,
+        [
+            version_row(place_of(bit), Version(day, image, found.validators.get(bit, Validator())), harvest)
+            for bit, image in found.images.items()
+        ],
+    )
+    renewed = [
+        {**its_tile(*place_of(bit)), "its_etag": one.etag, "its_last_modified": one.last_modified}
+        for bit in bits_of(counted.get(Outcome.NOT_MODIFIED, 0))
+        if (one := found.validators.get(bit)) is not None
+    ]
+    if renewed:
+        connection.execute(_RENEW, renewed)
+
+
+def write_present(connection: Connection, layer: int, block: Block) -> None:
+    """Writes anew which tiles of the block are present, by their latest versions."""
+    rows = _LATEST.rows(connection, layer, block.area)
+    present = mask_of(bit_of(Tile(block.zoom, x, y)) for _, x, y, _, sha1, *_ in rows if sha1 is not None)
+    row = {**its_block(layer, block), "now_present": present}
+    if connection.execute(_PRESENT, row).rowcount == 0:
+        new = {**dict.fromkeys(blocks.c.keys(), 0), "harvest": None, "present": present}
+        connection.execute(_WRITE, new | {name: row[f"its_{name}"] for name in BLOCK})
+
+
+def _only_failed(outcomes: Mapping[Outcome, int]) -> dict[Outcome, int]:
+    failed = outcomes.get(Outcome.FAILED, 0)
+    return {Outcome.FAILED: failed} if failed else {}
+
+
+def _begun(row: Mapping[Any, Any] | None, harvest: int) -> dict[str, Any]:
+    """Returns the columns of a block's row as they are when this harvest has begun to record in it."""
+    if row is not None and row["harvest"] == harvest:
+        return {name: row[name] for name in row if name not in BLOCK}
+    begun: dict[str, Any] = {"harvest": harvest, **dict.fromkeys((*MASKS.values(), "skips"), 0)}
+    kept = dict.fromkeys(("present", "reached", "failing"), 0) if row is None else row
+    reached = kept["reached"] | (0 if row is None else results_of(row))
+    return {**begun, "present": kept["present"], "reached": reached, "failing": kept["failing"]}
+
+
+def results_of(row: Mapping[Any, Any]) -> int:
+    """Returns the tiles for which the harvest of a row of `blocks` has a result."""
+    return _all_of(row[name] for name in MASKS.values())
+
+
+def _join(masks: dict[str, Any], found: Mapping[Outcome, int]) -> dict[Outcome, int]:
+    """Joins the masks of a harvest's earlier results with those that it has found now. Of two results for a
+    tile the stronger one stays. Returns those of the new results that stay."""
+    won = {}
+    for outcome, mask in found.items():
+        strength = _STRENGTH[outcome]
+        resisting = _all_of(masks[name] for one, name in MASKS.items() if _RESISTANCE[one] > strength)
+        won[outcome] = mask & ~resisting
+        for name in MASKS.values():
+            masks[name] &= ~won[outcome]
+        masks[MASKS[outcome]] |= won[outcome]
+    return won
+
+
+def _all_of(masks: Iterable[int]) -> int:
+    joined = 0
+    for mask in masks:
+        joined |= mask
+    return joined
+
+
+def blocks_found(results: Iterable[TileResult]) -> Iterator[tuple[Block, FoundBlock]]:
+    """Yields the results of single tiles as blocks, in an order in which later results of a tile come
+    later."""
+    several: dict[tuple[str, int, int, int], dict[int, TileResult]] = {}
+    for one in filter(attrgetter("is_recorded"), results):
+        block = several.setdefault(place_of(one.layer, one.tile), {})
+        bit = bit_of(one.tile)
+        if bit in block:
+            yield from _blocks(several)
+            several = {}
+            block = several.setdefault(place_of(one.layer, one.tile), {})
+        block[bit] = one
+    yield from _blocks(several)
+
+
+def _blocks(
+    several: Mapping[tuple[str, int, int, int], Mapping[int, TileResult]],
+) -> Iterator[tuple[Block, FoundBlock]]:
+    for place, results in several.items():
+        outcomes: dict[Outcome, int] = {}
+        for bit, one in results.items():
+            outcomes[one.outcome] = outcomes.get(one.outcome, 0) | 1 << bit
+        yield (
+            Block(*place, mask_of(results)),
+            FoundBlock(
+                outcomes,
+                images={bit: one.image for bit, one in results.items() if one.image is not None},
+                validators={bit: one.validator for bit, one in results.items() if one.validator is not None},
+                reasons={bit: one.reason for bit, one in results.items() if one.reason is not None},
+                seen={bit: one.step.seen for bit, one in results.items() if one.step.seen is not None},
+                skips=mask_of(bit for bit, one in results.items() if one.step.skips),
+                doubts=mask_of(bit for bit, one in results.items() if one.step.doubts),
+                is_kept=all(one.step.is_kept for one in results.values()),
+            ),
+        )

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import bindparam, delete, exists, insert, or_, select, update
 
+from tileharvest.history.results import changed_by
 from tileharvest.history.schema import (
     change_indexes,
+    failures,
     harvest_counts,
     harvest_layers,
     index_readings,
@@ -15,7 +17,6 @@ from tileharvest.history.schema import (
     maps,
     proofs,
     replace_into,
-    tiles,
 )
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import Pyramid
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import date
 
-    from sqlalchemy import Connection, Select
+    from sqlalchemy import Connection
 
     from tileharvest.history.database import History
     from tileharvest.tiles.grid import Cell
@@ -48,13 +49,8 @@ _FORM: Final = (
         harvest_layers.c.harvest == bindparam("in_harvest"), harvest_layers.c.layer == bindparam("in_layer")
     )
 )
-_FAILING: Final = select(tiles.c.zoom, tiles.c.x, tiles.c.y).where(
-    tiles.c.layer == bindparam("in_layer"), tiles.c.failures > 0
-)
-_FOUND_CHANGED: Final = select(tiles.c.zoom, tiles.c.x, tiles.c.y).where(
-    tiles.c.layer == bindparam("in_layer"),
-    tiles.c.harvest == bindparam("in_harvest"),
-    tiles.c.outcome.in_([outcome.value for outcome in Outcome if outcome.makes_version]),
+_FAILING: Final = select(failures.c.zoom, failures.c.x, failures.c.y).where(
+    failures.c.layer == bindparam("in_layer")
 )
 _FAILED: Final = select(harvest_counts.c.tiles).where(
     harvest_counts.c.harvest == bindparam("in_harvest"),
@@ -104,7 +100,7 @@ def note_readings(
             changed = index.changed_since(relied_on[name].index)
         ground = None
         if changed is not None:
-            cells = changed.union(_cells(connection, _FAILING, in_layer=layer_ids[name]))
+            cells = changed.union(_failing(connection, layer_ids[name]))
             ground = ChangedGround(cells, _pyramid_of(connection, harvest, layer_ids[name])).written()
         rows.append(
             {"harvest": harvest, "layer": layer_ids[name], "state": index.written(), "ground": ground}
@@ -187,7 +183,7 @@ def _verdict(connection: Connection, harvest: int, day: date, reading: Any, know
     else:
         changed = ChangeIndex.read(reading.state).changed_since(ChangeIndex.read(known.state))
         told = None if changed is None else ChangedGround(changed, pyramid)
-    found = _cells(connection, _FOUND_CHANGED, in_harvest=harvest, in_layer=reading.layer)
+    found = list(changed_by(connection, harvest, reading.layer))
     untold = [] if told is None else [cell for cell in found if cell not in told]
     if untold:
         zoom, x, y = untold[0]
@@ -198,8 +194,8 @@ def _verdict(connection: Connection, harvest: int, day: date, reading: Any, know
     return {"confirmed": 0, "withdrawn": None, "withdrawn_day": None} if found else as_before
 
 
-def _cells(connection: Connection, query: Select[Any], **its: int) -> list[Cell]:
-    return [(zoom, x, y) for zoom, x, y in connection.execute(query, its)]
+def _failing(connection: Connection, layer: int) -> list[Cell]:
+    return [(zoom, x, y) for zoom, x, y in connection.execute(_FAILING, {"in_layer": layer})]
 
 
 def _pyramid_of(connection: Connection, harvest: int, layer: int) -> Pyramid:

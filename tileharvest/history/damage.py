@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections import Counter
 from hashlib import sha1
 from typing import TYPE_CHECKING, Final
 
@@ -10,18 +11,23 @@ from sqlalchemy import exc, func, select
 
 from tileharvest.errors import counted
 from tileharvest.history.areas import IN_SLICES
+from tileharvest.history.blocks import results_of
+from tileharvest.history.remembered import unpack
 from tileharvest.history.schema import (
+    MASKS,
     VERSION,
+    blocks,
     changes,
     is_same_tile,
     metadata,
     site_bodies,
     tiles,
+    validators,
     version_of,
     versions,
 )
+from tileharvest.tiles.block import mask_of
 from tileharvest.tiles.grid import Tile
-from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,6 +53,13 @@ _UNSHOWN: Final = (
     .join(tiles, is_same_tile(tiles, versions), isouter=True)
     .where(tiles.c.version.is_(None))
 )
+_PRESENT: Final = (
+    select(tiles.c.layer, tiles.c.zoom, func.count())
+    .join_from(tiles, versions, versions.c.id == tiles.c.version)
+    .where(versions.c.sha1.is_not(None))
+    .group_by(tiles.c.layer, tiles.c.zoom)
+)
+_MASKS: Final = select(blocks.c.layer, blocks.c.zoom, blocks.c.present)
 _OF_DAY: Final = ("layer", "zoom", "day")
 
 
@@ -84,9 +97,13 @@ def _of_values(connection: Connection) -> Iterator[str]:
         if table not in (versions, changes, tiles):
             for _ in connection.execute(select(table), execution_options=IN_SLICES):
                 pass
-    for (word,) in connection.execute(select(tiles.c.outcome).distinct().where(tiles.c.outcome.is_not(None))):
-        if word not in set(Outcome):
-            yield f"a tile has the outcome '{word}'"
+    for row in connection.execute(select(blocks), execution_options=IN_SLICES).mappings():
+        masks = [row[name] for name in MASKS.values()]
+        if sum(mask.bit_count() for mask in masks) != results_of(row).bit_count():
+            yield f"a tile of block {row['zoom']} {row['column']},{row['row']} with two outcomes"
+    for one in connection.execute(select(validators), execution_options=IN_SLICES):
+        if mask_of(unpack(one.packed)) != one.there or one.whole & ~one.there:
+            yield f"the validators of block {one.zoom} {one.column},{one.row} are not those of its tiles"
 
 
 def _of_versions(connection: Connection) -> Iterator[str]:
@@ -98,6 +115,12 @@ def _of_versions(connection: Connection) -> Iterator[str]:
     misdirected = connection.execute(_MISDIRECTED).scalar_one()
     if misdirected:
         yield f"{counted(misdirected, 'tile')} with a version that is not the latest one of the tile"
+    presence: Counter[tuple[int, int]] = Counter()
+    for layer, zoom, mask in connection.execute(_MASKS, execution_options=IN_SLICES):
+        presence[layer, zoom] += mask.bit_count()
+    presence.subtract({(layer, zoom): count for layer, zoom, count in connection.execute(_PRESENT)})
+    if any(presence.values()):
+        yield "the tiles that are present are not those of the latest versions"
     unshown = connection.execute(_UNSHOWN).scalar_one()
     if unshown:
         yield f"{counted(unshown, 'version')} of a tile that is not there"

@@ -35,7 +35,9 @@ from tileharvest.history.errors import RecoveringError, as_history_errors, damag
 from tileharvest.history.revisions import expect_present_revision, make_tables
 from tileharvest.history.schema import (
     REVISION,
+    blocks,
     change_indexes,
+    failures,
     harvest_counts,
     harvest_layers,
     harvests,
@@ -414,7 +416,7 @@ def _rows_of_map(map_name: str) -> Iterator[tuple[Table, Select[Any]]]:
     yield harvest_layers, select(harvest_layers).where(harvest_layers.c.harvest.in_(its_harvests))
     yield harvest_counts, select(harvest_counts).where(harvest_counts.c.harvest.in_(its_harvests))
     yield versions, select(versions).where(versions.c.id.in_(its_latest))
-    for table in (tiles, validators, proofs, change_indexes, index_readings):
+    for table in (tiles, blocks, failures, validators, proofs, change_indexes, index_readings):
         yield table, select(table).where(table.c.layer.in_(its_layers))
     its_files = select(site_files).where(site_files.c.map == map_id)
     its_bodies = its_files.with_only_columns(site_files.c.sha1)

@@ -9,31 +9,32 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import and_, bindparam, delete, func, insert, literal, select, update
+from sqlalchemy import bindparam, func, insert, literal, select, update
 
 from tileharvest.errors import AlreadyHarvestedError, HistoryError
-from tileharvest.history.areas import IS_PROVISIONALLY_GONE
 from tileharvest.history.change_indexes import settle_indexes
 from tileharvest.history.connection import in_parts
 from tileharvest.history.costs import COST_COLUMNS
 from tileharvest.history.errors import HarvestEndedError
+from tileharvest.history.new_versions import record_versions
 from tileharvest.history.outlines import layer_row, own_map_id
 from tileharvest.history.proofs import prove_layers
-from tileharvest.history.recorder import record_versions
+from tileharvest.history.results import ITS_LAYERS, count_outcomes, found_by
 from tileharvest.history.schema import (
+    BLOCK,
     FINISHED,
     INTERRUPTED,
     PUSHED_WALK,
-    TILE,
-    batches,
+    blocks,
+    failures,
     harvest_counts,
     harvest_layers,
     harvests,
     insert_into,
+    is_block,
     layers,
     metadata,
     replace_into,
-    tiles,
     version_row,
     versions,
 )
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+_ITS_BLOCK: Final = tuple(f"its_{name}" for name in BLOCK)
 _GONE_AT_ONCE: Final = 5_000
 """The most tiles in one statement. Their rows take a few megabytes."""
 
@@ -68,27 +70,19 @@ _END: Final = (
 _FINISH: Final = _END.values(stopped=None)
 _GO_ON: Final = update(harvests).where(harvests.c.id == bindparam("in_harvest")).values(stopped=None)
 _KEPT_COUNTS: Final = select(harvest_counts).where(harvest_counts.c.harvest == bindparam("in_harvest"))
-_IN_ITS_MAP: Final = tiles.c.layer.in_(select(layers.c.id).where(layers.c.map == bindparam("in_map")))
-"""Whether a tile belongs to the map `in_map`. It keeps a scan of `tiles` to that map."""
-_COUNTED: Final = (
-    select(tiles.c.layer, tiles.c.outcome, func.count())
-    .where(_IN_ITS_MAP, tiles.c.harvest == bindparam("in_harvest"))
-    .group_by(tiles.c.layer, tiles.c.outcome)
-)
 _WHY_FAILED: Final = (
-    select(tiles.c.reason, func.count())
-    .where(_IN_ITS_MAP, tiles.c.harvest == bindparam("in_harvest"), tiles.c.outcome == Outcome.FAILED.value)
-    .group_by(tiles.c.reason)
+    select(failures.c.reason, func.count())
+    .where(failures.c.layer.in_(ITS_LAYERS), failures.c.harvest == bindparam("in_harvest"))
+    .group_by(failures.c.reason)
 )
 _ATTEMPTS: Final = re.compile(r" \(\d+ attempts?\)$")
 """The end of a reason that says how often the tile was asked."""
-_WAS_FOUND_GONE: Final = and_(_IN_ITS_MAP, IS_PROVISIONALLY_GONE)
-_GONE: Final = (
-    select(*(tiles.c[name] for name in TILE))
-    .join_from(tiles, versions, versions.c.id == tiles.c.version)
-    .where(_WAS_FOUND_GONE, versions.c.sha1.is_not(None))
+_TAKE_BACK_GONE: Final = (
+    update(blocks)
+    .where(blocks.c.layer.in_(ITS_LAYERS), blocks.c.harvest == bindparam("in_harvest"), blocks.c.gone != 0)
+    .values(gone=0)
 )
-_FORGET_BATCHES: Final = delete(batches).where(batches.c.harvest.in_(select(harvests.c.id).where(_OF_MAP)))
+_VANISH: Final = update(blocks).where(is_block(blocks)).values(present=bindparam("still_present"))
 _NEW: Final = (
     insert(harvests)
     .values(
@@ -197,8 +191,7 @@ class HarvestRow:
         if settle_gone:
             self._record_gone(connection)
         elif reason != INTERRUPTED:
-            nothing = dict.fromkeys(("harvest", "outcome", "reason"))
-            connection.execute(update(tiles).where(_WAS_FOUND_GONE).values(nothing), self._its)
+            connection.execute(_TAKE_BACK_GONE, {"in_harvest": self.id})
         if is_proving:
             prove_layers(connection, self.id)
             settle_indexes(connection, self.id, self.day)
@@ -206,7 +199,7 @@ class HarvestRow:
     def counts(self, connection: Connection) -> dict[Outcome, int]:
         """Returns the number of tiles by outcome, for outcomes that occurred.
 
-        For an unfinished harvest these are the results so far, and this reads all tiles of the map.
+        For an unfinished harvest these are the results so far, and this reads all blocks of the map.
         """
         if self.reason(connection) is None:
             rows = self._counted(connection)
@@ -221,7 +214,7 @@ class HarvestRow:
     def why_failed(self, connection: Connection) -> dict[str, int]:
         """Returns the reasons of failed tiles, each with its number of tiles, the most frequent first."""
         reasons: Counter[str] = Counter()
-        for reason, count in connection.execute(_WHY_FAILED, self._its):
+        for reason, count in connection.execute(_WHY_FAILED, {"in_harvest": self.id}):
             reasons[_ATTEMPTS.sub("", reason or "")] += count
         return dict(reasons.most_common())
 
@@ -229,19 +222,18 @@ class HarvestRow:
         """Returns by layer the number of tiles that were found: those with a result, without missing and
         failed ones."""
         found: Counter[int] = Counter()
-        for layer, outcome, count in connection.execute(_COUNTED, self._its):
-            found[layer] += count if Outcome(outcome) in THERE else 0
+        for (layer, outcome), count in count_outcomes(connection, self.id).items():
+            found[layer] += count if outcome in THERE else 0
         return dict(found)
 
     def _counted(self, connection: Connection) -> list[dict[str, Any]]:
-        """Returns the rows of `harvest_counts` that follow from the results. Reads all tiles of the map."""
-        counted = connection.execute(_COUNTED, self._its)
-        found = [(layer, outcome, count) for layer, outcome, count in counted]
-        skipped = count_skipped(connection, self.id).items()
-        found += [(layer, Outcome.SKIPPED.value, count) for layer, count in skipped]
+        """Returns the rows of `harvest_counts` that follow from the results. Reads all blocks of the map."""
+        found = count_outcomes(connection, self.id)
+        skipped = count_skipped(connection, self.id)
+        found |= {(layer, Outcome.SKIPPED): count for layer, count in skipped.items()}
         return [
-            {"harvest": self.id, "layer": layer, "outcome": outcome, "tiles": count}
-            for layer, outcome, count in found
+            {"harvest": self.id, "layer": layer, "outcome": outcome.value, "tiles": count}
+            for (layer, outcome), count in found.items()
         ]
 
     def _record_gone(self, connection: Connection) -> None:
@@ -250,14 +242,25 @@ class HarvestRow:
         Takes about 40 microseconds of CPU for each tile.
         """
         gone = Version(self.day, None)
-        places = connection.execute(_GONE, self._its).all()
-        for part in in_parts(places, _GONE_AT_ONCE):
-            rows = [version_row(place, gone, self.id) for place in part]
-            record_versions(connection, rows)
-
-    @property
-    def _its(self) -> dict[str, int]:
-        return {"in_harvest": self.id, "in_map": self.map}
+        its_layers = connection.execute(ITS_LAYERS, {"in_harvest": self.id}).scalars().all()
+        for layer in its_layers:
+            found = [
+                (one, mask)
+                for one in found_by(connection, self.id, layer)
+                if (mask := one.of(Outcome.GONE) & one.present)
+            ]
+            cells = [cell for one, mask in found for cell in one.cells(mask)]
+            for part in in_parts(cells, _GONE_AT_ONCE):
+                record_versions(connection, [version_row((layer, *cell), gone, self.id) for cell in part])
+            vanished = [
+                {
+                    **dict(zip(_ITS_BLOCK, (layer, one.zoom, one.column, one.row), strict=True)),
+                    "still_present": one.present & ~mask,
+                }
+                for one, mask in found
+            ]
+            if vanished:
+                connection.execute(_VANISH, vanished)
 
 
 @dataclass(slots=True)
@@ -315,10 +318,6 @@ class Beginning:
         other = HarvestRow.unfinished(connection, map_id)
         if other is not None:
             other.end(connection, self.started, INTERRUPTED)
-        if connection.dialect.name != "sqlite":
-            # Batches tell whether a commit of an unfinished harvest took effect. All harvests of the map have
-            # ended.
-            connection.execute(_FORGET_BATCHES, {"in_map": map_id})
         new = {
             "map": map_id,
             "segment": self.segment,

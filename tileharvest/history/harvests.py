@@ -3,114 +3,66 @@
 from __future__ import annotations
 
 from datetime import UTC
-from itertools import count, filterfalse, islice
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
-from uuid import uuid4
 
-from sqlalchemy import (
-    Integer,
-    Text,
-    bindparam,
-    case,
-    false,
-    func,
-    null,
-    or_,
-    select,
-    true,
-    tuple_,
-    update,
-)
+from sqlalchemy import Integer, Text, bindparam, case, func, or_, select, update
 
-from tileharvest.history.areas import (
-    IS_PROVISIONALLY_GONE,
-    IS_UNASKED,
-    AreaQuery,
-    count_present,
-    present_cells,
-)
+from tileharvest.history.areas import AreaQuery
+from tileharvest.history.blocks import blocks_found, look_up, record
 from tileharvest.history.change_indexes import ground_of, has_readings, note_readings, withdraw
-from tileharvest.history.connection import in_parts
-from tileharvest.history.costs import NO_COST, Cost, add_spending
+from tileharvest.history.costs import NO_COST, add_spending
 from tileharvest.history.errors import HarvestEndedError
-from tileharvest.history.recorder import record_results
+from tileharvest.history.remembered import marks_of
+from tileharvest.history.results import found_in
 from tileharvest.history.schema import (
     FINISHED,
+    MASKS,
     PARTIAL,
     VERSION,
-    batches,
     harvest_counts,
     harvest_layers,
     harvests,
-    insert_into,
     is_finished,
     is_same_tile,
+    its_block,
     layers,
     proofs,
     tiles,
-    validators,
     version_of,
     versions,
 )
-from tileharvest.history.trust import distrust, spared_by, tops_of
+from tileharvest.history.trust import distrust, skipped_in, tops_of, unasked_in
+from tileharvest.tiles.block import Block, blocks_of
 from tileharvest.tiles.grid import Tile, packed
 from tileharvest.tiles.outcomes import MISSING, Outcome
-from tileharvest.walk.trust import Mark
 
 if TYPE_CHECKING:
     from array import array
     from collections.abc import Callable, Collection, Mapping, Sequence
     from datetime import date, datetime
 
-    from sqlalchemy import ColumnElement, Connection
+    from sqlalchemy import Connection
 
+    from tileharvest.history.blocks import FoundBlock, KnownBlock
+    from tileharvest.history.costs import Cost
     from tileharvest.history.database import History
     from tileharvest.history.harvest_row import Beginning, HarvestRow
+    from tileharvest.history.results import BlockResults
     from tileharvest.tiles.grid import Cell, TileRange
     from tileharvest.tiles.layers import Size
     from tileharvest.tiles.results import TileResult
     from tileharvest.tiles.versions import Version
     from tileharvest.walk.change_index import ChangedGround, ChangeIndex, StoredIndex
+    from tileharvest.walk.trust import Mark
 
-_TILES_AT_ONCE: Final = 500
-"""The most tiles that one query names. Each takes three parameters, whose number databases limit."""
-
-_OUTCOMES: Final = select(tiles.c.zoom, tiles.c.x, tiles.c.y, tiles.c.outcome).where(
-    tiles.c.layer == bindparam("in_layer"),
-    tiles.c.harvest == bindparam("in_harvest"),
-    tuple_(tiles.c.zoom, tiles.c.x, tiles.c.y).in_(bindparam("cells", expanding=True)),
-)
-_RESULT: Final = AreaQuery.over(
-    tiles, select(tiles.c.zoom).where(tiles.c.harvest == bindparam("in_harvest")).limit(1)
-)
 _KNOWN: Final = AreaQuery.over(
     tiles,
-    # A damaged row may point at the version of another tile, or at none. Only the id is joined: by the tile,
-    # too, PostgreSQL looks each time through all versions of the zoom, as long as it knows nothing of the
-    # table, and takes 3 s for 1,024 tiles of 4,096.
-    select(false(), is_same_tile(versions, tiles), tiles.c.x, tiles.c.y, *VERSION)
-    .join_from(tiles, versions, versions.c.id == tiles.c.version, isouter=True)
-    .where(tiles.c.version.is_not(None)),
-).with_rows_of(
-    AreaQuery.over(
-        validators,
-        select(
-            true(),
-            validators.c.whole,
-            validators.c.x,
-            validators.c.y,
-            *(null() for _ in VERSION[:-2]),
-            validators.c.etag,
-            validators.c.last_modified,
-        ),
-    )
+    # A damaged row may point at the version of another tile, or at none.
+    select(is_same_tile(versions, tiles), tiles.c.x, tiles.c.y, *VERSION).join_from(
+        tiles, versions, versions.c.id == tiles.c.version, isouter=True
+    ),
 )
-"""The latest versions of an area, and after them its marks, which have nothing but a validator. A server is
-asked for both at once, because a harvest asks it for little else."""
-
-
-_WAS_KNOWN: Final = or_(IS_UNASKED, tiles.c.outcome != Outcome.ADDED.value)
-"""Whether a tile was known before the harvest `in_harvest`."""
 _EXPECTED: Final = case(
     (harvests.c.expected == 0, bindparam("noted", type_=Integer)), else_=harvests.c.expected
 )
@@ -160,12 +112,6 @@ _DISTRUSTED: Final = (
     .join_from(proofs, layers, layers.c.id == proofs.c.layer)
     .where(proofs.c.harvest == bindparam("in_harvest"), proofs.c.withdrawn.is_not(None))
 )
-_INSERT_BATCH: Final = insert_into(batches).values({one.name: bindparam(one.name) for one in batches.c})
-_NOTE_BATCH: Final = _INSERT_BATCH.on_conflict_do_update(
-    index_elements=list(batches.primary_key.columns),
-    set_={"number": _INSERT_BATCH.excluded.number},
-    where=batches.c.number < _INSERT_BATCH.excluded.number,
-).returning(batches.c.number)
 
 
 class HarvestRecord:
@@ -200,82 +146,93 @@ class HarvestRecord:
 
         The id alone is not enough: a history that was restored from a backup gives the same ids again.
         """
-        self._worker = uuid4().hex
-        self._numbers = count(1)
+
+    def look_up_block(self, block: Block) -> KnownBlock:
+        """Returns what is known of the block's 64 places, whatever its mask.
+
+        Its cost does not depend on the size of the history. Tiles that this harvest has found gone still have
+        their old version.
+        """
+        layer = self._layer_ids[block.layer]
+        return self.history.read(lambda connection: look_up(connection, self.id, layer, block), once=True)
+
+    def record_block(self, block: Block, found: FoundBlock, cost: Cost = NO_COST) -> None:
+        """Records what was found in a block, and its cost, in one transaction, which is durable on return.
+
+        Recording a block again, or the rest of it, changes nothing twice. Costs add up; if the connection to
+        a server was lost during the commit, a cost may count twice. `gone` makes no version before `finish`.
+        Raises HarvestEndedError if the harvest has ended.
+        """
+        self.history.write(self.recording_block(block, found, cost))
+
+    def recording_block(
+        self, block: Block, found: FoundBlock, cost: Cost = NO_COST
+    ) -> Callable[[Connection], None]:
+        """Returns a function that records a block as `record_block` does, in a transaction that the caller
+        opens. `History.writer` takes it."""
+
+        def write(connection: Connection) -> None:
+            self._add_cost(connection, cost, unless_ended=True)
+            record(connection, self.id, self.day, self._layer_ids[block.layer], block, found)
+
+        return write
 
     def record(self, results: Sequence[TileResult], cost: Cost = NO_COST) -> None:
-        """Records a batch and its cost in one transaction, which is durable on return.
-
-        Recording a result again changes nothing. Costs add up, and each call counts once, even if the
-        connection to a server was lost in the middle of it. The strongest of several results for a tile is
-        kept. `gone` makes no version before `finish`.
-
-        In batches of 200 an unchanged tile takes about 7 microseconds of CPU and a changed one 40, however
-        large the history is. The transaction adds one flush of the disk. Raises HarvestEndedError if the
-        harvest has ended; without results the cost is added even then.
-        """
+        """Records a batch of results, in their order, and its cost, as `record_block` does. Without results
+        the cost is added even if the harvest has ended."""
         self.history.write(self.recording(results, cost))
 
     def recording(self, results: Sequence[TileResult], cost: Cost) -> Callable[[Connection], None]:
         """Returns a function that records a batch as `record` does, in a transaction that the caller
         opens."""
-        number = next(self._numbers)
+        found = [(self._layer_ids[block.layer], block, one) for block, one in blocks_found(results)]
 
         def write(connection: Connection) -> None:
-            # With a file the answer to a commit cannot be lost.
-            if self.history.dialect != "sqlite" and not self._note_batch(connection, number):
-                return
-            self._row.add_cost(connection, cost, unless_ended=bool(results))
-            if cost != NO_COST:
-                add_spending(connection, self._row.map, self._today(), cost)
-            record_results(connection, self.id, self.day, self._layer_ids, results)
+            self._add_cost(connection, cost, unless_ended=bool(results))
+            for layer, block, one in found:
+                record(connection, self.id, self.day, layer, block, one)
 
         return write
 
-    def _note_batch(self, connection: Connection, number: int) -> bool:
-        """Notes that this batch is recorded. Returns False if it, or a later one, was recorded before.
-
-        Waits for a transaction that is recording the batch, because that of a lost connection may still run.
-        """
-        batch = {"harvest": self.id, "worker": self._worker, "number": number}
-        return connection.execute(_NOTE_BATCH, batch).first() is not None
+    def _add_cost(self, connection: Connection, cost: Cost, *, unless_ended: bool) -> None:
+        self._row.add_cost(connection, cost, unless_ended=unless_ended)
+        if cost != NO_COST:
+            add_spending(connection, self._row.map, self._today(), cost)
 
     def look_up(self, layer: str, area: TileRange) -> tuple[dict[Cell, Version], dict[Cell, Mark]]:
         """Returns the latest version of each tile in the area that has versions, `gone` ones too, and what
-        the walk remembers of the tiles in the area, also by this harvest.
-
-        One query, made for blocks of neighbours. Its cost depends on the area, and not on the size of the
-        history. Tiles that this harvest has found gone still have their old version. Only marks of earlier
-        harvests that are complete are trusted.
-        """
+        the walk remembers of the tiles in the area, also by this harvest."""
         layer_id, zoom = self._layer_ids[layer], area.zoom
 
         def read(connection: Connection) -> tuple[dict[Cell, Version], dict[Cell, Mark]]:
             found: dict[Cell, Version] = {}
             marks: dict[Cell, Mark] = {}
-            rows = _KNOWN.rows(connection, layer_id, area)
-            for is_mark, is_so, x, y, day, sha1, extension, size, etag, modified in rows:
-                if is_mark:
-                    marks[zoom, x, y] = Mark(etag, modified, is_so)
-                else:
-                    # `version_of` refuses a version without a day.
-                    its_day = day if is_so else None
-                    found[zoom, x, y] = version_of(its_day, sha1, extension, size, etag, modified)
+            for is_its, x, y, day, sha1, extension, size, etag, modified in _KNOWN.rows(
+                connection, layer_id, area
+            ):
+                # `version_of` refuses a version without a day.
+                found[zoom, x, y] = version_of(day if is_its else None, sha1, extension, size, etag, modified)
+            for one, mask in found_in(connection, self.id, layer_id, [area]):
+                block = Block(layer, zoom, one.column, one.row)
+                for bit, mark in marks_of(connection, self.id, its_block(layer_id, block)).items():
+                    if mask >> bit & 1:
+                        tile = block.tile(bit)
+                        marks[zoom, tile.x, tile.y] = mark
             return found, marks
 
-        return self.history.read(read, once=True)
+        return self.history.read(read)
 
     def known(self, areas: Mapping[str, Sequence[TileRange]]) -> int:
         """Returns how many tiles of these areas exist by their latest versions. Each counts once.
 
-        Areas are given by layer, and may overlap. Reads all tiles of the areas.
+        Areas are given by layer, and may overlap. Reads all blocks of the areas.
         """
-        return self._count(areas)
+        return self._count(areas, lambda one: one.present)
 
     def known_before(self, areas: Mapping[str, Sequence[TileRange]]) -> int:
         """Returns how many tiles were known when the harvest began: as `known`, without those it has
         added."""
-        return self._count(areas, _WAS_KNOWN, in_harvest=self.id)
+        return self._count(areas, lambda one: one.present & ~one.of(Outcome.ADDED))
 
     def named(self, sha1s: Collection[str]) -> set[str]:
         """Returns those of these images that a version of any map names. Reads all versions once."""
@@ -319,50 +276,40 @@ class HarvestRecord:
         """
 
         def read(connection: Connection) -> list[tuple[str, Tile]]:
-            found: list[tuple[str, Tile]] = []
-            for name, ranges in areas.items():
-                layer = self._layer_ids[name]
-                is_spared = spared_by(connection, self.id, layer)
-                # Without a limit, because it is not known before how many of them are skipped.
-                left = limit - len(found)
-                most = None if is_spared else left
-                unasked = present_cells(connection, layer, ranges, IS_UNASKED, most, in_harvest=self.id)
-                missing = islice(filterfalse(is_spared, unasked) if is_spared else unasked, left)
-                found += [(name, Tile(*cell)) for cell in missing]
-            return found
+            unasked = (
+                (name, Tile(*cell))
+                for name, ranges in areas.items()
+                for one, mask in unasked_in(connection, self.id, self._layer_ids[name], ranges)
+                for cell in one.cells(mask)
+            )
+            return list(islice(unasked, limit))
 
         return self.history.read(read)
 
     def outcomes(self, layer: str, tiles: Sequence[Tile]) -> dict[Tile, Outcome]:
         """Returns the outcomes of these tiles in this harvest, by whatever process. Tiles without a result
-        are left out.
-
-        There may be any number of tiles. Takes some milliseconds for a thousand.
-        """
-        cells = [(tile.zoom, tile.x, tile.y) for tile in tiles]
-        asked = {"in_harvest": self.id, "in_layer": self._layer_ids[layer]}
+        are left out."""
+        layer_id = self._layer_ids[layer]
 
         def read(connection: Connection) -> dict[Tile, Outcome]:
             found: dict[Tile, Outcome] = {}
-            for part in in_parts(cells, _TILES_AT_ONCE):
-                rows = connection.execute(_OUTCOMES, {**asked, "cells": part})
-                found.update((Tile(zoom, x, y), Outcome(outcome)) for zoom, x, y, outcome in rows)
+            for block in blocks_of(layer, tiles):
+                for one, mask in found_in(connection, self.id, layer_id, [block.area]):
+                    for outcome in MASKS:
+                        cells = one.cells(one.of(outcome) & mask & block.mask)
+                        found.update((Tile(*cell), outcome) for cell in cells)
             return found
 
         return self.history.read(read)
 
     def has_result(self, layer: str, areas: Sequence[TileRange]) -> bool:
-        """Returns whether any process of this harvest has a result for any tile of these areas.
-
-        Reads the areas one after the other, until it finds a result.
-        """
+        """Returns whether any process of this harvest has a result for any tile of these areas."""
         layer_id = self._layer_ids[layer]
-
-        def read(connection: Connection) -> bool:
-            found = (_RESULT.rows(connection, layer_id, area, in_harvest=self.id) for area in areas)
-            return any(found)
-
-        return self.history.read(read)
+        return self.history.read(
+            lambda connection: any(
+                one.asked & mask for one, mask in found_in(connection, self.id, layer_id, areas)
+            )
+        )
 
     def ended(self) -> str | None:
         """Returns the reason with which any process has ended this harvest, or None if it is unfinished."""
@@ -378,15 +325,12 @@ class HarvestRecord:
 
         def read(connection: Connection) -> tuple[int, int]:
             gone = unasked = 0
-            its = {"in_harvest": self.id}
             for name, ranges in areas.items():
                 layer = self._layer_ids[name]
-                gone += count_present(connection, layer, ranges, IS_PROVISIONALLY_GONE, **its)
-                if is_spared := spared_by(connection, self.id, layer):
-                    cells = present_cells(connection, layer, ranges, IS_UNASKED, **its)
-                    unasked += sum(not is_spared(cell) for cell in cells)
-                else:
-                    unasked += count_present(connection, layer, ranges, IS_UNASKED, **its)
+                for one, mask in found_in(connection, self.id, layer, ranges):
+                    gone += (one.of(Outcome.GONE) & one.present & mask).bit_count()
+                for _, mask in unasked_in(connection, self.id, layer, ranges):
+                    unasked += mask.bit_count()
             return gone, unasked
 
         return self.history.read(read)
@@ -395,8 +339,7 @@ class HarvestRecord:
         """Returns the number of tiles by outcome so far, for outcomes that occurred. Provisional `gone` ones
         count.
 
-        The numbers are exact, even if results were recorded twice. Reads all tiles of the map, so do not call
-        it often.
+        The numbers are exact, even if results were recorded twice. Reads all blocks of the map.
         """
         return self.history.read(self._row.counts)
 
@@ -407,7 +350,7 @@ class HarvestRecord:
     def found(self) -> dict[str, int]:
         """Returns by layer how many tiles this harvest has found so far, without missing and failed ones.
 
-        Reads all tiles of the map.
+        Reads all blocks of the map.
         """
         by_id = self.history.read(self._row.found, once=True)
         return {name: by_id.get(number, 0) for name, number in self._layer_ids.items()}
@@ -475,7 +418,7 @@ class HarvestRecord:
         There are none if trust in the layer was withdrawn, because everything below them is to be asked then.
         """
         layer_id = self._layer_ids[layer]
-        tops = self.history.read(lambda connection: tops_of(connection, self.id, layer_id), once=True)
+        tops = self.history.read(lambda connection: tops_of(connection, self.id, layer_id))
         return sorted(Tile(*cell) for cell in tops)
 
     def skipped(self, layer: str, areas: Sequence[TileRange]) -> array[int]:
@@ -487,13 +430,7 @@ class HarvestRecord:
         """
         layer_id = self._layer_ids[layer]
 
-        def read(connection: Connection) -> array[int]:
-            is_spared = spared_by(connection, self.id, layer_id)
-            if is_spared is None:
-                return packed(())
-            return packed(filter(is_spared, present_cells(connection, layer_id, areas)))
-
-        return self.history.read(read)
+        return self.history.read(lambda connection: packed(skipped_in(connection, self.id, layer_id, areas)))
 
     def read_indexes(
         self, read: Mapping[str, ChangeIndex], relied_on: Mapping[str, StoredIndex]
@@ -551,16 +488,12 @@ class HarvestRecord:
             lambda connection: {name: reason for name, reason in connection.execute(_DISTRUSTED, its)}  # noqa: C416
         )
 
-    def _count(
-        self,
-        areas: Mapping[str, Sequence[TileRange]],
-        condition: ColumnElement[bool] | None = None,
-        **parameters: int,
-    ) -> int:
+    def _count(self, areas: Mapping[str, Sequence[TileRange]], mask: Callable[[BlockResults], int]) -> int:
         return self.history.read(
             lambda connection: sum(
-                count_present(connection, self._layer_ids[layer], ranges, condition, **parameters)
+                (mask(one) & places).bit_count()
                 for layer, ranges in areas.items()
+                for one, places in found_in(connection, self.id, self._layer_ids[layer], ranges)
             )
         )
 

@@ -14,9 +14,10 @@ from sqlalchemy import Text, and_, bindparam, case, delete, exists, func, insert
 
 from tileharvest.errors import HistoryError
 from tileharvest.history.areas import AreaQuery
+from tileharvest.history.blocks import write_present
 from tileharvest.history.connection import in_parts
 from tileharvest.history.harvest_row import HarvestRow, describe_layers
-from tileharvest.history.insertion import Claim, Recorded, Surroundings, inserted
+from tileharvest.history.insertion import Claim, Recorded, Surroundings, inserted, outcome_of
 from tileharvest.history.outlines import own_map_id
 from tileharvest.history.schema import (
     BLOCK_LEVELS,
@@ -27,14 +28,17 @@ from tileharvest.history.schema import (
     PARTIAL,
     TILE,
     VERSION,
+    blocks,
     changes,
     harvest_counts,
     harvest_layers,
     harvests,
     insert_into,
+    is_block,
     is_finished,
     is_same_tile,
     is_tile,
+    its_block,
     its_tile,
     maps,
     replace_into,
@@ -44,27 +48,24 @@ from tileharvest.history.schema import (
     versions,
 )
 from tileharvest.history.site_files import write_site_files
+from tileharvest.tiles.block import bits_of, blocks_of
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import THERE, Outcome
 from tileharvest.tiles.versions import Image, Validator
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import date, datetime
 
     from sqlalchemy import ColumnElement, Connection, FromClause, RowMapping
 
     from tileharvest.history.database import History
-    from tileharvest.history.insertion import Insertion
     from tileharvest.history.site_files import SiteFile
     from tileharvest.tiles.grid import Cell, TileRange
     from tileharvest.tiles.layers import Layer
-    from tileharvest.tiles.versions import Version
 
 _AT_ONCE: Final = 500
 """The most tiles in one query. Each takes three parameters, whose number databases limit."""
-_UNCHANGED: Final = (Outcome.IGNORED, Outcome.NOT_MODIFIED, Outcome.SKIPPED)
-_SEEN_AGAIN: Final = frozenset({Outcome.IGNORED, Outcome.NOT_MODIFIED})
 
 
 class ImportedTile(NamedTuple):
@@ -173,9 +174,9 @@ def last_day_before(history: History, map_name: str, day: date) -> date | None:
 def record_day(history: History, day: ImportedDay) -> DayRecord:
     """Records the day as a finished harvest, in one transaction. To record it again changes nothing.
 
-    Afterwards the versions, and the outcomes and changes of later harvests, are those that harvests in the
-    order of the days would have made. Days of which only changes are known should come in their order,
-    because only the last such day is known to have seen a tile unchanged.
+    Afterwards the versions and changes are those that harvests in the order of the days would have made. The
+    counts of later harvests stay what these have found. Days of which only changes are known should come in
+    their order, because it is not kept which tiles they have seen unchanged.
 
     The images must be in the store. Takes about 100 microseconds for each named tile; with `areas` it also
     reads each tile that is known there. Raises HistoryError if the map has an unfinished harvest, because
@@ -216,7 +217,7 @@ _BEFORE: Final = versions.alias("before")
 _AT: Final = versions.alias("at")
 _AFTER: Final = versions.alias("after")
 _OTHER: Final = versions.alias("other")
-_HAS: Final = ("id", *(column.name for column in VERSION), "harvest")
+_HAS: Final = (*(column.name for column in VERSION), "harvest")
 
 
 def _nearest(*, is_before: bool) -> Any:
@@ -229,14 +230,10 @@ def _nearest(*, is_before: bool) -> Any:
 _SURROUNDINGS: Final = (
     select(
         *(tiles.c[name] for name in TILE[1:]),
-        tiles.c.harvest,
-        tiles.c.outcome,
-        harvests.c.day.label("last_day"),
         *(table.c[name].label(f"{table.name}_{name}") for table in (_BEFORE, _AT, _AFTER) for name in _HAS),
     )
     .select_from(
-        tiles.outerjoin(harvests, harvests.c.id == tiles.c.harvest)
-        .outerjoin(_BEFORE, _BEFORE.c.id == _nearest(is_before=True))
+        tiles.outerjoin(_BEFORE, _BEFORE.c.id == _nearest(is_before=True))
         .outerjoin(_AT, is_same_tile(_AT, tiles) & (_AT.c.day == bindparam("on_day")))
         .outerjoin(_AFTER, _AFTER.c.id == _nearest(is_before=False))
     )
@@ -244,6 +241,11 @@ _SURROUNDINGS: Final = (
         tiles.c.layer == bindparam("in_layer"),
         tuple_(tiles.c.zoom, tiles.c.x, tiles.c.y).in_(bindparam("cells", expanding=True)),
     )
+)
+_LAST_RESULTS: Final = (
+    select(blocks, harvests.c.day)
+    .join_from(blocks, harvests, harvests.c.id == blocks.c.harvest)
+    .where(is_block(blocks), harvests.c.day > bindparam("on_day"))
 )
 _WAS_THERE: Final = (
     select(versions.c.sha1)
@@ -258,41 +260,20 @@ _KNOWN_IN_AREA: Final = AreaQuery.over(
     tiles, select(tiles.c.zoom, tiles.c.x, tiles.c.y).where(or_(_WAS_THERE, _IS_TOLD))
 )
 
-_TOLD: Final = ("harvest", "outcome", "reason", "failures")
-_INSERT_TILES: Final = insert_into(tiles).values({name: bindparam(name) for name in (*TILE, *_TOLD)})
-_UPSERT_TILES: Final = _INSERT_TILES.on_conflict_do_update(
-    index_elements=[tiles.c[name] for name in TILE],
-    set_={name: _INSERT_TILES.excluded[name] for name in _TOLD},
-)
-
 _COUNTING: Final = insert_into(changes).values({name: bindparam(name) for name in (*TILE, "day", "tiles")})
 _ADD_TO_BLOCKS: Final = _COUNTING.on_conflict_do_update(
     index_elements=list(changes.primary_key.columns),
     set_={"tiles": changes.c.tiles + _COUNTING.excluded.tiles},
 )
 _FORGET_COUNTS: Final = delete(harvest_counts).where(harvest_counts.c.harvest == bindparam("its_harvest"))
-_POINT_NOWHERE: Final = update(tiles).where(is_tile(tiles)).values(version=None)
-_DELETE: Final = delete(versions).where(versions.c.id == bindparam("its_id"))
-_MOVE: Final = (
-    update(versions)
-    .where(versions.c.id == bindparam("its_id"))
-    .values(day=bindparam("to_day"), harvest=bindparam("to_harvest"))
-)
-_RENEW: Final = (
-    update(versions)
-    .where(versions.c.id == bindparam("its_id"))
-    .values(etag=bindparam("its_etag"), last_modified=bindparam("its_last_modified"))
-)
-_POINT_AT_LATEST: Final = (
-    update(tiles)
-    .where(is_tile(tiles))
-    .values(
-        version=select(versions.c.id)
-        .where(is_tile(versions))
-        .order_by(versions.c.day.desc())
-        .limit(1)
-        .scalar_subquery()
-    )
+_FORGET_TILE: Final = delete(tiles).where(is_tile(tiles))
+_DELETE: Final = delete(versions).where(is_tile(versions), versions.c.day == bindparam("its_day"))
+_POINT_AT_LATEST: Final = insert(tiles).from_select(
+    [*TILE, "version"],
+    select(*(versions.c[name] for name in (*TILE, "id")))
+    .where(is_tile(versions))
+    .order_by(versions.c.day.desc())
+    .limit(1),
 )
 _FORGET_BLOCK: Final = delete(changes).where(
     is_tile(changes), changes.c.day == bindparam("its_day"), changes.c.tiles == 0
@@ -338,8 +319,6 @@ class _Recording:
     layer_ids: Mapping[str, int]
     counts: Counter[tuple[int, Outcome]] = field(default_factory=Counter)
     """The numbers of tiles of the day's own harvest, by layer and outcome."""
-    later: Counter[tuple[int, int, Outcome]] = field(default_factory=Counter)
-    """The numbers of tiles by which the counts of later harvests change, by harvest, layer and outcome."""
     left_out: int = 0
 
     @classmethod
@@ -390,7 +369,6 @@ class _Recording:
             self._note_missing(layer, lacking)
             self.counts[layer, Outcome.IGNORED] += self.day.unchanged.get(name, 0)
         _write_counts(self.connection, self.harvest, self.counts)
-        _correct_counts(self.connection, self.later)
         counted: Counter[Outcome] = Counter()
         for (_, outcome), number in self.counts.items():
             counted[outcome] += number
@@ -417,169 +395,106 @@ class _Recording:
         self, layer: int, cells: Sequence[Cell], seen: Mapping[Cell, ImportedTile], claim: Claim | None
     ) -> None:
         known = self._known(layer, cells, claim)
-        changed: dict[Cell, Insertion] = {}
-        rows = []
+        changed: dict[Cell, tuple[Surroundings, list[Recorded]]] = {}
         for cell in cells:
             around = known.get(cell, Surroundings(claim=claim))
-            if around.is_taken:
+            if self._is_taken(around):
                 self.left_out += 1
                 continue
             one = seen.get(cell)
             image, validator = (one.image, one.validator) if one else (None, Validator())
-            change = inserted(image, validator, self.day.day, around)
-            changed[cell] = change
-            if change.outcome is not None:
-                self.counts[layer, change.outcome] += 1
-            rows.append(self._tile_row(layer, cell, around, change))
-        self._write_tiles([row for row in rows if row])
-        _write_insertions(self.connection, self.harvest, self.day.day, layer, changed)
+            outcome = outcome_of(image, validator, around.before)
+            if outcome is not None:
+                self.counts[layer, outcome] += 1
+            now = inserted(image, validator, self.harvest, self.day.day, around)
+            if now != around.recorded:
+                changed[cell] = around, now
+        _write_versions(self.connection, layer, changed)
 
-    def _tile_row(
-        self, layer: int, cell: Cell, around: Surroundings, change: Insertion
-    ) -> dict[str, Any] | None:
-        """Returns the tile's row with its last result, or None if the row stays as it is. Notes in `later`
-        how a later harvest's counts change."""
-        last: tuple[int, Outcome | None] | None = (self.harvest, change.outcome)
-        if around.is_later or (change.outcome is None and around.harvest != self.harvest):
-            last = None
-        if change.recount is not None:
-            later, before, now = change.recount
-            is_last = around.harvest == later
-            before = around.outcome if is_last else before
-            if before is Outcome.REPLACED:
-                return None
-            for found, number in ((before, -1), (now, 1)):
-                if found is not None:
-                    self.later[later, layer, found] += number
-            if is_last or not around.is_later:
-                # If the later harvest has no outcome for the tile any more, this day's result is the last
-                # one.
-                last = (self.harvest, change.outcome) if now is None else (later, now)
-        if last is None:
-            return None
-        harvest, outcome = last
-        told = {"harvest": harvest, "outcome": outcome and outcome.value, "reason": None, "failures": 0}
-        return {**dict(zip(TILE, (layer, *cell), strict=True)), **told}
+    def _is_taken(self, around: Surroundings) -> bool:
+        """Returns whether another source, or a harvest, has recorded the version of the same day. It is not
+        replaced."""
+        return around.at is not None and around.at.harvest != self.harvest
 
     def _known(self, layer: int, cells: Sequence[Cell], claim: Claim | None) -> dict[Cell, Surroundings]:
         """Returns what the history has of these tiles. Tiles that it does not know are left out."""
         asked = {"in_layer": layer, "on_day": self.day.day, "cells": list(cells)}
+        last = self._last_results(layer, cells)
         found = {}
         for row in self.connection.execute(_SURROUNDINGS, asked):
-            has = row._mapping
-            outcome = None if row.outcome is None else Outcome(row.outcome)
-            is_later = row.last_day is not None and row.last_day > self.day.day
+            has, cell = row._mapping, (row.zoom, row.x, row.y)
             its_claim = claim
-            if is_later and outcome is Outcome.FAILED and claim is not None and row.harvest == claim.harvest:
-                its_claim = None
-            elif is_later and outcome in _SEEN_AGAIN and (claim is None or row.last_day < claim.day):
-                its_claim = Claim(row.harvest, row.last_day)
-            at = _recorded(has, "at")
-            found[row.zoom, row.x, row.y] = Surroundings(
-                _recorded(has, "before"),
-                at,
-                _recorded(has, "after"),
-                its_claim,
-                row.harvest,
-                outcome,
-                is_later=is_later,
-                is_taken=at is not None and at.harvest != self.harvest,
-            )
+            if cell in last:
+                seen, is_failed = last[cell]
+                if is_failed:
+                    its_claim = None if claim is not None and seen.harvest == claim.harvest else claim
+                elif claim is None or seen.day < claim.day:
+                    its_claim = seen
+            before, at, after = (_recorded(has, name) for name in ("before", "at", "after"))
+            found[cell] = Surroundings(before, at, after, its_claim)
         return found
 
-    def _write_tiles(self, rows: Sequence[dict[str, Any]]) -> None:
-        if rows:
-            self.connection.execute(_UPSERT_TILES, rows)
+    def _last_results(self, layer: int, cells: Sequence[Cell]) -> dict[Cell, tuple[Claim, bool]]:
+        """Returns the tiles that the last harvest in their block has found unchanged, or that have failed in
+        it, each with that harvest and whether it has failed. Only harvests of later days count."""
+        found: dict[Cell, tuple[Claim, bool]] = {}
+        for block in blocks_of("", (Tile(*cell) for cell in cells)):
+            its = its_block(layer, block)
+            row = self.connection.execute(_LAST_RESULTS, {**its, "on_day": self.day.day}).first()
+            if row is not None:
+                claim = Claim(row.harvest, row.day)
+                unchanged = row.ignored | row.not_modified
+                for bit in bits_of(block.mask & (unchanged | row.failed)):
+                    tile = block.tile(bit)
+                    found[tile.zoom, tile.x, tile.y] = claim, bool(row.failed >> bit & 1)
+        return found
 
     def _note_missing(self, layer: int, lacking: Iterable[ImportedTile]) -> None:
-        """Counts the tiles whose images the archive has lost as failed. The tile's row is left as it is if a
-        later harvest has a result."""
+        """Counts the tiles whose images the archive has lost as failed."""
         for one in lacking:
             cell = (one.tile.zoom, one.tile.x, one.tile.y)
-            around = self._known(layer, [cell], None).get(cell, Surroundings())
-            if around.is_taken:
+            if self._is_taken(self._known(layer, [cell], None).get(cell, Surroundings())):
                 self.left_out += 1
-                continue
-            self.counts[layer, Outcome.FAILED] += 1
-            if not around.is_later:
-                told = ("reason", "failures", "harvest", "outcome")
-                values = (one.missing, 1, self.harvest, Outcome.FAILED.value)
-                self._write_tiles([dict(zip((*TILE, *told), (layer, *cell, *values), strict=True))])
+            else:
+                self.counts[layer, Outcome.FAILED] += 1
 
 
 def _recorded(row: RowMapping, name: str) -> Recorded | None:
-    id_, *version, harvest = (row[f"{name}_{column}"] for column in _HAS)
-    return None if id_ is None else Recorded(id_, version_of(*version), harvest)
+    *version, harvest = (row[f"{name}_{column}"] for column in _HAS)
+    return None if harvest is None else Recorded(version_of(*version), harvest)
 
 
-def _write_insertions(
-    connection: Connection, harvest: int, day: date, layer: int, insertions: Mapping[Cell, Insertion]
+def _write_versions(
+    connection: Connection, layer: int, changed: Mapping[Cell, tuple[Surroundings, list[Recorded]]]
 ) -> None:
-    """Writes the insertions of one day into the versions of these tiles. Their rows in `tiles` must exist.
-    They point at the latest versions afterwards."""
-    changed = insertions.values()
-    deleted = [{"its_id": one.id} for change in changed for one in change.deleted]
-    moved = [
-        {"its_id": change.moved.id, "to_day": day, "to_harvest": harvest}
-        for change in changed
-        if change.moved
-    ]
-    new = [
-        version_row((layer, *cell), version, recorder)
-        for cell, change in insertions.items()
-        for version, recorder in _new_versions(change, harvest)
-    ]
-    renewed = [
-        {"its_id": one.id, "its_etag": validator.etag, "its_last_modified": validator.last_modified}
-        for change in changed
-        if change.renewed is not None
-        for one, validator in [change.renewed]
-    ]
-    # The tiles of which a version is added, deleted or moved.
-    touched = [
-        its_tile(layer, *cell)
-        for cell, change in insertions.items()
-        if change.deleted or change.moved or change.put or change.restored
-    ]
-    if deleted:
-        # A foreign key: a tile's row must not point at a deleted version.
-        connection.execute(_POINT_NOWHERE, touched)
-        connection.execute(_DELETE, deleted)
-    if moved:
-        connection.execute(_MOVE, moved)
-    if new:
-        connection.execute(replace_into(versions, *TILE, "day"), new)
-    if renewed:
-        connection.execute(_RENEW, renewed)
-    if touched:
-        connection.execute(_POINT_AT_LATEST, touched)
-    _count_changes(connection, layer, _counted(day, insertions))
-
-
-def _new_versions(change: Insertion, harvest: int) -> Iterator[tuple[Version, int]]:
-    """Yields the new versions, each with the harvest that has recorded it."""
-    if change.put is not None:
-        yield change.put, harvest
-    if change.restored is not None:
-        version, claim = change.restored
-        yield version, claim.harvest
-
-
-def _counted(day: date, insertions: Mapping[Cell, Insertion]) -> Counter[tuple[int, int, int, date]]:
-    """Returns how many more versions there are, by zoom, x and y of the block, and day. Numbers may be
-    negative."""
+    """Writes the versions that these tiles have now, each in place of what was there around the day."""
+    if not changed:
+        return
+    touched = [its_tile(layer, *cell) for cell in changed]
+    # A tile's row must not point at a version that is deleted.
+    connection.execute(_FORGET_TILE, touched)
+    dropped, new = [], []
     counted: Counter[tuple[int, int, int, date]] = Counter()
-    for cell, change in insertions.items():
+    for cell, (around, now) in changed.items():
         block = Tile(*cell).ancestor(BLOCK_LEVELS)
         place = (cell[0], block.x, block.y)
-        for one in change.deleted:
+        days = {one.version.day for one in now}
+        for one in around.recorded:
             counted[*place, one.version.day] -= 1
-        if change.moved is not None:
-            counted[*place, change.moved.version.day] -= 1
-            counted[*place, day] += 1
-        for version, _ in _new_versions(change, 0):
-            counted[*place, version.day] += 1
-    return counted
+            if one.version.day not in days:
+                dropped.append({**its_tile(layer, *cell), "its_day": one.version.day})
+        counted.update((*place, day) for day in days)
+        new += [
+            version_row((layer, *cell), one.version, one.harvest) for one in now if one not in around.recorded
+        ]
+    if dropped:
+        connection.execute(_DELETE, dropped)
+    if new:
+        connection.execute(replace_into(versions, *TILE, "day"), new)
+    connection.execute(_POINT_AT_LATEST, touched)
+    _count_changes(connection, layer, counted)
+    for touched_block in blocks_of("", (Tile(*cell) for cell in changed)):
+        write_present(connection, layer, touched_block)
 
 
 def _count_changes(
@@ -609,24 +524,3 @@ def _write_counts(connection: Connection, harvest: int, counts: Mapping[tuple[in
     ]
     if rows:
         connection.execute(insert(harvest_counts), rows)
-
-
-def _correct_counts(connection: Connection, more: Mapping[tuple[int, int, Outcome], int]) -> None:
-    """Adds to the counts of ended harvests, by harvest, layer and outcome.
-
-    A negative number of `ign` is taken from all outcomes of unchanged tiles, because it is not known which of
-    them the harvest has counted for a tile."""
-    for (harvest, layer, outcome), number in more.items():
-        its = (harvest_counts.c.harvest == harvest, harvest_counts.c.layer == layer)
-        rows = connection.execute(select(harvest_counts.c.outcome, harvest_counts.c.tiles).where(*its))
-        has = {Outcome(word): count for word, count in rows}
-        is_any_unchanged = outcome is Outcome.IGNORED and number < 0
-        left = number
-        for way in _UNCHANGED if is_any_unchanged else (outcome,):
-            added = left if left > 0 else max(left, -has.get(way, 0))
-            left -= added
-            if added:
-                counting = replace_into(harvest_counts, "harvest", "layer", "outcome")
-                row = {"harvest": harvest, "layer": layer, "outcome": way.value}
-                connection.execute(counting, {**row, "tiles": has.get(way, 0) + added})
-        connection.execute(delete(harvest_counts).where(*its, harvest_counts.c.tiles == 0))

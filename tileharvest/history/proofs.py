@@ -7,15 +7,19 @@ from dataclasses import asdict, fields
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import bindparam, case, exists, func, or_, select, true
+from sqlalchemy import bindparam, func, or_, select, true
 
-from tileharvest.history.areas import IN_SLICES
+from tileharvest.history.areas import AreaQuery
+from tileharvest.history.remembered import unpack
+from tileharvest.history.results import ITS_LAYERS, all_found
 from tileharvest.history.schema import (
     GIT_WALK,
+    blocks,
     harvest_layers,
     harvests,
     index_readings,
-    is_same_tile,
+    is_block,
+    its_block,
     layers,
     maps,
     replace_into,
@@ -24,24 +28,27 @@ from tileharvest.history.schema import (
     versions,
 )
 from tileharvest.history.schema import proofs as kept_proofs
-from tileharvest.history.trust import IS_FULL, IS_THERE, ITS_LAYERS, factor_of
-from tileharvest.tiles.outcomes import FETCHED, Outcome
+from tileharvest.history.trust import IS_FULL, factor_of
+from tileharvest.tiles.block import Block, bit_of, bits_of, mask_of
+from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.outcomes import Outcome
 from tileharvest.walk.proof import Proof, prove
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterator
     from datetime import date
 
-    from sqlalchemy import ColumnElement, CompoundSelect, Connection, Select
+    from sqlalchemy import ColumnElement, Connection, Select
 
     from tileharvest.history.database import History
+    from tileharvest.tiles.versions import Validator
     from tileharvest.walk.proof import DatedCell
 
 _DAY: Final = select(harvests.c.day, harvests.c.walk).where(harvests.c.id == bindparam("in_harvest"))
 _IN_FULL: Final = ITS_LAYERS.where(
     harvest_layers.c.layer.not_in(
-        select(validators.c.layer).where(
-            validators.c.layer.in_(ITS_LAYERS), validators.c.skipped == bindparam("in_harvest")
+        select(blocks.c.layer).where(
+            blocks.c.layer.in_(ITS_LAYERS), blocks.c.harvest == bindparam("in_harvest"), blocks.c.skips != 0
         )
     ),
     harvest_layers.c.layer.not_in(
@@ -56,6 +63,13 @@ _IN_FULL: Final = ITS_LAYERS.where(
     ),
 )
 """The layers of the harvest in which it has skipped nothing and has withdrawn no trust."""
+_REMEMBERED: Final = select(validators).where(is_block(validators), validators.c.there != 0)
+_MODIFIED: Final = AreaQuery.over(
+    tiles,
+    select(tiles.c.x, tiles.c.y, versions.c.last_modified)
+    .join_from(tiles, versions, versions.c.id == tiles.c.version)
+    .where(versions.c.sha1.is_not(None)),
+)
 
 
 def proofs(history: History, map_name: str | None = None) -> dict[str, dict[str, Proof]]:
@@ -143,45 +157,30 @@ def prove_layers(connection: Connection, harvest: int) -> None:
         connection.execute(new, {"layer": layer, "harvest": harvest, **asdict(proof)})
 
 
-def _times(connection: Connection, harvest: int, layer: int) -> Iterable[DatedCell]:
+def _times(connection: Connection, harvest: int, layer: int) -> Iterator[DatedCell]:
     """Yields the present tiles for which this harvest has an answer, each with its time; coarse zooms first.
 
     Mostly that is the time that the walk remembers. It is the time of the tile's version if the walk
     remembers nothing of the tile, or an earlier state. An earlier state is remembered if the tile was asked
-    again after a kill, because `walk.trust.remember` leaves out late answers. Such a row was written by
+    again after a kill, because `walk.trust.remember` leaves out late answers. Such a state was seen by
     another harvest and is not whole, and the tile has changed since.
     """
-    its = {"in_harvest": harvest, "in_layer": layer}
-    with connection.execute(_dated(), its, execution_options=IN_SLICES) as rows:
-        for slice_ in rows.partitions():
-            yield from slice_
-
-
-@cache
-def _dated() -> CompoundSelect[Any]:
-    of_tile = is_same_tile(validators, tiles)
-    is_remembered = validators.c.layer.is_not(None)
-    # A tile that was fetched has a version with the validator that the server sent in that harvest.
-    is_earlier = (
-        (validators.c.harvest != bindparam("in_harvest"))
-        & ~validators.c.whole
-        & tiles.c.outcome.in_([outcome.value for outcome in FETCHED])
-    )
-    time = case((is_remembered & ~is_earlier, validators.c.last_modified), else_=versions.c.last_modified)
-    kept = (
-        select(tiles.c.zoom, tiles.c.x, tiles.c.y, time)
-        .select_from(tiles.join(versions, versions.c.id == tiles.c.version).outerjoin(validators, of_tile))
-        .where(tiles.c.layer == bindparam("in_layer"), tiles.c.harvest == bindparam("in_harvest"))
-        .where(versions.c.sha1.is_not(None))
-        .where(tiles.c.outcome != Outcome.FAILED.value)
-    )
-    # A remembered tile with neither a version nor a failure of this harvest is of a zoom that is not kept.
-    others = select(validators.c.zoom, validators.c.x, validators.c.y, validators.c.last_modified).where(
-        validators.c.layer == bindparam("in_layer"),
-        validators.c.whole,
-        IS_THERE,
-        ~exists().where(
-            of_tile, or_(tiles.c.version.is_not(None), tiles.c.harvest == bindparam("in_harvest"))
-        ),
-    )
-    return kept.union_all(others).order_by("zoom")
+    for one in all_found(connection, harvest, layer):
+        block = Block("", one.zoom, one.column, one.row)
+        row = connection.execute(_REMEMBERED, its_block(layer, block)).first()
+        seen = whole = 0
+        remembered: dict[int, Validator] = {}
+        if row is not None:
+            seen, whole = row.seen if row.harvest == harvest else 0, row.whole
+            remembered = unpack(row.packed)
+        present = one.present & one.asked & ~one.of(Outcome.FAILED)
+        fetched = one.changed | one.of(Outcome.NOT_MODIFIED)
+        there = mask_of(remembered) & ~(fetched & ~whole & ~seen)
+        # A remembered tile without a version is of a zoom that is not kept.
+        dated = there & (present | whole & ~one.asked & ~one.present)
+        for bit, (zoom, x, y) in zip(bits_of(dated), one.cells(dated), strict=True):
+            yield zoom, x, y, remembered[bit].last_modified
+        if undated := present & ~there:
+            for x, y, modified in _MODIFIED.rows(connection, layer, block.area):
+                if undated >> bit_of(Tile(one.zoom, x, y)) & 1:
+                    yield one.zoom, x, y, modified

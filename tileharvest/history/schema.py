@@ -1,9 +1,11 @@
 """The tables of the history, the INSERTs for rows that may be there already, and versions as rows.
 
-`versions` is kept for ever. `tiles` has one row for each tile that was ever asked. The row points at the
-latest version, so that a look-up costs the same however long the history grows. It also has the result of the
-last harvest, so that counts stay exact although a result may be recorded more than once. `changes` counts the
-versions of each block of tiles and day. A viewer that shows a whole map reads it instead of the versions.
+`versions` is kept for ever. `tiles` has one row for each tile with a version. The row points at the latest
+one, so that a look-up costs the same however long the history grows. `blocks` has one row for each block of 8
+x 8 tiles that was ever asked, with the results of the last harvest there: a mask of 64 bits for each outcome,
+which `tiles.block` numbers. So counts are sums of bits, and stay exact although a result may be recorded more
+than once. `changes` counts the versions of each block and day. A viewer that shows a whole map reads it
+instead of the versions.
 """
 
 from __future__ import annotations
@@ -14,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from sqlalchemy import (
     BigInteger,
-    Boolean,
     CheckConstraint,
     Column,
     Date,
@@ -36,6 +37,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import Insert, insert
 
+from tileharvest.tiles.block import WHOLE
+from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.versions import Image, Validator, Version
 
 if TYPE_CHECKING:
@@ -44,7 +47,9 @@ if TYPE_CHECKING:
 
     from sqlalchemy import ColumnElement, Dialect, FromClause
 
-REVISION: Final = "0013"
+    from tileharvest.tiles.block import Block
+
+REVISION: Final = "0014"
 """The revision that this program reads and writes. Each change of the tables takes the next number."""
 
 
@@ -68,6 +73,21 @@ class UtcDateTime(TypeDecorator[datetime]):
         if not isinstance(value, datetime):
             return None
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+class Mask(TypeDecorator[int]):
+    """A mask of 64 bits. Databases have no whole numbers of 64 bits without a sign."""
+
+    impl = BigInteger
+    cache_ok = True
+
+    def process_bind_param(self, value: int | None, dialect: Dialect) -> int | None:
+        return value if value is None or value < 1 << 63 else value - (1 << 64)
+
+    def process_result_value(self, value: int | None, dialect: Dialect) -> int:
+        if not isinstance(value, int):
+            raise ValueError(f"{value!r} is not a mask")
+        return value & WHOLE
 
 
 Row: TypeAlias = dict[str, Any]
@@ -94,6 +114,38 @@ def _keyed_by_tile() -> list[Column[int]]:
         Column("layer", Integer, ForeignKey("layers.id"), primary_key=True, autoincrement=False),
         *(Column(name, Integer, primary_key=True, autoincrement=False) for name in TILE[1:]),
     ]
+
+
+BLOCK: Final = ("layer", "zoom", "column", "row")
+"""The columns that name a block, in every table of blocks."""
+
+
+def _keyed_by_block() -> list[Column[int]]:
+    """Returns new columns of a primary key that names a block."""
+    return [
+        Column("layer", Integer, ForeignKey("layers.id"), primary_key=True, autoincrement=False),
+        *(Column(name, Integer, primary_key=True, autoincrement=False) for name in BLOCK[1:]),
+    ]
+
+
+def _mask(name: str) -> Column[int]:
+    return Column(name, Mask, nullable=False, default=0)
+
+
+def is_block(table: FromClause) -> ColumnElement[bool]:
+    """Returns the SQL that says whether a row is of the block `its_layer`, `its_zoom`, `its_column` and
+    `its_row`."""
+    return and_(*(table.c[name] == bindparam(f"its_{name}") for name in BLOCK))
+
+
+def its_block(layer: int, block: Block) -> Row:
+    """Returns the parameters of `is_block` that name this block."""
+    return {
+        "its_layer": layer,
+        "its_zoom": block.zoom,
+        "its_column": block.column,
+        "its_row": block.row,
+    }
 
 
 def is_tile(table: FromClause) -> ColumnElement[bool]:
@@ -225,18 +277,6 @@ Index(
 )
 # A map has at most one unfinished harvest, because to begin one ends the others.
 
-batches: Final = Table(
-    "batches",
-    metadata,
-    Column("harvest", Integer, ForeignKey("harvests.id"), primary_key=True, autoincrement=False),
-    Column("worker", Text, primary_key=True),
-    Column("number", Integer, nullable=False),
-    sqlite_with_rowid=False,
-)
-"""The last batch that each process has recorded, for a history on a server. If a connection is lost during a
-commit, the batch is recorded again. This table then tells whether it was recorded the first time.
-"""
-
 harvest_layers: Final = Table(
     "harvest_layers",
     metadata,
@@ -269,7 +309,7 @@ harvest_counts: Final = Table(
     sqlite_with_rowid=False,
 )
 """The counts of ended harvests. They are written at the end, because the next harvest overwrites the results
-in `tiles`."""
+in `blocks`."""
 
 _VERSION_ID: Final = BigInteger().with_variant(Integer, "sqlite")
 """SQLite numbers rows by itself only if the type is named INTEGER, which has eight bytes all the same."""
@@ -308,24 +348,57 @@ tiles: Final = Table(
     "tiles",
     metadata,
     *_keyed_by_tile(),
-    Column("version", _VERSION_ID, ForeignKey("versions.id"), nullable=True),
-    Column("harvest", Integer, ForeignKey("harvests.id"), nullable=True),
-    Column("outcome", Text, nullable=True),
-    Column("reason", Text, nullable=True),
-    # Last, where a migration adds it.
-    Column("failures", Integer, nullable=False, server_default=text("0")),
+    Column("version", _VERSION_ID, ForeignKey("versions.id"), nullable=False),
     sqlite_with_rowid=False,
 )
-"""`version` is the tile's latest version. `harvest` is the last harvest with a result for the tile, and
-`outcome` is that result.
+"""The tiles that have versions. `version` is the tile's latest one."""
 
-`harvest` and `outcome` are null if the result was taken back, because the map had moved and the tile was not
-`gone`. `reason` says why a `fail` is one. `failures` is the number of harvests in a row in which the tile has
-failed. Harvests that did not ask for it do not count, and any other outcome makes it 0.
+MASKS: Final = {
+    Outcome.NOTHING: "empty",
+    Outcome.IGNORED: "ignored",
+    Outcome.NOT_MODIFIED: "not_modified",
+    Outcome.UPDATED: "updated",
+    Outcome.ADDED: "added",
+    Outcome.REPLACED: "replaced",
+    Outcome.GONE: "gone",
+    Outcome.FAILED: "failed",
+}
+"""The column of `blocks` for each outcome that a tile's result can have."""
 
-There is no index on `harvest`, because it would double the cost of recording an unchanged tile. Counts, and
-the search for tiles that are not asked yet, scan the map's tiles. A harvest needs them only a few times.
+blocks: Final = Table(
+    "blocks",
+    metadata,
+    *_keyed_by_block(),
+    Column("harvest", Integer, ForeignKey("harvests.id"), nullable=True),
+    *map(_mask, MASKS.values()),
+    _mask("skips"),
+    _mask("present"),
+    _mask("reached"),
+    _mask("failing"),
+    sqlite_with_rowid=False,
+)
+"""What the last harvest that asked in the block has found there. `harvest` is null if none is known.
+
+Each outcome has a mask, and a tile is in one of them at most. `skips` are the unchanged tiles below which
+that harvest asked nothing. The other masks do not depend on the harvest: `present` are the tiles whose latest
+version is not gone, `failing` those with a row in `failures`, and `reached` those with a result of an earlier
+harvest, since the last complete one that walked in full.
+
+There is no index on `harvest`, because it would double the cost of recording an unchanged block. Counts, and
+the search for tiles that are not asked yet, scan the map's blocks.
 """
+
+failures: Final = Table(
+    "failures",
+    metadata,
+    *_keyed_by_tile(),
+    Column("harvest", Integer, ForeignKey("harvests.id"), nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("in_a_row", Integer, nullable=False),
+    sqlite_with_rowid=False,
+)
+"""The tiles whose last result is a failure. `harvest` has found it, and `reason` says why. `in_a_row` is the
+number of harvests in a row in which the tile has failed. Harvests that did not ask for it do not count."""
 
 changes: Final = Table(
     "changes",
@@ -346,20 +419,23 @@ x and y are the centre of the tile three levels coarser that covers the block. T
 validators: Final = Table(
     "validators",
     metadata,
-    *_keyed_by_tile(),
-    Column("etag", Text, nullable=True),
-    Column("last_modified", Text, nullable=True),
+    *_keyed_by_block(),
     Column("harvest", Integer, ForeignKey("harvests.id"), nullable=False),
-    Column("whole", Boolean, nullable=False),
-    Column("skipped", Integer, ForeignKey("harvests.id"), nullable=True),
+    _mask("seen"),
+    _mask("there"),
+    _mask("missing"),
+    _mask("whole"),
+    Column("packed", LargeBinary, nullable=False),
     sqlite_with_rowid=False,
 )
-"""The validator of each tile for the walk, as the server last sent a new one. Tiles at zooms that are not
-kept have rows, too. The validators in `versions` are others: those of the GET, and only for images.
+"""The validators of a block's tiles for the walk, as the server last sent new ones. Tiles at zooms that are
+not kept have validators, too. Those in `versions` are others: of the GET, and only for images.
 
-`etag` and `last_modified` are both null for a tile that is not there. `harvest` has written the row last.
-`whole` says whether that harvest, or a later one, has asked everything below without a failure; see `trust`.
-`skipped` is the last harvest in which the tile was unchanged and nothing below it was asked.
+`packed` has the validators of the tiles that are `there`, as `remembered` packs them. `missing` are tiles
+that were remembered and are not there any more; when a complete harvest ends, what is remembered of tiles
+below them is forgotten, and so are they. `harvest` has written the row last, and `seen` are the tiles
+of which it has written something. `whole` are the tiles below which everything was asked without a failure;
+see `trust`.
 """
 
 proofs: Final = Table(

@@ -1,9 +1,9 @@
-"""Statements about trust: what the walk remembers of each tile, which of it is trusted, and what was skipped.
+"""Trust: which of what the walk remembers vouches for the tiles below it, and what a harvest has skipped.
 
-A row of `validators` is whole if everything below its tile was asked without a failure, or lies below another
-whole tile that had not changed. Only `settle`, at the end of a harvest, makes rows whole. It also makes sure
-that no row which is not whole lies below a whole one. A walk that trusts the upper tile would never come to
-the lower one.
+A tile in `validators` is whole if everything below it was asked without a failure, or lies below another
+whole tile that had not changed. Only `settle`, at the end of a harvest, makes tiles whole. It also makes sure
+that no remembered tile which is not whole lies below a whole one. A walk that trusts the upper tile would
+never come to the lower one.
 
 A harvest skips what lies below its tops. A top is a tile that was unchanged and trusted. Whether a tile lies
 below a top is found out here in Python: the database would go through all tiles once for each top. A walk
@@ -12,160 +12,175 @@ that rests on a change index also skips everything outside of the ground that th
 
 from __future__ import annotations
 
-from collections import defaultdict
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import and_, bindparam, false, func, or_, select, true, update
+from sqlalchemy import and_, bindparam, func, or_, select, update
 
-from tileharvest.history.areas import IN_SLICES, IS_UNASKED
+from tileharvest.history.areas import IN_SLICES
 from tileharvest.history.change_indexes import IS_TRUSTED, ground_of
-from tileharvest.history.connection import execute_rows
+from tileharvest.history.remembered import pack, unpack
+from tileharvest.history.results import ITS_LAYERS, BlockResults, cells_of, found_by, found_in
 from tileharvest.history.schema import (
     FINISHED,
-    TILE,
-    harvest_layers,
+    MASKS,
+    blocks,
     harvests,
     insert_into,
-    is_tile,
-    its_tile,
+    is_block,
     layers,
     proofs,
-    replace_into,
-    tiles,
     validators,
-    versions,
 )
+from tileharvest.tiles.block import bit_of, bits_of
 from tileharvest.tiles.grid import Tile, ancestors, covered_by
-from tileharvest.tiles.outcomes import CHANGED, Outcome
-from tileharvest.tiles.versions import Validator
+from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from datetime import date
 
-    from sqlalchemy import Connection, Select
+    from sqlalchemy import Connection
 
     from tileharvest.history.schema import Row
-    from tileharvest.tiles.grid import Cell
-    from tileharvest.tiles.results import TileResult
+    from tileharvest.tiles.grid import Cell, TileRange
 
-_KEY: Final = tuple(validators.c[name] for name in TILE)
-IS_THERE: Final = or_(validators.c.etag.is_not(None), validators.c.last_modified.is_not(None))
-"""Whether the walk remembers an answer of a tile. A tile that was missing has a row without a validator."""
-_ABSENT: Final = Validator()
-_TELLING: Final = CHANGED | {Outcome.FAILED, Outcome.GONE}
+    Spared = Callable[[BlockResults, int], int]
 
-ITS_LAYERS: Final = select(harvest_layers.c.layer).where(harvest_layers.c.harvest == bindparam("in_harvest"))
-"""The ids of the layers of the harvest `in_harvest`."""
+_Place = tuple[int, int, int]
+"""Zoom, column and row of a block."""
 
-_IN_ITS_LAYERS: Final = validators.c.layer.in_(ITS_LAYERS)
-_MAKE_WHOLE: Final = (
-    update(validators)
-    .where(_IN_ITS_LAYERS, validators.c.harvest == bindparam("in_harvest"), ~validators.c.whole)
-    .values(whole=true())
-)
-_MISSING: Final = select(*_KEY).where(_IN_ITS_LAYERS, ~IS_THERE)
-_SEEN_EARLIER: Final = select(*_KEY).where(
-    validators.c.layer == bindparam("in_layer"), validators.c.harvest != bindparam("in_harvest"), IS_THERE
-)
-_NOT_WHOLE: Final = select(*_KEY).where(_IN_ITS_LAYERS, ~validators.c.whole, IS_THERE)
-_FAILED: Final = select(*(tiles.c[name] for name in TILE)).where(
-    tiles.c.layer.in_(ITS_LAYERS),
-    tiles.c.harvest == bindparam("in_harvest"),
-    tiles.c.outcome == Outcome.FAILED.value,
-)
-_COARSEST: Final = select(func.min(validators.c.zoom)).where(validators.c.layer == bindparam("in_layer"))
 _FACTOR: Final = select(layers.c.factor).where(layers.c.id == bindparam("in_layer"))
-_TOPS: Final = select(validators.c.zoom, validators.c.x, validators.c.y).where(
-    validators.c.layer == bindparam("in_layer"),
-    validators.c.skipped == bindparam("in_harvest"),
-    IS_TRUSTED,
+_TOPS: Final = select(blocks.c.zoom, blocks.c.column, blocks.c.row, blocks.c.skips).where(
+    blocks.c.layer == bindparam("in_layer"), blocks.c.harvest == bindparam("in_harvest"), blocks.c.skips != 0
 )
-"""The tops of a layer. There are none if the harvest has withdrawn trust in the layer."""
 IS_FULL: Final = and_(harvests.c.reason == FINISHED, func.coalesce(harvests.c.walk, "full") == "full")
 """Whether a harvest finished and walked in full. Harvests of old releases, which note no walk, did."""
-_LAST_FULL: Final = (
-    select(func.max(harvests.c.id))
-    .join_from(harvests, harvest_layers, harvest_layers.c.harvest == harvests.c.id)
-    .where(harvest_layers.c.layer == bindparam("in_layer"), harvests.c.id < bindparam("in_harvest"), IS_FULL)
-    .scalar_subquery()
-)
-"""The id of the last full harvest before this one that had the layer, or null."""
-_UNASKED: Final = (
-    select(tiles.c.zoom, tiles.c.x, tiles.c.y)
-    .join_from(tiles, versions, versions.c.id == tiles.c.version)
-    .where(tiles.c.layer == bindparam("in_layer"), versions.c.sha1.is_not(None), IS_UNASKED)
-    # The last full harvest has asked for all tiles that the map keeps. Tiles with an older result are of
-    # zones or zooms that the map does not keep any more.
-    .where(tiles.c.harvest >= func.coalesce(_LAST_FULL, 0))
-)
+_THE_HARVEST: Final = select(IS_FULL).where(harvests.c.id == bindparam("in_harvest"))
+_REMEMBERED: Final = select(
+    *(
+        validators.c[name]
+        for name in ("zoom", "column", "row", "seen", "there", "missing", "whole", "harvest")
+    )
+).where(validators.c.layer == bindparam("in_layer"))
+_PACKED: Final = select(validators.c.packed).where(is_block(validators))
+_UPDATE: Final = update(validators).where(is_block(validators))
+_SETTLE: Final = _UPDATE.values(whole=bindparam("now_whole"))
+_FORGET: Final = _UPDATE.values(there=bindparam("now_there"), missing=0, packed=bindparam("now_packed"))
+_NOTHING_FOUND: Final = {"harvest": None, **dict.fromkeys((*MASKS.values(), "skips"), 0)}
 
 
-def remember(
-    connection: Connection, harvest: int, layer_ids: Mapping[str, int], results: Iterable[TileResult]
-) -> None:
-    """Writes what the walk is to remember of a batch of results. The last result of a tile counts.
+class _Layer:
+    """The masks of what the walk remembers of a layer, while a harvest ends."""
 
-    Raises KeyError for a layer that the harvest does not have.
-    """
-    seen: dict[tuple[int, Tile], Validator] = {}
-    skipping: defaultdict[int, set[Cell]] = defaultdict(set)
-    failed: defaultdict[int, set[Cell]] = defaultdict(set)
-    # Tiles that have changed, by an answer that is not remembered. If the site put the old file back, the old
-    # rows of the tile and of the tiles above it would say that nothing has changed.
-    unseen: defaultdict[int, set[Cell]] = defaultdict(set)
-    for result in results:
-        step = result.step
-        # An unchanged and trusted tile costs no more than this. On an unchanged map nearly every tile is one.
-        if not (step.is_news or result.outcome in _TELLING):
-            continue
-        layer, place = layer_ids[result.layer], (result.tile.zoom, result.tile.x, result.tile.y)
-        if step.skips:
-            skipping[layer].add(place)
-            continue
-        skipping[layer].discard(place)
-        if result.outcome is Outcome.FAILED:
-            failed[layer].add(place)
-        elif step.doubts or (step.seen is None and result.outcome in CHANGED):
-            unseen[layer].add(place)
-        else:
-            seen[layer, result.tile] = step.seen or _ABSENT
-    _write_seen(connection, harvest, seen)
-    for layer, places in skipping.items():
-        if places:
-            connection.execute(_SKIP, _rows(layer, places, harvest))
-    for layer, places in failed.items():
-        connection.execute(_ASK_BELOW, _rows(layer, places, harvest))
-        _doubt(connection, layer, places)
-    for layer, places in unseen.items():
-        _doubt(connection, layer, places)
+    def __init__(self, connection: Connection, harvest: int, layer: int) -> None:
+        self._connection, self._harvest, self._layer = connection, harvest, layer
+        its = {"in_layer": layer}
+        rows = connection.execute(_REMEMBERED, its, execution_options=IN_SLICES)
+        self._rows = {(row.zoom, row.column, row.row): row for row in rows}
+        self._whole: dict[_Place, int] = {place: row.whole for place, row in self._rows.items()}
+        self._forgotten: dict[_Place, int] = {}
 
+    def distrust(self) -> None:
+        """Takes trust from all tiles."""
+        self._whole = dict.fromkeys(self._rows, 0)
 
-def _write_seen(connection: Connection, harvest: int, seen: Mapping[tuple[int, Tile], Validator]) -> None:
-    there, missing = [], []
-    for (layer, tile), validator in seen.items():
-        place = layer, tile.zoom, tile.x, tile.y
-        if validator == _ABSENT:
-            missing.append({**its_tile(*place), "in_harvest": harvest})
-        else:
-            is_whole, skipped = False, None
-            there.append((*place, validator.etag, validator.last_modified, harvest, is_whole, skipped))
-    if there:
-        execute_rows(connection, _WRITE_SEEN, there)
-    if missing:
-        connection.execute(_FORGET, missing)
+    def trust_seen(self) -> None:
+        """Makes the tiles whole that the harvest has seen."""
+        for place, row in self._rows.items():
+            if row.harvest == self._harvest:
+                self._whole[place] |= row.seen & row.there
+
+    def forget_below_missing(self) -> None:
+        """Forgets what is remembered of tiles below those that were remembered and are missing now.
+
+        Nobody asks for them at zooms that the map does not keep. If they came back as they were, their old
+        validators would say that nothing below them has changed, while all tiles below are recorded as gone.
+        """
+        tops = [cell for place, row in self._rows.items() for cell in cells_of(*place, row.missing)]
+        if not tops:
+            return
+        is_covered = covered_by(tops, factor_of(self._connection, self._layer))
+        for place, row in self._rows.items():
+            older = row.there & ~(row.seen if row.harvest == self._harvest else 0)
+            below = _mask(cell for cell in cells_of(*place, older) if is_covered(cell))
+            if below or row.missing:
+                its = self._its(place)
+                left = unpack(self._connection.execute(_PACKED, its).scalar_one())
+                for bit in bits_of(below):
+                    del left[bit]
+                now = {"now_there": row.there & ~below, "now_packed": pack(left)}
+                self._connection.execute(_FORGET, {**its, **now})
+                self._whole[place] &= ~below
+                self._forgotten[place] = below
+
+    def doubt_unseen(self) -> None:
+        """Takes trust from tiles that have changed without being remembered, and from all above those."""
+        doubtful: list[Cell] = []
+        for one in found_by(self._connection, self._harvest, self._layer):
+            row = self._rows.get((one.zoom, one.column, one.row))
+            seen = row.seen if row is not None and row.harvest == self._harvest else 0
+            doubtful += one.cells(one.changed & ~seen)
+        self._doubt(doubtful)
+
+    def doubt_failed(self) -> None:
+        """Takes trust from tiles that have failed, from all above those, and from all tiles above one that is
+        not whole."""
+        doubtful: list[Cell] = []
+        for one in found_by(self._connection, self._harvest, self._layer):
+            doubtful += one.cells(one.of(Outcome.FAILED))
+        for place, row in self._rows.items():
+            left = row.there & ~self._forgotten.get(place, 0)
+            doubtful += cells_of(*place, left & ~self._whole[place])
+        self._doubt(doubtful)
+
+    def _doubt(self, doubtful: Sequence[Cell]) -> None:
+        if not doubtful or not any(self._whole.values()):
+            return
+        coarsest = min(zoom for zoom, _, _ in self._rows)
+        above = ancestors(doubtful, coarsest, factor_of(self._connection, self._layer))
+        for cell in above.union(doubtful):
+            tile = Tile(*cell)
+            place = tile.zoom, tile.column >> 3, tile.row >> 3
+            if place in self._whole:
+                self._whole[place] &= ~(1 << bit_of(tile))
+
+    def write(self) -> None:
+        changed = [
+            {**self._its(place), "now_whole": whole}
+            for place, whole in self._whole.items()
+            if whole != self._rows[place].whole
+        ]
+        if changed:
+            self._connection.execute(_SETTLE, changed)
+
+    def _its(self, place: _Place) -> Row:
+        zoom, column, row = place
+        return {"its_layer": self._layer, "its_zoom": zoom, "its_column": column, "its_row": row}
 
 
 def settle(connection: Connection, harvest: int, *, is_complete: bool) -> None:
-    """Makes the rows whole that a complete harvest has written, without failed tiles and all above them.
+    """Makes the tiles whole that a complete harvest has seen, without failed tiles and all above them.
 
-    Call it at the end of a harvest, after its last result. A harvest that is not complete makes no row whole.
-    Reads all validators of the map.
+    Call it at the end of a harvest, after its last result. A harvest that is not complete makes no tile
+    whole. After one that walked in full, results of earlier harvests are forgotten: they are of zones or
+    zooms that the map does not keep any more. Reads all validators of the map.
     """
-    if is_complete:
-        connection.execute(_MAKE_WHOLE, {"in_harvest": harvest})
-        _forget_below_missing(connection, harvest)
-    _doubt_what_is_not_whole(connection, harvest)
+    for layer in connection.execute(ITS_LAYERS, {"in_harvest": harvest}).scalars().all():
+        its = {"in_harvest": harvest, "in_layer": layer}
+        remembered = _Layer(connection, harvest, layer)
+        if not connection.execute(select(IS_TRUSTED), its).scalar_one():
+            remembered.distrust()
+        # What it has seen itself is trusted all the same.
+        remembered.doubt_unseen()
+        if is_complete:
+            remembered.trust_seen()
+            remembered.forget_below_missing()
+        remembered.doubt_failed()
+        remembered.write()
+        if is_complete and connection.execute(_THE_HARVEST, its).scalar_one():
+            in_layer = update(blocks).where(blocks.c.layer == layer)
+            connection.execute(in_layer.where(blocks.c.reached != 0).values(reached=0))
+            connection.execute(in_layer.where(blocks.c.harvest != harvest).values(_NOTHING_FOUND))
 
 
 def distrust(connection: Connection, harvest: int, day: date, layer: int, reason: str) -> list[Tile]:
@@ -183,34 +198,84 @@ def distrust(connection: Connection, harvest: int, day: date, layer: int, reason
     connection.execute(
         new.on_conflict_do_update(index_elements=[proofs.c.layer], set_=withdrawal, where=is_news)
     )
-    in_layer = validators.c.layer == layer
-    connection.execute(update(validators).where(in_layer, validators.c.whole).values(whole=False))
-    tops = select(validators.c.zoom, validators.c.x, validators.c.y).where(
-        in_layer, validators.c.skipped == harvest
-    )
-    return sorted(Tile(*row) for row in connection.execute(tops))
+    return sorted(Tile(*cell) for cell in _skipping(connection, harvest, layer))
 
 
 def tops_of(connection: Connection, harvest: int, layer: int) -> list[Cell]:
     """Returns the tiles below which the harvest did not ask. There are none if it has withdrawn trust in the
     layer.
 
-    Reads all validators of the layer.
+    Reads all blocks of the layer.
     """
     its = {"in_harvest": harvest, "in_layer": layer}
-    return [(zoom, x, y) for zoom, x, y in connection.execute(_TOPS, its)]
+    is_trusted = connection.execute(select(IS_TRUSTED), its).scalar_one()
+    return list(_skipping(connection, harvest, layer)) if is_trusted else []
 
 
-def spared_by(connection: Connection, harvest: int, layer: int) -> Callable[[Cell], bool] | None:
-    """Returns a function that tells whether the harvest skips a tile of the layer. Returns None if it skips
-    nothing, as in a full walk.
+def _skipping(connection: Connection, harvest: int, layer: int) -> Iterator[Cell]:
+    for row in connection.execute(_TOPS, {"in_harvest": harvest, "in_layer": layer}):
+        yield from cells_of(*row)
+
+
+def spared_by(connection: Connection, harvest: int, layer: int) -> Spared:
+    """Returns a function that tells which tiles of a block's mask the harvest skips.
 
     Skipped tiles lie below a top, or outside of the ground of a change index."""
     tops, ground = tops_of(connection, harvest, layer), ground_of(connection, harvest, layer)
-    if not tops and ground is None:
-        return None
-    is_covered = covered_by(tops, factor_of(connection, layer))
-    return lambda cell: is_covered(cell) or (ground is not None and cell not in ground)
+    factor = factor_of(connection, layer)
+    is_covered = covered_by(tops, factor)
+
+    def spared(one: BlockResults, mask: int) -> int:
+        if not tops and ground is None:
+            return 0
+        if factor == 2 and is_covered(one.cover):
+            return mask
+        return _mask(
+            cell
+            for cell in one.cells(mask)
+            if is_covered(cell) or (ground is not None and cell not in ground)
+        )
+
+    return spared
+
+
+def unasked_in(
+    connection: Connection, harvest: int, layer: int, areas: Sequence[TileRange]
+) -> Iterator[tuple[BlockResults, int]]:
+    """Yields the blocks with present tiles of these areas that the harvest has neither asked nor skipped,
+    each with the mask of these tiles. Coarse zooms come first."""
+    spared = spared_by(connection, harvest, layer)
+    for one, mask in found_in(connection, harvest, layer, areas):
+        left = one.unasked & mask
+        if left := left & ~spared(one, left):
+            yield one, left
+
+
+def skipped_in(
+    connection: Connection, harvest: int, layer: int, areas: Sequence[TileRange]
+) -> Iterator[Cell]:
+    """Yields the present tiles of these areas that the harvest skips, those that were asked all the same
+    included."""
+    spared = spared_by(connection, harvest, layer)
+    for one, mask in found_in(connection, harvest, layer, areas):
+        yield from one.cells(spared(one, one.present & mask))
+
+
+def count_skipped(connection: Connection, harvest: int) -> dict[int, int]:
+    """Returns by layer how many present tiles were skipped and have no result. Layers with 0 are left out."""
+    counted = {}
+    for layer in connection.execute(ITS_LAYERS, {"in_harvest": harvest}).scalars().all():
+        if ground_of(connection, harvest, layer) is None and not tops_of(connection, harvest, layer):
+            continue
+        spared = spared_by(connection, harvest, layer)
+        rows = connection.execute(select(blocks).where(blocks.c.layer == layer), execution_options=IN_SLICES)
+        count = 0
+        for row in rows:
+            one = BlockResults(row, harvest)
+            count += spared(one, one.unasked & one.reached).bit_count()
+        if count:
+            counted[layer] = count
+    return counted
 
 
 def factor_of(connection: Connection, layer: int) -> int:
@@ -218,71 +283,9 @@ def factor_of(connection: Connection, layer: int) -> int:
     return int(connection.execute(_FACTOR, {"in_layer": layer}).scalar_one())
 
 
-def count_skipped(connection: Connection, harvest: int) -> dict[int, int]:
-    """Returns by layer how many present tiles were skipped and have no result. Layers with 0 are left out."""
-    its_layers = connection.execute(ITS_LAYERS, {"in_harvest": harvest}).scalars().all()
-    counted = {layer: _count_spared(connection, harvest, layer) for layer in its_layers}
-    return {layer: count for layer, count in counted.items() if count}
-
-
-def _count_spared(connection: Connection, harvest: int, layer: int) -> int:
-    is_spared = spared_by(connection, harvest, layer)
-    if is_spared is None:
-        return 0
-    its = {"in_harvest": harvest, "in_layer": layer}
-    unasked = connection.execute(_UNASKED, its, execution_options=IN_SLICES)
-    return sum(is_spared((zoom, x, y)) for zoom, x, y in unasked)
-
-
-def _forget_below_missing(connection: Connection, harvest: int) -> None:
-    """Forgets what is remembered of tiles below a missing tile, because they are missing too.
-
-    Nobody asks for them at zooms that the map does not keep. If they came back as they were, their old rows
-    would say that nothing below them has changed, while all tiles below are recorded as gone.
-    """
-    for layer, tops in _by_layer(connection, _MISSING, in_harvest=harvest).items():
-        is_covered = covered_by(tops, factor_of(connection, layer))
-        older = _by_layer(connection, _SEEN_EARLIER, in_harvest=harvest, in_layer=layer)
-        places = older.get(layer, [])
-        below = list(filter(is_covered, places))
-        if below:
-            # `skipped` stays as it is: it tells that the harvest has not walked in full.
-            connection.execute(_MISS, _rows(layer, below, harvest))
-
-
-def _doubt_what_is_not_whole(connection: Connection, harvest: int) -> None:
-    """Takes trust from all tiles above a row that is not whole, from failed tiles, and from all above
-    those."""
-    for untrusted in (_FAILED, _NOT_WHOLE):
-        for layer, places in _by_layer(connection, untrusted, in_harvest=harvest).items():
-            _doubt(connection, layer, places)
-
-
-def _doubt(connection: Connection, layer: int, places: Iterable[Cell]) -> None:
-    """Makes these tiles and all above them not whole."""
-    coarsest = connection.execute(_COARSEST, {"in_layer": layer}).scalar()
-    if coarsest is not None:
-        doubtful = ancestors(places, coarsest, factor_of(connection, layer)).union(places)
-        connection.execute(_LOSE_TRUST, [its_tile(layer, *place) for place in sorted(doubtful)])
-
-
-def _by_layer(connection: Connection, query: Select[Any], **parameters: int) -> dict[int, list[Cell]]:
-    found: defaultdict[int, list[Cell]] = defaultdict(list)
-    for layer, zoom, x, y in connection.execute(query, parameters, execution_options=IN_SLICES):
-        found[layer].append((zoom, x, y))
-    return dict(found)
-
-
-def _rows(layer: int, places: Iterable[Cell], harvest: int) -> list[Row]:
-    return [{**its_tile(layer, *place), "in_harvest": harvest} for place in places]
-
-
-_WRITE_SEEN: Final = replace_into(validators, *TILE)
-_UPDATE: Final = update(validators).where(is_tile(validators))
-_MISS: Final = _UPDATE.values(etag=None, last_modified=None, harvest=bindparam("in_harvest"), whole=false())
-_FORGET: Final = _MISS.values(skipped=None)
-"""Changes a row only if there is one. Most places of a map are empty, and have no row."""
-_SKIP: Final = _UPDATE.where(IS_THERE).values(skipped=bindparam("in_harvest"))
-"""Leaves missing tiles out. Nothing is below them, and they would be asked again after each distrust."""
-_ASK_BELOW: Final = _UPDATE.where(validators.c.skipped == bindparam("in_harvest")).values(skipped=None)
-_LOSE_TRUST: Final = _UPDATE.where(validators.c.whole).values(whole=false())
+def _mask(cells: Iterable[Cell]) -> int:
+    """Returns the mask of tiles of one block."""
+    mask = 0
+    for cell in cells:
+        mask |= 1 << bit_of(Tile(*cell))
+    return mask

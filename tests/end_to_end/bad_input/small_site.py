@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from PIL import Image
 
 from tests.end_to_end.project import Project
+from tests.history.outcomes import RESULTS
 from tests.servers.misbehaving import Misbehaving, misbehaving
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ def visit(project: Project, day: str, *more: str, names: tuple[str, ...] = ("sma
 
 def found(project: Project) -> dict[str, Found]:
     """Returns what the last harvest found, by path. It is read from the database."""
-    rows = project.query("SELECT zoom, x, y, outcome, reason FROM tiles")
+    rows = project.query(RESULTS + "SELECT zoom, x, y, outcome, reason FROM results")
     return {_path(*place): Found(outcome, reason) for *place, outcome, reason in rows}
 
 

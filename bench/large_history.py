@@ -79,10 +79,12 @@ INSERT INTO versions (layer, zoom, x, y, day, sha1, extension, size, etag, last_
     FROM harvests JOIN places ON layer = map,
          generate_series(-width / 2, width / 2 - 1) x, generate_series(-height / 2, height / 2 - 1) y
     ORDER BY day, layer, x, y;
-INSERT INTO tiles (layer, zoom, x, y, version, harvest, outcome, failures)
-    SELECT DISTINCT ON (layer, zoom, x, y) layer, zoom, x, y, id, harvest, 'upd', 0
+INSERT INTO tiles (layer, zoom, x, y, version)
+    SELECT DISTINCT ON (layer, zoom, x, y) layer, zoom, x, y, id
     FROM versions ORDER BY layer, zoom, x, y, day DESC;
-INSERT INTO validators SELECT layer, zoom, x, y, '"5ff"', 'Tue', harvest, true, NULL FROM tiles;
+INSERT INTO blocks
+    SELECT layer, zoom, floor(x / 16.0), floor(-y / 16.0), max(harvest), 0, 0, 0, -1, 0, 0, 0, 0, 0, -1, 0, 0
+    FROM versions GROUP BY 1, 2, 3, 4;
 INSERT INTO changes
     SELECT layer, -3, 8 * (2 * floor(x / 16.0) + 1), 8 * (2 * floor(y / 16.0) + 1), day, count(*)
     FROM versions GROUP BY 1, 2, 3, 4, 5;

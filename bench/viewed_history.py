@@ -22,10 +22,12 @@ from sqlalchemy import create_engine, func, insert, select, text
 
 from bench.cost import RunFailedError
 from bench.site import LAYER, TILE_SIZE
+from tileharvest.history.blocks import write_present
 from tileharvest.history.database import History
 from tileharvest.history.harvest_row import Beginning
 from tileharvest.history.schema import BLOCK_LEVELS, FINISHED, changes, harvest_counts, tiles, versions
 from tileharvest.store.files import FileStore
+from tileharvest.tiles.block import blocks_of
 from tileharvest.tiles.grid import Tile, first_level
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.outcomes import Outcome
@@ -205,14 +207,11 @@ class _MapWriter:
         self._nothing = _asked_in_vain(places)
         self._images = images
         self._written = connection.execute(select(func.count()).select_from(versions)).scalar_one()
-        self._before = self._written
-        """The number of versions of earlier days. Their ids are not above it."""
         self._latest = [0] * len(places)
         self._changed = [0] * len(places)
 
     def write_day(self, day: date, numbers: Sequence[int]) -> None:
         self._change = Outcome.UPDATED if self._harvest else Outcome.ADDED
-        self._before = self._written
         self._write_harvest(day)
         self._write_counts(len(numbers))
         self._connection.execute(insert(versions), [self._version(number, day) for number in numbers])
@@ -222,12 +221,11 @@ class _MapWriter:
         self._connection.execute(insert(changes), [{**of_day, **row} for row in changed])
 
     def write_tiles(self) -> None:
-        """Writes the rows of all tiles as the last harvest left them."""
-        rows = [self._tile(tile, None, Outcome.NOTHING) for tile in self._nothing]
-        for tile, version in zip(self._places, self._latest, strict=True):
-            found = self._change if version > self._before else Outcome.IGNORED
-            rows.append(self._tile(tile, version, found))
-        self._connection.execute(insert(tiles), rows)
+        """Writes which versions are the latest ones, and which tiles are present."""
+        latest = zip(self._places, self._latest, strict=True)
+        self._connection.execute(insert(tiles), [self._tile(tile, version) for tile, version in latest])
+        for block in blocks_of(LAYER, self._places):
+            write_present(self._connection, self._layer, block)
 
     def _write_harvest(self, day: date) -> None:
         connection, started = self._connection, datetime.combine(day, time(6), UTC)
@@ -265,9 +263,8 @@ class _MapWriter:
             "harvest": self._harvest,
         }
 
-    def _tile(self, tile: Tile, version: int | None, outcome: Outcome) -> dict[str, Any]:
-        place = {"layer": self._layer, "zoom": tile.zoom, "x": tile.x, "y": tile.y}
-        return {**place, "version": version, "harvest": self._harvest, "outcome": outcome.value}
+    def _tile(self, tile: Tile, version: int) -> dict[str, Any]:
+        return {"layer": self._layer, "zoom": tile.zoom, "x": tile.x, "y": tile.y, "version": version}
 
 
 def _seconds(day: date) -> int:

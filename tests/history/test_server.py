@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
-from msgspec.structs import replace
 
-from tests.history.making import LATER, LAYER, B, began, ended, found
+from tests.history.making import B, began, ended, found
 from tests.servers.postgresql import PASSWORD, postgresql_server
 from tileharvest.errors import HistoryError
 from tileharvest.harvest.holdings import HISTORIES, Holdings
@@ -24,14 +23,11 @@ from tileharvest.history import database as database_module
 from tileharvest.history.connection import parse_address, place_of
 from tileharvest.history.costs import Cost
 from tileharvest.history.database import History
-from tileharvest.history.known import LEVELS
 from tileharvest.history.recorded_versions import tile_versions
 from tileharvest.history.summaries import harvest_summaries
 from tileharvest.store.files import FileStore
 from tileharvest.tiles.grid import TileRange
 from tileharvest.tiles.outcomes import Outcome
-from tileharvest.tiles.results import Step
-from tileharvest.tiles.versions import Validator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -220,34 +216,6 @@ def test_a_connection_that_has_waited_is_used_without_asking_whether_it_is_open(
         assert asked == ["SELECT 1"]
 
 
-def test_two_workers_ask_the_server_ten_times_for_a_thousand_tiles_at_most(
-    postgresql: PostgresqlServer, database: str, tmp_path: Path
-) -> None:
-    """A look-up by each of them, and the transaction that records the results. A fleet's workers may be far
-    from their server."""
-    block = TileRange.around(0, (0, 0), 1 << LEVELS, 1 << LEVELS)
-    with History.open(postgresql.url(database)) as history, (tmp_path / "trace").open("w+") as trace:
-        first = began(history)
-        first.record([found("add", tile, etag=f'"{tile}"') for tile in block])
-        ended(first)
-        harvest = began(history, LATER)
-        results = [replace(found("ign", tile), step=Step(seen=Validator(f'"{tile}"'))) for tile in block]
-        with history.reading() as connection:
-            driver: Any = connection.connection.dbapi_connection
-        # The pool gives the same connection again, as no other is in use.
-        driver.pgconn.trace(trace.fileno())
-        driver.pgconn.set_trace_flags(psycopg.pq.Trace.SUPPRESS_TIMESTAMPS)
-        for _ in range(2):
-            assert len(harvest.look_up(LAYER, block)[0]) == len(results)
-        harvest.record(results, Cost(len(results)))
-        driver.pgconn.untrace()
-        trace.seek(0)
-        senders = [line[0] for line in trace if line.startswith(("F\t", "B\t"))]
-    assert len(results) > 1_000
-    # F stands for the frontend, and B for the backend.
-    assert 0 < [sender for sender, _ in itertools.groupby(senders)].count("F") <= 10
-
-
 def test_a_reader_outlives_a_restart_of_the_server(restarted: PostgresqlServer) -> None:
     """The viewer reads so. It asks again by itself."""
     with restarted.database() as name, History.open(restarted.url(name)) as history:
@@ -382,19 +350,6 @@ def lose_answers(history: History, monkeypatch: pytest.MonkeyPatch, number: int 
 
     monkeypatch.setattr(dialect, "do_commit", losing)
     return lost
-
-
-def test_a_batch_whose_commit_got_no_answer_is_counted_once(
-    emptied_postgresql: History, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    harvest = began(emptied_postgresql)
-    lost = lose_answers(emptied_postgresql, monkeypatch, 2)
-    harvest.record([found("add")], Cost(1, 10, 100))
-    harvest.record([], Cost(1, 10, 100))
-    assert len(lost) == 2
-    (summary,) = harvest_summaries(emptied_postgresql, "world")
-    assert (summary.cost.requests, summary.cost.received_bytes, summary.cost.stored_bytes) == (2, 20, 200)
-    assert summary.counts == {Outcome.ADDED: 1}
 
 
 def test_a_batch_that_was_not_committed_is_recorded_again(

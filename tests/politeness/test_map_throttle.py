@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from inspect import Signature, signature
 from itertools import pairwise
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -169,6 +170,16 @@ async def test_what_holds_requests_back_ends_a_wait_for_a_turn_and_says_why(worl
         reason = {"paused": Reason.PAUSED, "rest": Reason.RESTING, "down": Reason.DOWN}[held]
         ends = None if held == "paused" else pytest.approx(BEGIN.timestamp() + 65, abs=1e-3)
         assert throttle.held == (reason, ends)
+
+
+@jumping
+async def test_a_host_that_is_down_holds_until_nobody_knows_when(world: World) -> None:
+    async with world.asking() as throttle:
+        await throttle.rest(HOST, 60)
+        throttle.down_until(inf)
+        assert throttle.held == (Reason.DOWN, None)
+        throttle.down_until(None)
+        assert throttle.held == (Reason.RESTING, now() + 60)
 
 
 @jumping

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from tileharvest.politeness.reasons import Reason
@@ -32,7 +33,7 @@ class Holds:
     rests_until: float | None = None
     """When the rest of the host ends."""
     down_until: float | None = None
-    """When the host, which does not answer, is probed next."""
+    """When the host, which does not answer, is asked again. Infinity if nobody knows."""
 
     def at(self, now: float) -> Hold | None:
         """Returns what holds requests back, or None if they may start. Of several reasons the first one that
@@ -46,5 +47,8 @@ class Holds:
             Reason.RESTING: self.rests_until,
             Reason.DOWN: self.down_until,
         }
-        holding = [Hold(reason, until) for reason, until in ends.items() if until is not None and until > now]
-        return max(holding, key=lambda hold: hold.until or 0.0, default=None)
+        last = max(ends, key=lambda reason: ends[reason] or -inf)
+        until = ends[last]
+        if until is None or until <= now:
+            return None
+        return Hold(last, None if until == inf else until)

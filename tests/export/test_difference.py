@@ -119,11 +119,6 @@ def pixels(image: Image.Image) -> list[tuple[int, ...]]:
     return [pixel for pixel in found if isinstance(pixel, tuple)]
 
 
-def test_an_image_that_cannot_be_read_is_counted(world: World, history: History, tmp_path: Path) -> None:
-    _, damaged = made(world, between(history, SECOND, THIRD), tmp_path / "diff.png")
-    assert damaged == 1
-
-
 @pytest.mark.parametrize("name", ["diff.png", "diff.json"])
 def test_a_full_disk_leaves_the_file_from_before(
     world: World, history: History, tmp_path: Path, name: str

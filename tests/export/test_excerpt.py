@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from tests.viewer.building import DAY_LAYER, FIRST, MAP, NIGHT_LAYER, SECOND, SIZE, THIRD, World, picture
-from tileharvest.errors import ConfigurationError, HistoryError
-from tileharvest.export.excerpt import Wanted, excerpt_of
+from tileharvest.errors import ConfigurationError
+from tileharvest.export.excerpt import Wanted, excerpt_of, period_of, zooms_between
 from tileharvest.history.database import History
 from tileharvest.history.outlines import map_outline
 from tileharvest.maps.named_areas import NamedArea
@@ -22,6 +22,7 @@ from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.tiles.zones import Zone
 
 if TYPE_CHECKING:
+    from datetime import date
     from pathlib import Path
 
 SQUAREMAP = Projection((2 / 512, 0, 0, 0), (0, 0, -2 / 512, 0))
@@ -162,11 +163,6 @@ def test_a_named_area_is_that_of_its_corners(tmp_path: Path) -> None:
         assert found.box(0) == PixelBox(0, 0, 10, 20)
 
 
-def test_where_nothing_was_there_is_no_box(history: History) -> None:
-    far = (Zone(center=(400, 400), width=1, height=1, zoom=0),)
-    assert excerpt_of(history, MAP, Wanted(area="zone"), far).box(0) is None
-
-
 @pytest.mark.parametrize(
     ("wanted", "words"),
     [
@@ -191,11 +187,6 @@ def test_what_a_map_does_not_have_is_said(history: History, wanted: Wanted, word
     assert words in str(caught.value)
 
 
-def test_an_unknown_map_is_told_those_that_there_are(history: History) -> None:
-    with pytest.raises(HistoryError, match="no map 'wrold'; it has 'world'"):
-        excerpt_of(history, "wrold", Wanted())
-
-
 def test_a_map_of_the_earth_is_cut_by_degrees(tmp_path: Path) -> None:
     """Of the square of Mercator the quarter north and east of (0, 0) is the upper right one."""
     layer = Layer("zoom1", Pyramid(1), "png", tile_size=(256, 256), projection=mercator(1))
@@ -203,3 +194,59 @@ def test_a_map_of_the_earth_is_cut_by_degrees(tmp_path: Path) -> None:
         found = excerpt_of(history, MAP, Wanted(area="0,0,85.0511287,179.9999999")).box(0)
     assert found is not None
     assert (found.width, found.height) == (256, 256)
+
+
+NEXT: Final = timedelta(days=1)
+
+
+@pytest.mark.parametrize(
+    ("text", "days"),
+    [
+        (None, (FIRST, THIRD)),
+        ("2", (SECOND, THIRD)),
+        ("99", (FIRST, THIRD)),
+        (f"{SECOND}..", (SECOND, THIRD)),
+        (f"..{SECOND}", (FIRST, SECOND)),
+        (f"{SECOND}", (SECOND, SECOND)),
+        # A period begins and ends with a harvest.
+        (f"{FIRST + NEXT}..9999-12-31", (SECOND, THIRD)),
+        (f"{FIRST}..{SECOND + NEXT}", (FIRST, SECOND)),
+    ],
+)
+def test_days_are_written_in_these_ways(history: History, text: str | None, days: tuple[date, date]) -> None:
+    assert period_of(map_outline(history, MAP), text) == days
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (f"{FIRST + NEXT}..{SECOND - NEXT}", f"the nearest harvests are of {FIRST} and {SECOND}$"),
+        (f"{THIRD + NEXT}..9999-12-31", f"the nearest harvests are of {THIRD}$"),
+        ("0", "0 is no day"),
+        (f"{THIRD}..{FIRST}", "is later than the last"),
+        ("2001-01-01..", "before the history"),
+    ],
+)
+def test_what_are_no_days_is_refused(history: History, text: str, words: str) -> None:
+    with pytest.raises(ConfigurationError, match=words):
+        period_of(map_outline(history, MAP), text)
+
+
+@pytest.mark.parametrize(
+    ("text", "chosen"),
+    [
+        (None, [-3, -2, -1, 0]),
+        ("-2..0", [-2, -1, 0]),
+        ("-2..", [-2, -1, 0]),
+        ("..-2", [-3, -2]),
+        ("-1", [-1]),
+    ],
+)
+def test_zooms_are_written_in_these_ways(text: str | None, chosen: list[int]) -> None:
+    assert zooms_between([-3, -2, -1, 0], text) == chosen
+
+
+@pytest.mark.parametrize("text", ["1", "-9", "..", "", "0..-2", "deep"])
+def test_what_are_no_zooms_is_refused(text: str) -> None:
+    with pytest.raises(ConfigurationError):
+        zooms_between([-3, -2, -1, 0], text)

@@ -87,12 +87,6 @@ def test_files_of_others_are_no_place_for_a_map(bucket: S3, folder: Path) -> Non
     assert held(bucket, folder) == {}
 
 
-def test_a_bucket_that_is_not_there_is_one_line(bucket: S3, folder: Path) -> None:
-    with pytest.raises(TileHarvestError, match="s3://none was not brought up to date") as raised:
-        mirror(folder, "none", "", Count())
-    assert "\n" not in str(raised.value)
-
-
 def test_files_of_others_stay_at_home(bucket: S3, folder: Path) -> None:
     before = files(folder)
     secret = ("images/ab/.git/config", ".git/config", "notes.txt", "page/own/x.js", "lists/mine.js")
@@ -110,19 +104,3 @@ def test_a_file_that_cannot_be_read_is_one_line(bucket: S3, folder: Path) -> Non
     with pytest.raises(TileHarvestError, match=r"works as it did: .*index\.html: Is a directory") as raised:
         mirror(folder, "past", "my/map", Count())
     assert "\n" not in str(raised.value)
-
-
-def test_who_stops_the_removal_from_a_bucket_is_told_that_it_is_up_to_date(
-    bucket: S3, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    mirror(folder, "past", "my/map", Count())
-    bucket.ask("PUT", "/past/my/map/lists/ab/ab01234567890123.js", b"old")
-
-    def stop(*_: object) -> None:
-        raise TileHarvestError("stopped")
-
-    monkeypatch.setattr("tileharvest.export.mirror.obstore.delete", stop)
-    with pytest.raises(
-        TileHarvestError, match="s3://past/my/map is up to date, but files that nothing names"
-    ):
-        mirror(folder, "past", "my/map", Count())

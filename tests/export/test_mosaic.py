@@ -112,17 +112,7 @@ def test_what_cannot_be_made_is_said_with_what_can(
             8192,
             "has 65,536 x 8 pixels, and JPEG ends at 65,535 pixels; nothing was made; --zoom -1",
         ),
-        (
-            "map.webp",
-            2048,
-            "has 16,384 x 8 pixels, and WEBP ends at 16,383 pixels; nothing was made; --zoom -1",
-        ),
         ("map.png", 500_001, "has 4,000,008 x 8 pixels, and PNG ends at 4,000,000 pixels; nothing was made;"),
-        (
-            "map.tif",
-            500_001,
-            "has 4,000,008 x 8 pixels, and TIFF ends at 4,000,000 pixels; nothing was made;",
-        ),
     ],
 )
 def test_of_a_picture_that_its_form_cannot_hold_the_zoom_is_named_that_fits(

@@ -6,21 +6,19 @@ import errno
 import gzip
 import json
 import re
-import shutil
 import sqlite3
 from base64 import b64decode
 from dataclasses import replace
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from tests.export.island import island, noise
 from tests.export.watching import Count, most_bytes_of_a_file
-from tests.viewer.building import FIRST, MAP, SECOND, THIRD, World, picture, square
+from tests.viewer.building import FIRST, MAP, SECOND, THIRD, World, square
 from tileharvest.errors import ConfigurationError, TileHarvestError
 from tileharvest.export import published_folder, published_lists
-from tileharvest.export.excerpt import Wanted, excerpt_of, period_of, zooms_between
+from tileharvest.export.excerpt import Wanted, excerpt_of, period_of
 from tileharvest.export.published_folder import Published, Scope, held
 from tileharvest.export.published_lists import published_zooms
 from tileharvest.export.published_page import bundle, published_files
@@ -29,7 +27,6 @@ from tileharvest.history.outlines import map_outline
 from tileharvest.tiles.grid import Tile
 
 if TYPE_CHECKING:
-    from datetime import date
     from pathlib import Path
 
 DESCRIBED: Final = {"name": MAP, "url": None, "note": ""}
@@ -139,15 +136,6 @@ def test_files_of_others_stay_and_an_occupied_folder_is_refused(small: World, tm
     assert sum(body == b"mine" for body in found.values()) == 5
 
 
-def test_images_of_the_store_have_other_names_than_ours(small: World, tmp_path: Path) -> None:
-    """Also where somebody has put all into one folder."""
-    publish(small, tmp_path / "out")
-    shutil.copytree(small.data / "tiles", tmp_path / "out" / "tiles")
-    stored = files(small.data / "tiles")
-    publish(small, tmp_path / "out", days="1")
-    assert files(tmp_path / "out" / "tiles") == stored
-
-
 def test_two_cannot_publish_into_one_folder_at_once(small: World, tmp_path: Path) -> None:
     publish(small, tmp_path / "out")
     before = files(tmp_path / "out")
@@ -220,30 +208,6 @@ def test_a_full_disk_leaves_what_was_published_before(small: World, tmp_path: Pa
     assert not [name for name in after if name.endswith(".unfinished")]
     # Then it goes on.
     assert publish(small, tmp_path / "out").images == 4
-
-
-def test_a_folder_that_cannot_be_made_is_said(small: World, tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(TileHarvestError, match="Not a directory: name a folder that can be written, or"):
-        publish(small, tmp_path / "file" / "out")
-
-
-def test_who_is_stopped_before_the_index_leaves_the_old_one(small: World, tmp_path: Path) -> None:
-    publish(small, tmp_path / "out")
-    before = files(tmp_path / "out")
-    small.harvest(THIRD, {Tile(0, 1, 1): noise(5)})
-
-    class Stopping(Count):
-        def passed(self, parts: int = 1) -> None:
-            raise KeyboardInterrupt
-
-    with (
-        History.open_read_only(f"sqlite:///{small.history_file}") as history,
-        pytest.raises(KeyboardInterrupt),
-    ):
-        published_folder.publish(scope(history), tmp_path / "out", small.store, Stopping())
-    after = files(tmp_path / "out")
-    assert {name: after[name] for name in before} == before
 
 
 def test_all_that_the_index_names_is_on_the_disk_before_the_index_is(
@@ -329,78 +293,6 @@ def test_two_images_that_would_have_one_name_are_refused(small: World, tmp_path:
     assert {name: after[name] for name in before} == before
     # Each is published without the other.
     assert publish(small, tmp_path / "new", days=f"{FIRST}..{SECOND}").images == 3
-
-
-def test_what_bluemap_keeps_below_a_picture_is_left_out(tmp_path: Path) -> None:
-    world = World(tmp_path / "world")
-    world.harvest(FIRST, {Tile(0, 1, 1): picture(size=9, height=18)})
-    publish(world, tmp_path / "out")
-    (name,) = named(files(tmp_path / "out"), "images")
-    assert files(tmp_path / "out")[name] != picture(size=9, height=18)
-
-
-def test_zooms_below_a_gap_alone_can_be_shown(tmp_path: Path) -> None:
-    world = World(tmp_path / "world")
-    world.harvest(FIRST, {tile: noise(tile.zoom) for tile in (Tile(0, 1, 1), Tile(-1, 2, 2), Tile(-3, 8, 8))})
-    with History.open_read_only(f"sqlite:///{world.history_file}") as history:
-        assert published_zooms(excerpt_of(history, MAP, Wanted())) == [-1, 0]
-
-
-@pytest.mark.parametrize(
-    ("text", "days"),
-    [
-        (None, (FIRST, THIRD)),
-        ("2", (SECOND, THIRD)),
-        ("99", (FIRST, THIRD)),
-        (f"{SECOND}..", (SECOND, THIRD)),
-        (f"..{SECOND}", (FIRST, SECOND)),
-        (f"{SECOND}", (SECOND, SECOND)),
-        (f"{FIRST}..{SECOND}", (FIRST, SECOND)),
-    ],
-)
-def test_days_are_written_in_these_ways(history: History, text: str | None, days: tuple[date, date]) -> None:
-    assert period_of(map_outline(history, MAP), text) == days
-
-
-def test_days_begin_and_end_with_a_harvest(history: History) -> None:
-    outline, day = map_outline(history, MAP), timedelta(days=1)
-    assert period_of(outline, f"{FIRST + day}..9999-12-31") == (SECOND, THIRD)
-    assert period_of(outline, f"{FIRST}..{SECOND + day}") == (FIRST, SECOND)
-    for none in (f"{FIRST + day}", f"{FIRST + day}..{SECOND - day}"):
-        with pytest.raises(ConfigurationError, match=f"the nearest harvests are of {FIRST} and {SECOND}$"):
-            period_of(outline, none)
-    with pytest.raises(ConfigurationError, match=f"the nearest harvests are of {THIRD}$"):
-        period_of(outline, f"{THIRD + day}..9999-12-31")
-
-
-def test_a_period_that_begins_without_a_harvest_is_published(small: World, tmp_path: Path) -> None:
-    small.harvest(THIRD, {Tile(0, 5, 1): noise(4)})
-    told = publish(small, tmp_path / "out", days=f"{FIRST + timedelta(days=1)}..{THIRD}")
-    # How the first tile was on the first day is before the period.
-    assert told.images == 3
-
-
-@pytest.mark.parametrize("text", ["0", "-1", "soon", f"{THIRD}..{FIRST}", "2021-02-30", "2001-01-01.."])
-def test_what_are_no_days_is_refused(history: History, text: str) -> None:
-    with pytest.raises(ConfigurationError):
-        period_of(map_outline(history, MAP), text)
-
-
-def test_zooms_are_written_in_these_ways() -> None:
-    zooms = [-3, -2, -1, 0]
-    ways = {
-        None: zooms,
-        "-2..0": [-2, -1, 0],
-        "-2..": [-2, -1, 0],
-        "..-2": [-3, -2],
-        "-1": [-1],
-        "-9..-3": [-3],
-    }
-    for text, chosen in ways.items():
-        assert zooms_between(zooms, text) == chosen
-    for wrong in ("1", "-9", "..", "", "0..-2", "deep"):
-        with pytest.raises(ConfigurationError):
-            zooms_between(zooms, wrong)
 
 
 def test_modules_in_a_form_that_cannot_be_read_are_refused() -> None:

@@ -256,18 +256,6 @@ def test_without_a_configuration_the_tiles_lie_where_overviewer_writes_them(
     assert [one for one in told.lacking if one.endswith(f"{why}{where}")] != []
 
 
-def test_a_configuration_of_the_day_that_contradicts_the_history_is_not_passed_over(
-    shared_maps: Path, tmp_path: Path
-) -> None:
-    past = PastMap(tmp_path, "alexjj")
-    day = date.fromisoformat(days(shared_maps, "alexjj")[0])
-    past.add(published(shared_maps, "alexjj", 1, tmp_path / "site"), day)
-    make_shallower(past)
-    with pytest.raises(TileHarvestError, match="nobody knows where its tiles lay; nothing was made"):
-        past.restored(day, tmp_path / "restored")
-    assert not (tmp_path / "restored").exists()
-
-
 def test_plain_tiles_of_a_template_lack_no_configuration(shared_maps: Path, tmp_path: Path) -> None:
     """Their entry says where they lie, and their site has no other files."""
     past = PastMap(tmp_path, "ants", url=f"{URL}{{z}}/{{x}}/{{y}}.png", site_zooms=(0, DEEPEST), bounds=WORLD)
@@ -291,30 +279,8 @@ def test_without_a_configuration_nobody_knows_where_other_renderers_put_tiles(
     assert not (tmp_path / "again").exists()
 
 
-def test_a_map_that_has_grown_since_needs_its_own_configuration(shared_maps: Path, tmp_path: Path) -> None:
-    """But for Overviewer's, whose tiles lie where their layer and its depth say."""
-    past = PastMap(tmp_path, "jgore43")
-    for version in (1, 4):
-        site = published(shared_maps, "jgore43", version, tmp_path / f"site-{version}")
-        past.add(site, date.fromisoformat(days(shared_maps, "jgore43")[version - 1]))
-    first = date.fromisoformat(days(shared_maps, "jgore43")[0])
-    forget(past, first)
-    make_shallower(past)
-    with pytest.raises(TileHarvestError, match=f"had depth 5 and images of .* on {first}"):
-        past.restored(first, tmp_path / "restored")
-
-
 def forget(past: PastMap, day: date) -> None:
     """As if the harvest of that day had not kept the files of the site."""
     with sqlite3.connect(past.folder / "history.sqlite") as connection:
         connection.execute("DELETE FROM site_files WHERE day = ?", [str(day)])
-    connection.close()
-
-
-def make_shallower(past: PastMap) -> None:
-    """As if the map had had a zoom less at its first harvest."""
-    with sqlite3.connect(past.folder / "history.sqlite") as connection:
-        connection.execute(
-            "UPDATE harvest_layers SET depth = depth - 1 WHERE harvest = (SELECT min(id) FROM harvests)"
-        )
     connection.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import re
 import shutil
 import sqlite3
@@ -183,14 +182,6 @@ def test_images_of_two_kinds_become_one_where_the_form_asks_for_it(tmp_path: Pat
             colour = image.convert("RGB").getpixel((4, 4))
             assert isinstance(colour, tuple)
             assert max(abs(a - b) for a, b in zip(colour, (40, 120, 0), strict=True)) < 6
-
-
-def test_a_zip_tells_its_tiles(world: World, tmp_path: Path) -> None:
-    archive(world, tmp_path / "map.zip", day=FIRST.isoformat())
-    with zipfile.ZipFile(tmp_path / "map.zip") as opened:
-        told = json.loads(opened.read("tiles.json"))
-        assert opened.testzip() is None
-    assert (told["tilejson"], told["tiles"], told["kinds"]) == ("3.0.0", ["{z}/{x}/{y}.png"], ["png"])
 
 
 def test_where_tiles_nest_by_five_one_zoom_is_archived(tmp_path: Path) -> None:

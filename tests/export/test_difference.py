@@ -94,31 +94,6 @@ def test_neighbours_that_are_new_have_one_outline(tmp_path: Path) -> None:
     assert found.crop((0, SIZE, 2 * SIZE, 2 * SIZE)).tobytes() == expected.tobytes()
 
 
-def test_a_coarser_picture_shows_which_part_has_changed(
-    world: World, history: History, tmp_path: Path
-) -> None:
-    excerpt = between(history, FIRST, SECOND)
-    found, _ = made(world, excerpt, tmp_path / "diff.png", zoom=-1)
-    half = SIZE // 2
-    left, top = (CHANGED.column + 2) * half, (CHANGED.row + 2) * half
-    changed = found.crop((left, top, left + half, top + half))
-    now = picture(world, SECOND).crop(place(CHANGED)).reduce(2)
-    assert max(abs(a - b) for a, b in zip(changed.tobytes(), now.tobytes(), strict=True)) <= 2
-    beside = found.crop((left + half, top, left + 2 * half, top + half))
-    assert is_faded_closely(beside, picture(world, SECOND).crop(place(Tile(0, 3, 1))).reduce(2))
-
-
-def is_faded_closely(found: Image.Image, now: Image.Image) -> bool:
-    spread = [max(pixel[:3]) - min(pixel[:3]) for pixel in pixels(found)]
-    before = [max(pixel[:3]) - min(pixel[:3]) for pixel in pixels(now)]
-    return all(a <= b / 8 + 3 for a, b in zip(spread, before, strict=True))
-
-
-def pixels(image: Image.Image) -> list[tuple[int, ...]]:
-    found = [image.getpixel((x, y)) for x in range(image.width) for y in range(image.height)]
-    return [pixel for pixel in found if isinstance(pixel, tuple)]
-
-
 @pytest.mark.parametrize("name", ["diff.png", "diff.json"])
 def test_a_full_disk_leaves_the_file_from_before(
     world: World, history: History, tmp_path: Path, name: str

@@ -104,18 +104,6 @@ def test_a_period_that_begins_with_coarse_tiles_alone_ends_where_the_last_day_do
     assert boxes == [(2, -4, 4, 0)] * 2
 
 
-def test_a_period_begins_with_the_history_unless_it_is_said(history: History) -> None:
-    of_all, until, since = (
-        excerpt_of(history, MAP, wanted)
-        for wanted in (Wanted(last=str(THIRD)), Wanted(last=str(SECOND)), Wanted(first=str(SECOND)))
-    )
-    assert [(one.first, one.last) for one in (of_all, until, since)] == [
-        (FIRST, THIRD),
-        (FIRST, SECOND),
-        (SECOND, THIRD),
-    ]
-
-
 def test_blocks_are_pixels_where_a_renderer_draws_each_as_one(tmp_path: Path) -> None:
     layer = Layer("top", Pyramid(4), "png", tile_size=(512, 512), projection=SQUAREMAP)
     with of_layer(tmp_path, layer, Tile.at(0, -1, 0)) as history:
@@ -123,17 +111,6 @@ def test_blocks_are_pixels_where_a_renderer_draws_each_as_one(tmp_path: Path) ->
         assert found.box(0) == (-101, 7, -19, 301)
         # Each pixel of the next zoom has two blocks in each direction.
         assert found.box(-1) == (-51, 3, -9, 151)
-
-
-def test_each_zoom_of_bluemap_has_a_fifth_of_the_pixels(tmp_path: Path) -> None:
-    projection = Projection((2 / 500, 0, 0, 0), (0, 0, -2 / 500, 0))
-    pyramid = Pyramid.kept(3, 5)
-    layer = Layer("low", pyramid, "png", tile_size=(500, 500), projection=projection)
-    with of_layer(tmp_path, layer, Tile.at(0, -1, 0)) as history:
-        found = excerpt_of(history, MAP, Wanted(area="-100,50,-1,149"))
-        assert found.box(0) == (-100, 50, 0, 150)
-        # Without images of its own a zoom of this layer has no pictures.
-        assert list(found.zooms()) == [0]
 
 
 def test_an_isometric_picture_has_the_corners_of_the_blocks(history: History) -> None:

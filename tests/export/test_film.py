@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from datetime import date, timedelta
-from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Self
@@ -15,15 +14,13 @@ import pytest
 from PIL import Image
 
 from tests.export.watching import Count, most_bytes_of_a_file
-from tests.viewer.building import BLUE, DAY_LAYER, FIRST, GREEN, MAP, RED, SECOND, SIZE, THIRD, World, picture
+from tests.viewer.building import BLUE, FIRST, GREEN, MAP, RED, SECOND, SIZE, THIRD, World, picture
 from tileharvest.errors import ConfigurationError, TileHarvestError
 from tileharvest.export.excerpt import Wanted, excerpt_of
 from tileharvest.export.film import FilmStyle, film_of, size_of, write_film
 from tileharvest.export.film_file import FILM_FORMATS, TICKS, usual_ending
 from tileharvest.history.database import History
 from tileharvest.tiles.grid import Tile
-from tileharvest.tiles.layers import Layer
-from tileharvest.tiles.pyramid import Pyramid
 
 if TYPE_CHECKING:
     from tileharvest.export.film import Film
@@ -186,11 +183,6 @@ def test_time_may_pass_evenly_and_ends_with_the_last_harvest(
         assert [moment.day for moment in film.moments] == days
 
 
-def test_a_period_begins_with_what_was_there(history: History) -> None:
-    film = planned(history, STYLE, Wanted(first=str(SECOND), is_period=True))
-    assert [moment.day for moment in film.moments] == [SECOND, THIRD]
-
-
 def test_what_has_not_changed_is_not_drawn_again(world: World, history: History, tmp_path: Path) -> None:
     """89 days, of which two changed: each image is read once."""
     read: list[str] = []
@@ -213,17 +205,6 @@ def test_a_large_area_is_made_smaller_until_it_fits(history: History) -> None:
         80: (0, 2),
         128: (0, 4),
     }
-
-
-def test_tiles_that_nest_by_five_are_shown_at_a_zoom_that_there_is(tmp_path: Path) -> None:
-    """80 pixels of the deepest zoom do not fit into 64, and 16 of the next do, in a frame of that size."""
-    world, described = World(tmp_path), Layer(DAY_LAYER, Pyramid.kept(2, 5), "png", tile_size=(SIZE, SIZE))
-    deep = [Tile.at(0, column, row) for column in range(10) for row in range(10)]
-    tiles = [*deep, *dict.fromkeys(tile.parent(5) for tile in deep)]
-    world.harvest(FIRST, dict.fromkeys(tiles, picture()), described=described, renderer="bluemap")
-    with History.open_read_only(f"sqlite:///{world.history_file}") as history:
-        lenses = [planned(history, FilmStyle((64, 64), zoom=zoom)).lens for zoom in (None, -1)]
-    assert [(lens.zoom, lens.scale) for lens in lenses] == [(0, 0.8), (-1, 1)]
 
 
 @pytest.fixture(scope="module")
@@ -251,12 +232,6 @@ def test_a_camera_that_follows_goes_where_it_changes(road: World, tmp_path: Path
     on_the_way = [shot.corner[0] for shot in film.shots() if lefts[1] < shot.corner[0] < lefts[2]]
     assert on_the_way == sorted(on_the_way)
     assert film.drift(film.moments[1].corner, film.moments[2].corner) == 3 * TICKS
-
-
-def test_a_place_that_is_well_in_view_needs_no_move(road: World) -> None:
-    with History.open_read_only(f"sqlite:///{road.history_file}") as history:
-        film = planned(history, FilmStyle((1024, 64), camera="follow", zoom=0))
-    assert all(before.corner == after.corner for before, after in pairwise(film.moments))
 
 
 @pytest.mark.parametrize(
@@ -289,14 +264,6 @@ def test_what_cannot_be_made_is_said(
 ) -> None:
     with pytest.raises(ConfigurationError, match=words):
         planned(history, style, wanted, Path(name))
-
-
-def test_a_zoom_that_does_not_fit_is_refused(road: World) -> None:
-    with (
-        History.open_read_only(f"sqlite:///{road.history_file}") as history,
-        pytest.raises(ConfigurationError, match="zoom 0 has 512 x 8 pixels of this area"),
-    ):
-        planned(history, FilmStyle((128, 64), zoom=0))
 
 
 @pytest.mark.parametrize(("ending", "codec"), [("mp4", "h264"), ("webm", "av1")])
@@ -347,27 +314,22 @@ def test_a_video_without_its_extra_says_how_to_get_it(
     assert usual_ending() == ".webp"
 
 
+class Stopped(Count):
+    def passed(self, parts: int = 1) -> None:
+        raise TileHarvestError("stopped")
+
+
 @pytest.mark.parametrize("ending", FILM_FORMATS)
-def test_a_full_disk_and_too_large_a_file_leave_the_film_from_before(
+def test_a_full_disk_a_signal_and_too_large_a_file_leave_the_film_from_before(
     world: World, history: History, tmp_path: Path, ending: str
 ) -> None:
     path = tmp_path / f"film{ending}"
     path.write_bytes(b"before")
     with most_bytes_of_a_file(1500), pytest.raises(TileHarvestError, match="the disk is full"):
         made(world, history, path)
+    with pytest.raises(TileHarvestError, match="stopped"):
+        write_film(planned(history, STYLE, path=path), path, world.store, Stopped())
     with pytest.raises(TileHarvestError, match=r"more than 1\.5 kB, the most that was allowed; nothing was"):
         write_film(planned(history, STYLE, path=path), path, world.store, Count(), 1500)
     assert path.read_bytes() == b"before"
     assert os.listdir(tmp_path) == [path.name]  # noqa: PTH208
-
-
-@pytest.mark.parametrize("ending", FILM_FORMATS)
-def test_what_stops_it_leaves_nothing(world: World, history: History, tmp_path: Path, ending: str) -> None:
-    class Stopped(Count):
-        def passed(self, parts: int = 1) -> None:
-            raise TileHarvestError("stopped")
-
-    path = tmp_path / f"film{ending}"
-    with pytest.raises(TileHarvestError, match="stopped"):
-        write_film(planned(history, STYLE, path=path), path, world.store, Stopped())
-    assert not any(tmp_path.iterdir())

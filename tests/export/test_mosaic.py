@@ -207,13 +207,3 @@ def test_a_full_disk_and_too_large_a_file_leave_the_picture_from_before(
         write_mosaic(sheet, path, world.store, Count(), most_bytes=1000)
     assert path.read_bytes() == b"before"
     assert os.listdir(tmp_path) == ["map.png"]  # noqa: PTH208
-
-
-def test_a_folder_that_is_not_there_is_one_line(world: World, history: History, tmp_path: Path) -> None:
-    with pytest.raises(TileHarvestError, match="nothing of it was left: No such file or directory"):
-        write_mosaic(
-            sheet_of(excerpt_of(history, MAP, Wanted()), Path("map.png"), 0, None),
-            tmp_path / "none" / "map.png",
-            world.store,
-            Count(),
-        )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import gzip
 import json
 import re
@@ -21,7 +20,7 @@ from tileharvest.export import published_folder, published_lists
 from tileharvest.export.excerpt import Wanted, excerpt_of, period_of
 from tileharvest.export.published_folder import Published, Scope, held
 from tileharvest.export.published_lists import published_zooms
-from tileharvest.export.published_page import bundle, published_files
+from tileharvest.export.published_page import published_files
 from tileharvest.history.database import History
 from tileharvest.history.outlines import map_outline
 from tileharvest.tiles.grid import Tile
@@ -77,16 +76,6 @@ def test_each_image_lies_there_once_with_its_bytes(small: World, tmp_path: Path)
     assert (told.images, told.new_images, told.missing) == (3, 3, 0)
 
 
-def test_publishing_again_writes_the_index_alone(small: World, tmp_path: Path) -> None:
-    publish(small, tmp_path / "out")
-    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*") if path.is_file()}
-    told = publish(small, tmp_path / "out")
-    after = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*") if path.is_file()}
-    assert (told.new_images, told.new_lists, told.removed) == (0, 0, 0)
-    assert {path.name for path in after if after[path] != before[path]} <= {"index.html", ".nojekyll"}
-    assert after.keys() == before.keys()
-
-
 def test_a_new_day_adds_what_is_new_and_removes_the_lists_that_it_replaces(
     small: World, tmp_path: Path
 ) -> None:
@@ -127,6 +116,11 @@ def test_files_of_others_stay_and_an_occupied_folder_is_refused(small: World, tm
     assert files(theirs) == {"images/mine.png": b"mine"}
     ours = tmp_path / "ours"
     publish(small, ours)
+    for mark, words in ((b'{"map": "nether"}', "map 'nether'"), (b"else", "something else")):
+        (tmp_path / "other").mkdir(exist_ok=True)
+        (tmp_path / "other" / "tileharvest.json").write_bytes(mark)
+        with pytest.raises(ConfigurationError, match=f"holds {words}; nothing was written"):
+            publish(small, tmp_path / "other")
     for name in ("CNAME", "images/mine.png", "lists/ab/note.js", "page/own/x.js", "images/zz.txt"):
         (ours / name).parent.mkdir(parents=True, exist_ok=True)
         (ours / name).write_bytes(b"mine")
@@ -148,39 +142,6 @@ def test_two_cannot_publish_into_one_folder_at_once(small: World, tmp_path: Path
         publish(small, tmp_path / "out", days="1")
     assert files(tmp_path / "out") == before
     publish(small, tmp_path / "out", days="1")
-
-
-def test_who_stops_the_removal_is_told_that_all_is_published(
-    small: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    publish(small, tmp_path / "out")
-    before = files(tmp_path / "out")
-    stops = (TileHarvestError("stopped: nothing was published"), OSError(errno.EACCES, "Permission denied"))
-    for stop in stops:
-
-        def unlink(path: Path, stop: Exception = stop) -> None:
-            raise stop
-
-        with monkeypatch.context() as patched:
-            patched.setattr("pathlib.Path.unlink", unlink)
-            words = r"out was published and works, but files .* are left there: (stopped|Permission denied);"
-            with pytest.raises(TileHarvestError, match=words):
-                publish(small, tmp_path / "out", days="1")
-    assert files(tmp_path / "out").keys() > before.keys()
-    assert files(tmp_path / "out")["index.html"] != before["index.html"]
-    assert publish(small, tmp_path / "out", days="1").removed > 0
-
-
-def test_another_map_in_the_folder_is_refused(small: World, tmp_path: Path) -> None:
-    publish(small, tmp_path / "out")
-    before = files(tmp_path / "out")
-    (tmp_path / "out" / "tileharvest.json").write_text('{"map": "nether"}')
-    with pytest.raises(ConfigurationError, match="holds map 'nether'; nothing was written"):
-        publish(small, tmp_path / "out")
-    (tmp_path / "out" / "tileharvest.json").write_text("else")
-    with pytest.raises(ConfigurationError, match="holds something else; nothing was written"):
-        publish(small, tmp_path / "out")
-    assert files(tmp_path / "out") == before | {"tileharvest.json": b"else"}
 
 
 def test_fewer_days_take_the_older_images_away(small: World, tmp_path: Path) -> None:
@@ -257,20 +218,6 @@ def test_images_that_cannot_be_read_are_counted(tmp_path: Path) -> None:
     assert len(named(files(tmp_path / "out"), "images")) == told.images - 1
 
 
-def test_an_area_is_published_alone(small: World, tmp_path: Path) -> None:
-    far = Tile(0, 2001, 1)
-    small.harvest(THIRD, {far: noise(6)})
-    with History.open_read_only(f"sqlite:///{small.history_file}") as history:
-        projection = map_outline(history, MAP).layers[0].latest.projection
-        assert projection is not None
-        x, z = projection.place_at(far.x, far.y)
-    told = publish(small, tmp_path / "out", area=f"{x:.0f},{z:.0f},{x:.0f},{z:.0f}")
-    shown = small.shown(far, THIRD)
-    assert shown is not None
-    assert told.images == 1
-    assert (tmp_path / "out" / path_of(str(shown.image))).exists()
-
-
 def test_two_images_that_would_have_one_name_are_refused(small: World, tmp_path: Path) -> None:
     """As if the sha1 of two images began with the same 16 digits."""
     publish(small, tmp_path / "out")
@@ -293,17 +240,6 @@ def test_two_images_that_would_have_one_name_are_refused(small: World, tmp_path:
     assert {name: after[name] for name in before} == before
     # Each is published without the other.
     assert publish(small, tmp_path / "new", days=f"{FIRST}..{SECOND}").images == 3
-
-
-def test_modules_in_a_form_that_cannot_be_read_are_refused() -> None:
-    assert "fine" in bundle({"main.js": "export function fine() {}\n"})
-    for wrong in (
-        "export * from './other.js';\n",
-        "export const { a } = b;\n",
-        'import a from "./gone.js";\n',
-    ):
-        with pytest.raises(ValueError, match=r"main\.js"):
-            bundle({"main.js": wrong})
 
 
 def test_no_module_imports_one_that_waits_for_it() -> None:

@@ -101,15 +101,6 @@ def test_tiles_lie_as_on_the_map(world: World) -> None:
     assert seen == [(9, 9, 9), RED[:3], BLUE[:3], GREEN[:3]]
 
 
-def test_tiles_that_are_no_squares_keep_their_shape(world: World) -> None:
-    whole = picture_after(world, {LOOKED_AT: picture(GREEN)}, (3 * SIZE, 2 * SIZE))
-    assert whole is not None
-    after = whole.crop((596, 32, whole.width, whole.height))
-    assert after.size == (588, 392)
-    mask = Image.eval(after.split()[0], lambda red: 255 * (red == GREEN[0]))
-    assert mask.getbbox() == (294, 0, 588, 196)
-
-
 def test_of_what_nobody_can_see_there_is_no_picture(world: World) -> None:
     same = Image.new("RGBA", (SIZE, SIZE), RED)
     same.info["comment"] = "other bytes"

@@ -61,12 +61,6 @@ def test_a_large_rectangle_is_shown_at_a_coarser_zoom_that_is_composed(world: Wo
         assert drawn.mosaic(ground, zoom, FIRST).getcolors() == [((8 * MOST_ACROSS) ** 2, GREEN[:3])]
 
 
-def test_more_images_than_can_be_composed_are_no_picture(world: World) -> None:
-    world.harvest(FIRST, {A: picture(RED)})
-    with scenes(world) as drawn:
-        assert drawn.zoom(Ground.of(TileRange(0, 1, 65, 1, 65)), FIRST) is None
-
-
 def test_two_days_are_cropped_to_what_differs(world: World) -> None:
     image = Image.new("RGBA", (256, 256), RED)
     image.paste(GREEN, (100, 100, 110, 110))

@@ -71,9 +71,6 @@ def test_a_quiet_day_of_a_real_map_costs_two_requests_and_the_audit(
     [
         # robots.txt and config.js
         ("jgore43", "mapcrafter", 1, 2),
-        # Version 1 has no config.js, which is not looked for again. The page names the map, map.settings the
-        # render.
-        ("richhall", "mapcrafter", 1, 3),
         # robots.txt, and a file of regions for each quarter of the world. Both settings.json are left out.
         ("labyrinthmc", "bluemap", 5, 5),
     ],
@@ -95,30 +92,6 @@ def test_a_quiet_day_of_any_map_with_an_index_costs_its_files_and_the_audit(
     assert all(NOTHING_CHANGED in walk.reason for walk in walked(log).values())
     assert latest(project) == before
     assert counts(project)["skip"] >= len(before) - len(tiles)
-
-
-def test_what_was_missing_is_looked_for_when_another_file_has_changed_and_when_a_full_harvest_is_due(
-    project: Project, shared_maps: Path, tmp_path: Path
-) -> None:
-    site = published(shared_maps, "richhall", 1, tmp_path / "site")
-    with nginx(site) as server:
-        project.add_map("richhall", server.url, renderer="mapcrafter", full_every=4)
-
-        def files(day: str) -> list[tuple[str, int]]:
-            server.clear_log()
-            project.crawl("richhall", day, spider="mapcrafter")
-            return [(line.path.rpartition("/")[2], line.status) for line in split(list(server.log()))[0]]
-
-        robots, config, page = ("robots.txt", 404), ("config.js", 404), ("", 200)
-        settings = ("map.settings", 200)
-        unchanged = [robots, ("", 304), ("map.settings", 304)]
-        assert files(DAYS[0]) == [robots, config, page, settings]
-        assert files(DAYS[1]) == unchanged
-        with (site / "index.html").open("a") as index:
-            index.write("<!-- of another day -->")
-        assert files(DAYS[2]) == [robots, page, ("map.settings", 304), config]
-        assert files(DAYS[3]) == unchanged
-        assert files(DAYS[4]) == [robots, config, *unchanged[1:]]
 
 
 @pytest.fixture

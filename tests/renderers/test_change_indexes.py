@@ -16,11 +16,12 @@ from tileharvest.errors import SiteError
 from tileharvest.renderers.bluemap import parse_regions
 from tileharvest.renderers.overviewer import parse_config
 from tileharvest.renderers.registry import with_indexes
-from tileharvest.renderers.site import Fetched, Site
-from tileharvest.walk.change_index import ChangedGround, ChangeIndex
+from tileharvest.walk.change_index import ChangedGround
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tileharvest.renderers.site import Site
 
 
 def read(site: PublishedSite, renderer: str) -> Site:
@@ -69,12 +70,6 @@ def test_a_stamp_is_another_one_after_each_render(
     assert [one != other for one, other in pairwise(stamps)] == renders
 
 
-def test_mapcrafter_1_says_beside_its_tiles_when_it_has_rendered(shared_maps: Path, tmp_path: Path) -> None:
-    site = of_map(shared_maps, "richhall", 1, tmp_path)
-    assert read(site, "mapcrafter").indexes == {"map_backs_DSM/tl": ChangeIndex("lastRendered 1423762248")}
-    assert site.asked[-1].endswith("/map_backs_DSM/map.settings")
-
-
 def test_what_cannot_be_read_is_noted_and_the_harvest_does_without_it(
     shared_maps: Path, tmp_path: Path
 ) -> None:
@@ -104,17 +99,3 @@ def test_the_tag_of_the_site_stands_in_for_the_time_of_a_tileset() -> None:
     assert stamps("") == stamps(', "last_rendertime": 0') == ["cacheTag 17"]
     assert stamps("", tag="") == [None]
     assert stamps(', "last_rendertime": 16, "render_in_progress": true') == [None]
-
-
-def test_files_that_layers_share_are_asked_for_once(shared_maps: Path, tmp_path: Path) -> None:
-    site = of_map(shared_maps, "richhall", 1, tmp_path)
-    probed = site.probed("mapcrafter")
-    layer = probed.layers[0]
-    asked: list[str] = []
-
-    async def fetch(method: str, url: str) -> Fetched:
-        asked.append(url)
-        return await site(method, url)
-
-    asyncio.run(with_indexes(Site("mapcrafter", (layer, layer)), fetch))
-    assert len(asked) == 1

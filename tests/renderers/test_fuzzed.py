@@ -18,7 +18,6 @@ from tileharvest.errors import ConfigurationError, SiteError, printable
 from tileharvest.politeness.robots import Robots
 from tileharvest.renderers import unmined
 from tileharvest.renderers.bluemap import parse_regions
-from tileharvest.renderers.mapcrafter import parse_settings
 
 NUMBERS = st.one_of(
     st.integers(),
@@ -87,12 +86,8 @@ def test_any_bytes_lost_or_changed_in_a_configuration(renderer: str, data: st.Da
 @given(st.binary(max_size=200))
 def test_any_bytes_of_other_files(body: bytes) -> None:
     Robots.of("http://map.example.net", body).allows(PAGE)
-    for parse in (
-        lambda: parse_regions(body, PAGE),
-        lambda: parse_settings(body.decode(errors="replace"), PAGE, "m"),
-    ):
-        with pytest.raises(SiteError):
-            parse()
+    with pytest.raises(SiteError):
+        parse_regions(body, PAGE)
 
 
 TIMES = struct.pack(">4096i", *range(4096))

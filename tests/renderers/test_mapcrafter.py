@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.renderers.sites import PAGE, PublishedSite, kept, of_map
+from tests.renderers.sites import PAGE, kept
 from tileharvest.errors import SiteError
-from tileharvest.renderers.mapcrafter import parse_config, parse_settings
+from tileharvest.renderers.mapcrafter import parse_config
 from tileharvest.tiles.grid import Tile
 
 if TYPE_CHECKING:
@@ -18,22 +18,6 @@ if TYPE_CHECKING:
     from tileharvest.tiles.layers import Layer
 
 CONFIG = f"{PAGE}config.js"
-
-SETTINGS = """texture_size = 12
-image_format = jpeg
-render_biomes = true
-max_zoom = 8
-
-[rotation:tl]
-last_render = 1423762248
-tile_offset_x = 0
-tile_offset_y = 0
-
-[rotation:br]
-last_render = 1423762300
-tile_offset_x = 3
-tile_offset_y = -2
-"""
 
 
 def config(**changed: Any) -> str:
@@ -123,32 +107,6 @@ def test_a_map_that_was_never_rendered_has_no_layers() -> None:
 def test_a_damaged_configuration_is_refused_with_what_is_wrong(text: str, message: str) -> None:
     with pytest.raises(SiteError, match=message):
         kept(of_config(text))
-
-
-def test_settings_beside_the_tiles_tell_the_rotations_that_were_rendered() -> None:
-    layers = parse_settings(SETTINGS, PAGE, "m")
-    assert [(one.name, one.depth, one.tile_size, one.image_extension) for one in layers] == [
-        ("m/tl", 8, (384, 384), "jpg"),
-        ("m/br", 8, (384, 384), "jpg"),
-    ]
-    assert [one.rendered for one in layers] == [1423762248, 1423762300]
-
-
-@pytest.mark.parametrize("wrong", ["max_zoom = 8\n", "texture_size = x\n", "[[["])
-def test_damaged_settings_are_refused(wrong: str) -> None:
-    with pytest.raises(SiteError, match=re.escape(f"{PAGE}m/map.settings is not as Mapcrafter writes it")):
-        parse_settings(wrong, PAGE, "m")
-
-
-def test_a_site_of_version_1_is_read_from_its_settings_too(shared_maps: Path, tmp_path: Path) -> None:
-    """Where its page is another one, such as one of the owner's own."""
-    site = of_map(shared_maps, "richhall", 1, tmp_path)
-    by_page = site.probed("mapcrafter").layers
-    (tmp_path / "index.html").unlink()
-    (by_settings,) = PublishedSite(tmp_path).probed("mapcrafter", layers=("map_backs_DSM/tl",)).layers
-    assert (by_settings.name, by_settings.addresses) == (by_page[0].name, by_page[0].addresses)
-    assert by_settings.projection == by_page[0].projection
-    assert by_settings.rendered == 1423762248
 
 
 def pixel(

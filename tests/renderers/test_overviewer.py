@@ -6,7 +6,7 @@ import pytest
 
 from tileharvest.errors import ConfigurationError, ExitStatus, SiteError
 from tileharvest.maps.description import MapDescription
-from tileharvest.renderers.overviewer import parse_config, probe_depths, projection_of
+from tileharvest.renderers.overviewer import parse_config, probe_depth, projection_of
 from tileharvest.renderers.quadtree import QuadtreeAddresses
 from tileharvest.renderers.registry import probe
 from tileharvest.renderers.site import Fetched
@@ -15,6 +15,7 @@ from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.pyramid import Pyramid
 
 PAGE = "https://map.example.net/world/"
+CONFIG = f"{PAGE}overviewerConfig.js"
 
 MINIMAL = """
 var overviewerConfig = {
@@ -94,31 +95,17 @@ def test_real_configuration_has_the_values_that_the_file_shows(shared_maps, name
     ] == REAL[name]
 
 
-@pytest.mark.parametrize("name", REAL)
-def test_real_configuration_has_the_same_frame_everywhere(shared_maps, name):
-    layers = parse_config((shared_maps / "configs" / name).read_text(), PAGE)
+def test_of_a_configuration_are_also_read_the_frame_the_world_and_what_is_an_overlay(shared_maps):
+    text = (shared_maps / "configs" / "overviewer-webp-three-tilesets.js").read_text()
+    layers = parse_config(text, PAGE)
     assert {(x.tile_size, x.background, x.min_zoom, x.overlay) for x in layers} == {
         ((384, 384), "#1a1a1a", 0, False)
     }
-
-
-def test_world_is_the_one_of_the_tileset(shared_maps):
-    text = (shared_maps / "configs" / "overviewer-webp-three-tilesets.js").read_text()
-    assert [layer.world for layer in parse_config(text, PAGE)] == [
-        "world - overworld",
-        "world - overworld",
-        "world_nether - nether",
-    ]
-
-
-def test_overlay_is_a_true_word_or_a_list():
+    assert [layer.world for layer in layers] == ["world - overworld"] * 2 + ["world_nether - nether"]
+    assert layers[0].addresses.url_of(Tile(-5, 32, 32)) == f"{PAGE}world/1/2.webp?c=1692244637"
+    # An overlay is a true word or a list.
     assert [layer.overlay for layer in parse_config(MINIMAL, PAGE)] == [False, True, True]
-
-
-def test_tile_is_asked_for_as_the_sites_own_page_does(shared_maps):
-    text = (shared_maps / "configs" / "overviewer-darkness4.js").read_text()
-    (layer,) = parse_config(text, PAGE)
-    assert layer.addresses.url_of(Tile(-5, 32, 32)) == f"{PAGE}world-lighting/1/2.png?c=1563139367"
+    assert parse_config(MINIMAL, PAGE)[0].addresses.query == ""
 
 
 @pytest.mark.parametrize(
@@ -137,10 +124,6 @@ def test_base_and_path_are_joined_letter_by_letter(base, path, folder):
     assert parse_config(text, PAGE)[0].addresses.folder == folder
 
 
-def test_configuration_without_cache_tag_asks_without_a_query():
-    assert parse_config(MINIMAL, PAGE)[0].addresses.query == ""
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -157,44 +140,41 @@ def test_text_that_is_no_configuration_is_refused_with_what_it_is(text, message)
     assert raised.value.exit_status is ExitStatus.UNREACHABLE
 
 
-def test_harvested_layers_are_those_that_are_no_overlays(run):
-    site = run(probe(described(), with_config(MINIMAL)))
-    assert [layer.name for layer in site.layers] == ["day"]
+@pytest.mark.parametrize(("layers", "kept"), [((), ["day"]), (("caves", "day"), ["caves", "day"])])
+def test_layers_that_are_kept_are_those_that_are_named_or_no_overlays(run, layers, kept):
+    site = run(probe(described(layers=layers), with_config(MINIMAL)))
+    assert [layer.name for layer in site.layers] == kept
 
 
-def test_named_layers_are_harvested_overlays_too(run):
-    site = run(probe(described(layers=("caves", "day")), with_config(MINIMAL)))
-    assert [layer.name for layer in site.layers] == ["caves", "day"]
-
-
-def test_layer_that_the_site_lacks_is_named_with_those_that_it_has(run):
-    with pytest.raises(ConfigurationError, match="no layer 'night'; it has: day, ores, caves"):
-        run(probe(described(layers=("night",)), with_config(MINIMAL)))
-
-
-def test_site_with_overlays_only_is_refused(run):
-    text = MINIMAL.replace('"isOverlay": false', '"isOverlay": true')
-    with pytest.raises(SiteError, match="no layer but overlays"):
-        run(probe(described(), with_config(text)))
+@pytest.mark.parametrize(
+    ("layers", "answers", "error", "message"),
+    [
+        (("night",), MINIMAL, ConfigurationError, "no layer 'night'; it has: day, ores, caves"),
+        ((), MINIMAL.replace('Overlay": false', 'Overlay": true'), SiteError, "no layer but overlays"),
+        ((), Fetched(503), SiteError, "answers 503"),
+        # Without configuration.
+        ((), None, SiteError, "name its layers there"),
+        (("day",), None, SiteError, "is the address right, or has the map moved"),
+    ],
+)
+def test_a_site_without_the_layers_is_refused(run, layers, answers, error, message):
+    site = with_config(answers) if isinstance(answers, str) else FakeSite({CONFIG: answers or Fetched(404)})
+    with pytest.raises(error, match=message):
+        run(probe(described(layers=layers), site))
 
 
 def test_layers_lie_beside_the_configuration_that_a_redirect_led_to(run):
     moved = Fetched(200, MINIMAL.encode(), "https://new.example.net/w/overviewerConfig.js")
-    site = run(probe(described(), FakeSite({f"{PAGE}overviewerConfig.js": moved})))
+    site = run(probe(described(), FakeSite({CONFIG: moved})))
     assert site.layers[0].addresses.folder == "https://new.example.net/w/day"
 
 
-def test_server_that_fails_is_no_site_without_configuration(run):
-    with pytest.raises(SiteError, match="answers 503"):
-        run(probe(described(), FakeSite({f"{PAGE}overviewerConfig.js": Fetched(503)})))
-
-
-def tiles_of(*paths: str, extension: str = "png") -> dict[str, Fetched]:
-    return {f"{PAGE}day{path}.{extension}": Fetched(200) for path in paths}
+def tiles_of(*paths: str, extension: str = "png") -> FakeSite:
+    return FakeSite({f"{PAGE}day{path}.{extension}": Fetched(200) for path in paths})
 
 
 def test_without_configuration_the_depth_is_probed(run):
-    site = run(probe(described(layers=("day",)), FakeSite(tiles_of("/1", "/1/2", "/1/2/2"))))
+    site = run(probe(described(layers=("day",)), tiles_of("/1", "/1/2", "/1/2/2")))
     assert site.probed
     addresses = QuadtreeAddresses(f"{PAGE}day", 3, "png")
     assert site.layers == (
@@ -202,28 +182,27 @@ def test_without_configuration_the_depth_is_probed(run):
     )
 
 
-def test_without_configuration_the_kind_of_image_is_probed(run):
-    site = run(probe(described(layers=("day",)), FakeSite(tiles_of("/0", "/0/3", extension="webp"))))
-    assert (site.layers[0].depth, site.layers[0].image_extension) == (2, "webp")
-
-
-def test_without_configuration_and_names_there_is_nothing_to_probe(run):
-    with pytest.raises(SiteError, match=r"name its layers there"):
-        run(probe(described(), FakeSite({})))
-
-
-def test_without_configuration_and_tiles_the_map_has_moved(run):
-    with pytest.raises(SiteError, match="is the address right, or has the map moved"):
-        run(probe(described(layers=("day",)), FakeSite({})))
+@pytest.mark.parametrize(
+    ("keys", "site", "found"),
+    [
+        ({}, tiles_of("/0", "/0/3", extension="webp"), (2, "webp")),
+        ({"depth": 9}, tiles_of("/1", extension="jpg"), (9, "jpg")),
+    ],
+)
+def test_the_kind_of_image_is_probed_too_and_a_depth_in_maps_toml_is_taken_on_its_word(
+    run, keys, site, found
+):
+    (layer,) = run(probe(described(layers=("day",), **keys), site)).layers
+    assert (layer.depth, layer.image_extension) == found
 
 
 def test_probing_asks_by_get_where_head_is_refused(run):
-    class RefusesHead(FakeSite):
-        async def __call__(self, method: str, url: str) -> Fetched:
-            return Fetched(405) if method == "HEAD" else await super().__call__(method, url)
+    there = tiles_of("/1")
 
-    site = run(probe(described(layers=("day",)), RefusesHead(tiles_of("/1"))))
-    assert site.layers[0].depth == 1
+    async def refusing(method: str, url: str) -> Fetched:
+        return Fetched(405) if method == "HEAD" else await there(method, url)
+
+    assert run(probe(described(layers=("day",)), refusing)).layers[0].depth == 1
 
 
 @pytest.mark.parametrize(
@@ -234,52 +213,14 @@ def test_probing_asks_by_get_where_head_is_refused(run):
         # As on a real map, whose top is sparse.
         ({"/1/2/2", "/0/3/3", "/2/1/1", "/3/0/0"}, 9),
         ({"/0", "/2", "/3", "/1/2", "/1/0", "/1/3", "/1/1/2"}, 9),
+        ({"/0", "/1", "/2", "/3"}, 0),
     ],
 )
 def test_depth_is_found_wherever_there_is_a_tile(run, missing, depth):
-
     async def is_there(path: str) -> bool:
         return path.count("/") <= 9 and path not in missing
 
-    depths = run(probe_depths(is_there))
-    assert len(depths) >= 2
-    assert set(depths) == {depth}
-
-
-def test_a_top_of_one_tile_is_gone_down_on_two_ways(run):
-    async def is_there(path: str) -> bool:
-        return path.startswith("/3") and path.count("/") <= (5 if path.startswith("/3/0") else 2)
-
-    assert run(probe_depths(is_there)) == [5, 2]
-
-
-def test_where_the_ways_down_end_at_different_levels_the_key_is_named(run):
-    site = run(probe(described(layers=("day",)), FakeSite(tiles_of("/1", "/1/2", "/1/2/2", "/0"))))
-    assert site.layers[0].depth == 3
-    (note,) = site.notes
-    assert note == (
-        "layer day: it is not sure that it has 3 levels: from the tiles of its top 3, 1 were found; where it"
-        " has more, write for example depth = 4 for map 'm' into maps.toml"
-    )
-
-
-def test_a_depth_in_maps_toml_is_taken_on_its_word(run):
-    site = run(probe(described(layers=("day",), depth=9), FakeSite(tiles_of("/1", extension="jpg"))))
-    assert (site.layers[0].depth, site.layers[0].image_extension, site.notes) == (9, "jpg", ())
-
-
-def test_depth_of_a_layer_without_tiles_is_0(run):
-    async def is_there(path: str) -> bool:
-        return False
-
-    assert run(probe_depths(is_there)) == []
-
-
-def test_server_that_answers_yes_to_everything_ends_the_probing(run):
-    async def is_there(path: str) -> bool:
-        return True
-
-    assert set(run(probe_depths(is_there))) == {30}
+    assert run(probe_depth(is_there)) == depth
 
 
 @pytest.mark.parametrize("north", range(4))

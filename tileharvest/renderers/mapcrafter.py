@@ -1,17 +1,14 @@
-"""Mapcrafter's sites: the `config.js` of version 2, and the page and the `map.settings` of version 1.
+"""Mapcrafter's sites: the `config.js` of version 2, and the page of version 1.
 
 Names and formulas follow Mapcrafter's own page (`src/data/template/static/js/mapcrafterui.js` of its source).
 """
 
 from __future__ import annotations
 
-from configparser import ConfigParser
-from configparser import Error as IniError
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import msgspec
 
-from tileharvest.errors import SiteError
 from tileharvest.renderers.bounds import (
     MOST_LAYERS,
     Depth,
@@ -21,10 +18,8 @@ from tileharvest.renderers.bounds import (
     Text,
     Turns,
     Whole,
-    check_size,
     converted,
     read_script,
-    shown,
 )
 from tileharvest.renderers.port import Renderer
 from tileharvest.renderers.quadtree import QuadtreeAddresses
@@ -32,7 +27,6 @@ from tileharvest.renderers.site import ReadLayers, as_written, fetch_config, not
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.projection import Projection
 from tileharvest.tiles.pyramid import Pyramid
-from tileharvest.walk.change_index import ChangeIndex
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,7 +35,6 @@ if TYPE_CHECKING:
     from tileharvest.renderers.site import Fetch, Site
 
 CONFIG_FILE: Final = "config.js"
-SETTINGS_FILE: Final = "map.settings"
 _VARIABLE: Final = "var CONFIG"
 _ROTATIONS: Final = ("tl", "tr", "br", "bl")
 """The folders of the four rotations, in the order of quarter turns. Each is named by the corner in which
@@ -89,7 +82,7 @@ class Mapcrafter(Renderer):
 
     name = "mapcrafter"
     title = "Mapcrafter"
-    files = (CONFIG_FILE, SETTINGS_FILE, "index.html")
+    files = (CONFIG_FILE, "index.html")
     sign = f"{CONFIG_FILE} or index.html with '{_VARIABLE}'"
     doubt = None
 
@@ -97,42 +90,14 @@ class Mapcrafter(Renderer):
         return "mapcrafter" in page.lower()
 
     async def probe(self, description: MapDescription, fetch: Fetch) -> Site:
-        """Returns the rotations of all maps. Each is a layer, such as `map_world/tl`.
-
-        If neither `config.js` nor the page names the maps, `map.settings` is looked for beside the tiles of
-        the layers that maps.toml names.
-        """
+        """Returns the rotations of all maps. Each is a layer, such as `map_world/tl`."""
         page = description.page
         for url in (page + CONFIG_FILE, page):
             answer = await fetch_config(fetch, url, is_page=url == page)
             if answer is not None and _VARIABLE in answer.text:
                 layers = parse_config(answer.text, answer.folder, url)
                 return site_of(self.name, description, layers, url)
-        found = ReadLayers(page, self.title)
-        for name in dict.fromkeys(name.partition("/")[0] for name in description.layers):
-            url = f"{page}{name}/{SETTINGS_FILE}"
-            answer = await fetch_config(fetch, url)
-            if answer is not None:
-                with found.reading(name, url):
-                    found += parse_settings(answer.text, page, name)
-        if not found and not found.refused:
-            raise not_found(f"neither {page}{CONFIG_FILE} nor {page} names the maps of Mapcrafter")
-        return site_of(self.name, description, found, page)
-
-    async def change_index(self, layer: Layer, fetch: Fetch) -> ChangeIndex | None:
-        """Returns when the rotation was last rendered. Version 1 says that only in `map.settings`, which
-        costs a request."""
-        if layer.stamp is not None:
-            return ChangeIndex(layer.stamp)
-        folder = layer.addresses.folder.rpartition("/")[0]
-        page, _, name = folder.rpartition("/")
-        answer = await fetch_config(fetch, f"{folder}/{SETTINGS_FILE}")
-        if answer is None:
-            return None
-        layers = parse_settings(answer.text, f"{page}/", name)
-        stamps = (one.stamp for one in layers if one.addresses.folder == layer.addresses.folder)
-        stamp = next(stamps, None)
-        return None if stamp is None else ChangeIndex(stamp)
+        raise not_found(f"neither {page}{CONFIG_FILE} nor {page} names the maps of Mapcrafter")
 
 
 def parse_config(text: str, page: str, url: str) -> ReadLayers:
@@ -152,38 +117,6 @@ def parse_config(text: str, page: str, url: str) -> ReadLayers:
                 described = converted(config.maps[name], _Map)
                 layers += _layers(converted(name, Name), described, config.tile_set_groups, page)
     return layers
-
-
-def parse_settings(text: str, page: str, name: str) -> tuple[Layer, ...]:
-    """Returns the layers of a map of version 1, from the text of its `map.settings`. Raises SiteError."""
-    settings = ConfigParser(interpolation=None)
-    url = f"{page}{name}/{SETTINGS_FILE}"
-    try:
-        check_size(text)
-        settings.read_string(f"[map]\n{text}")
-        own: dict[str, Any] = dict(settings["map"])
-        texture = int(own["texture_size"])
-        offsets = [(0, 0)] * len(_ROTATIONS)
-        rendered, rotations = [0] * len(_ROTATIONS), []
-        for turns, folder in enumerate(_ROTATIONS):
-            if (section := f"rotation:{folder}") in settings:
-                its = settings[section]
-                rotations.append(turns)
-                offsets[turns] = (int(its["tile_offset_x"]), int(its["tile_offset_y"]))
-                rendered[turns] = int(its["last_render"])
-        said = {
-            "imageFormat": own["image_format"],
-            "maxZoom": int(own["max_zoom"]),
-            "rotations": rotations,
-            # A tile of version 1 has the 32 columns of four chunks.
-            "tileSize": 32 * texture,
-            "textureSize": texture,
-            "tileOffsets": offsets,
-            "lastRendered": rendered,
-        }
-        return _layers(name, converted(said, _Map), {}, page)
-    except (IniError, KeyError, ValueError) as error:
-        raise SiteError(f"{url} is not as Mapcrafter writes it: {shown(str(error))}") from None
 
 
 def _layers(name: str, described: _Map, groups: Mapping[str, _Group], page: str) -> tuple[Layer, ...]:

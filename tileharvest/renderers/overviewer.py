@@ -125,8 +125,7 @@ class Overviewer(Renderer):
         if answer is None:
             if description.layers and not description.renderer:
                 raise UnrecognisedError(f"there is no {url}")
-            layers, doubts = await _probe_layers(description, fetch)
-            return Site(self.name, layers, probed=True, notes=doubts)
+            return Site(self.name, await _probe_layers(description, fetch), probed=True)
         site = site_of(self.name, description, parse_config(answer.text, answer.folder), url)
         if description.depth is None:
             return site
@@ -157,23 +156,18 @@ def parse_config(text: str, page: str) -> ReadLayers:
     return layers
 
 
-async def probe_depths(is_there: Callable[[str], Awaitable[bool]]) -> list[int]:
-    """Finds the depth of a layer by asking for tiles, on ways downwards from the four tiles at its top.
-    Returns the number of levels of each way: at least two numbers, or none if no tile is at the top.
+async def probe_depth(is_there: Callable[[str], Awaitable[bool]]) -> int:
+    """Returns the depth of a layer, found by asking for tiles on ways downwards from its top; 0 if no tile is
+    there.
 
     Overviewer draws a tile only if it has drawn one below it, down to the deepest level. So one of the four
     children of any tile exists, until the deepest level is reached. The child next to the map's centre is
-    asked for first, because most of a map lies there: then a level takes one question. A real map of 9 levels
-    lacks that child of all four tiles in its third level, but has another one. If only one of the four tiles
-    exists, a second way from it goes outwards.
-
-    A site that has lost tiles, or is half published, breaks this law. Then the ways may end at different
-    levels.
+    asked for first, because most of a map lies there: then a level takes one question. A site that has lost
+    tiles breaks this law, so each of the four tiles at the top begins a way, and the longest one counts.
     """
-    there = [ways for ways in _WAYS if await is_there(ways[0])]
-    if len(there) == 1:
-        there.append((there[0][0], there[0][0]))
-    return [await _levels(first, towards, is_there) for first, towards in there]
+    return max(
+        [await _levels(first, towards, is_there) for first, towards in _WAYS if await is_there(first)] or [0]
+    )
 
 
 _WAYS: Final = (("/1", "/2"), ("/0", "/3"), ("/2", "/1"), ("/3", "/0"))
@@ -268,21 +262,18 @@ def _folder_url(page: str, base: str, name: str) -> str:
     return quote(urljoin(page, base + name), safe=_UNRESERVED_IN_URLS)
 
 
-async def _probe_layers(
-    description: MapDescription, fetch: Fetch
-) -> tuple[tuple[Layer, ...], tuple[str, ...]]:
-    """Returns the layers that maps.toml names, and a line for each layer whose depth is doubtful."""
+async def _probe_layers(description: MapDescription, fetch: Fetch) -> tuple[Layer, ...]:
+    """Returns the layers that maps.toml names."""
     if not description.layers:
         raise UnrecognisedError(
             f"there is no {description.page}{CONFIG_FILE}: is the address right, or has the map moved? put"
             f" the right url into maps.toml; if this is its address, name its layers there, such as"
             f' layers = ["world-lighting"], and the depth is probed'
         )
-    found = [await _probe_layer(description, name, fetch) for name in description.layers]
-    return tuple(layer for layer, _ in found), tuple(doubt for _, doubt in found if doubt is not None)
+    return tuple([await _probe_layer(description, name, fetch) for name in description.layers])
 
 
-async def _probe_layer(description: MapDescription, name: str, fetch: Fetch) -> tuple[Layer, str | None]:
+async def _probe_layer(description: MapDescription, name: str, fetch: Fetch) -> Layer:
     folder = _folder_url(description.page, "", name)
     for extension in sorted(EXTENSIONS, key=("png", "jpg", "webp").index):
 
@@ -290,28 +281,15 @@ async def _probe_layer(description: MapDescription, name: str, fetch: Fetch) -> 
             return await is_there(fetch, f"{folder}{path}.{extension}")
 
         if description.depth is None:
-            depths = await probe_depths(has)
+            depth = await probe_depth(has)
         else:
             # The kind of the images is still to be found out.
-            depths = [description.depth for first, _ in _WAYS if await has(first)]
-        if depths:
-            depth = max(depths)
-            if depth == MOST_LEVELS:
-                raise not_found(f"{folder} has something at every address, so these are no tiles")
+            depth = description.depth if any([await has(first) for first, _ in _WAYS]) else 0
+        if depth == MOST_LEVELS:
+            raise not_found(f"{folder} has something at every address, so these are no tiles")
+        if depth:
             addresses = QuadtreeAddresses(folder, depth, extension)
             # These are Overviewer's defaults. Nothing says otherwise.
             projection = projection_of(TILE_SIDE, 0)
-            layer = Layer(name, Pyramid(depth), extension, addresses, tells_size=False, projection=projection)
-            return layer, _doubt(description.name, name, depths)
+            return Layer(name, Pyramid(depth), extension, addresses, tells_size=False, projection=projection)
     raise not_found(f"{folder} has neither a {CONFIG_FILE} beside it nor tiles")
-
-
-def _doubt(map_name: str, layer: str, depths: list[int]) -> str | None:
-    """Returns why a layer may have more levels than were found, or None if all ways agree."""
-    if min(depths) == max(depths):
-        return None
-    return (
-        f"layer {layer}: it is not sure that it has {max(depths)} levels: from the tiles of its top"
-        f" {', '.join(map(str, depths))} were found; where it has more, write for example"
-        f" depth = {max(depths) + 1} for map '{map_name}' into maps.toml"
-    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from logging import INFO, WARNING
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from msgspec.structs import replace
@@ -400,8 +399,7 @@ class TileSpider(Spider, HeldSpider):
         if site.probed:
             self.logger.info("the site has no configuration: depths were found by asking for tiles")
         for note in site.notes:
-            # If tiles were asked for to find out the depth, a note says what could not be found out that way.
-            self.logger.log(WARNING if site.probed else INFO, "%s", note)
+            self.logger.info("%s", note)
         crawl.refused = site.refused
         for line in site.refused:
             self.logger.error("%s; the other layers are harvested", line)

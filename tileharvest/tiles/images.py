@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import zlib
 from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Final
@@ -27,15 +26,7 @@ _ENDS: Final = {"PNG": b"IEND\xaeB`\x82", "JPEG": b"\xff\xd9"}
 Pillow also reads images whose last bytes are missing. A WebP states its length at the start, and Pillow
 checks that length."""
 
-_PNG_START: Final = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
-_PNG_PIXELS: Final = frozenset(
-    {(1, 0), (2, 0), (4, 0), (8, 0), (16, 0), (8, 2), (16, 2), (1, 3), (2, 3), (4, 3), (8, 3), (8, 4)}
-    | {(16, 4), (8, 6), (16, 6)}
-)
-"""The pairs of bits per sample and colour type that a PNG may have."""
-_PNG_PALETTE: Final = 3
-"""The colour type of a PNG with a palette. Only such a PNG counts as plain with a chunk that makes colours
-transparent."""
+_PNG_START: Final = b"\x89PNG\r\n\x1a\n"
 _PNG_CHUNK: Final = 12
 """Bytes of a PNG's chunk besides its content: its length, its kind and its checksum."""
 
@@ -143,8 +134,6 @@ def is_transparent(body: bytes) -> bool:
 
 
 def _extension(body: bytes, tile_size: Size | None) -> str:
-    if _is_plain_png(body, tile_size):
-        return _EXTENSIONS["PNG"]
     try:
         with opened(body, tile_size) as image:
             image_format = str(image.format)
@@ -161,39 +150,6 @@ def _extension(body: bytes, tile_size: Size | None) -> str:
     return _EXTENSIONS[image_format]
 
 
-def _is_plain_png(body: bytes, tile_size: Size | None) -> bool:
-    """Returns whether the bytes are a whole PNG with nothing but its size, colours and pixels.
-
-    Compares every checksum, as Pillow does, in a tenth of the time that Pillow takes. False means that Pillow
-    has to look. Raises ValueError as `check_pixels` does.
-    """
-    if not body.startswith(_PNG_START):
-        return False
-    start, at = len(_PNG_START), 8
-    width, height = int.from_bytes(body[start : start + 4]), int.from_bytes(body[start + 4 : start + 8])
-    colours = body[start + 9 : start + 10]
-    is_known = tuple(body[start + 8 : start + 10]) in _PNG_PIXELS and body[start + 10 : start + 12] == b"\0\0"
-    allowed = {b"IHDR"}
-    view, parts = memoryview(body), 0
-    while is_known and at + _PNG_CHUNK <= len(body) and parts < _MOST_PARTS:
-        parts += 1
-        end = at + _PNG_CHUNK + int.from_bytes(body[at : at + 4])
-        kind = body[at + 4 : at + 8]
-        if kind not in allowed or end > len(body):
-            return False
-        if zlib.crc32(view[at + 4 : end - 4]) != int.from_bytes(body[end - 4 : end]):
-            return False
-        if kind == b"IHDR":
-            check_pixels((width, height), tile_size)
-            allowed = {b"PLTE", b"IDAT"} | ({b"tRNS"} if colours == bytes((_PNG_PALETTE,)) else set())
-        elif kind == b"IDAT":
-            allowed = {b"IDAT", b"IEND"}
-        elif kind == b"IEND":
-            return end == len(body)
-        at = end
-    return False
-
-
 def _check_parts(body: bytes) -> None:
     """Raises ValueError for an image of so many parts that Pillow would take minutes or much memory."""
     parts = sum(1 for _ in islice(_parts(body), _MOST_PARTS + 1))
@@ -207,7 +163,7 @@ def _check_parts(body: bytes) -> None:
 def _parts(body: bytes) -> Iterator[int]:
     """Yields the places of a PNG's chunks, or of a JPEG's segments before its first scan, as Pillow finds
     them."""
-    if body.startswith(_PNG_START[:8]):
+    if body.startswith(_PNG_START):
         at = 8
         while at < len(body):
             yield at

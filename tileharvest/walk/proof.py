@@ -3,9 +3,8 @@ changed."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -27,13 +26,6 @@ ONE_UPLOAD: Final = 600.0
 gives every file the present time spreads the times over its own duration: minutes for maps of some thousand
 tiles. Renders are hours apart; the least that is known is one hour. A longer upload shows as broken pairs,
 unless it sends children first."""
-
-
-_MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-_USUAL_DATE: Final = re.compile(
-    rf"[A-Z][a-z]{{2}}, (\d\d) ({'|'.join(_MONTHS)}) ([1-9]\d{{3}}) (\d\d):(\d\d):(\d\d) GMT", re.ASCII
-)
-"""The form of a date that RFC 9110, section 5.6.7 prescribes, such as `Thu, 26 Nov 2026 06:00:00 GMT`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,23 +104,9 @@ def prove(times: Iterable[DatedCell], day: date, factor: int = 2) -> Proof:
 def seconds_of(http_date: str | None) -> float | None:
     """Returns an HTTP date in seconds since 1970, or None for a text that is no date.
 
-    Results are cached, because the tiles of many layers share few dates. Dates in the form that servers use
-    are read without Python's reader of e-mail, which knows many forms and takes three times as long.
+    Results are cached, because the tiles of many layers share few dates.
     """
-    usual = None if http_date is None else _USUAL_DATE.fullmatch(http_date)
     try:
-        if usual is not None:
-            day, month, year, hour, minute, second = usual.groups()
-            moment = datetime(
-                int(year),
-                _MONTHS.index(month) + 1,
-                int(day),
-                int(hour),
-                int(minute),
-                int(second),
-                tzinfo=UTC,
-            )
-            return moment.timestamp()
         return None if http_date is None else parsedate_to_datetime(http_date).replace(tzinfo=UTC).timestamp()
     except (ValueError, TypeError, IndexError, OverflowError):
         return None

@@ -1,1 +1,1 @@
-"""The benchmarks of `make bench`: how fast a harvest is, and whether it stays so as a map grows."""
+"""Benchmarks: `make bench`. They drive the program as a user does, and read servers, files and /proc."""

@@ -1,4 +1,4 @@
-"""The cost of a program that runs on one core: time, processor and memory."""
+"""The cost of a program: time, processor and memory."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-
+PROJECT: Final = Path(__file__).resolve().parents[1]
 _STARTER: Final = """
 import json, os, sys, time
 started = time.monotonic()
@@ -48,7 +48,7 @@ class RunFailedError(Exception):
 
 
 def cores() -> tuple[int, int]:
-    """Returns the cores of the crawler and of the server. They are the same where there is only one core."""
+    """Returns the core of the measured program and that of the servers. They may be the same one."""
     available = sorted(os.sched_getaffinity(0))
     return available[0], available[-1]
 
@@ -64,41 +64,37 @@ def on_core(core: int) -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
-def family_cpu(process: int) -> float:
-    """Returns the seconds of CPU that the process and its children have used, user and system.
-
-    Children that have ended are included. The figure is exact to a tick of 10 ms for each process.
-    """
+def cpu_of(process: int) -> float:
+    """Returns the seconds of CPU that a process and its running children have used, exact to some ticks of
+    10 ms."""
     children = Path(f"/proc/{process}/task/{process}/children").read_text(encoding="ascii").split()
-    ticks = sum(_ticks(process))
-    for child in children:
-        # A child that ends at this moment will be in its parent's figures.
-        with suppress(FileNotFoundError):
-            ticks += sum(_ticks(int(child))[:2])
+    ticks = 0
+    for each in (process, *children):
+        # The fields are counted from behind the program's name, which may contain spaces.
+        stat = Path(f"/proc/{each}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        ticks += int(stat[11]) + int(stat[12])
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def _ticks(process: int) -> list[int]:
-    """Returns four figures: user and system of the process itself, then those of its ended children."""
-    stat = Path(f"/proc/{process}/stat").read_text(encoding="utf-8")
-    # The fields are counted from behind the program's name, which may have spaces in it.
-    return [int(ticks) for ticks in stat.rpartition(")")[2].split()[11:15]]
+def places(folder: Path) -> dict[str, str]:
+    """Returns the variables for a project whose maps.toml and data folder lie in this folder."""
+    return {"TILEHARVEST_MAPS": str(folder / "maps.toml"), "TILEHARVEST_DATA": str(folder / "data")}
+
+
+def scrapy(folder: Path, *words: str, on_all_cores: bool = False, **variables: str) -> Cost:
+    """Runs a command of TileHarvest on the maps of a folder. Its output is in the folder's `output.log`."""
+    command = [sys.executable, "-m", "scrapy", *words]
+    return run(command, folder / "output.log", places(folder) | variables, on_all_cores=on_all_cores)
 
 
 def run(
-    command: Sequence[str],
-    output: Path,
-    folder: Path,
-    environment: Mapping[str, str],
-    *,
-    on_all_cores: bool = False,
+    command: Sequence[str], output: Path, environment: Mapping[str, str], *, on_all_cores: bool = False
 ) -> Cost:
-    """Runs the command in `folder`, on the crawler's core or on all, and writes its output to a file.
+    """Runs a command, on its core or on all, and writes its output to a file.
 
-    Until a new process has loaded its program it has the memory of the process that started it, and the
-    kernel counts that. So it is started by a small process, an interpreter of 10 MB that has imported nearly
-    nothing: no figure can be below that.
-    Raises RunFailedError with the end of the output when the command fails.
+    A new process has the memory of its parent until it has loaded its program, and the kernel counts that. So
+    a small interpreter starts it, which has 10 MB; no figure can be below that. Raises RunFailedError with
+    the end of the output if the command fails.
     """
     answer, answering = os.pipe()
     with (
@@ -110,7 +106,7 @@ def run(
             [sys.executable, "-I", "-S", "-c", _STARTER, str(answering), *command],
             stdout=file,
             stderr=subprocess.STDOUT,
-            cwd=folder,
+            cwd=PROJECT,
             env=os.environ | dict(environment),
             pass_fds=[answering],
             process_group=0,
@@ -122,7 +118,7 @@ def run(
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             raise
-        # Nothing is told where the program could not be started.
+        # A program that could not be started leaves the answer empty.
         status, wall, cpu, rss = json.loads(told.read() or "[256, 0, 0, 0]")
     code = os.waitstatus_to_exitcode(status)
     if code != 0:

@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 def test_the_memory_of_a_small_program_is_its_own_and_not_that_of_who_measures(tmp_path: Path) -> None:
     ballast = bytearray(b"x") * (100 << 20)
-    assert run(["true"], tmp_path / "output", tmp_path, {}).rss < 40
+    assert run(["true"], tmp_path / "output", {}).rss < 40
     assert len(ballast) == 100 << 20
 
 
 def test_a_program_that_fails_gives_no_figures(tmp_path: Path) -> None:
     with pytest.raises(RunFailedError, match=r"ended with 3:\nit said why"):
-        run(["sh", "-c", "echo it said why; exit $CODE"], tmp_path / "output", tmp_path, {"CODE": "3"})
+        run(["sh", "-c", "echo it said why; exit $CODE"], tmp_path / "output", {"CODE": "3"})
 
 
 def test_a_program_that_is_not_there_gives_no_figures(tmp_path: Path) -> None:
     with pytest.raises(RunFailedError, match="no-such-program"):
-        run(["no-such-program"], tmp_path / "output", tmp_path, {})
+        run(["no-such-program"], tmp_path / "output", {})

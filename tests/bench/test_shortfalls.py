@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.__main__ import LEAST_RATIO, MOST_MEMORY, shortfalls
+from bench.harvest import LEAST_RATIO, MOST_MEMORY, shortfalls
 
 
 def run(what: str, tiles: int, memory: float) -> dict[str, object]:
@@ -22,4 +22,4 @@ def test_an_unchanged_harvest_that_holds_too_much_is_one_line() -> None:
 
 def test_figures_within_their_bounds_are_no_line() -> None:
     runs = [run("unchanged", 21_844, 140), run("first", 21_844, 900), run("unchanged", 5_460, 900)]
-    assert shortfalls({"ratio": {"ratio_by_cpu": LEAST_RATIO, "runs": runs}, "queues": {"runs": []}}) == []
+    assert list(shortfalls({"ratio": {"ratio_by_cpu": LEAST_RATIO, "runs": runs}, "maps": {}})) == []

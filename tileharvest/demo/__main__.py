@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import os
 import shutil
 import sys
 import tempfile
 from asyncio.subprocess import PIPE
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tileharvest.demo.forms import FORMS
-from tileharvest.demo.prediction import counts_of, matches, predicted_outcomes, verdict
+from tileharvest.demo.prediction import predicted_outcomes
 from tileharvest.demo.publication import publish
 from tileharvest.demo.server import serve
 from tileharvest.demo.world import DAYS, World
@@ -24,87 +24,48 @@ from tileharvest.renderers.registry import RENDERERS
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import date
 
     from tileharvest.demo.forms import Form
 
 MARKER: Final = ".tileharvest-demo"
 """The name of a file which says that the demo made this folder and may empty it."""
-MAP: Final = "demo"
-_DATA: Final = Path("data/demo")
+_MAP: Final = "demo"
 _INTERRUPTED: Final = 130
 """The exit status after Ctrl-C: 128 + SIGINT, as shells report it."""
 
 
-async def _run(data: Path, site: Path, form: Form) -> bool:
-    """Publishes the world into the folder `site` and harvests it, day by day.
-
-    Returns whether every harvest counted what the world predicts.
-    """
-    # This is the only place that reads today's date.
-    first_day = datetime.now(UTC).date() - timedelta(days=len(DAYS) - 1)
-    async with serve(site) as url:
-        maps = write_maps_file(data, f"{url}{form.page}", form.renderer)
-        environment = os.environ | {"TILEHARVEST_MAPS": str(maps), "TILEHARVEST_DATA": str(data)}
-        return all([await _harvest_day(day, first_day, site, form, environment) for day in DAYS])
-
-
-async def _harvest_day(
-    day: int, first_day: date, site: Path, form: Form, environment: Mapping[str, str]
-) -> bool:
-    world, today = World(), first_day + timedelta(days=day - 1)
-    publish(world, day, first_day, site, form)
-    status = await _command(environment, "harvest", MAP, "-a", f"day={today}")
-    if status:
-        _say(f"day {today}: the harvest ended with exit status {status}")
-        return False
-    found = counts_of(await _harvests(environment), today)
-    predicted = predicted_outcomes(world, day, form)
-    if found is not None and not form.cut.is_square:
-        found = {outcome: number for outcome, number in found.items() if outcome is not Outcome.NOTHING}
-    _say(verdict(today, found, predicted))
-    return matches(found, predicted)
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the demo. The exit status is 0 only if all three days came out as predicted."""
-    options = _parser().parse_args(arguments)
+    parser = argparse.ArgumentParser(prog="python -m tileharvest.demo", description=__doc__)
+    data_help = "the demo's own data folder, made or emptied (%(default)s)"
+    parser.add_argument("--data", type=Path, default=Path("data/demo"), help=data_help)
+    names = [name for name in FORMS if name in RENDERERS]
+    form_help = "the renderer in whose form the map is published (%(default)s)"
+    parser.add_argument("--renderer", choices=names, default="overviewer", help=form_help)
+    options = parser.parse_args(arguments)
     data = options.data.absolute()
     try:
-        fresh_data_folder(data)
-        with _site_folder(keep=options.keep) as site:
-            fine = asyncio.run(_run(data, site, FORMS[options.renderer]))
+        make_folder(data)
+        with tempfile.TemporaryDirectory(prefix="tileharvest-demo-") as site:
+            is_fine = asyncio.run(_run(data, Path(site), FORMS[options.renderer]))
     except TileHarvestError as error:
         sys.stderr.write(f"error: {error}\n")
         return error.exit_status
     except KeyboardInterrupt:
         return _INTERRUPTED
-    _say(what_next(data, "0_1_1" if FORMS[options.renderer].cut.is_square else ""))
-    return ExitStatus.DONE if fine else ExitStatus.ERROR
+    _say(what_next(data))
+    return ExitStatus.DONE if is_fine else ExitStatus.ERROR
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m tileharvest.demo", description=__doc__)
-    parser.add_argument(
-        "--data", type=Path, default=_DATA, help="the demo's own data folder, made or emptied (%(default)s)"
-    )
-    parser.add_argument(
-        "--renderer",
-        choices=[name for name in FORMS if name in RENDERERS],
-        default="overviewer",
-        help="the renderer in whose form the map is published (%(default)s)",
-    )
-    parser.add_argument("--keep", action="store_true", help="keep the folder of the published site")
-    return parser
-
-
-def fresh_data_folder(folder: Path) -> None:
+def make_folder(folder: Path) -> None:
     """Makes the folder, or empties it if an earlier demo made it.
 
     Raises ConfigurationError if anything else is there; then nothing was touched.
     """
-    if folder.is_symlink() or (folder.exists() and not _may_be_emptied(folder)):
+    is_ours = folder.is_dir() and ((folder / MARKER).is_file() or not any(folder.iterdir()))
+    if folder.is_symlink() or (folder.exists() and not is_ours):
         raise ConfigurationError(
             f"{folder} was not made by the demo, so nothing in it was touched;"
             " name a folder that is empty or does not exist yet: --data FOLDER"
@@ -119,81 +80,74 @@ def fresh_data_folder(folder: Path) -> None:
             path.unlink()
 
 
-def _may_be_emptied(folder: Path) -> bool:
-    return folder.is_dir() and ((folder / MARKER).is_file() or not any(folder.iterdir()))
+async def _run(data: Path, site: Path, form: Form) -> bool:
+    """Publishes the world into the folder `site` and harvests it, day by day.
 
-
-def write_maps_file(folder: Path, url: str, renderer: str = "overviewer") -> Path:
-    """Writes a `maps.toml` with the demo's map as its only entry, and returns its path.
-
-    The audit is switched off: it draws tiles by lot, and the counts of a harvest are to be predicted.
+    Returns whether every harvest counted what the world predicts.
     """
-    file = folder / "maps.toml"
-    drawn = "" if renderer == "overviewer" else f'renderer = "{renderer}"\n'
-    entry = (
-        f'[{MAP}]\nurl = "{url}"\n{drawn}timezone = "UTC"\naudit = 0  # so that the counts can be predicted\n'
-    )
-    file.write_text(entry, encoding="utf-8")
-    return file
+    # This is the only place that reads today's date.
+    first_day = datetime.now(UTC).date() - timedelta(days=len(DAYS) - 1)
+    async with serve(site) as url:
+        # An audit would draw tiles by lot, and the counts are to be predicted.
+        entry = (
+            f'[{_MAP}]\nurl = "{url}{form.page}"\nrenderer = "{form.renderer}"\ntimezone = "UTC"\naudit = 0\n'
+        )
+        (data / "maps.toml").write_text(entry, encoding="utf-8")
+        places = {"TILEHARVEST_MAPS": str(data / "maps.toml"), "TILEHARVEST_DATA": str(data)}
+        return all([await _harvest_day(day, first_day, site, form, os.environ | places) for day in DAYS])
 
 
-@contextmanager
-def _site_folder(*, keep: bool) -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="tileharvest-demo-"))
-    try:
-        yield folder
-    finally:
-        if keep:
-            _say(f"The site as it was on the last day: {folder}")
-        else:
-            shutil.rmtree(folder)
+async def _harvest_day(
+    day: int, first_day: date, site: Path, form: Form, environment: Mapping[str, str]
+) -> bool:
+    world, today = World(), first_day + timedelta(days=day - 1)
+    publish(world, day, first_day, site, form)
+    status, output = await _command(environment, "harvest", _MAP, "-a", f"day={today}")
+    _say(output.rstrip())
+    if status:
+        _say(f"day {today}: the harvest ended with exit status {status}")
+        return False
+    _, listing = await _command(environment, "harvests", _MAP, "--json")
+    counts = json.loads(listing)[-1]["counts"]
+    differing = differences(counts, predicted_outcomes(world, day, form), form)
+    _say(f"day {today}: " + (f"NOT as predicted: {', '.join(differing)}" if differing else "as predicted"))
+    return not differing
 
 
-async def _command(environment: Mapping[str, str], *arguments: str) -> int:
-    """Runs a command of the program, shows its output, and returns its exit status."""
+async def _command(environment: Mapping[str, str], *arguments: str) -> tuple[int, str]:
+    """Runs a command of the program. Returns its exit status and its output."""
     command = (sys.executable, "-m", "tileharvest", *arguments)
     process = await asyncio.create_subprocess_exec(*command, env=environment, stdout=PIPE)
     output, _ = await process.communicate()
-    _say(output.decode().rstrip())
-    return process.returncode or 0
+    return process.returncode or 0, output.decode()
 
 
-async def _harvests(environment: Mapping[str, str]) -> str:
-    command = (sys.executable, "-m", "tileharvest", "harvests", MAP, "--json")
-    process = await asyncio.create_subprocess_exec(*command, env=environment, stdout=PIPE)
-    output, _ = await process.communicate()
-    return output.decode()
+def differences(found: Mapping[str, int], predicted: Mapping[Outcome, int], form: Form) -> list[str]:
+    """Returns each outcome that differs, with both numbers."""
+    compared = [one for one in Outcome if one is not Outcome.NOTHING or form.cut.is_square]
+    numbers = ((one, found.get(one.value, 0), predicted.get(one, 0)) for one in compared)
+    return [f"{word} {number} instead of {wanted}" for word, number, wanted in numbers if number != wanted]
 
 
-def what_next(data: Path, tile: str = "0_1_1") -> str:
-    """Returns what a person may do after the demo, with commands that work in the present folder.
-
-    `tile` is one that the map has. Without it the history of all tiles is named.
-    """
-    versions = (
-        f"history {MAP} {tile}    the history of one tile" if tile else f"history {MAP}    all versions"
-    )
+def what_next(data: Path) -> str:
+    """Returns what a person may do after the demo, with commands that work in the present folder."""
     # Scrapy itself has the commands only in the folder of a project.
     program = "scrapy" if Path("scrapy.cfg").is_file() else "tileharvest"
-    command = _from_here(Path(sys.executable).with_name(program))
+    command, maps, folder = (
+        path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+        for path in (Path(sys.executable).with_name(program), data / "maps.toml", data)
+    )
     return (
         "\nWhat next?\n"
-        f"  export TILEHARVEST_MAPS={_from_here(data / 'maps.toml')} TILEHARVEST_DATA={_from_here(data)}\n"
-        f"  {command} harvests {MAP}         its three harvests\n"
-        f"  {command} {versions}\n"
-        f"  {command} serve {MAP}            its three days in your browser, at http://127.0.0.1:8000/\n"
+        f"  export TILEHARVEST_MAPS={maps} TILEHARVEST_DATA={folder}\n"
+        f"  {command} harvests {_MAP}    its three harvests\n"
+        f"  {command} history {_MAP}     all versions of its tiles\n"
+        f"  {command} serve {_MAP}       its three days in your browser, at http://127.0.0.1:8000/\n"
         "  unset TILEHARVEST_MAPS TILEHARVEST_DATA\n"
-        f"  {command} add NAME URL          add a real map, by the address of its page\n"
+        f"  {command} add NAME URL     add a real map, by the address of its page\n"
         "README.md tells the rest. To see the three days now:\n"
-        f"  TILEHARVEST_MAPS={_from_here(data / 'maps.toml')} TILEHARVEST_DATA={_from_here(data)}"
-        f" {command} serve {MAP}"
+        f"  TILEHARVEST_MAPS={maps} TILEHARVEST_DATA={folder} {command} serve {_MAP}"
     )
-
-
-def _from_here(path: Path) -> Path:
-    """Returns the path as a person in the present folder would write it."""
-    here = Path.cwd()
-    return path.relative_to(here) if path.is_relative_to(here) else path
 
 
 def _say(line: str) -> None:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import io
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from PIL import Image
 
-from tileharvest.demo.chart import SCALE
-from tileharvest.demo.pyramid import FROM_ABOVE, SQUARE, TILE_SIDE, Cut
+from tileharvest.demo.painter import SCALE
+from tileharvest.demo.pyramid import FROM_ABOVE, TILE_SIDE, Cut
 from tileharvest.demo.world import SPAWN
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Form:
 class SquareForm(Form):
     """The form of maps that are squares around their middle: each zoom divides them into four."""
 
-    cut = SQUARE
+    cut = Cut()
     first_digit: ClassVar[int]
     """The least of the four digits in the paths of tiles."""
 
@@ -92,18 +92,25 @@ class OverviewerForm(SquareForm):
     first_digit = 0
 
     def files(self, day: Day) -> dict[str, str]:
+        tileset = {
+            "name": "Day",
+            "path": self.folder,
+            "world": "world",
+            "minZoom": 0,
+            "maxZoom": day.depth,
+            "zoomLevels": day.depth,
+            "defaultZoom": 1,
+            "imgextension": "png",
+            "bgcolor": "#1a1a1a",
+            "last_rendertime": day.drawn_at,
+            "spawn": _ON_OVERVIEWER,
+            "north_direction": 0,
+        }
         config = {
-            "CONST": _overviewer_constants(),
+            "CONST": {"tileSize": TILE_SIDE},
             "worlds": ["world"],
-            "map": {
-                "debug": True,
-                "cacheTag": str(day.drawn_at),
-                "north_direction": "lower-left",
-                "controls": dict.fromkeys(
-                    ("pan", "zoom", "spawn", "compass", "mapType", "overlays", "coordsBox"), True
-                ),
-            },
-            "tilesets": [_tileset(self.folder, day)],
+            "map": {"cacheTag": str(day.drawn_at), "north_direction": "lower-left"},
+            "tilesets": [tileset],
         }
         return {"overviewerConfig.js": f"var overviewerConfig = {json.dumps(config, indent=4)};\n"}
 
@@ -127,23 +134,17 @@ class MapcrafterForm(SquareForm):
             "imageFormat": "png",
             "lastRendered": [day.drawn_at, 0, 0, 0],
             "maxZoom": day.depth,
-            "name": "The demo's island",
             "renderView": self.view,
             "rotations": [0],
             "textureSize": 12,
-            "tileSetGroup": f"island_{self.view}_t{self.tile_width}",
+            "tileSetGroup": "island",
             "tileSize": self.tile_size,
-            "world": "island",
             "worldName": "island",
-            "worldSeaLevel": _SEA,
         }
         offsets = [[0, self.tiles_down]] * 4
         group = {"maxZoom": day.depth, "tileOffsets": offsets, "tileWidth": self.tile_width}
-        config = {
-            "maps": {"map_island": described},
-            "mapsOrder": ["map_island"],
-            "tileSetGroups": {described["tileSetGroup"]: group},
-        }
+        maps, groups = {"map_island": described}, {"island": group}
+        config = {"maps": maps, "mapsOrder": ["map_island"], "tileSetGroups": groups}
         return {
             "config.js": f"var CONFIG = {json.dumps(config, indent=2)};\n",
             "index.html": '<meta name="generator" content="Mapcrafter" />\n',
@@ -161,20 +162,9 @@ class SquaremapForm(Form):
         return f"tiles/{_WORLD}/{depth - 1 + tile.zoom}/{tile.column}_{tile.row}.png"
 
     def files(self, day: Day) -> dict[str, str]:
-        world = {
-            "name": _WORLD,
-            "icon": "",
-            "display_name": "minecraft:overworld",
-            "type": "normal",
-            "order": 0,
-        }
-        settings = {
-            "player_tracker": {"enabled": False},
-            "spawn": _FROM_ABOVE,
-            "marker_update_interval": 5,
-            "zoom": {"def": day.depth - 1, "max": day.depth - 1, "extra": 2},
-            "tiles_update_interval": 15,
-        }
+        world = {"name": _WORLD, "display_name": "minecraft:overworld", "type": "normal", "order": 0}
+        zoom = {"def": day.depth - 1, "max": day.depth - 1, "extra": 2}
+        settings = {"spawn": _FROM_ABOVE, "zoom": zoom}
         return {
             "tiles/settings.json": json.dumps({"worlds": [world], "ui": {"title": "squaremap - {world}"}}),
             f"tiles/{_WORLD}/settings.json": json.dumps(settings),
@@ -193,21 +183,11 @@ class Pl3xMapForm(Form):
         return f"tiles/minecraft-overworld/{-tile.zoom}/basic/{tile.column}_{tile.row}.png"
 
     def files(self, day: Day) -> dict[str, str]:
-        style = {"value": "Basic", "label": "basic", "icon": "overworld_basic"}
-        world = {"name": "minecraft-overworld", "displayName": "Overworld", "type": "overworld", "order": 0}
-        settings = {
-            "name": "minecraft-overworld",
-            "tileUpdateInterval": 10,
-            "spawn": _FROM_ABOVE,
-            "center": {"x": 0, "z": 0},
-            "zoom": {"default": 0, "maxOut": day.depth - 1, "maxIn": 2},
-        }
-        site = {
-            "format": "png",
-            "maxPlayers": 20,
-            "players": [],
-            "worldSettings": [{**world, "renderers": [style]}],
-        }
+        styles = [{"value": "Basic", "label": "basic"}]
+        world = {"name": "minecraft-overworld", "type": "overworld", "order": 0, "renderers": styles}
+        zoom = {"default": 0, "maxOut": day.depth - 1, "maxIn": 2}
+        settings = {"name": "minecraft-overworld", "spawn": _FROM_ABOVE, "zoom": zoom}
+        site = {"format": "png", "worldSettings": [world]}
         return {
             "tiles/settings.json": json.dumps(site),
             "tiles/minecraft-overworld/settings.json": json.dumps(settings),
@@ -231,11 +211,8 @@ class BlueMapForm(Form):
         island = {
             "name": "The demo's island",
             "sorting": 0,
-            "hires": {"tileSize": [32, 32], "scale": [1, 1], "translate": [2, 2]},
             "lowres": {"tileSize": [500, 500], "lodFactor": 5, "lodCount": day.depth},
             "startPos": [*_FROM_ABOVE.values()],
-            "skyColor": [0.49, 0.67, 1.0, 1.0],
-            "voidColor": [0.0, 0.0, 0.0, 1.0],
         }
         return {
             "settings.json": json.dumps(settings),
@@ -304,17 +281,14 @@ class DynmapForm(Form):
         surface = {
             "type": "HDMapType",
             "name": "surface",
-            "title": "Surface",
             "prefix": "surface",
             "image-format": "png",
             "worldtomap": [12, 0, 12, 6, 12, -6, 0, 1, 0],
             "mapzoomout": day.depth - 1,
             "tilescale": 1,
-            "nightandday": False,
-            "background": "#1a1a1a",
         }
         center = dict(zip("xyz", SPAWN, strict=True))
-        world = {"name": "island", "title": "Island", "center": center, "maps": [surface]}
+        world = {"name": "island", "center": center, "maps": [surface]}
         config = {"dynmapversion": "3.0-SNAPSHOT", "defaultworld": "island", "worlds": [world]}
         urls = {"configuration": "standalone/dynmap_config.json", "tiles": "tiles/"}
         return {
@@ -347,61 +321,14 @@ class XyzForm(Form):
         return {"tiles.json": json.dumps(said)}
 
 
-FORMS: Final[Mapping[str, Form]] = {
-    form.renderer: form
-    for form in (
-        OverviewerForm(),
-        MapcrafterForm(),
-        SquaremapForm(),
-        Pl3xMapForm(),
-        BlueMapForm(),
-        UnminedForm(),
-        DynmapForm(),
-        XyzForm(),
-    )
-}
+_ALL: Final = (
+    OverviewerForm,
+    MapcrafterForm,
+    SquaremapForm,
+    Pl3xMapForm,
+    BlueMapForm,
+    UnminedForm,
+    DynmapForm,
+)
+FORMS: Final[Mapping[str, Form]] = {form.renderer: form() for form in (*_ALL, XyzForm)}
 """By the renderer's name."""
-
-
-def _overviewer_constants() -> dict[str, Any]:
-    corners = ("upper-left", "upper-right", "lower-right", "lower-left")
-    return {
-        "tileSize": TILE_SIDE,
-        "image": {
-            "defaultMarker": "signpost.png",
-            "signMarker": "signpost_icon.png",
-            "bedMarker": "bed.png",
-            "spawnMarker": "markers/marker_home.png",
-            "spawnMarker2x": "markers/marker_home_2x.png",
-            "queryMarker": "markers/marker_location.png",
-            "queryMarker2x": "markers/marker_location_2x.png",
-            "compass": {str(number): f"compass_{corner}.png" for number, corner in enumerate(corners)},
-        },
-        "mapDivId": "mcmap",
-        "UPPERLEFT": 0,
-        "UPPERRIGHT": 1,
-        "LOWERLEFT": 3,
-        "LOWERRIGHT": 2,
-    }
-
-
-def _tileset(folder: str, day: Day) -> dict[str, Any]:
-    return {
-        "name": "Day",
-        "zoomLevels": day.depth,
-        "defaultZoom": 1,
-        "maxZoom": day.depth,
-        "path": folder,
-        "base": "",
-        "bgcolor": "#1a1a1a",
-        "world": "world",
-        "last_rendertime": day.drawn_at,
-        "imgextension": "png",
-        "isOverlay": False,
-        "poititle": "Markers",
-        "showlocationmarker": True,
-        "center": _ON_OVERVIEWER,
-        "minZoom": 0,
-        "spawn": _ON_OVERVIEWER,
-        "north_direction": 0,
-    }

@@ -14,6 +14,7 @@ _OCTAVES: Final = ((24.0, 0.55), (11.0, 0.3), (5.0, 0.15))
 """The width in blocks and the weight of each layer of noise: hills, knolls, bumps."""
 
 
+@lru_cache(maxsize=1 << 16)
 def chance(seed: int, x: int, z: int) -> float:
     """Returns a number from 0 up to, but not including, 1.
 
@@ -28,27 +29,13 @@ def chance(seed: int, x: int, z: int) -> float:
 
 def rolling(seed: int, x: float, z: float) -> float:
     """Returns a number from 0 to 1 that changes smoothly from place to place, as hills do."""
-    return sum(
-        weight * _smooth(seed + octave, x / width, z / width)
-        for octave, (width, weight) in enumerate(_OCTAVES)
-    )
-
-
-def _smooth(seed: int, x: float, z: float) -> float:
-    column, row = int(x // 1), int(z // 1)
-    across, down = _eased(x - column), _eased(z - row)
-    upper = _between(_corner(seed, column, row), _corner(seed, column + 1, row), across)
-    lower = _between(_corner(seed, column, row + 1), _corner(seed, column + 1, row + 1), across)
-    return _between(upper, lower, down)
-
-
-_corner = lru_cache(maxsize=1 << 16)(chance)
-"""`chance` with a memory: neighbours share their corners, so nearly all of these were asked for before."""
-
-
-def _eased(part: float) -> float:
-    return part * part * (3 - 2 * part)
-
-
-def _between(one: float, other: float, part: float) -> float:
-    return one + (other - one) * part
+    found = 0.0
+    for octave, (width, weight) in enumerate(_OCTAVES, start=seed):
+        column, row = int(x / width // 1), int(z / width // 1)
+        across, down = (part * part * (3 - 2 * part) for part in (x / width - column, z / width - row))
+        upper, lower = (
+            chance(octave, column, beside) * (1 - across) + chance(octave, column + 1, beside) * across
+            for beside in (row, row + 1)
+        )
+        found += weight * (upper * (1 - down) + lower * down)
+    return found

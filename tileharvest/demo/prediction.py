@@ -1,4 +1,4 @@
-"""What a harvest of the demo's map must find on each day, and the comparison with what it found. Pure.
+"""What a harvest of the demo's map must find on each day. Pure.
 
 The prediction is a second implementation, written from the rules and not from the harvest's code. It knows
 which tiles the world has on each day, with their bytes and their times, and counts what a visitor finds who
@@ -10,27 +10,21 @@ which tiles the world has on each day, with their bytes and their times, and cou
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from tileharvest.demo.forms import FORMS, Form
-from tileharvest.demo.pyramid import Cut, DrawnTile, Tiles, tiles_on
-from tileharvest.errors import HistoryError
+from tileharvest.demo.forms import FORMS
+from tileharvest.demo.pyramid import tiles_on
 from tileharvest.renderers.registry import doubt_of
 from tileharvest.tiles.grid import Tile, first_level
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from datetime import date
+    from collections.abc import Mapping
 
+    from tileharvest.demo.forms import Form
+    from tileharvest.demo.pyramid import Cut, DrawnTile, Tiles
     from tileharvest.demo.world import World
-
-Counts = Mapping[Outcome, int]
-
-_UNSEEN: Final = frozenset({Outcome.NOTHING, Outcome.SKIPPED})
 
 
 def predicted_outcomes(world: World, day_number: int, form: Form = FORMS["overviewer"]) -> dict[Outcome, int]:
@@ -50,7 +44,8 @@ def predicted_outcomes(world: World, day_number: int, form: Form = FORMS["overvi
         skips = len(days) > 1 and doubt_of(form.renderer) is None
         found = _found(form.cut, form.cut.depth(world, day), there, known, skips=skips)
         counts = Counter(found.values())
-        known |= {tile: there.get(tile) for tile, outcome in found.items() if outcome not in _UNSEEN}
+        unseen = (Outcome.NOTHING, Outcome.SKIPPED)
+        known |= {tile: there.get(tile) for tile, outcome in found.items() if outcome not in unseen}
     return dict(counts)
 
 
@@ -62,31 +57,22 @@ def _found(
     The visitor asks for the first level, for the children of all tiles that are there, and for all tiles
     that were there when last seen. If it `skips`, then nothing below an unchanged tile.
     """
+    first = first_level(depth) if cut.is_square else [tile for tile in there if tile.zoom == 1 - depth]
     found: dict[Tile, Outcome] = {}
-    pending = list(_first(cut, depth, there))
+    pending = list(first)
     while pending:
         tile = pending.pop()
         found[tile] = _outcome(there.get(tile), known.get(tile))
-        is_skipping = skips and found[tile] is Outcome.IGNORED
-        if tile in there and tile.zoom < 0 and not is_skipping:
-            below = tile.children(cut.factor)
-            pending += [child for child in below if cut.is_square or child in there]
-    unchanged = {tile for tile, outcome in found.items() if outcome is Outcome.IGNORED} if skips else set()
+        if tile in there and tile.zoom < 0 and not (skips and found[tile] is Outcome.IGNORED):
+            pending += [child for child in tile.children(cut.factor) if cut.is_square or child in there]
     for tile, last in known.items():
         if last is not None and tile not in found:
-            is_below = any(above in unchanged for above in _above(tile, depth, cut.factor))
-            found[tile] = Outcome.SKIPPED if is_below else _outcome(there.get(tile), last)
+            above = tile
+            while above.zoom > 1 - depth and found.get(above) is not Outcome.IGNORED:
+                above = above.parent(cut.factor)
+            is_skipped = skips and found.get(above) is Outcome.IGNORED
+            found[tile] = Outcome.SKIPPED if is_skipped else _outcome(there.get(tile), last)
     return found
-
-
-def _first(cut: Cut, depth: int, there: Tiles) -> Iterable[Tile]:
-    return first_level(depth) if cut.is_square else [tile for tile in there if tile.zoom == 1 - depth]
-
-
-def _above(tile: Tile, depth: int, factor: int) -> Iterator[Tile]:
-    while tile.zoom > 1 - depth:
-        tile = tile.parent(factor)
-        yield tile
 
 
 def _outcome(now: DrawnTile | None, last: DrawnTile | None) -> Outcome:
@@ -101,31 +87,3 @@ def _outcome(now: DrawnTile | None, last: DrawnTile | None) -> Outcome:
     if (now.drawn, len(now.png)) == (last.drawn, len(last.png)):
         return Outcome.IGNORED
     return Outcome.NOT_MODIFIED if now.png == last.png else Outcome.UPDATED
-
-
-def counts_of(listing: str, day: date) -> dict[Outcome, int] | None:
-    """Returns the counts of a day's harvest, from what `scrapy harvests NAME --json` prints.
-
-    Returns None when no harvest of that day is listed. Raises HistoryError when the text is no such list.
-    """
-    try:
-        harvests = [entry["counts"] for entry in json.loads(listing) if entry["day"] == day.isoformat()]
-        counts = [{Outcome(word): int(number) for word, number in each.items()} for each in harvests]
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise HistoryError(f"the list of harvests is not as expected ({error!r}): {listing[:80]!r}") from None
-    return counts[-1] if counts else None
-
-
-def verdict(day: date, found: Counts | None, predicted: Counts) -> str:
-    """Returns one line: `day 2026-11-18: as predicted`, or each outcome that differs, with both numbers."""
-    if found is None:
-        return f"day {day}: no harvest is recorded"
-    differing = [word for word in Outcome if found.get(word, 0) != predicted.get(word, 0)]
-    if not differing:
-        return f"day {day}: as predicted"
-    parts = (f"{word} {found.get(word, 0)} instead of {predicted.get(word, 0)}" for word in differing)
-    return f"day {day}: NOT as predicted: {', '.join(parts)}"
-
-
-def matches(found: Counts | None, predicted: Counts) -> bool:
-    return found is not None and all(found.get(word, 0) == predicted.get(word, 0) for word in Outcome)

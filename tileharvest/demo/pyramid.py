@@ -5,7 +5,6 @@ Tiles have their grid names, so a tile has the same name on every day, however d
 
 from __future__ import annotations
 
-import hashlib
 import io
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,12 +13,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from PIL import Image
 
-from tileharvest.demo.chart import chart_box, charted
-from tileharvest.demo.painter import Painter, box_of
+from tileharvest.demo.painter import aslant_box, box_from_above, painted_aslant, painted_from_above
 from tileharvest.tiles.grid import Tile, first_level
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Sequence
 
     from tileharvest.demo.painter import Box, Drawing, Landscape
     from tileharvest.demo.terrain import Place
@@ -28,6 +26,8 @@ if TYPE_CHECKING:
 
 TILE_SIDE: Final = 384
 """Pixels along an edge, as Overviewer's tiles have."""
+_COMPRESSION: Final = 4
+"""zlib's level. The best level takes four times as long and makes the file a tenth smaller."""
 
 
 class View(NamedTuple):
@@ -37,8 +37,8 @@ class View(NamedTuple):
     box: Callable[[Collection[Place]], Box]
 
 
-ASLANT: Final = View(lambda landscape: Painter(landscape).draw(), box_of)
-FROM_ABOVE: Final = View(charted, chart_box)
+ASLANT: Final = View(painted_aslant, aslant_box)
+FROM_ABOVE: Final = View(painted_from_above, box_from_above)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +69,14 @@ class Cut:
         grown = world.depth(day)
         return self.zooms or grown
 
-
-SQUARE: Final = Cut()
-"""The cut of the renderers whose maps are squares around their middle."""
-
-_COMPRESSION: Final = 4
-"""zlib's level. The best level takes four times as long and makes the file a tenth smaller."""
+    def around(self, box: Box) -> list[tuple[Tile, tuple[int, int]]]:
+        """Returns the tiles that show part of a box, each with its left and its upper edge."""
+        (left, upper, right, lower), (width, height) = box, self.size
+        return [
+            (Tile.at(0, (x + self.right) // width, (y + self.down) // height), (x, y))
+            for x in range(left // width * width, right, width)
+            for y in range(upper // height * height, lower, height)
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,7 @@ Tiles = Mapping[Tile, DrawnTile]
 
 
 @lru_cache(maxsize=6)
-def tiles_on(world: World, day: int, cut: Cut = SQUARE) -> Tiles:
+def tiles_on(world: World, day: int, cut: Cut) -> Tiles:
     """Returns all tiles that are published on a day.
 
     This costs about 1.5 s of CPU for day 1, and half of that for each later day.
@@ -109,29 +111,7 @@ def tiles_on(world: World, day: int, cut: Cut = SQUARE) -> Tiles:
 def whole_map(world: World, day: int, cut: Cut) -> DrawnTile:
     """Returns the image above the first level, `base.png`. The grid has no name for it."""
     tiles = tiles_on(world, day, cut)
-    children = tuple(tiles.get(tile) for tile in first_level(world.depth(day)))
-    image = _composed(children, cut)
-    return DrawnTile(_encoded(image), _newest(children), image)
-
-
-def _deepest(world: World, day: int, before: Tiles, cut: Cut) -> dict[Tile, DrawnTile]:
-    width, height = cut.size
-    drawing = _drawing(world, day, cut.view)
-    drawn_again = _showing(world.saved_again(day), cut)
-    tiles = {}
-    # What is cut out beyond the edges of the drawing is transparent.
-    for left in range(-(drawing.left % width), drawing.image.width, width):
-        for upper in range(-(drawing.upper % height), drawing.image.height, height):
-            image = drawing.image.crop((left, upper, left + width, upper + height))
-            if image.getbbox() is not None:
-                tile = _tile_at(left + drawing.left, upper + drawing.upper, cut)
-                tiles[tile] = _drawn(image, day, before.get(tile), tile in drawn_again)
-    if cut.blanks:
-        blank = Image.new("RGBA", cut.size)
-        for parent in {tile.parent(cut.factor) for tile in tiles}:
-            for tile in parent.children(cut.factor):
-                tiles.setdefault(tile, _drawn(blank, day, before.get(tile), again=False))
-    return tiles
+    return _composed([tiles.get(tile) for tile in first_level(world.depth(day))], cut)
 
 
 @lru_cache(maxsize=3)
@@ -140,26 +120,26 @@ def _drawing(world: World, day: int, view: View) -> Drawing:
     return view.drawing(world.landscape(day))
 
 
-def _tile_at(left: int, upper: int, cut: Cut) -> Tile:
-    """Returns the tile with this upper left corner, in pixels from the middle of the map; y grows down."""
-    return Tile.at(0, (left + cut.right) // cut.size[0], (upper + cut.down) // cut.size[1])
+def _deepest(world: World, day: int, before: Tiles, cut: Cut) -> dict[Tile, DrawnTile]:
+    image, left, upper = _drawing(world, day, cut.view)
+    saved_again = world.saved_again(day)
+    drawn_again = {tile for tile, _ in cut.around(cut.view.box(saved_again))} if saved_again else set()
+    tiles = {}
+    for tile, (x, y) in cut.around((left, upper, left + image.width, upper + image.height)):
+        # What is cut out beyond the edges of the drawing is transparent.
+        part = image.crop((x - left, y - upper, x - left + cut.size[0], y - upper + cut.size[1]))
+        if part.getbbox() is not None:
+            tiles[tile] = _drawn(part, day, before.get(tile), again=tile in drawn_again)
+    if cut.blanks:
+        blank = Image.new("RGBA", cut.size)
+        for parent in {tile.parent(cut.factor) for tile in tiles}:
+            for tile in parent.children(cut.factor):
+                tiles.setdefault(tile, _drawn(blank, day, before.get(tile), again=False))
+    return tiles
 
 
-def _showing(places: frozenset[Place], cut: Cut) -> frozenset[Tile]:
-    """Returns the tiles that show one of these places."""
-    if not places:
-        return frozenset()
-    width, height = cut.size
-    left, upper, right, lower = cut.view.box(places)
-    return frozenset(
-        _tile_at(x * width, y * height, cut)
-        for x in range(left // width, -(-right // width))
-        for y in range(upper // height, -(-lower // height))
-    )
-
-
-def _drawn(image: Image.Image, day: int, before: DrawnTile | None, again: bool) -> DrawnTile:
-    if before is None or _pixels(image) != _pixels(before.image):
+def _drawn(image: Image.Image, day: int, before: DrawnTile | None, *, again: bool) -> DrawnTile:
+    if before is None or image.tobytes() != before.image.tobytes():
         return DrawnTile(_encoded(image), day, image)
     return DrawnTile(before.png, day, before.image) if again else before
 
@@ -167,33 +147,17 @@ def _drawn(image: Image.Image, day: int, before: DrawnTile | None, again: bool) 
 def _coarser(level: Tiles, before: Tiles, cut: Cut) -> dict[Tile, DrawnTile]:
     """Returns the next level up. It has a tile wherever at least one of the tile's children is there."""
     tiles = {}
-    for parent in sorted({tile.parent(cut.factor) for tile in level}):
-        below = parent.children(cut.factor)
-        children = tuple(level.get(child) for child in below)
-        earlier = tuple(before.get(child) for child in below)
-        tiles[parent] = _parent(children, earlier, before.get(parent), cut)
+    for parent in {tile.parent(cut.factor) for tile in level}:
+        composed = _composed([level.get(child) for child in parent.children(cut.factor)], cut)
+        known = before.get(parent)
+        # The same pixels keep their bytes.
+        same = known is not None and known.image.tobytes() == composed.image.tobytes()
+        tiles[parent] = DrawnTile(known.png, composed.drawn, known.image) if known and same else composed
     return tiles
 
 
-def _parent(
-    children: tuple[DrawnTile | None, ...],
-    before: tuple[DrawnTile | None, ...],
-    known: DrawnTile | None,
-    cut: Cut,
-) -> DrawnTile:
-    """Returns the tile above its children.
-
-    It is made anew only where a child's bytes differ. Its day is always that of the newest child.
-    """
-    newest = _newest(children)
-    if known is not None and [_bytes(child) for child in children] == [_bytes(child) for child in before]:
-        return DrawnTile(known.png, newest, known.image)
-    image = _composed(children, cut)
-    return DrawnTile(_encoded(image), newest, image)
-
-
-def _composed(children: tuple[DrawnTile | None, ...], cut: Cut) -> Image.Image:
-    """Returns one image of all children, row by row from the upper left, each shrunk to its part.
+def _composed(children: Sequence[DrawnTile | None], cut: Cut) -> DrawnTile:
+    """Returns the tile above its children, which come row by row from the upper left.
 
     The place of a missing child stays transparent.
     """
@@ -203,19 +167,7 @@ def _composed(children: tuple[DrawnTile | None, ...], cut: Cut) -> Image.Image:
         if child is not None:
             corner = number % factor * width // factor, number // factor * height // factor
             image.paste(child.image.reduce(factor), corner)
-    return image
-
-
-def _newest(children: tuple[DrawnTile | None, ...]) -> int:
-    return max(child.drawn for child in children if child is not None)
-
-
-def _bytes(tile: DrawnTile | None) -> bytes | None:
-    return None if tile is None else tile.png
-
-
-def _pixels(image: Image.Image) -> bytes:
-    return hashlib.blake2b(image.tobytes()).digest()
+    return DrawnTile(_encoded(image), max(child.drawn for child in children if child), image)
 
 
 def _encoded(image: Image.Image) -> bytes:

@@ -203,7 +203,7 @@ USER_AGENT = "TileHarvest/0.1"
 ROBOTSTXT_OBEY = True
 """For tiles our own middleware obeys robots.txt, including its Crawl-delay."""
 
-# --- Scrapy's: speed. The shares are of the time for one unchanged tile, see docs/benchmarks.md -----
+# --- Scrapy's: speed. The shares are of the time for one unchanged tile --------------------------
 
 ASYNCIO_EVENT_LOOP = "uvloop.Loop"
 """uvloop saves about 15 %."""

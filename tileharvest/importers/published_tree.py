@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias
+from itertools import islice
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -13,16 +12,18 @@ from tileharvest.errors import StoreError
 from tileharvest.importers.commits import etag_of, is_git_etag
 from tileharvest.importers.fetched_commit import FetchedCommit
 from tileharvest.importers.repository import blob_id
-from tileharvest.importers.snapshot_site import Front, Place, SnapshotSite
+from tileharvest.importers.snapshot_site import SnapshotSite
 from tileharvest.renderers.site import UnrecognisedError
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.versions import Image, Validator, Version
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from tileharvest.harvest.harvest import Harvest
     from tileharvest.history.site_files import SiteFile
+    from tileharvest.importers.snapshot_site import Place
     from tileharvest.maps.description import GitEntry
     from tileharvest.politeness.probe import Probe
     from tileharvest.renderers.site import Site
@@ -31,15 +32,12 @@ if TYPE_CHECKING:
 _AT_ONCE: Final = 1000
 """The number of tiles that are judged together and recorded in one transaction. If all have changed they take
 20 MB of memory."""
-_AT_ONCE_LIMITED: Final = 100
-"""The same number if bytes are limited; then it is also the most tiles of a pack."""
+_LARGEST_PACK: Final = 100
+"""The most tiles of a pack if bytes are limited."""
 _GROWTH: Final = 4
 """The growth of packs if bytes are limited: the first pack of a run has one tile, and each later one this
 many times more. A pack that is cut off is lost. So a run brings something as long as the limit allows for one
 tile."""
-
-_Judge: TypeAlias = Callable[[Sequence[Place], Sequence[Version | None]], Awaitable[list[Outcome]]]
-"""A function that returns the outcomes of tiles, given their latest versions."""
 
 
 class PublishedTree:
@@ -74,8 +72,6 @@ class PublishedTree:
         self._agent = agent
         self._check = check
         self._is_limited = is_limited
-        self._pack = 1
-        """The number of tiles of the next pack, if bytes are limited."""
         self._git_ids: dict[Image, str | None] = {}
         """The ids that git gives to images of the store. None stands for an image that cannot be read
         there."""
@@ -94,37 +90,29 @@ class PublishedTree:
         return self._found.files
 
     async def keep(self) -> None:
-        """Keeps a result for every tile that the commit lists or a walk asks for, and for every known tile.
+        """Keeps a result for every tile that the commit lists, and for every known tile.
 
         The harvest must be open. Raises what `Harvest.keep` raises, and SiteError if the changed tiles cannot
         be fetched, or are pointers of Git LFS.
         """
-        changed: dict[str, None] = {}
-
-        async def foresee(places: Sequence[Place], latest: Sequence[Version | None]) -> list[Outcome]:
-            foreseen = self._found.foreseen(places, latest)
-            changed.update((path, None) for _, path in foreseen if path is not None)
-            return [outcome for outcome, _ in foreseen]
-
-        start = [(layer.name, tile) for layer, tile in self._harvest.first()]
-        listed = await asyncio.to_thread(self._listed)
-        if not self._is_limited:
-            await self._walk(foresee, start, listed)
-            await asyncio.to_thread(self._snapshot.fetch, list(changed))
-        await self._walk(self._judge_and_keep, start, listed)
+        changed: list[Place] = []
+        for places in _parts(await asyncio.to_thread(self._listed), _AT_ONCE):
+            latest = await self._latest(places)
+            unread = self._found.unread(places, latest)
+            changed += unread
+            await self._keep(sorted(set(places).difference(unread)))
+        for pack in self._packs(changed):
+            paths = [path for place in pack if (path := self._found.path(place)) is not None]
+            await asyncio.to_thread(self._snapshot.fetch, paths)
+            for places in _parts(pack, _AT_ONCE):
+                await self._keep(places)
         if not self._harvest.doubted:
             await self.keep_missed()
 
-    def _listed(self) -> list[Place]:
-        """Returns all kept tiles that the tree lists, those too to which no walk leads."""
-        if self._harvest.is_pushed:
-            return []
-        return list(filter(self._found.is_kept, self._found.places(self._snapshot.paths())))
-
     async def keep_missed(self) -> None:
-        """Keeps a result for each known tile that the walk has not reached, and for the tiles below it."""
+        """Keeps a result for each known tile that the commit does not list."""
         while missed := await self._harvest.unasked():
-            await self._walk(self._judge_and_keep, [(layer.name, tile) for layer, tile in missed])
+            await self._keep([(layer.name, tile) for layer, tile in missed])
 
     async def _read(self, probe: Probe) -> SnapshotSite:
         self._snapshot = FetchedCommit(
@@ -135,70 +123,53 @@ class PublishedTree:
         except UnrecognisedError as error:
             raise self._snapshot.no_map(error) from None
 
-    async def _walk(self, judge: _Judge, start: Sequence[Place], listed: Sequence[Place] = ()) -> None:
-        """Judges the tiles of a walk, and then those of `listed` to which it did not lead."""
-        front, rest = Front(self._found.layers), iter(listed)
-        front.add(start)
-        extents, doubted = self._harvest.extents, self._harvest.doubted
-        there: Counter[str] = Counter()
-        while taken := self._next(front, rest):
-            # A layer that is larger than allowed is walked no further.
-            places = [one for one in taken if one[0] not in doubted and there[one[0]] <= extents[one[0]].most]
-            latest = [(await self._harvest.walks.known.of(*place))[0] for place in places]
-            await asyncio.to_thread(self._name_images, places, latest)
-            as_git = [self._as_git(version) for version in latest]
-            for place, version, outcome in zip(places, latest, await judge(places, as_git), strict=True):
-                there[place[0]] += outcome not in (Outcome.NOTHING, Outcome.GONE)
-                front.answered(place, outcome, known=version is not None and not version.gone)
+    def _listed(self) -> list[Place]:
+        """Returns the kept tiles that the commit lists, coarse ones first. Of a layer that is larger than
+        allowed it returns one tile more than that, which ends the layer."""
+        every = set(filter(self._found.is_kept, self._found.places(self._snapshot.paths())))
+        listed: list[Place] = []
+        for name in self._found.layers:
+            its = sorted((place for place in every if place[0] == name), key=lambda place: place[1].zoom)
+            listed += its[: self._harvest.extents[name].most + 1]
+        return listed
 
-    def _next(self, front: Front, rest: Iterator[Place]) -> list[Place]:
-        """Returns the next tiles of a walk, and when it is over the next ones of the rest."""
-        most = _AT_ONCE_LIMITED if self._is_limited else _AT_ONCE
-        if not front:
-            front.add(rest)
-        return front.take(most)
+    def _packs(self, places: Sequence[Place]) -> Iterator[Sequence[Place]]:
+        """Yields the changed tiles that come in one pack each."""
+        left, most = iter(places), 1 if self._is_limited else len(places)
+        while pack := list(islice(left, most)):
+            yield pack
+            most = min(_GROWTH * most, _LARGEST_PACK)
 
-    async def _judge_and_keep(
-        self, places: Sequence[Place], latest: Sequence[Version | None]
-    ) -> list[Outcome]:
-        """Keeps a result for each of these tiles, in parts of which each needs one pack. Returns the
-        outcomes."""
-        outcomes: list[Outcome] = []
-        while len(outcomes) < len(places):
-            done = len(outcomes)
-            most = self._in_one_pack(places[done:], latest[done:]) if self._is_limited else len(places)
-            outcomes += await self._keep_together(places[done : done + most], latest[done : done + most])
-        return outcomes
-
-    def _in_one_pack(self, places: Sequence[Place], latest: Sequence[Version | None]) -> int:
-        """Returns how many of the next tiles to judge together, so that the changed ones among them are one
-        pack."""
-        foreseen = self._found.foreseen(places, latest)
-        changed = [number for number, (_, path) in enumerate(foreseen) if path is not None]
-        most = changed[self._pack] if len(changed) > self._pack else len(places)
-        if changed:
-            self._pack = min(_GROWTH * self._pack, _AT_ONCE_LIMITED)
-        return most
-
-    async def _keep_together(
-        self, places: Sequence[Place], latest: Sequence[Version | None]
-    ) -> list[Outcome]:
-        harvest = self._harvest
+    async def _keep(self, places: Sequence[Place]) -> None:
+        """Keeps a result for each of these tiles, whose changed files were fetched."""
+        harvest, latest = self._harvest, await self._latest(places)
         results = await asyncio.to_thread(self._found.results, places, latest, harvest.day)
         renewed = []
-        for one, version in zip(results, latest, strict=True):
-            result = one
-            if one.outcome is Outcome.IGNORED and version is not None and version.image is not None:
+        for result, version, before in zip(results, latest, await self._known(places), strict=True):
+            if result.outcome is Outcome.IGNORED and version is not None and version.image is not None:
                 harvest.traffic.spared_bytes += version.image.size
-                known, _ = await harvest.walks.known.of(one.layer, one.tile)
-                if known is not None and known.validator != version.validator:
+                if before is not None and before.validator != version.validator:
                     # The bytes are the same. From now on the ETag is git's id, which tells that without
                     # reading them.
-                    validator = version.validator
-                    result = msgspec.structs.replace(one, outcome=Outcome.NOT_MODIFIED, validator=validator)
+                    renewed.append(
+                        msgspec.structs.replace(
+                            result, outcome=Outcome.NOT_MODIFIED, validator=version.validator
+                        )
+                    )
+                    continue
             renewed.append(result)
         await asyncio.gather(*(harvest.keep(one) for one in renewed if one.is_counted))
-        return [one.outcome for one in renewed]
+
+    async def _known(self, places: Sequence[Place]) -> list[Version | None]:
+        """Returns the latest version of each tile, by the history."""
+        return [(await self._harvest.walks.known.of(*place))[0] for place in places]
+
+    async def _latest(self, places: Sequence[Place]) -> list[Version | None]:
+        """Returns the latest version of each tile, with git's id of its bytes as the ETag if that is
+        known."""
+        latest = await self._known(places)
+        await asyncio.to_thread(self._name_images, places, latest)
+        return [self._as_git(version) for version in latest]
 
     def _name_images(self, places: Sequence[Place], latest: Sequence[Version | None]) -> None:
         """Finds out git's ids of images that did not come through git. Their bytes are read once."""
@@ -219,3 +190,9 @@ class PublishedTree:
             return version
         id_ = self._git_ids.get(version.image)
         return version if id_ is None else msgspec.structs.replace(version, validator=Validator(etag_of(id_)))
+
+
+def _parts(places: Iterable[Place], most: int) -> Iterator[list[Place]]:
+    left = iter(places)
+    while part := list(islice(left, most)):
+        yield part

@@ -3,7 +3,7 @@ them."""
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -17,12 +17,11 @@ from tileharvest.renderers.registry import probe, renderer_named
 from tileharvest.renderers.site import INDEX, Fetched, UnrecognisedError, path_of
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.images import size_of
-from tileharvest.tiles.outcomes import Outcome
-from tileharvest.tiles.results import Step, TileResult
-from tileharvest.tiles.verdict import Answer, judge_existence, judge_get, judge_head, unless_blank
+from tileharvest.tiles.results import TileResult
+from tileharvest.tiles.verdict import Answer, judge_get, judge_head, unless_blank
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import date
 
     from tileharvest.importers.snapshot import Snapshot
@@ -42,7 +41,8 @@ class NoTilesError(SiteError):
 
     def __init__(self, site: SnapshotSite) -> None:
         """`site` is the snapshot as a site."""
-        first = next((path for place in site.start() if (path := site.path(place)) is not None), None)
+        starts = ((name, tile) for name, part in site.layers.items() for tile in part.walk.start())
+        first = next(filter(None, map(site.path, starts)), None)
         example = f", such as {first}" if first else ""
         super().__init__(
             f"{site.snapshot.name} has none of the tiles that map '{site.description.name}' keeps{example}"
@@ -157,20 +157,10 @@ class SnapshotSite:
                     found["/".join(parts[:above]) or "."] += 1
         return [folder for folder, _ in found.most_common()]
 
-    def start(self) -> Iterator[Place]:
-        """Yields the tiles at which the walks of all layers start."""
-        for name, part in self.layers.items():
-            yield from ((name, tile) for tile in part.walk.start())
-
-    def foreseen(
-        self, places: Sequence[Place], latest: Sequence[Version | None]
-    ) -> list[tuple[Outcome, str | None]]:
-        """Returns for each tile the outcome, as far as it is known without reading files, and the file that
-        `results` will have to read, or None. A tile whose file has to be read counts as `add` here."""
-        return [
-            (Outcome.ADDED, self.path(place)) if verdict is None else (verdict.outcome, None)
-            for place, verdict in zip(places, self._at_first_sight(places, latest), strict=True)
-        ]
+    def unread(self, places: Sequence[Place], latest: Sequence[Version | None]) -> list[Place]:
+        """Returns those of the tiles whose files `results` has to read, given their latest versions."""
+        both = zip(places, latest, strict=True)
+        return [place for place, version in both if self._at_first_sight(place, version) is None]
 
     def results(
         self, places: Sequence[Place], latest: Sequence[Version | None], day: date
@@ -180,50 +170,36 @@ class SnapshotSite:
         Only files that may have changed are read, all together. Raises SiteError, also for a pointer of Git
         LFS in place of an image.
         """
-        verdicts = self._at_first_sight(places, latest)
-        unread = [(index, self._file(place)) for index, place in enumerate(places) if verdicts[index] is None]
-        bodies: dict[int, bytes] = {}
-        read = self.snapshot.read([path for _, path in unread])
-        for (index, path), body in zip(unread, read, strict=True):
-            bodies[index] = body
-            answer = self._answer(places[index][1], path, body)
-            layer = self.layers[places[index][0]].layer
-            size = layer.tile_size if layer.tells_size else None
-            verdicts[index] = judge_get(answer, latest[index], day, size, self.description.most_tile_bytes)
-        return [
-            _result(place, verdict, bodies.get(index), is_kept=self._is_kept(place))
-            for index, (place, verdict) in enumerate(zip(places, verdicts, strict=True))
-            if verdict is not None
-        ]
+        bodies = self.snapshot.read([self.path(place) or "" for place in self.unread(places, latest)])
+        results = []
+        for place, version in zip(places, latest, strict=True):
+            verdict, body = self._at_first_sight(place, version), None
+            if verdict is None:
+                body = next(bodies)
+                verdict = self._judged(place, version, body, day)
+            kept = body if verdict.image is not None else None
+            results.append(
+                TileResult(*place, verdict.outcome, verdict.image, kept, verdict.validator, verdict.reason)
+            )
+        return results
 
-    def _is_kept(self, place: Place) -> bool:
-        return place[1].zoom in self.layers[place[0]].walk.kept_zooms
-
-    def _file(self, place: Place) -> str:
-        path = self.path(place)
-        assert path is not None
-        return path
-
-    def _at_first_sight(
-        self, places: Sequence[Place], latest: Sequence[Version | None]
-    ) -> list[Verdict | None]:
-        """Returns the verdicts that need no bytes, and None for each tile whose file must be read."""
-        return [self._verdict(*both) for both in zip(places, latest, strict=True)]
-
-    def _verdict(self, place: Place, latest: Version | None) -> Verdict | None:
-        path, is_kept = self.path(place), self._is_kept(place)
-        answer = Answer(404)
+    def _at_first_sight(self, place: Place, latest: Version | None) -> Verdict | None:
+        """Returns the verdict on a tile, or None if its file must be read for that."""
+        path, answer = self.path(place), Answer(404)
         if path is not None and path in self.snapshot:
             answer = self._understood(Answer(200, self.snapshot.validator(path)), place[1])
-            if is_kept and answer.validator.etag is None:
+            if answer.validator.etag is None:
                 return None
-        verdict = judge_head(answer, latest) if is_kept else judge_existence(answer, by_head=False)
+        verdict = judge_head(answer, latest)
         return None if isinstance(verdict, str) else verdict
 
-    def _answer(self, tile: Tile, path: str, body: bytes) -> Answer:
+    def _judged(self, place: Place, latest: Version | None, body: bytes, day: date) -> Verdict:
+        path, layer = self.path(place) or "", self.layers[place[0]].layer
         refuse_pointer(body, path, self.snapshot.name)
         answer = Answer(200, self.snapshot.validator(path), len(body), body)
-        return self._understood(answer, tile)
+        size = layer.tile_size if layer.tells_size else None
+        most = self.description.most_tile_bytes
+        return judge_get(self._understood(answer, place[1]), latest, day, size, most)
 
     def _understood(self, answer: Answer, tile: Tile) -> Answer:
         renderer = renderer_named(self.site.renderer)
@@ -239,56 +215,3 @@ def _sized(layer: Layer, snapshot: Snapshot, page: str) -> Layer:
         with suppress(ValueError):
             return replace(layer, tile_size=size_of(body), tells_size=True)
     return layer
-
-
-def _result(place: Place, verdict: Verdict, body: bytes | None, *, is_kept: bool) -> TileResult:
-    return TileResult(
-        *place,
-        verdict.outcome,
-        verdict.image,
-        body if verdict.image is not None else None,
-        verdict.validator,
-        verdict.reason,
-        Step(is_kept=is_kept),
-    )
-
-
-class Front:
-    """The tiles that a walk over a snapshot has still to look at. Each tile is looked at once."""
-
-    def __init__(self, layers: Mapping[str, LayerWalk], wants: Callable[[Place], bool] | None = None) -> None:
-        """`wants` tells which tiles below and beside others are looked at. None: all of them."""
-        self._layers = layers
-        self._wants = wants
-        self._seen: set[Place] = set()
-        self._waiting: deque[Place] = deque()
-
-    def add(self, places: Iterable[Place]) -> None:
-        for place in places:
-            if place not in self._seen:
-                self._seen.add(place)
-                self._waiting.append(place)
-
-    def __len__(self) -> int:
-        return len(self._waiting)
-
-    def waiting(self) -> Iterable[Place]:
-        """Returns the tiles that are still to be looked at."""
-        return self._waiting
-
-    def take(self, most: int) -> list[Place]:
-        """Returns the next tiles, `most` at most. Returns none when the walk is over."""
-        taken = list(islice(self._waiting, most))
-        for _ in taken:
-            self._waiting.popleft()
-        return taken
-
-    def answered(self, place: Place, outcome: Outcome, *, known: bool) -> None:
-        """Adds the tiles to which this one leads. `known` says whether the history knows the tile."""
-        name, tile = place
-        walk = self._layers[name].walk
-        tiles = walk.below(tile, outcome, known=known)
-        if walk.goes_sideways:
-            tiles += walk.beside(tile, outcome, known=known)
-        places = ((name, tile) for tile in tiles)
-        self.add(places if self._wants is None else filter(self._wants, places))

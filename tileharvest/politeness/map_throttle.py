@@ -39,6 +39,9 @@ LOOK: Final = 1.0
 NO_PLACE: Final = 300.0
 """Seconds for which a request waits at most for a place at a host that is not the map's own. Otherwise two
 maps that redirect to each other's hosts could wait for each other without an end."""
+_LATE: Final = 0.1
+"""Seconds after which a reserved start that was not used is lost. By as much may requests of several workers
+be closer than planned."""
 _AGAIN: Final = 0.1
 """Seconds between two questions for a place that others have."""
 _NUMBERS: Final = count()
@@ -265,7 +268,7 @@ class MapThrottle:
         """Returns when the next of the reserved starts may be used, or None if none is left. One that this
         process was too busy to use in time is lost: others may have later ones already."""
         start, spacing, number = self._reserved.get(host, (0.0, 0.0, 0))
-        while number and start + HORIZON < now:
+        while number and start + _LATE < now:
             start, number = start + spacing, number - 1
         self._reserved[host] = Reservation(start, spacing, number)
         return max(start, self._last.get(host, -inf) + spacing) if number else None

@@ -15,7 +15,6 @@ from tileharvest.maps.description import MapDescription
 from tileharvest.renderers.bluemap import LEFT_ALONE, BlueMap, LowresAddresses, parse_map, parse_settings
 from tileharvest.renderers.site import Fetched, UnrecognisedError
 from tileharvest.tiles.grid import Tile
-from tileharvest.tiles.verdict import Answer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -98,37 +97,6 @@ def test_the_maps_may_lie_on_another_host() -> None:
     assert layer.host == "tiles.example.org"
 
 
-@pytest.mark.parametrize(
-    ("tile", "path"),
-    [
-        (Tile.at(0, 0, 0), "1/x0/z0"),
-        (Tile.at(0, -12, 3), "1/x-1/2/z3"),
-        (Tile.at(-1, 10, -205), "2/x1/0/z-2/0/5"),
-        (Tile.at(-2, -1, -1), "3/x-1/z-1"),
-        (Tile.at(0, 59999, -60000), "1/x5/9/9/9/9/z-6/0/0/0/0"),
-    ],
-)
-def test_each_digit_but_the_last_is_a_folder(tile: Tile, path: str) -> None:
-    """As `pathFromCoords` of `common/webapp/src/js/util/Utils.js` makes it."""
-    address = f"{FOLDER}/tiles/{path}.png"
-    assert ADDRESSES.url_of(tile) == address
-    assert ADDRESSES.tile_of(address) == tile
-    assert ADDRESSES.tile_of(f"{address}?123456") == tile
-
-
-@pytest.mark.parametrize(
-    "path",
-    ["1/x01/z0", "1/x0/1/z0", "1/x-0/z0", "1/x-/z0", "1/x1//z0", "01/x0/z0", "4/x0/z0", "1/x0z0", "/x0/z0"],
-)
-def test_a_path_that_bluemap_does_not_write_is_no_tile(path: str) -> None:
-    assert ADDRESSES.tile_of(f"{FOLDER}/tiles/{path}.png") is None
-
-
-def test_a_tile_coarser_than_all_levels_has_no_address() -> None:
-    with pytest.raises(ValueError, match="coarser than the 3 levels"):
-        ADDRESSES.url_of(Tile.at(-3, 0, 0))
-
-
 PLACES = [(0, 0), (499, 500), (-1, -12_500), (-6_001, 73), (12_499, -2_501), (29_999_984, -29_999_984)]
 
 
@@ -200,10 +168,3 @@ def test_damaged_settings_are_told_from_those_of_something_else() -> None:
     for other in (b"<html></html>", b'{"title": "My garden"}', b"[]"):
         with pytest.raises(UnrecognisedError):
             parse_settings(other, url)
-
-
-@pytest.mark.parametrize("status", [200, 304, 404, 500])
-def test_no_content_is_a_missing_tile_and_nothing_else_is(status: int) -> None:
-    tile = Tile.at(0, 0, 0)
-    assert BlueMap().understood(Answer(204), tile) == Answer(404)
-    assert BlueMap().understood(Answer(status), tile) == Answer(status)

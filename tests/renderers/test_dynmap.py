@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import io
 import json
 from math import floor
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from PIL import Image as Pillow
 
 from tests.renderers.sites import PAGE, PublishedSite, kept
 from tileharvest.errors import ConfigurationError, SiteError
 from tileharvest.maps.description import MapDescription
-from tileharvest.renderers.dynmap import Dynmap, parse_config
-from tileharvest.renderers.site import UnrecognisedError, site_of
+from tileharvest.renderers.dynmap import parse_config
+from tileharvest.renderers.site import site_of
 from tileharvest.tiles.grid import Tile
-from tileharvest.tiles.verdict import Answer
-from tileharvest.tiles.versions import Validator
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from pathlib import Path
 
     from tileharvest.tiles.layers import Layer
@@ -97,25 +92,8 @@ def test_a_map_by_day_and_by_night_is_two_layers() -> None:
     assert (day.name, day.background) == ("world/flat_day", "#aaaaff")
     assert day.addresses.url_of(Tile(0, 1, -1)) == f"{TILES}world/flat_day/0_0/0_0.png"
     assert (night.pyramid, night.projection) == (day.pyramid, day.projection)
-
-
-@pytest.mark.parametrize(
-    ("zoom", "column", "row", "path"),
-    [
-        (0, 0, 0, "0_0/0_0"),
-        (0, -3, 6, "-1_-1/-3_-6"),
-        (0, 32, -32, "1_1/32_32"),
-        (-1, -2, 3, "-1_-1/z_-4_-6"),
-        (-2, 1, -1, "0_0/zz_4_4"),
-        (-4, 0, -1, "0_0/zzzz_0_16"),
-        (-5, -1, 1, "-1_-1/zzzzz_-32_-32"),
-    ],
-)
-def test_tiles_are_named_in_deepest_tiles_and_upwards(zoom: int, column: int, row: int, path: str) -> None:
-    (layer,) = of_config()
-    tile, url = Tile.at(zoom, column, row), f"{TILES}world/flat/{path}.png"
-    assert layer.addresses.url_of(tile) == url
-    assert layer.addresses.tile_of(url) == layer.addresses.tile_of(f"{url}?1381780228000") == tile
+    # A map of a type before version 1 is left alone.
+    assert of_config(type="KzedMapType") == of_config(worldtomap=None) == ()
 
 
 @pytest.mark.parametrize("out", [1, 2, 5])
@@ -131,31 +109,6 @@ def test_children_are_those_that_dynmap_composes_a_tile_of(out: int, column: int
     ]
     children = layer.pyramid.children(Tile.at(-out, column, row))
     assert [layer.addresses.url_of(child) for child in children] == expected
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        "0_0/z_1_0.png",
-        "0_0/32_0.png",
-        "0_0/00_0.png",
-        "0_0/-0_0.png",
-        "0_0/_0_0.png",
-        "0_0/zzzzzz_0_0.png",
-        "0_0/0_0.jpg",
-        "0_0/0_99999999999999999999.png",
-    ],
-)
-def test_what_dynmap_does_not_write_is_no_tile(path: str) -> None:
-    (layer,) = of_config()
-    assert layer.addresses.tile_of(f"{TILES}world/flat/{path}") is None
-    assert layer.addresses.tile_of(f"{TILES}world/flatter/0_0/0_0.png") is None
-
-
-def test_a_tile_coarser_than_the_map_has_no_address() -> None:
-    (layer,) = of_config()
-    with pytest.raises(ValueError, match="coarser than a map of 6 zooms"):
-        layer.addresses.url_of(Tile.at(-6, 0, 0))
 
 
 def test_names_of_worlds_are_written_as_addresses_are() -> None:
@@ -195,13 +148,6 @@ def test_blocks_lie_where_dynmaps_own_page_draws_them(
     assert abs(tile.y - point[1]) <= 1 + 1e-6
 
 
-def test_land_beyond_one_empty_place_is_looked_for() -> None:
-    (layer,) = of_config(mapzoomout=1)
-    beside = layer.pyramid.beside(Tile.at(-1, 0, 0))
-    assert Tile.at(-1, 2, 0) in beside
-    assert Tile.at(-1, 3, 0) not in beside
-
-
 def test_a_walk_starts_around_the_worlds_centre_and_its_origin() -> None:
     """The centre lies 160 x 4 = 640 pixels to the left of the origin, five tiles, and 160 below it."""
     (layer,) = of_config(mapzoomout=1)
@@ -211,11 +157,6 @@ def test_a_walk_starts_around_the_worlds_centre_and_its_origin() -> None:
     (layer,) = of_config()
     assert {Tile.at(-5, -2, -1), Tile.at(-5, 1, 1)} <= set(layer.pyramid.start())
     assert layer.pyramid.is_endless
-
-
-def test_a_map_of_a_type_before_version_1_is_left_alone() -> None:
-    assert of_config(type="KzedMapType") == ()
-    assert of_config(worldtomap=None) == ()
 
 
 @pytest.mark.parametrize(
@@ -253,13 +194,6 @@ def test_a_standalone_site_names_its_configuration_and_its_tiles(shared_maps: Pa
     assert probed.answers_head
 
 
-def test_without_the_file_that_names_them_they_are_where_dynmap_puts_them(tmp_path: Path) -> None:
-    site = published(tmp_path, {"standalone/dynmap_config.json": configuration()})
-    (layer,) = site.probed("dynmap").layers
-    assert layer.addresses.folder == f"{TILES}world/flat"
-    assert len(site.asked) == 3
-
-
 @pytest.mark.parametrize(("script", "tells"), [("tiles.php", False), ("MySQL_tiles.php", True)])
 def test_a_script_may_give_out_the_tiles(tmp_path: Path, script: str, tells: bool) -> None:
     """As `generateConfigJS` writes it, and `getTileUrl` of `map.js` reads it. The script for files, of a site
@@ -282,84 +216,10 @@ def test_tiles_may_lie_on_another_host(tmp_path: Path) -> None:
     assert layer.host == "tiles.example.net"
 
 
-def test_a_host_that_sends_its_page_for_everything_has_no_configuration(tmp_path: Path) -> None:
-    page = b"<!DOCTYPE html><html></html>"
-    names = ("up/configuration", "standalone/config.js", "standalone/dynmap_config.json")
-    with pytest.raises(UnrecognisedError, match="is the address right"):
-        published(tmp_path, dict.fromkeys(names, page)).probed("dynmap")
-
-
-def test_a_site_with_another_page_is_recognised_by_the_file_that_it_shares() -> None:
-    assert Dynmap().recognises('<script src="./standalone/config.js"></script>\n<title>LiveAtlas</title>')
-    assert not Dynmap().recognises("<title>Another map, unlike Dynmap</title>")
-
-
 def test_a_damaged_file_of_addresses_is_named(tmp_path: Path) -> None:
     site = published(tmp_path, {"standalone/config.js": b"var config = {url: {"})
     with pytest.raises(SiteError, match=r"standalone/config\.js is cut off or damaged"):
         site.probed("dynmap")
-
-
-def image(colour: str, mode: str = "RGBA") -> bytes:
-    written = io.BytesIO()
-    Pillow.new(mode, (128, 128), colour).save(written, "PNG")
-    return written.getvalue()
-
-
-BLANK, DRAWN = image("#00000000"), image("#ff000080")
-MISSING = Answer(404)
-
-
-def understood(answer: Answer, tiles: Iterable[Tile] = (Tile(0, 1, -1), Tile(-1, 2, -2))) -> Answer:
-    found, again = (Dynmap().understood(answer, tile) for tile in tiles)
-    assert found == again
-    return found
-
-
-@pytest.mark.parametrize("etag", ['"305419896"', 'W/"305419896"'])
-def test_the_blank_image_of_dynmaps_server_is_a_missing_tile(etag: str) -> None:
-    """`MapStorageResourceHandler.java`, where `tr == null`: 200, the ETag of 0x12345678, and the image."""
-    assert understood(Answer(200, Validator(etag), len(BLANK))) == MISSING
-    assert understood(Answer(200, Validator(etag), len(BLANK), BLANK)) == MISSING
-
-
-def test_so_is_the_one_that_older_servers_and_scripts_send_without_an_etag() -> None:
-    """The same before hashes were sent, and where `w == null`; `tiles.php`, where the file is not readable.
-
-    Without the bytes nobody knows.
-    """
-    head = Answer(200, length=len(BLANK))
-    assert understood(head) == head
-    assert understood(Answer(200, length=len(BLANK), body=BLANK)) == MISSING
-    drawn = Answer(200, length=len(DRAWN), body=DRAWN)
-    assert understood(drawn) == drawn
-
-
-def test_a_blank_image_that_a_host_keeps_as_a_file_is_a_tile() -> None:
-    kept = Answer(200, Validator('"5f-2a0"', MODIFIED), len(BLANK), BLANK)
-    assert understood(kept) == kept
-
-
-@pytest.mark.parametrize("location", ["../images/blank.png", f"{PAGE}images/blank.png"])
-def test_the_way_to_the_blank_image_is_a_missing_tile(location: str) -> None:
-    """`MySQL_tiles.php` and its like, where nothing is found."""
-    assert understood(Answer(302, location=location)) == MISSING
-    moved = Answer(301, location=f"{PAGE}new/0_0.png")
-    assert understood(moved) == moved
-
-
-@pytest.mark.parametrize("etag", ['"1234567890"', '"-17"', 'W/"1234567890"'])
-def test_a_hash_that_several_tiles_share_tells_no_state(etag: str) -> None:
-    """`FileTreeMapStorage.java`: `getImageHashCode(world.getName() + "." + map.getPrefix(), x, y)`."""
-    seen = Answer(200, Validator(etag, MODIFIED), 672)
-    assert understood(seen) == Answer(200, Validator(None, MODIFIED), 672)
-
-
-@pytest.mark.parametrize("validator", [Validator("'1234567890'", MODIFIED), Validator('"1234567890"')])
-def test_a_hash_that_a_database_keeps_for_each_tile_is_left_and_so_is_one_alone(validator: Validator) -> None:
-    """`MySQL_tiles.php` puts it between single quotes. Its row is the tile's own, zoom and day included."""
-    seen = Answer(200, validator, 672)
-    assert understood(seen) == seen
 
 
 @pytest.mark.parametrize("wanted", ["world/flat", "world/flat_day"])

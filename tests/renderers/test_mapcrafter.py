@@ -70,14 +70,6 @@ def test_each_rotation_is_a_layer_with_a_folder_of_its_own() -> None:
     assert [layer.rendered for layer in layers] == [1517115602, None, None, 5]
 
 
-def test_digits_begin_with_1_and_the_grid_is_overviewers() -> None:
-    """The known tile of the design: /0/3/3/3/2/0/1/2/0 there."""
-    (layer,) = of_config(config(maxZoom="12", rotations="[0]"))
-    assert layer.addresses.url_of(Tile(-3, -440, 216)) == f"{PAGE}m/tl/1/4/4/4/3/1/2/3/1.png"
-    assert layer.addresses.tile_of(f"{PAGE}m/tl/2/3/3/3/3/3/3/3/3.png") == Tile(-3, 8, 8)
-    assert layer.addresses.tile_of(f"{PAGE}m/tl/2/0.png") is None
-
-
 def test_a_tile_size_may_be_a_pair() -> None:
     (layer,) = of_config(config(tileSize="[288, 288]", rotations="[0]"))
     assert layer == of_config(config(rotations="[0]"))[0]

@@ -18,8 +18,6 @@ from tileharvest.renderers.regions import BLOCKS, Place, endless_pyramid
 from tileharvest.renderers.site import Fetched
 from tileharvest.renderers.squaremap import Squaremap
 from tileharvest.tiles.grid import Tile
-from tileharvest.tiles.verdict import Answer
-from tileharvest.tiles.versions import Validator
 from tileharvest.walk.walk import Walk
 
 if TYPE_CHECKING:
@@ -57,36 +55,6 @@ def test_a_tile_is_drawn_between_the_blocks_at_its_corners(addresses: ColumnAddr
     assert right_bottom == (-2 * 2048, 2 * 2048)
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/4/0_0.png",
-        "/5/-1_0.png",
-        "/0/-0_1.png",
-        "/0/01_1.png",
-        "/0/1_1.jpg",
-        "/0/basic/1_1.png",
-        "2/0/1_1.png",
-    ],
-)
-def test_what_squaremaps_page_never_asks_for_is_no_tile(path: str) -> None:
-    assert SQUAREMAP.tile_of(FOLDER + path) is None
-
-
-@pytest.mark.parametrize("path", ["/3/blockinfo/1_1.pl3xmap.gz", "/4/basic/0_0.png", "/0/1_1.png"])
-def test_what_pl3xmaps_page_never_asks_for_as_a_tile_is_none(path: str) -> None:
-    assert PL3XMAP.tile_of(PL3XMAP.folder + path) is None
-
-
-def test_a_query_is_no_part_of_a_tile() -> None:
-    assert SQUAREMAP.tile_of(f"{FOLDER}/3/-9_4.png?1747239314") == Tile.at(0, -9, 4)
-
-
-def test_no_tile_is_coarser_than_the_coarsest() -> None:
-    with pytest.raises(ValueError, match="coarser than a map of 4 levels"):
-        SQUAREMAP.url_of(Tile.at(-4, 0, 0))
-
-
 def columns_and_rows(tiles: tuple[Tile, ...]) -> set[tuple[int, int]]:
     return {(tile.column, tile.row) for tile in tiles}
 
@@ -113,29 +81,6 @@ def test_land_beyond_one_place_without_any_is_found_and_farther_away_it_is_not()
 def test_a_map_of_more_levels_than_the_world_is_wide_is_refused(levels: int) -> None:
     with pytest.raises(ValueError, match="where 1 to 16 can be"):
         endless_pyramid(levels, [])
-
-
-THERE = Validator('"1747239314000"', "Wed, 14 May 2025 16:15:14 GMT")
-
-
-@pytest.mark.parametrize(
-    ("answer", "status"),
-    [
-        (Answer(200, Validator(), 0), 404),
-        (Answer(200, Validator(), None), 200),
-        (Answer(200, THERE, 0), 200),
-        (Answer(200, THERE, 672), 200),
-        (Answer(304, Validator(), 0), 304),
-        (Answer(404, Validator(), 0), 404),
-        (Answer(503, Validator(), 0), 503),
-    ],
-    ids=["missing", "no length", "an empty file", "a tile", "unchanged", "a file server's", "a failure"],
-)
-def test_200_without_bytes_and_without_an_etag_is_the_own_servers_404(answer: Answer, status: int) -> None:
-    """`IntegratedServer.java` of squaremap, `HttpdServer.java` of Pl3xMap: what the resource handler does not
-    find is given status 200 where its path begins with /tiles and ends with .png, and nothing else."""
-    for renderer in (Squaremap(), Pl3xMap()):
-        assert renderer.understood(answer, Tile.at(0, 0, 0)).status == status
 
 
 def probed(renderer: Squaremap | Pl3xMap, *bodies: bytes) -> tuple[Site, list[str]]:

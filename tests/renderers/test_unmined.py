@@ -69,38 +69,13 @@ def test_real_bitmaps_name_every_tile_that_is_published_and_no_other_below_one(
         assert set(below) <= published.keys()
 
 
-def test_a_tiles_folders_are_its_column_and_row_by_tens(tmp_path: Path) -> None:
-    layer = layer_of(drawn(tmp_path, range(0), REGIONS, properties(image_format="jpeg")))
-    tile = Tile.at(-4, -75, 12)
-    assert layer.addresses.url_of(tile) == f"{PAGE}tiles/zoom.0/-8/1/tile.-75.12.jpeg"
-    assert layer.addresses.tile_of(f"{PAGE}tiles/zoom.0/-8/1/tile.-75.12.jpeg?v=3") == tile
-    assert layer.addresses.tile_of(f"{PAGE}tiles/zoom.3/0/0/tile.0.9.jpeg") == Tile.at(-1, 0, 9)
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        "zoom.0/-7/1/tile.-75.12.png",
-        "zoom.0/0/0/tile.-0.1.png",
-        "zoom.0/0/0/tile.00.1.png",
-        "zoom.5/0/0/tile.1.1.png",
-        "zoom.0/0/0/tile.1.1.jpeg",
-        "zoom.0/metadata/k.0.0.csv",
-        "zoom.-99999/0/0/tile.1.1.png",
-    ],
-)
-def test_other_addresses_have_no_tile(tmp_path: Path, path: str) -> None:
-    layer = layer_of(drawn(tmp_path, range(0), REGIONS, properties()))
-    assert layer.addresses.tile_of(f"{PAGE}tiles/{path}") is None
-
-
 @pytest.mark.parametrize("image_format", ["png", "jpeg", "webp"])
-@pytest.mark.parametrize("min_zoom", [-6, -1, 0])
+@pytest.mark.parametrize(("min_zoom", "max_zoom"), [(-6, 0), (-1, 0), (0, 0), (-4, -2)])
 def test_a_walk_names_the_tiles_that_the_sites_own_page_asks_for(
-    tmp_path: Path, image_format: str, min_zoom: int
+    tmp_path: Path, image_format: str, min_zoom: int, max_zoom: int
 ) -> None:
-    zooms = range(min_zoom, 1)
-    site = drawn(tmp_path, zooms, REGIONS, properties(min_zoom, image_format=image_format))
+    zooms = range(min_zoom, max_zoom + 1)
+    site = drawn(tmp_path, zooms, REGIONS, properties(min_zoom, max_zoom, image_format=image_format))
     assert named(layer_of(site)) == site.images()
 
 
@@ -113,13 +88,6 @@ def test_tiles_of_a_zoom_above_0_are_found_however_deep_the_page_enlarges_them(
     assert named(layer) == site.images()
     # Each deeper zoom that is there, and the first one that is not: twice, as HEAD may be refused.
     assert len(site.asked) == 2 + min(4, deepest + 2)
-
-
-def test_a_map_that_ends_above_zoom_0_is_taken_at_its_word(tmp_path: Path) -> None:
-    """As of `unmined-cli web render --zoomin=-2`."""
-    site = drawn(tmp_path, range(-4, -1), REGIONS, properties(-4, -2))
-    assert named(layer_of(site)) == site.images()
-    assert len(site.asked) == 2
 
 
 def test_a_tile_keeps_its_name_whatever_zooms_an_export_has(tmp_path: Path) -> None:

@@ -1,0 +1,119 @@
+"""The addresses of each renderer's tiles, as its own page or server writes them, and what is no address."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from tests.renderers.sites import PAGE
+from tileharvest.renderers.bluemap import LowresAddresses
+from tileharvest.renderers.columns import ColumnAddresses
+from tileharvest.renderers.dynmap import DynmapAddresses
+from tileharvest.renderers.quadtree import QuadtreeAddresses
+from tileharvest.renderers.unmined import UnminedAddresses
+from tileharvest.tiles.grid import Tile
+
+if TYPE_CHECKING:
+    from tileharvest.tiles.layers import Addresses
+
+FOLDER: Final = f"{PAGE}tiles/world"
+
+ADDRESSES: Final[dict[str, Addresses]] = {
+    "overviewer": QuadtreeAddresses(FOLDER, 12, "png", "?c=16"),
+    "mapcrafter": QuadtreeAddresses(FOLDER, 12, "png", first_digit=1),
+    "dynmap": DynmapAddresses(FOLDER, 6, "png"),
+    "bluemap": LowresAddresses(FOLDER, 3),
+    "squaremap": ColumnAddresses(FOLDER, "/{zoom}/{x}_{y}.png", 4, deepest=3, step=1),
+    "pl3xmap": ColumnAddresses(FOLDER, "/{zoom}/basic/{x}_{y}.png", 4),
+    "unmined": UnminedAddresses(FOLDER, "jpeg"),
+}
+
+TILES: Final = {
+    # The known tile of the design.
+    "overviewer": {(-3, -28, -14): "/0/3/3/3/2/0/1/2/0.png?c=16", (-3, 0, -1): "/1/2/2/2/2/2/2/2/2.png?c=16"},
+    "mapcrafter": {(-3, -28, -14): "/1/4/4/4/3/1/2/3/1.png", (-3, 0, -1): "/2/3/3/3/3/3/3/3/3.png"},
+    # In deepest tiles, rows upwards, 32 x 32 tiles to a folder (`getTileName` of `hdmap.js`).
+    "dynmap": {
+        (0, 0, 0): "/0_0/0_0.png",
+        (0, -3, 6): "/-1_-1/-3_-6.png",
+        (0, 32, -32): "/1_1/32_32.png",
+        (-1, -2, 3): "/-1_-1/z_-4_-6.png",
+        (-2, 1, -1): "/0_0/zz_4_4.png",
+        (-5, -1, 1): "/-1_-1/zzzzz_-32_-32.png",
+    },
+    # Each digit but the last is a folder (`pathFromCoords` of `Utils.js`).
+    "bluemap": {
+        (0, -12, 3): "/1/x-1/2/z3.png",
+        (-1, 10, -205): "/2/x1/0/z-2/0/5.png",
+        (-2, -1, -1): "/3/x-1/z-1.png",
+        (0, 59999, -60000): "/1/x5/9/9/9/9/z-6/0/0/0/0.png",
+    },
+    "squaremap": {(0, -9, 4): "/3/-9_4.png", (-3, -2, 0): "/0/-2_0.png"},
+    "pl3xmap": {(0, 10, 7): "/0/basic/10_7.png", (-3, 1, 0): "/3/basic/1_0.png"},
+    # Zoom 4 of uNmINeD is 0 here; folders are columns and rows by tens.
+    "unmined": {(-4, -75, 12): "/zoom.0/-8/1/tile.-75.12.jpeg", (-1, 0, 9): "/zoom.3/0/0/tile.0.9.jpeg"},
+}
+"""Zoom, column and row of tiles, each with its path."""
+
+NO_TILES: Final = {
+    "overviewer": ["/4.png", "/0/0.jpg", "/base.png", "", "x/0.png"],
+    "mapcrafter": ["/2/0.png", "/5.png"],
+    "dynmap": [
+        "/0_0/z_1_0.png",
+        "/0_0/32_0.png",
+        "/0_0/00_0.png",
+        "/0_0/-0_0.png",
+        "/0_0/_0_0.png",
+        "/0_0/zzzzzz_0_0.png",
+        "/0_0/0_0.jpg",
+        "/0_0/0_99999999999999999999.png",
+        "ly/0_0/0_0.png",
+    ],
+    "bluemap": [
+        *("/1/x01/z0.png", "/1/x0/1/z0.png", "/1/x-0/z0.png", "/1/x-/z0.png", "/1/x1//z0.png"),
+        *("/01/x0/z0.png", "/4/x0/z0.png", "/1/x0z0.png"),
+    ],
+    "squaremap": [
+        *("/4/0_0.png", "/5/-1_0.png", "/0/-0_1.png", "/0/01_1.png", "/0/1_1.jpg", "/0/basic/1_1.png"),
+    ],
+    "pl3xmap": ["/3/blockinfo/1_1.pl3xmap.gz", "/4/basic/0_0.png", "/0/1_1.png"],
+    "unmined": [
+        "/zoom.0/-7/1/tile.-75.12.jpeg",
+        "/zoom.0/0/0/tile.-0.1.jpeg",
+        "/zoom.0/0/0/tile.00.1.jpeg",
+        "/zoom.5/0/0/tile.1.1.jpeg",
+        "/zoom.0/0/0/tile.1.1.png",
+        "/zoom.0/metadata/k.0.0.csv",
+        "/zoom.-99999/0/0/tile.1.1.jpeg",
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("renderer", "place", "path"),
+    [(renderer, *one) for renderer, tiles in TILES.items() for one in tiles.items()],
+)
+def test_a_tile_has_one_address_whatever_its_query(
+    renderer: str, place: tuple[int, int, int], path: str
+) -> None:
+    tile, addresses = Tile.at(*place), ADDRESSES[renderer]
+    assert addresses.url_of(tile) == f"{FOLDER}{path}"
+    assert addresses.tile_of(f"{FOLDER}{path}") == tile
+    assert addresses.tile_of(f"{FOLDER}{path.partition('?')[0]}?1381780228000") == tile
+
+
+@pytest.mark.parametrize(
+    ("renderer", "path"), [(renderer, path) for renderer, paths in NO_TILES.items() for path in paths]
+)
+def test_an_address_that_a_renderer_does_not_write_is_of_no_tile(renderer: str, path: str) -> None:
+    assert ADDRESSES[renderer].tile_of(f"{FOLDER}{path}") is None
+
+
+@pytest.mark.parametrize(
+    ("renderer", "zoom"),
+    [("overviewer", -12), ("dynmap", -6), ("bluemap", -3), ("squaremap", -4), ("pl3xmap", -4)],
+)
+def test_a_tile_coarser_than_all_levels_has_no_address(renderer: str, zoom: int) -> None:
+    with pytest.raises(ValueError, match=r"coarser than|outside a map"):
+        ADDRESSES[renderer].url_of(Tile.at(zoom, 0, 0))

@@ -11,7 +11,6 @@ import pytest
 from tests.middlewares.making import run_jumping
 from tileharvest.errors import ConfigurationError, SiteError
 from tileharvest.maps.description import MapDescription
-from tileharvest.maps.rates import Gap
 from tileharvest.politeness.probe import ForbiddenError, probe_politely, rule_against
 from tileharvest.politeness.waits import Wait
 from tileharvest.renderers.registry import probe
@@ -51,9 +50,8 @@ class Server:
         self.times.append(asyncio.get_running_loop().time())
         return self.answers.get(url, Fetched(404))
 
-    def probed(self, *, obeys: bool = True, gap: float = 0.0) -> tuple[Site, Robots]:
-        probing = probe_politely(probe, MAP, self.fetch, obeys=obeys, gap=Gap(0, gap))
-        found: tuple[Site, Robots] = run_jumping(probing)
+    def probed(self, *, obeys: bool = True) -> tuple[Site, Robots]:
+        found: tuple[Site, Robots] = run_jumping(probe_politely(probe, MAP, self.fetch, obeys=obeys))
         return found
 
 
@@ -136,11 +134,10 @@ def test_whoever_has_the_permission_asks_for_no_robots_txt() -> None:
     assert server.asked == [CONFIG]
 
 
-@pytest.mark.parametrize(("delay", "gap", "kept"), [(7, 0, 7), (7, 9, 9), (7, 2, 7)])
-def test_the_longer_gap_is_kept_from_request_to_request(delay: int, gap: int, kept: int) -> None:
-    server = Server({CONFIG: configuration(f"{TILES}/"), ROBOTS: forbidding("/x", f"Crawl-delay: {delay}")})
-    server.probed(gap=gap)
-    assert [time - server.times[0] for time in server.times] == pytest.approx([0, kept, 2 * kept])
+def test_the_gap_that_robots_txt_asks_for_is_kept_from_request_to_request() -> None:
+    server = Server({CONFIG: configuration(f"{TILES}/"), ROBOTS: forbidding("/x", "Crawl-delay: 7")})
+    server.probed()
+    assert [time - server.times[0] for time in server.times] == pytest.approx([0, 7, 14])
 
 
 @pytest.mark.parametrize(

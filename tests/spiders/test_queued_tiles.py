@@ -441,7 +441,7 @@ def test_a_tile_that_is_given_up_when_the_last_leases_expire_is_asked_once_more(
         async with crawled(tmp_path, [TILE]) as (spider, crawler):
             await spider.harvest.keep(TileResult(LAYER, TILE, Outcome.IGNORED))
             leased, asked, failures = spider.ask(SITE.layers[0], ABOVE), list[Any](), list[Any]()
-            engine: Any = SimpleNamespace(crawl=asked.append)
+            engine: Any = SimpleNamespace(crawl=asked.append, scheduler=None)
             crawler.engine = engine
 
             class Work:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from tileharvest.errors import ConfigurationError, SiteError
-from tileharvest.maps.rates import NO_GAP, Gap
+from tileharvest.maps.rates import NO_GAP
 from tileharvest.maps.template import is_template
 from tileharvest.politeness.robots import NAME, Robots, origin_of, too_slow
 from tileharvest.politeness.waits import noted
@@ -76,14 +76,13 @@ async def probe_politely(
     fetch: Fetch,
     *,
     obeys: bool = True,
-    gap: Gap = NO_GAP,
     waits: list[Wait] | None = None,
 ) -> tuple[Site, Robots]:
     """Returns the probed site, and the rules of all its hosts. The robots.txt of a host is asked for once,
     and before anything else. Unless the probe `obeys`, no robots.txt is asked for.
 
-    Between two requests lies the longer of `gap` and what robots.txt asks for; of a random gap the longest
-    one. Each pause is among `waits` while it lasts.
+    `fetch` keeps the pace of the map and its host. Between two requests lies at least what robots.txt asks
+    for; each such pause is among `waits` while it lasts.
 
     Raises ConfigurationError for a public service whose rules forbid to keep its tiles, without a request if
     the map's address shows it. Raises ForbiddenError if the map's page, its configuration or a whole layer is
@@ -96,8 +95,7 @@ async def probe_politely(
         for layer in site.layers:
             _check_rules(layer.host)
         return site, Robots()
-    own = gap.at_least(description.gap or NO_GAP)
-    guest = _Guest(fetch, description.name, gap, own, [] if waits is None else waits)
+    guest = _Guest(fetch, description, [] if waits is None else waits)
     if not is_template(description.url):
         # A template has no page. The probe makes no request for it.
         await guest.check(description.page, "the map's page")
@@ -125,13 +123,10 @@ def _check_rules(host: str) -> None:
 class _Guest:
     """Asks only for what is allowed, and as slowly as robots.txt wants."""
 
-    def __init__(self, fetch: Fetch, name: str, gap: Gap, own: Gap, waits: list[Wait]) -> None:
-        """`own` is the gap that a person has set for the map."""
+    def __init__(self, fetch: Fetch, description: MapDescription, waits: list[Wait]) -> None:
         self.robots = Robots()
-        self._fetch = fetch
-        self._name = name
-        self._gap, self._own = gap, own
-        self._waits = waits
+        self._fetch, self._waits = fetch, waits
+        self._name, self._own = description.name, description.gap or NO_GAP
         self._known: set[str] = set()
         self._started = -inf
         """When the last request started, on the event loop's clock."""
@@ -181,8 +176,7 @@ class _Guest:
         )
 
     async def _wait(self, url: str) -> None:
-        gap = self._gap.at_least(self.robots.gap)
-        left = self._started + gap.most - asyncio.get_running_loop().time()
+        left = self._started + self.robots.gap.most - asyncio.get_running_loop().time()
         if left > 0:
             with noted(self._waits, f"the moment at which {url} may be asked for", left):
                 await asyncio.sleep(left)

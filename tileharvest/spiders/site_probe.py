@@ -66,7 +66,6 @@ class SiteProbeSpider(Spider):
                 self.description,
                 fetch_with(self.crawler, self.description.host),
                 obeys=self.rules.robots,
-                gap=self.rules.gap.at_least(self.rules.host_gap),
                 waits=crawl_of(self.crawler).waits,
             )
             await expect_near(self.site, self.description.host)

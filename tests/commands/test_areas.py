@@ -37,7 +37,8 @@ def world(tmp_path: Path) -> None:
 
 def test_an_area_is_added_listed_and_removed(tileharvest: Tileharvest) -> None:
     assert (
-        tileharvest("areas", MAP).out == f"map '{MAP}' has no area yet: scrapy areas {MAP} add AREA X,Z X,Z\n"
+        tileharvest("areas", MAP).out
+        == f"map '{MAP}' has no area yet: tileharvest areas {MAP} add AREA X,Z X,Z\n"
     )
     added = tileharvest("areas", MAP, "add", "my base", "0,0", "31,31")
     assert added.out == f"area 'my base' of map '{MAP}': 4 tiles of layer 'day', last changed on {SECOND}\n"
@@ -85,8 +86,8 @@ def test_an_area_is_added_listed_and_removed(tileharvest: Tileharvest) -> None:
     ("arguments", "said"),
     [
         (["add", "base", "0,0"], "write each corner as X,Z in one word"),
-        (["remove"], "write scrapy areas NAME, or NAME add"),
-        (["rename", "a", "b"], "write scrapy areas NAME, or NAME add"),
+        (["remove"], "write tileharvest areas NAME [add AREA"),
+        (["rename", "a", "b"], "write tileharvest areas NAME [add AREA"),
         (["add", "base", "0;0", "1,1"], "'0;0' is no corner: write two numbers, such as 80,-400"),
         (["add", "base", "0,0", "999999999,1"], "a corner of 'base' is farther out than any map"),
         (["add", "a/b", "0,0", "1,1"], "'a/b' is no name of an area"),

@@ -1,54 +1,45 @@
-"""`scrapy diff` with several files: one that cannot be made is said before another one is."""
+"""`tileharvest diff` with several files: one that cannot be made is named before another one is made."""
 
 from __future__ import annotations
 
-import argparse
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
-from scrapy.settings import Settings
 
 from tests.export.island import noise
 from tests.viewer.building import FIRST, MAP, SECOND, World
-from tileharvest.commands.diff import Command
-from tileharvest.errors import ConfigurationError, TileHarvestError
 from tileharvest.tiles.grid import Tile
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tests.commands.conftest import Tileharvest
 
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    world = World(tmp_path / "world")
+DIFF: Final = ("diff", MAP, str(FIRST), str(SECOND))
+
+
+@pytest.fixture(autouse=True)
+def world(tmp_path: Path) -> None:
+    world = World(tmp_path)
     for number, day in enumerate((FIRST, SECOND)):
         world.harvest(day, {Tile(0, 1, 1): noise(number)})
-    return world
 
 
-def diff(world: World, *paths: Path) -> None:
-    settings = Settings({"TILEHARVEST_DATA": str(world.data), "TILEHARVEST_MAPS": str(world.maps_file)})
-    asked = {"layer": None, "day": None, "first": None, "last": None, "area": None, "json": True}
-    asked |= {"zoom": None, "max_pixels": None, "background": None, "max_bytes": None}
-    arguments = [MAP, FIRST.isoformat(), SECOND.isoformat(), *map(str, paths)]
-    Command().answer(settings, arguments, argparse.Namespace(**asked))
-
-
-def named(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir() if path.is_file())
-
-
-def test_a_folder_that_is_not_there_is_said_before_the_first_file_is_made(
-    world: World, tmp_path: Path
+def test_a_missing_folder_is_named_before_the_first_file_is_made(
+    tmp_path: Path, tileharvest: Tileharvest
 ) -> None:
-    with pytest.raises(ConfigurationError, match=r"there is no folder .*/nodir; nothing was made: make the"):
-        diff(world, tmp_path / "a.json", tmp_path / "nodir" / "b.png")
-    assert named(tmp_path) == []
+    done = tileharvest(*DIFF, str(tmp_path / "a.json"), str(tmp_path / "nodir" / "b.png"))
+    assert done.status == 2
+    assert f"there is no folder {tmp_path / 'nodir'}; nothing was made: make the" in done.err
+    assert not (tmp_path / "a.json").exists()
 
 
-def test_files_that_were_made_before_one_that_fails_are_told(world: World, tmp_path: Path) -> None:
+def test_an_error_names_the_files_that_were_made_before(tmp_path: Path, tileharvest: Tileharvest) -> None:
     (tmp_path / "c.png").mkdir()
     one, other = tmp_path / "a.json", tmp_path / "b.csv"
-    with pytest.raises(TileHarvestError, match=rf"c\.png was not made, .*; {one}, {other} were made$"):
-        diff(world, one, other, tmp_path / "c.png")
-    assert named(tmp_path) == ["a.json", "b.csv"]
+    done = tileharvest(*DIFF, str(one), str(other), str(tmp_path / "c.png"))
+    assert done.status == 1
+    assert "c.png was not made, " in done.err
+    assert done.err.endswith(f"; {one}, {other} were made\n")
+    assert one.exists()
+    assert other.exists()

@@ -1,38 +1,49 @@
-"""What `scrapy WORD -h` shows, and what Scrapy has to load for it."""
+"""What `-h` shows, and what Scrapy has to load for it."""
 
 from __future__ import annotations
 
-import itertools
+import shlex
 import subprocess
 import sys
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from scrapy.cmdline import ScrapyArgumentParser
-from scrapy.commands import ScrapyHelpFormatter
 from scrapy.utils.misc import walk_modules_iter
 from scrapy.utils.project import get_project_settings
 
-COMMANDS = [
-    module.Command for module in walk_modules_iter("tileharvest.commands") if hasattr(module, "Command")
-]
+if TYPE_CHECKING:
+    import argparse
+
+COMMANDS = {
+    module.__name__.rpartition(".")[2]: module.Command
+    for module in walk_modules_iter("tileharvest.commands")
+    if hasattr(module, "Command") and hasattr(module.Command, "examples")
+}
 
 
-@pytest.mark.parametrize("columns", range(60, 140, 4))
-def test_only_headings_are_headings_however_wide_the_terminal_is(
-    columns: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", str(columns))
-    for command_class in COMMANDS:
-        command = command_class()
-        command.settings = get_project_settings()
-        parser = ScrapyArgumentParser(
-            formatter_class=ScrapyHelpFormatter, description=command.long_desc(), conflict_handler="resolve"
-        )
-        command.add_options(parser)
-        lines = parser.format_help().splitlines()
-        ruled = itertools.pairwise(lines)
-        headings = [line for line, rule in ruled if rule and not rule.strip("=-")]
-        assert set(headings) <= {"Usage", "Options", "Global Options"}, (command_class.__module__, headings)
+def parser_of(command: Any) -> argparse.ArgumentParser:
+    command.settings = get_project_settings()
+    parser = ScrapyArgumentParser(description=command.long_desc(), conflict_handler="resolve")
+    command.add_options(parser)
+    return parser
+
+
+@pytest.mark.parametrize("word", COMMANDS)
+def test_help_has_two_examples_that_can_be_typed_and_scrapys_options_last(word: str) -> None:
+    command = COMMANDS[word]()
+    parser = parser_of(command)
+    shown = parser.format_help()
+    assert shown.startswith(f"usage: tileharvest {word} [options]")
+    own, _, scrapys = shown.partition("\nScrapy's options:\n")
+    assert "--logfile" not in own
+    assert all(f"{option} " in scrapys for option in ("--logfile", "-s"))
+    assert len(command.examples) == 2
+    for example in command.examples:
+        assert f"  tileharvest {word} {example}".rstrip() in own
+        opts, args = parser.parse_known_args(shlex.split(example))
+        command._refuse_unknown_options(args)
+        command._read(args, opts)
 
 
 def test_to_load_all_commands_loads_none_of_what_they_work_with() -> None:

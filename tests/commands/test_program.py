@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     [
         (["harvst"], "there is no command 'harvst'; did you mean 'harvest'?"),
         (["nonsense"], "there is no command 'nonsense'; tileharvest alone lists them"),
-        (["harvest"], "say which maps"),
+        (["harvest"], "write tileharvest harvest NAME... | --all"),
         (["harvest", "a", "--segmet", "run"], "option --segmet is not known; did you mean '--segment'?"),
         (["crawl", "overviewer", "--segment", "run"], "write -a segment=run"),
         (["crawl", "overviewer", "--dry"], "write -a dry=1"),
@@ -37,6 +37,12 @@ def test_what_is_mistyped_is_one_line_that_says_what_to_type(
     done = tileharvest(*words)
     assert (done.status, done.out) == (2, "")
     assert said in done.err.splitlines()[-1]
+
+
+def test_alone_it_lists_its_commands(tileharvest: Tileharvest) -> None:
+    done = tileharvest()
+    assert done.status == 0
+    assert "  harvest      Harvest maps, and show progress and outcomes\n" in done.out
 
 
 @pytest.mark.parametrize("words", [["version"], ["--version"], ["version", "-v"]])
@@ -70,7 +76,7 @@ def test_a_viewer_without_any_map_says_how_to_add_one(
 ) -> None:
     monkeypatch.setattr("tileharvest.commands.serve.configure_logging", lambda settings: None)
     done = tileharvest("serve", "--port", "none")
-    assert f"there is no {tmp_path / 'maps.toml'} yet: `scrapy add NAME URL` writes one" in done.err
+    assert f"there is no {tmp_path / 'maps.toml'} yet: `tileharvest add NAME URL` writes one" in done.err
 
 
 def test_images_that_were_replaced_on_their_day_are_not_said_to_be_left_by_a_kill(

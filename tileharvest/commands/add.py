@@ -1,4 +1,4 @@
-"""`scrapy add NAME URL`: probe a site and write its entry into maps.toml."""
+"""`tileharvest add NAME URL`: probe a site and write its entry into maps.toml."""
 
 from __future__ import annotations
 
@@ -9,18 +9,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from scrapy.commands import ScrapyCommand
 
-from tileharvest.commands.project_command import ProjectCommand, ask_site
+from tileharvest.commands.project_command import ProjectCommand, ask_site, switch, value
 from tileharvest.commands.terminal import say, write_error, write_json, write_line
-from tileharvest.errors import ConfigurationError, ExitStatus, SiteError, StoppedError
+from tileharvest.errors import ConfigurationError, ExitStatus, SiteError, StoppedError, program
 from tileharvest.maps.maps_file import add_map, checked_entry, maps_if_any
 from tileharvest.maps.settings import maps_file, setting
 
 if TYPE_CHECKING:
-    import argparse
+    from argparse import Namespace
     from collections.abc import Callable, Sequence
     from pathlib import Path
-
-    from scrapy.settings import BaseSettings
 
     from tileharvest.maps.description import MapDescription
     from tileharvest.renderers.site import Site
@@ -33,40 +31,38 @@ _NONE: Final = "-"
 """The answer of a person who wants no contact."""
 
 
+def _numbers(text: str) -> list[float]:
+    """Returns the numbers between the commas. Raises ArgumentTypeError, whose text argparse shows."""
+    try:
+        return [int(one) if one.isdecimal() else float(one) for one in text.split(",")]
+    except ValueError:
+        raise ArgumentTypeError(f"'{text}' are no numbers with commas between them") from None
+
+
 class Command(ProjectCommand, ScrapyCommand):
-    form = "[options] NAME URL"
+    arguments = "NAME URL"
     summary = "Probe a map's site and add it to maps.toml under a name of yours"
-    arguments = range(2, 3)
+    examples = (
+        "my-server https://map.example.net/",
+        "city https://tiles.example.net/{z}/{x}/{y}.png --site-zooms 0,9",
+    )
     requires_crawler_process = True
     log_level = "ERROR"
-    usage = "say a name and the address of the map's page: scrapy add NAME URL"
+    options = {
+        "--renderer": value("the program that draws the map (default: found out)"),
+        "--bounds": value("how far plain tiles reach, in degrees", _numbers, metavar="W,S,E,N"),
+        "--site-zooms": value("the zooms of plain tiles, such as 0,9", _numbers, metavar="FIRST,LAST"),
+        "--depth": value("the number of levels, of a site of Overviewer without a configuration", int),
+        "--layer": value("keep this layer only; may be repeated", action="append"),
+        "--permitted": switch("the map's owner has allowed it: obey no robots.txt there (robots = false)"),
+        "--contact": value("mail address or web page by which the map's owner reaches you"),
+        "--timezone": value("in which a day begins and ends (default: UTC)"),
+    }
 
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
-        super().add_options(parser)
-        parser.add_argument("--renderer", help="the program that draws the map (default: found out)")
-        parser.add_argument(
-            "--bounds", type=_numbers, metavar="W,S,E,N", help="how far plain tiles reach, in degrees"
-        )
-        parser.add_argument(
-            "--site-zooms", type=_numbers, metavar="FIRST,LAST", help="the zooms of plain tiles, such as 0,9"
-        )
-        parser.add_argument(
-            "--depth", type=int, help="the number of levels, of a site of Overviewer without a configuration"
-        )
-        parser.add_argument("--layer", action="append", help="keep this layer only; may be repeated")
-        parser.add_argument(
-            "--permitted",
-            action="store_true",
-            help="the map's owner has allowed it: obey no robots.txt there (robots = false)",
-        )
-        parser.add_argument("--contact", help="mail address or web page by which the map's owner reaches you")
-        parser.add_argument("--timezone", help="in which a day begins and ends (default: UTC)")
-
-    def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
+    def answer(self, opts: Namespace) -> None:
         from tileharvest.renderers.registry import renderer_named
 
-        name, url = args
-        file = maps_file(settings)
+        name, url, file = opts.name, opts.url, maps_file(self.settings)
         entry: dict[str, Any] = {"url": url}
         if opts.renderer:
             entry["renderer"] = renderer_named(opts.renderer).name
@@ -94,7 +90,8 @@ class Command(ProjectCommand, ScrapyCommand):
             say(f"until the owner allows it, a harvest ends before its first tile: {forbidden}")
         elif not opts.json:
             write_line(
-                f"next: scrapy plan {name} tells what a harvest will cost, scrapy harvest {name} makes it"
+                f"next: {program()} plan {name} says what a harvest will cost, and {program()} harvest {name}"
+                " makes it"
             )
         if contact is None:
             example = known[-1] if known else _EXAMPLE
@@ -109,7 +106,6 @@ class Command(ProjectCommand, ScrapyCommand):
         Returns None if there is no terminal, and an empty text if the settings have a contact or the person
         wants none.
         """
-        assert self.settings is not None
         if given and _CONTACT.fullmatch(given) is None:
             raise ConfigurationError(
                 f"--contact '{given}' is neither a mail address nor a web page; nothing was added"
@@ -124,26 +120,17 @@ class Command(ProjectCommand, ScrapyCommand):
         from tileharvest.politeness.settings import rules_for
         from tileharvest.spiders.site_probe import SiteProbeSpider
 
-        assert self.settings is not None
         rules = rules_for(self.settings, description)
         try:
             asked = ask_site(self.crawler_process, SiteProbeSpider, description=description, rules=rules)
             site = asked.site
         except ForbiddenError as error:
             if error.site is None:
-                raise SiteError(f"{error}: scrapy add --permitted does; nothing was added") from None
+                raise SiteError(f"{error}: {program()} add --permitted does; nothing was added") from None
             return error.site, str(error)
         if site is None:
             raise SiteError(f"{description.url} was not probed to the end; nothing was added")
         return site, None
-
-
-def _numbers(text: str) -> list[float]:
-    """Returns the numbers between the commas. Raises ArgumentTypeError, whose text argparse shows."""
-    try:
-        return [int(one) if one.isdecimal() else float(one) for one in text.split(",")]
-    except ValueError:
-        raise ArgumentTypeError(f"'{text}' are no numbers with commas between them") from None
 
 
 def _contacts(file: Path) -> list[str]:

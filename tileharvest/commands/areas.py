@@ -1,73 +1,70 @@
-"""`scrapy areas NAME [add AREA CORNER CORNER | remove AREA]`: the named areas of a map."""
+"""`tileharvest areas NAME [add AREA CORNER CORNER | remove AREA]`: the named areas of a map."""
 
 from __future__ import annotations
 
 import re
-import sys
 from datetime import date
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from scrapy.commands import ScrapyCommand
-from scrapy.exceptions import UsageError
 
-from tileharvest.commands.project_command import ProjectCommand
+from tileharvest.commands.project_command import ProjectCommand, value
 from tileharvest.commands.terminal import say, write_answer, write_rows
-from tileharvest.errors import ConfigurationError, counted
+from tileharvest.errors import ConfigurationError, counted, program
 from tileharvest.maps.named_areas import NamedArea, add_area, load_areas, remove_area
 from tileharvest.maps.settings import areas_file
 
 if TYPE_CHECKING:
-    import argparse
-
-    from scrapy.settings import BaseSettings
+    from argparse import Namespace
 
     from tileharvest.commands.terminal import Columns
     from tileharvest.history.database import History
     from tileharvest.history.outlines import MapOutline
 
-_LENGTHS: Final = {"": 1, "add": 5, "remove": 3}
-"""The number of arguments for each word behind the map's name."""
 _CORNER: Final = re.compile(r"(-?(?:0|[1-9]\d{0,8})(?:\.\d+)?),(-?(?:0|[1-9]\d{0,8})(?:\.\d+)?)", re.ASCII)
 
 
 class Command(ProjectCommand, ScrapyCommand):
-    form = "[options] NAME [add AREA CORNER CORNER | remove AREA]"
+    arguments = "NAME [WORD...]"
+    form = "NAME [add AREA CORNER CORNER | remove AREA]"
     summary = "List the named areas of a map, add one, or remove one"
     details = (
         "A corner is X,Z, such as 80,-400; of plain tiles it is LATITUDE,LONGITUDE. The viewer has a page for"
         " each area, and `areas` in maps.toml asks for notices of them alone."
     )
-    arguments = range(1, sys.maxsize)
-    usage = 'say which map: scrapy areas NAME, scrapy areas NAME add "my base" 80,-400 240,-200'
+    examples = ("my-server", 'my-server add "my base" 80,-400 240,-200')
+    options = {"--layer": value("the layer in which an added area lies (default: the map's first)")}
 
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
-        super().add_options(parser)
-        parser.add_argument(
-            "--layer", help="the layer in which an added area lies (default: the map's first)"
-        )
-
-    def check(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
-        super().check(settings, args, opts)
-        if len(args) != _LENGTHS.get(args[1] if args[1:] else "", 0):
-            raise UsageError(_usage_of(args[1] if args[1:] else ""), print_help=False)
-        if opts.layer is not None and args[1:2] != ["add"]:
+    def check(self, opts: Namespace) -> None:
+        match opts.word:
+            case ["add", _, _, _] | ["remove", _] | []:
+                pass
+            case ["add", *_]:
+                raise ConfigurationError(
+                    f'write each corner as X,Z in one word: {program()} areas {opts.name} add "my base"'
+                    " 80,-400 240,-200"
+                )
+            case _:
+                raise self.wrong_usage()
+        if opts.layer is not None and opts.word[:1] != ["add"]:
             raise ConfigurationError("--layer is for an area that is added")
 
-    def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
-        name, file = args[0], areas_file(settings)
-        if args[1:2] == ["remove"]:
-            remove_area(file, name, args[2])
-            removed = f"area '{args[2]}' of map '{name}' is removed; the history keeps all of it"
-            write_answer({"map": name, "removed": args[2]}, removed, as_json=opts.json)
+    def answer(self, opts: Namespace) -> None:
+        name, file = opts.name, areas_file(self.settings)
+        if opts.word[:1] == ["remove"]:
+            remove_area(file, name, opts.word[1])
+            removed = f"area '{opts.word[1]}' of map '{name}' is removed; the history keeps all of it"
+            write_answer({"map": name, "removed": opts.word[1]}, removed, as_json=opts.json)
             return
         from tileharvest.history.outlines import map_outline
         from tileharvest.history.settings import open_history_for_reading
 
-        with open_history_for_reading(settings) as history:
+        with open_history_for_reading(self.settings) as history:
             outline = map_outline(history, name)
-            if args[1:2] == ["add"]:
-                area = _parsed(outline, args[2], args[3:], opts.layer)
+            if opts.word:
+                _, wanted, *corners = opts.word
+                area = _parsed(outline, wanted, corners, opts.layer)
                 row = _row(history, outline, area)
                 if row["fault"]:
                     raise ConfigurationError(f"area '{area.name}' is not added: {row['fault']}")
@@ -75,18 +72,11 @@ class Command(ProjectCommand, ScrapyCommand):
                 write_answer(row, _added(name, row), as_json=opts.json)
                 return
             rows = [_row(history, outline, area) for area in load_areas(file).get(name, [])]
-        nothing = f"map '{name}' has no area yet: scrapy areas {name} add AREA X,Z X,Z"
+        nothing = f"map '{name}' has no area yet: {program()} areas {name} add AREA X,Z X,Z"
         write_rows(rows, _COLUMNS, as_json=opts.json, otherwise=nothing)
         for row in rows:
             if row["fault"]:
                 say(f"warning: area '{row['name']}' of map '{name}' tells of no change: {row['fault']}")
-
-
-def _usage_of(word: str) -> str:
-    """Returns how the command is written. `word` is the one behind the map's name."""
-    if word == "add":
-        return 'write each corner as X,Z in one word: scrapy areas NAME add "my base" 80,-400 240,-200'
-    return 'write scrapy areas NAME, or NAME add "my base" 80,-400 240,-200, or NAME remove "my base"'
 
 
 def _parsed(outline: MapOutline, name: str, corners: list[str], layer: str | None) -> NamedArea:

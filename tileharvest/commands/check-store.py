@@ -1,4 +1,4 @@
-"""`scrapy check-store [NAME]`: whether the history is sound and the store has every image that it names."""  # noqa: N999
+"""`tileharvest check-store [NAME]`: whether the history is sound and the store has all of its images."""  # noqa: N999
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from scrapy.commands import ScrapyCommand
 
-from tileharvest.commands.project_command import ProjectCommand
+from tileharvest.commands.project_command import ProjectCommand, switch
 from tileharvest.commands.push import tile_order
 from tileharvest.commands.settings import queue_owner
 from tileharvest.commands.terminal import write_json, write_line, write_table
-from tileharvest.errors import ConfigurationError, ExitStatus, HistoryError, counted
+from tileharvest.errors import ConfigurationError, ExitStatus, HistoryError, counted, program
 from tileharvest.maps.settings import all_maps
 from tileharvest.queue.port import Entry
 from tileharvest.queue.requests import PUSHED
 
 if TYPE_CHECKING:
-    import argparse
+    from argparse import Namespace
     from collections.abc import Collection, Sequence
 
     from scrapy.settings import BaseSettings
@@ -36,51 +36,39 @@ _SHOWN: Final = 20
 
 
 class Command(ProjectCommand, ScrapyCommand):
-    form = "[options] [NAME]"
+    arguments = "[NAME]"
     summary = "Check the history and the store, and list missing images"
     details = (
         "It changes nothing without --clean or --mend, and may run beside a harvest. Exit status: 0 if"
         " the history is sound and nothing is missing, else 1, also where --mend has all of it fetched."
         " Images that no version names do no harm."
     )
-    arguments = range(2)
-    usage = "scrapy check-store, or for one map: scrapy check-store NAME"
+    examples = ("", "my-server --bytes --mend")
+    options = {
+        "--bytes": switch("also read every image and check its sha1"),
+        "--clean": switch("remove the images that no version of any map names and that are older than a day"),
+        "--mend": switch("have missing and, with --bytes, damaged images fetched anew by the next harvest"),
+    }
 
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
-        super().add_options(parser)
-        parser.add_argument("--bytes", action="store_true", help="also read every image and check its sha1")
-        parser.add_argument(
-            "--clean",
-            action="store_true",
-            help="remove the images that no version of any map names and that are older than a day",
-        )
-
-        parser.add_argument(
-            "--mend",
-            action="store_true",
-            help="have missing and, with --bytes, damaged images fetched anew by the next harvest",
-        )
-
-    def check(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
-        super().check(settings, args, opts)
-        if opts.clean and args:
+    def check(self, opts: Namespace) -> None:
+        if opts.clean and opts.name:
             raise ConfigurationError(
                 "--clean looks at the images of all maps, which share them: leave the name out; nothing was"
                 " done"
             )
 
-    def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
+    def answer(self, opts: Namespace) -> None:
         from tileharvest.harvest.inventory import Inventory
         from tileharvest.history.settings import open_history_for_reading
         from tileharvest.store.settings import open_store_for_reading
 
-        name = args[0] if args else None
+        settings = self.settings
         with open_history_for_reading(settings) as history:
             store = open_store_for_reading(settings)
             damage = history.damage()
             if damage and not opts.json:
                 _write_damage(damage)
-            found = Inventory.take(history, store, name, reads_bytes=opts.bytes)
+            found = Inventory.take(history, store, opts.name, reads_bytes=opts.bytes)
         rows = [_plain(named, why) for named, why in found.missing]
         if not opts.json:
             # Before anything is mended or cleaned, which may fail.
@@ -189,8 +177,8 @@ def _write_asked(asked: Sequence[NamedImage], found: Inventory, maps: Collection
     absent = [name for name in left if name not in maps]
     if asked:
         write_line(
-            f"{len(asked):,} of them may still be had from the sites: run scrapy harvest {names}; an image of"
-            " an earlier day comes back only where its site still has the same bytes"
+            f"{len(asked):,} of them may still be had from the sites: run {program()} harvest {names}; an"
+            " image of an earlier day comes back only where its site still has the same bytes"
         )
     if absent:
         write_line(

@@ -1,4 +1,4 @@
-"""`scrapy crawl SPIDER`: Scrapy's own command, with an exit status that tells how the crawl went."""
+"""`tileharvest crawl SPIDER`: Scrapy's own command, with an exit status that tells how the crawl went."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from scrapy.commands import crawl
 from scrapy.spiderloader import get_spider_loader
 
 from tileharvest.commands.project_command import ProjectCommand
-from tileharvest.errors import ConfigurationError, ExitStatus, nearest
+from tileharvest.errors import ConfigurationError, ExitStatus, nearest, program
 
 if TYPE_CHECKING:
-    import argparse
+    from argparse import Namespace
 
     from scrapy import Spider
     from scrapy.settings import BaseSettings
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Command(ProjectCommand, crawl.Command):
     """Runs any spider of the project as Scrapy does. The arguments of a spider of tiles are checked first."""
 
-    form = "[options] <spider>"
+    arguments = "SPIDER"
     summary = "Run a spider of the current project, by name"
     details = (
         "Exit status: 0 done, 1 error or stopped, 2 wrong usage or a map that"
@@ -28,30 +28,28 @@ class Command(ProjectCommand, crawl.Command):
         " or moved. A spider that harvests no map ends with 0; with 1 if its queue failed or it was"
         " stopped; with 2 if another process works on its queue."
     )
+    examples = ("overviewer -a map=my-server", "quotes -O quotes.json")
     requires_crawler_process = True
     has_json = False
-    arguments = range(1, 2)
-    usage = "say which spider: scrapy crawl SPIDER; scrapy list names them"
 
-    def check(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
+    def check(self, opts: Namespace) -> None:
         from tileharvest.harvest.settings import harvest_for
         from tileharvest.politeness.settings import rules_for
         from tileharvest.spiders.tiles import TileSpider
 
-        super().check(settings, args, opts)
-        spider = _spider_class(settings, args[0])
+        spider = _spider_class(self.settings, opts.spider)
         if issubclass(spider, TileSpider):
             # The crawl would tell the same mistakes among the lines of its log.
-            description = harvest_for(settings, opts.spargs).description
+            description = harvest_for(self.settings, opts.spargs).description
             spider.check(description)
-            rules_for(settings, description)
+            rules_for(self.settings, description)
 
-    def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
+    def answer(self, opts: Namespace) -> None:
         from tileharvest.harvest.holdings import HISTORIES
         from tileharvest.scheduler.crawl import crawl_of
 
         assert self.crawler_process is not None
-        crawler = self._create_crawler(args[0])
+        crawler = self._create_crawler(opts.spider)
         self.crawler_process.crawl(crawler, **opts.spargs)
         # Keeps the history open between the first look at it and the harvest.
         with HISTORIES.kept():
@@ -66,5 +64,5 @@ def _spider_class(settings: BaseSettings, name: str) -> type[Spider]:
     try:
         return spiders.load(name)
     except KeyError:
-        hint = nearest(name, spiders.list(), "`scrapy list` names those that there are")
+        hint = nearest(name, spiders.list(), f"`{program()} list` names those that there are")
         raise ConfigurationError(f"there is no spider '{name}'; {hint}") from None

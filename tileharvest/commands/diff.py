@@ -1,4 +1,4 @@
-"""`scrapy diff NAME DAY1 DAY2 [FILE...]`: what has changed on a map between two days."""
+"""`tileharvest diff NAME DAY1 DAY2 [FILE...]`: what has changed on a map between two days."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, Any
 from scrapy.commands import ScrapyCommand
 
 from tileharvest.commands.export_command import (
+    BLANK,
+    FILE,
+    PICTURE,
+    PLACE,
+    ZOOM,
     ExportCommand,
     damaged_in_words,
-    picture_of,
-    progress,
-    stopped,
 )
 from tileharvest.commands.terminal import say, write_json, write_line
-from tileharvest.errors import ConfigurationError, ExitStatus, TileHarvestError
+from tileharvest.errors import ConfigurationError, ExitStatus
 from tileharvest.maps.budgets import bytes_in_words
 
 if TYPE_CHECKING:
-    import argparse
+    from argparse import Namespace
     from collections import Counter
     from collections.abc import Sequence
-
-    from scrapy.settings import BaseSettings
 
     from tileharvest.export.excerpt import Excerpt
     from tileharvest.export.mosaic import Sheet
@@ -33,66 +33,48 @@ if TYPE_CHECKING:
 
 
 class Command(ExportCommand, ScrapyCommand):
-    form = "[options] NAME DAY1 DAY2 [FILE...]"
+    arguments = "NAME DAY1 DAY2 [FILE...]"
     summary = "Show what changed between two days, as a picture and a list"
     details = (
         "A FILE that ends with .png, .jpg, .webp, .avif or .tif is a picture: what has changed in its"
         " colours, all else faded, new and gone tiles outlined. One that ends with .json, .csv or .geojson is"
-        " a list of the changed tiles with their blocks. Without a FILE it is told how many there are. Exit"
-        " status: 0 done, 1 error, 2 wrong usage, 3 some images could not be read and are left blank."
+        f" a list of the changed tiles with their blocks. Without a FILE it says how many there are. {BLANK}"
     )
-    arguments = range(3, 100)
-    usage = "say which map and which days: scrapy {word} NAME 2024-01-01 2024-02-01 [FILE...]"
-    has_picture = True
-    has_day = False
+    examples = ("my-server 2026-11-01 2026-12-01", "my-server 2026-11-01 2026-12-01 new.png new.csv")
+    options = PLACE | ZOOM | PICTURE | FILE
 
-    def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
+    def answer(self, opts: Namespace) -> None:
         from tileharvest.export.difference import LISTS, Differences, write_list
         from tileharvest.export.picture_file import format_of
         from tileharvest.store.settings import open_store_for_reading
 
-        name, opts.first, opts.last, *names = args
-        paths = [Path(one) for one in names]
+        opts.first, opts.last = opts.day1, opts.day2
+        paths = [Path(one) for one in opts.file]
         pictures = [path for path in paths if path.suffix.lower() not in LISTS]
         for path in pictures:
             format_of(path)
         _expect_folders(paths)
-        with self.excerpt(settings, name, opts) as excerpt:
+        with self.excerpt(opts) as excerpt:
             # All pictures are planned before the first file, so that a mistake leaves no file.
-            store = open_store_for_reading(settings)
-            drawn = {path: picture_of(excerpt, path, opts) for path in pictures}
+            store = open_store_for_reading(self.settings)
+            drawn = {path: self.picture_of(opts, excerpt, path) for path in pictures}
             counts = Differences(excerpt).count()
-            told: dict[str, Any] = {
-                "map": name,
-                "layer": excerpt.layer.name,
-                "first": excerpt.first.isoformat(),
-                "last": excerpt.last.isoformat(),
-                **{change.value: number for change, number in counts.items()},
-                "files": [],
-            }
-            lines = [_in_words(excerpt, counts)]
+            files: list[dict[str, Any]] = []
             for place, path in enumerate(paths):
-                made = _made(paths[:place])
-                said = stopped(f"{made}, {path} was not" if made else "nothing was made")
-                try:
-                    with progress(settings, name, as_json=opts.json, said=said) as watch:
-                        if path in drawn:
-                            file = self._picture(store, path, drawn[path], watch, opts.max_bytes)
-                        else:
-                            size = write_list(excerpt, path, watch, opts.max_bytes)
-                            file = {"file": str(path), "bytes": size}
-                except TileHarvestError as error:
-                    # The message of a signal names the files already.
-                    if not made or str(error) == said:
-                        raise
-                    raise TileHarvestError(f"{error}; {made}", exit_status=error.exit_status) from error
-                told["files"].append(file)
-                lines.append(f"{path}: {bytes_in_words(file['bytes'])}")
+                with self.watch(opts, paths[:place]) as watch:
+                    if path in drawn:
+                        files.append(self._picture(store, path, drawn[path], watch, opts.max_bytes))
+                    else:
+                        size = write_list(excerpt, path, watch, opts.max_bytes)
+                        files.append({"file": str(path), "bytes": size})
         if opts.json:
-            write_json(told)
-        else:
-            for line in lines:
-                write_line(line)
+            days = {"first": excerpt.first.isoformat(), "last": excerpt.last.isoformat()}
+            found = {change.value: number for change, number in counts.items()}
+            write_json({"map": opts.name, "layer": excerpt.layer.name, **days, **found, "files": files})
+            return
+        write_line(_in_words(excerpt, counts))
+        for file in files:
+            write_line(f"{file['file']}: {bytes_in_words(file['bytes'])}")
 
     def _picture(
         self,
@@ -102,7 +84,7 @@ class Command(ExportCommand, ScrapyCommand):
         watch: Watch,
         most_bytes: int | None,
     ) -> dict[str, Any]:
-        """Writes a picture. Returns what programs are told of it."""
+        """Writes a picture. Returns it for programs."""
         from tileharvest.export.difference import write_difference
 
         sheet, background = drawn
@@ -122,11 +104,6 @@ def _expect_folders(paths: Sequence[Path]) -> None:
                 f"{path} cannot be made: there is no folder {path.parent}; nothing was made: make the folder,"
                 " or name another"
             )
-
-
-def _made(paths: Sequence[Path]) -> str:
-    """Returns the words for files that were made, or an empty text if there are none."""
-    return f"{', '.join(map(str, paths))} {'was' if len(paths) == 1 else 'were'} made" if paths else ""
 
 
 def _in_words(excerpt: Excerpt, counts: Counter[Change]) -> str:

@@ -5,24 +5,33 @@ from __future__ import annotations
 import argparse
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tileharvest.commands.progress import ProgressLine
-from tileharvest.commands.project_command import ProjectCommand
+from tileharvest.commands.project_command import ProjectCommand, value
 from tileharvest.commands.settings import progress_interval
 from tileharvest.commands.terminal import console, say, stopped_by_signals, write_answer
-from tileharvest.errors import ConfigurationError, ExitStatus, counted
+from tileharvest.errors import (
+    ConfigurationError,
+    ExitStatus,
+    StoppedError,
+    TileHarvestError,
+    counted,
+    program,
+)
 from tileharvest.maps.budgets import parse_size
 from tileharvest.maps.maps_file import maps_if_any
 from tileharvest.maps.named_areas import load_areas
 from tileharvest.maps.settings import areas_file, maps_file
 
 if TYPE_CHECKING:
+    from argparse import Namespace
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from scrapy.settings import BaseSettings
 
+    from tileharvest.commands.project_command import Options
     from tileharvest.export.excerpt import Excerpt
     from tileharvest.export.mosaic import Sheet
     from tileharvest.maps.description import MapDescription
@@ -30,64 +39,122 @@ if TYPE_CHECKING:
     from tileharvest.tiles.zones import Zone
 
 
+def size_of(text: str) -> int:
+    """Returns the bytes of a size such as 50MB, for argparse."""
+    try:
+        return parse_size(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+PLACE: Final[Options] = {
+    "--layer": value("this layer (default: the map's first)"),
+    "--area": value(
+        "two corners in blocks, such as --area=-100,-50,100,50, a named area, zone or zone:2 of maps.toml, or"
+        " whole (default)"
+    ),
+}
+ZOOM: Final[Options] = {"--zoom": value("0 is the deepest, -1 the next coarser (default: what fits)", int)}
+DAY: Final[Options] = {"--day": value("the day that it shows (default: that of the last harvest)")}
+PERIOD: Final[Options] = {
+    "--from": value("the first day (default: that of the history)", dest="first"),
+    "--to": value("the last day (default: that of the history)", dest="last"),
+}
+PICTURE: Final[Options] = {
+    "--max-pixels": value("choose the deepest zoom with at most so many", int),
+    "--background": value("a colour behind the map, such as black (default: none)"),
+}
+FILE: Final[Options] = {
+    "--max-bytes": value("stop beyond this size of the file: 50MB", size_of, metavar="SIZE")
+}
+BLANK: Final = (
+    "Exit status: 0 done, 1 error, 2 wrong usage, 3 some images could not be read and are left blank."
+)
+
+
 class ExportCommand(ProjectCommand):
     """A command that writes a file or a folder of an excerpt of a map. It only reads history and store."""
 
-    has_zoom = True
-    """Whether the command has the option --zoom."""
-    has_picture = False
-    """Whether the command makes a picture, with options for its size and background."""
-    has_day = True
-    """Whether the command has the option --day."""
-    has_file = True
-    """Whether the command makes a file, with the option --max-bytes."""
-    has_period = False
-    """Whether the command has the options --from and --to."""
-
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
-        super().add_options(parser)
-        parser.set_defaults(day=None, first=None, last=None)
-        parser.add_argument("--layer", help="this layer (default: the map's first)")
-        parser.add_argument(
-            "--area",
-            help="two corners in blocks, such as --area=-100,-50,100,50, a named area, zone or zone:2 of"
-            " maps.toml, or whole (default)",
-        )
-        if self.has_zoom:
-            parser.add_argument(
-                "--zoom",
-                type=int,
-                help="0 is the deepest, -1 the next coarser (default: what fits)",
-            )
-        if self.has_picture:
-            parser.add_argument("--max-pixels", type=int, help="choose the deepest zoom with at most so many")
-            parser.add_argument("--background", help="a colour behind the map, such as black (default: none)")
-        if self.has_period:
-            parser.add_argument("--from", dest="first", help="the first day (default: that of the history)")
-            parser.add_argument("--to", dest="last", help="the last day (default: that of the history)")
-        if self.has_day:
-            parser.add_argument("--day", help="the day that it shows (default: that of the last harvest)")
-        if self.has_file:
-            parser.add_argument(
-                "--max-bytes", type=size_of, metavar="SIZE", help="stop beyond this size of the file: 50MB"
-            )
+    has_period: ClassVar[bool] = False
+    """Whether it shows more than one day."""
 
     @contextmanager
-    def excerpt(self, settings: BaseSettings, name: str, opts: argparse.Namespace) -> Iterator[Excerpt]:
+    def excerpt(self, opts: Namespace) -> Iterator[Excerpt]:
         """Opens the history, and yields the excerpt that the options ask for. Raises TileHarvestError."""
         from tileharvest.export.excerpt import Wanted, excerpt_of
         from tileharvest.history.settings import open_history_for_reading
 
-        wanted = Wanted(opts.layer, opts.area, opts.day, opts.first, opts.last, self.has_period)
-        with open_history_for_reading(settings) as history:
-            yield excerpt_of(history, name, wanted, zones_of(settings, name), areas_of(settings, name))
+        day, first, last = (getattr(opts, name, None) for name in ("day", "first", "last"))
+        wanted = Wanted(opts.layer, opts.area, day, first, last, self.has_period)
+        zones, areas = zones_of(self.settings, opts.name), areas_of(self.settings, opts.name)
+        with open_history_for_reading(self.settings) as history:
+            yield excerpt_of(history, opts.name, wanted, zones, areas)
 
-    def tell(self, told: dict[str, Any], words: str, damaged: int, *, as_json: bool) -> None:
+    @contextmanager
+    def watch(self, opts: Namespace, made: Sequence[Path] = ()) -> Iterator[ProgressLine]:
+        """Shows the progress on stderr while the block runs. Must be called in the main thread.
+
+        SIGINT and SIGTERM end the block with a StoppedError. The block then removes what it has begun. An
+        error of the block names the files that were `made` before.
+        """
+        before = f"{', '.join(map(str, made))} {'was' if len(made) == 1 else 'were'} made" if made else ""
+        try:
+            with progress(
+                self.settings,
+                opts.name,
+                as_json=opts.json,
+                said=stopped(f"{before}, the next file was not" if made else "nothing was made"),
+            ) as shown:
+                yield shown
+        except StoppedError:
+            raise
+        except TileHarvestError as error:
+            if not made:
+                raise
+            raise TileHarvestError(f"{error}; {before}", exit_status=error.exit_status) from error
+
+    def announce(self, opts: Namespace, what: str) -> None:
+        """Says what will be made. Programs read it with the result itself."""
+        if not opts.json:
+            say(what)
+
+    def report(self, opts: Namespace, result: dict[str, Any], words: str, damaged: int) -> None:
         """Writes what was made. If images of tiles could not be read, the exit status says so, too."""
         if damaged:
             words += f"; {damaged_in_words(damaged)}"
             self.exitcode = ExitStatus.FAILED_TILES
-        write_answer({**told, "damaged": damaged}, words, as_json=as_json)
+        write_answer({**result, "damaged": damaged}, words, as_json=opts.json)
+
+    def picture_of(
+        self, opts: Namespace, excerpt: Excerpt, path: Path
+    ) -> tuple[Sheet, tuple[int, int, int] | None]:
+        """Returns the picture that the options ask for, and its background. Raises TileHarvestError for a
+        picture that cannot be made."""
+        from tileharvest.export.mosaic import sheet_of
+        from tileharvest.export.picture_file import background_of
+
+        if opts.max_pixels is not None and opts.max_pixels < 1:
+            raise ConfigurationError(f"--max-pixels {opts.max_pixels} leaves nothing to draw")
+        sheet = sheet_of(excerpt, path, zoom_of(excerpt, opts.zoom), opts.max_pixels)
+        background = None
+        if opts.background is not None or sheet.format.is_opaque:
+            background = background_of(opts.background, excerpt.described.background)
+        self.announce(opts, f"{path}: {sheet.in_words()}")
+        return sheet, background
+
+
+@contextmanager
+def progress(settings: BaseSettings, name: str, *, as_json: bool, said: str) -> Iterator[ProgressLine]:
+    """Shows the progress on stderr while the block runs. A signal ends the block with a StoppedError, whose
+    text is `said`. Must be called in the main thread."""
+    line = ProgressLine(name, console(sys.stderr), progress_interval(settings), as_json=as_json)
+    with stopped_by_signals(said), line as shown:
+        yield shown
+
+
+def stopped(what: str) -> str:
+    """Returns the message of a command that a signal has ended. `what` says how much was made."""
+    return f"stopped: {what}, and what was there before is as it was"
 
 
 def check_quality(quality: int | None) -> None:
@@ -107,60 +174,9 @@ def zoom_of(excerpt: Excerpt, zoom: int | None) -> int | None:
     return zoom
 
 
-def stopped(what: str) -> str:
-    """Returns the message of a command that a signal has ended. `what` says how much was made."""
-    return f"stopped: {what}, and what was there before is as it was"
-
-
-@contextmanager
-def progress(
-    settings: BaseSettings, name: str, *, as_json: bool, said: str = stopped("nothing was made")
-) -> Iterator[ProgressLine]:
-    """Shows the progress on stderr while the block runs. Must be called in the main thread.
-
-    SIGINT and SIGTERM end the block with a TileHarvestError, whose message is `said`. The block then removes
-    what it has begun.
-    """
-    line = ProgressLine(name, console(sys.stderr), progress_interval(settings), as_json=as_json)
-    with stopped_by_signals(said), line as shown:
-        yield shown
-
-
-def picture_of(
-    excerpt: Excerpt, path: Path, opts: argparse.Namespace
-) -> tuple[Sheet, tuple[int, int, int] | None]:
-    """Returns the picture that the options ask for, and its background. Raises TileHarvestError for a picture
-    that cannot be made."""
-    from tileharvest.export.mosaic import sheet_of
-    from tileharvest.export.picture_file import background_of
-
-    if opts.max_pixels is not None and opts.max_pixels < 1:
-        raise ConfigurationError(f"--max-pixels {opts.max_pixels} leaves nothing to draw")
-    sheet = sheet_of(excerpt, path, zoom_of(excerpt, opts.zoom), opts.max_pixels)
-    background = None
-    if opts.background is not None or sheet.format.is_opaque:
-        background = background_of(opts.background, excerpt.described.background)
-    announce(f"{path}: {sheet.in_words()}", as_json=opts.json)
-    return sheet, background
-
-
-def size_of(text: str) -> int:
-    """Returns the bytes of a size such as 50MB, for argparse."""
-    try:
-        return parse_size(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
 def damaged_in_words(tiles: int) -> str:
-    """Returns the words for so many tiles whose images cannot be read."""
-    return f"images of {counted(tiles, 'tile')} cannot be read: scrapy check-store names them"
-
-
-def announce(what: str, *, as_json: bool) -> None:
-    """Says what will be made. Programs are told with the result itself."""
-    if not as_json:
-        say(what)
+    """Returns the words for tiles whose images cannot be read."""
+    return f"images of {counted(tiles, 'tile')} cannot be read: {program()} check-store names them"
 
 
 def zones_of(settings: BaseSettings, name: str) -> Sequence[Zone]:

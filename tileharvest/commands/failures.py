@@ -1,4 +1,4 @@
-"""`scrapy failures NAME`: the requests of a map or a spider that failed."""
+"""`tileharvest failures NAME`: the requests of a map or a spider that failed."""
 
 from __future__ import annotations
 
@@ -10,20 +10,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from scrapy.commands import ScrapyCommand
 
-from tileharvest.commands.project_command import ProjectCommand
+from tileharvest.commands.project_command import ProjectCommand, switch
 from tileharvest.commands.settings import ask_history, queue_owner
 from tileharvest.commands.terminal import first_of, write_line, write_rows
-from tileharvest.errors import counted
+from tileharvest.errors import ConfigurationError, counted
 from tileharvest.politeness.reasons import FORBIDDEN
 from tileharvest.queue.codec import CodecError, decode
 from tileharvest.queue.port import Changes, Entry
 from tileharvest.queue.requests import PUSHED
 
 if TYPE_CHECKING:
-    import argparse
+    from argparse import Namespace
     from collections.abc import Mapping, Sequence
-
-    from scrapy.settings import BaseSettings
 
     from tileharvest.commands.terminal import Columns
     from tileharvest.queue.port import Failure, RequestQueue
@@ -65,16 +63,18 @@ _BROKEN: Final = (
 
 class Command(ProjectCommand, ScrapyCommand):
     summary = "List failed requests, put them back, or forget them"
+    examples = ("my-server", "my-server --retry")
+    options = {
+        "--retry": switch("put all of them back into the queue"),
+        "--clear": switch("forget all of them"),
+    }
 
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
-        super().add_options(parser)
-        what = parser.add_mutually_exclusive_group()
-        what.add_argument("--retry", action="store_true", help="put all of them back into the queue")
-        what.add_argument("--clear", action="store_true", help="forget all of them")
+    def check(self, opts: Namespace) -> None:
+        if opts.retry and opts.clear:
+            raise ConfigurationError("--retry puts them back, --clear forgets them: leave one of them out")
 
-    def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
-        (name,) = args
-        owner = queue_owner(settings, name)
+    def answer(self, opts: Namespace) -> None:
+        owner = queue_owner(self.settings, opts.name)
         if opts.retry:
             number = owner.ask_if_any(partial(_take_up, puts_back=True), 0)
             write_line(
@@ -90,12 +90,12 @@ class Command(ProjectCommand, ScrapyCommand):
             if failures and owner.description is not None:
                 from tileharvest.history.summaries import failing
 
-                in_a_row = ask_history(settings, lambda history: failing(history, name))
+                in_a_row = ask_history(self.settings, lambda history: failing(history, opts.name))
             rows = [_plain(failure, in_a_row or {}) for failure in failures]
             nothing = f"no request of {owner.in_words} has failed"
             write_rows(rows, _COLUMNS, as_json=opts.json, otherwise=nothing)
             if not opts.json:
-                _explain(name, rows)
+                _explain(opts.name, rows)
 
 
 async def _take_up(queue: RequestQueue, *, puts_back: bool) -> int:

@@ -1,4 +1,4 @@
-"""`scrapy harvest NAME... | --all`: harvest maps side by side, and say how it went."""
+"""`tileharvest harvest NAME... | --all`: harvest maps side by side, and say how it went."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from math import inf
 from typing import TYPE_CHECKING, Final
 
 from scrapy.commands import BaseRunSpiderCommand
-from scrapy.exceptions import UsageError
 
 from tileharvest.commands.progress import HarvestProgress
-from tileharvest.commands.project_command import ProjectCommand
+from tileharvest.commands.project_command import ProjectCommand, switch, value
 from tileharvest.commands.report import HarvestEnd, Report
 from tileharvest.commands.runner import Runner
 from tileharvest.commands.settings import ask_history, maps_at_once, progress_interval
@@ -23,13 +22,13 @@ from tileharvest.commands.terminal import (
     say,
     write_error,
 )
-from tileharvest.errors import ConfigurationError, QueueError, TileHarvestError
+from tileharvest.errors import ConfigurationError, QueueError, TileHarvestError, program
 from tileharvest.harvest.due import first_day
 from tileharvest.maps.settings import all_maps
 from tileharvest.politeness.waits import waiting_for
 
 if TYPE_CHECKING:
-    import argparse
+    from argparse import Namespace
     from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 
     from scrapy import Spider
@@ -52,7 +51,8 @@ _FRESH: Final = 1.0
 
 
 class Command(ProjectCommand, BaseRunSpiderCommand):
-    form = "[options] NAME... | --all"
+    arguments = "[NAME...]"
+    form = "NAME... | --all"
     summary = "Harvest maps, and show progress and outcomes"
     details = (
         "Exit status: 0 done, 1 error or stopped, 2 wrong usage or a map that another process harvests,"
@@ -60,54 +60,44 @@ class Command(ProjectCommand, BaseRunSpiderCommand):
         " harvested side by side; their status is the worst, and a paused one is passed over, as it is with"
         " --all and --no-wait. A paused map that is named alone is waited for."
     )
-
+    examples = ("my-server", "--all --at-once 4")
     requires_crawler_process = True
     # Warnings appear above the lines of progress.
     log_level = "WARNING"
+    options = {
+        "--all": switch("harvest every map that is enabled"),
+        "--at-once": value("harvest so many maps side by side (MAPS_AT_ONCE, 16)", metavar="N"),
+        "--no-wait": switch("leave a paused map alone, and do not wait for it (for cron)"),
+        "--verbose": switch("write the outcomes with their codes"),
+        "--day": value("harvest for this day, such as 2026-11-20"),
+        "--segment": value(
+            "day, hour, week, every:3d, or run: each start asks anew. Of several harvests in a day, the"
+            " history keeps the last one"
+        ),
+        **{f"--{name}": switch(meaning) for name, meaning in _SWITCHES.items()},
+    }
 
     def __init__(self) -> None:
         super().__init__()
         self._maps: dict[str, Rules] = {}
         """The maps to harvest."""
 
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
-        super().add_options(parser)
-        parser.add_argument("--all", action="store_true", help="harvest every map that is enabled")
-        parser.add_argument(
-            "--at-once", metavar="N", help="harvest so many maps side by side (MAPS_AT_ONCE, 16)"
-        )
-        parser.add_argument(
-            "--no-wait",
-            action="store_true",
-            help="leave a paused map alone, and do not wait for it (for cron)",
-        )
-        parser.add_argument("--verbose", action="store_true", help="write the outcomes with their codes")
-        parser.add_argument("--day", metavar="DAY", help="harvest for this day, such as 2026-11-20")
-        parser.add_argument(
-            "--segment",
-            help="day, hour, week, every:3d, or run: each start asks anew. Of several harvests in a day, the"
-            " history keeps the last one",
-        )
-        for name, meaning in _SWITCHES.items():
-            parser.add_argument(f"--{name}", action="store_true", help=meaning)
-
-    def check(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
+    def check(self, opts: Namespace) -> None:
         opts.spargs |= {name: getattr(opts, name) for name in ("day", "segment") if getattr(opts, name)}
         opts.spargs |= {name: "1" for name in _SWITCHES if getattr(opts, name)}
-        if bool(args) == opts.all:
-            raise UsageError(
-                "say which maps: scrapy harvest NAME..., or scrapy harvest --all", print_help=False
-            )
+        if bool(opts.name) == opts.all:
+            raise self.wrong_usage()
         if "map" in opts.spargs:
             raise ConfigurationError(
-                f"write scrapy harvest {opts.spargs['map']}: -a map= is for scrapy crawl"
+                f"write {program()} harvest {opts.spargs['map']}: -a map= is for {program()} crawl"
             )
-        self._at_once = maps_at_once(settings, opts.at_once)
-        progress_interval(settings)
-        self._maps = _checked_maps(settings, args, opts.spargs)
+        self._at_once = maps_at_once(self.settings, opts.at_once)
+        progress_interval(self.settings)
+        self._maps = _checked_maps(self.settings, opts.name, opts.spargs)
 
-    def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
+    def answer(self, opts: Namespace) -> None:
         assert self.crawler_process is not None
+        settings = self.settings
         names = list(self._maps)
         report = Report(names, as_json=opts.json, is_verbose=opts.verbose)
         progress = HarvestProgress(
@@ -146,7 +136,7 @@ def _checked_maps(settings: BaseSettings, args: list[str], arguments: dict[str, 
     named = dict.fromkeys(args)
     names = list(named) or [name for name, described in all_maps(settings).items() if described.enabled]
     if not names:
-        raise ConfigurationError("no map is enabled: `scrapy maps` lists them")
+        raise ConfigurationError(f"no map is enabled: `{program()} maps` lists them")
     return {
         name: rules_for(settings, harvest_for(settings, {**arguments, "map": name}).description)
         for name in names
@@ -307,7 +297,7 @@ class _Choice:
             if since is not None:
                 say(
                     f"map '{name}' is paused since {since} and was passed over;"
-                    f" scrapy resume {name} lets it go on"
+                    f" {program()} resume {name} lets it go on"
                 )
                 return True
         return False

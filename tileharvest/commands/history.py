@@ -1,4 +1,4 @@
-"""`scrapy history NAME [TILE]`: the versions of a map or of one tile."""
+"""`tileharvest history NAME [TILE]`: the versions of a map or of one tile."""
 
 from __future__ import annotations
 
@@ -13,35 +13,10 @@ from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.tiles.grid import Tile
 
 if TYPE_CHECKING:
-    import argparse
-
-    from scrapy.settings import BaseSettings
+    from argparse import Namespace
 
     from tileharvest.commands.terminal import Columns
     from tileharvest.history.recorded_versions import RecordedVersion
-
-
-class Command(ProjectCommand, ScrapyCommand):
-    form = "[options] NAME [TILE]"
-    summary = "List the versions of a map or of one of its tiles, newest last"
-    details = (
-        "A tile is written zoom_x_y, such as 0_1_1 or -3_-440_216; in a map of several layers layer:zoom_x_y."
-        " Sizes and ETags that a terminal has no room for are left out; --json has all of it."
-    )
-    arguments = range(1, 3)
-    usage = "say which map: scrapy history NAME [TILE]"
-
-    def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
-        layer, tile = parse_tile(args[1]) if len(args) == 2 else (None, None)
-        from tileharvest.history.recorded_versions import tile_versions
-        from tileharvest.history.settings import open_history_for_reading
-
-        with open_history_for_reading(settings) as history:
-            recorded = tile_versions(history, args[0], layer, tile)
-        nothing = f"the history of map '{args[0]}' has no version of {args[1] if tile else 'it'}"
-        rows = [_plain(one) for one in recorded]
-        write_rows(rows, _COLUMNS, as_json=opts.json, otherwise=nothing, spare=2)
-
 
 _COLUMNS: Final[Columns] = {
     "day": "day",
@@ -51,6 +26,26 @@ _COLUMNS: Final[Columns] = {
     ">size": lambda row: "" if row["size"] is None else bytes_in_words(row["size"]),
     "ETag": "etag",
 }
+
+
+class Command(ProjectCommand, ScrapyCommand):
+    arguments = "NAME [TILE]"
+    summary = "List the versions of a map or of one of its tiles, newest last"
+    details = (
+        "A tile is written zoom_x_y, such as 0_1_1 or -3_-440_216; in a map of several layers layer:zoom_x_y."
+        " Sizes and ETags that a terminal has no room for are left out; --json has all of it."
+    )
+    examples = ("my-server", "my-server -3_-440_216")
+
+    def answer(self, opts: Namespace) -> None:
+        layer, tile = parse_tile(opts.tile) if opts.tile else (None, None)
+        from tileharvest.history.recorded_versions import tile_versions
+        from tileharvest.history.settings import open_history_for_reading
+
+        with open_history_for_reading(self.settings) as history:
+            recorded = tile_versions(history, opts.name, layer, tile)
+        nothing = f"the history of map '{opts.name}' has no version of {opts.tile or 'it'}"
+        write_rows([_plain(one) for one in recorded], _COLUMNS, as_json=opts.json, otherwise=nothing, spare=2)
 
 
 def parse_tile(text: str) -> tuple[str | None, Tile]:

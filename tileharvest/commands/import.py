@@ -1,4 +1,4 @@
-"""`scrapy import FORM SOURCE NAME`: a map's past from git, a folder or an archive becomes its history."""  # noqa: N999 - the command's word
+"""`tileharvest import FORM SOURCE NAME`: a map's past from git, a folder or an archive."""  # noqa: N999 - the command's word
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from scrapy.commands import ScrapyCommand
 
 from tileharvest.commands.progress import ProgressLine
-from tileharvest.commands.project_command import ProjectCommand
+from tileharvest.commands.project_command import ProjectCommand, switch, value
 from tileharvest.commands.settings import progress_interval
 from tileharvest.commands.terminal import (
     console,
@@ -21,7 +21,7 @@ from tileharvest.commands.terminal import (
     write_json,
     write_line,
 )
-from tileharvest.errors import ConfigurationError, ExitStatus, counted, nearest
+from tileharvest.errors import ConfigurationError, ExitStatus, counted, nearest, program
 from tileharvest.maps.description import GitEntry
 from tileharvest.maps.maps_file import add_map, checked_entry, maps_if_any
 from tileharvest.maps.settings import data_folder, described_map, maps_file
@@ -29,7 +29,7 @@ from tileharvest.monitoring.stats import outcomes_in_words
 from tileharvest.tiles.outcomes import Outcome, counts_as_plain
 
 if TYPE_CHECKING:
-    import argparse
+    from argparse import Namespace
     from collections.abc import Callable
 
     from rich.console import Console
@@ -99,49 +99,40 @@ class ImportDisplay(ProgressLine):
 
 
 class Command(ProjectCommand, ScrapyCommand):
-    form = (
-        "[options] git ADDRESS-OR-FOLDER NAME | folder FOLDER NAME --day DAY | kedamadiff FOLDER-OR-S3 NAME"
-    )
+    arguments = "FORM SOURCE NAME"
+    form = "git ADDRESS-OR-FOLDER NAME | folder FOLDER NAME --day DAY | kedamadiff FOLDER-OR-S3 NAME"
     summary = "Import a map's past from git, a folder or a KedamaDiff archive"
     details = (
         "Each day on which the map was committed, or that the archive has, becomes a harvest of that day; a"
-        " folder becomes one of the day that is told. The map's entry in maps.toml says what is kept. To run"
-        " it again imports only what is new. Exit status: 0 done, 1 error, 2 wrong usage, 3 some days or"
-        " tiles could not be read, 5 the source cannot be reached or has no map."
+        " folder becomes one of --day. The map's entry in maps.toml says what is kept. To run it again"
+        " imports only what is new. Exit status: 0 done, 1 error, 2 wrong usage, 3 some days or tiles could"
+        " not be read, 5 the source cannot be reached or has no map."
     )
-    arguments = range(3, 4)
-    usage = "say what, from where and into which map: scrapy {word} git ADDRESS NAME"
-
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
-        super().add_options(parser)
-        parser.add_argument(
-            "--path",
+    examples = (
+        "git https://github.com/owner/map my-server --path map",
+        "folder ~/old-map my-server --day 2024-05-01",
+    )
+    options = {
+        "--path": value(
+            "git: the map's folder in the repository; if it has moved, also PATH@COMMIT, from where on",
             action="append",
             default=[],
             metavar="PATH[@COMMIT]",
-            help="git: the map's folder in the repository; if it has moved, also PATH@COMMIT, from where on",
-        )
-        parser.add_argument("--branch", help="git: this branch (default: the one that a clone checks out)")
-        parser.add_argument(
-            "--rewritten",
-            action="store_true",
-            help="git: go on though the branch was rewritten since the last import",
-        )
-        parser.add_argument("--day", help="folder: the day whose state it has, such as 2024-05-01")
-        parser.add_argument("--savename", help="kedamadiff: the map's folder in an archive of several maps")
-        parser.add_argument("--layer", help="kedamadiff: the layer that the archive is of")
-        parser.add_argument(
-            "--keep-missing",
-            action="store_true",
-            help="kedamadiff: count tiles whose images are missing as failures",
-        )
+        ),
+        "--branch": value("git: this branch (default: the one that a clone checks out)"),
+        "--rewritten": switch("git: go on though the branch was rewritten since the last import"),
+        "--day": value("folder: the day whose state it has, such as 2024-05-01"),
+        "--savename": value("kedamadiff: the map's folder in an archive of several maps"),
+        "--layer": value("kedamadiff: the layer that the archive is of"),
+        "--keep-missing": switch("kedamadiff: count tiles whose images are missing as failures"),
+    }
 
-    def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
+    def answer(self, opts: Namespace) -> None:
         from tileharvest.history.settings import open_history
         from tileharvest.importers.images import ImportedImages
         from tileharvest.store.settings import store_opener
 
-        form, source, name = args
+        settings, form, source, name = self.settings, opts.form, opts.source, opts.name
         _refuse_other_options(form, opts)
         entry = _new_entry(settings, form, source, name, opts)
         if entry is None:
@@ -173,7 +164,7 @@ class Command(ProjectCommand, ScrapyCommand):
 
 
 def _new_entry(
-    settings: BaseSettings, form: str, address: str, name: str, opts: argparse.Namespace
+    settings: BaseSettings, form: str, address: str, name: str, opts: Namespace
 ) -> dict[str, Any] | None:
     """Returns the new entry of a map that maps.toml lacks.
 
@@ -193,9 +184,7 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-def _of_git(
-    settings: BaseSettings, description: MapDescription, address: str, opts: argparse.Namespace
-) -> Work:
+def _of_git(settings: BaseSettings, description: MapDescription, address: str, opts: Namespace) -> Work:
     """Returns the import. Fetches a repository that is no local folder.
 
     Raises ConfigurationError and SiteError.
@@ -255,7 +244,7 @@ def _of_folder(description: MapDescription, folder: Path, day: str | None) -> Wo
     return run
 
 
-def _of_kedamadiff(description: MapDescription, place: str, opts: argparse.Namespace) -> Work:
+def _of_kedamadiff(description: MapDescription, place: str, opts: Namespace) -> Work:
     from tileharvest.importers.archive_files import ArchiveFiles
     from tileharvest.importers.kedamadiff import ZONE, KedamaDiffArchive
     from tileharvest.importers.kedamadiff_import import KedamaDiffImport
@@ -286,7 +275,7 @@ def _of_kedamadiff(description: MapDescription, place: str, opts: argparse.Names
     return run
 
 
-def _refuse_other_options(form: str, opts: argparse.Namespace) -> None:
+def _refuse_other_options(form: str, opts: Namespace) -> None:
     """Raises ConfigurationError for an unknown form, and for an option of another form."""
     if form not in _OPTIONS:
         there = f"there are {', '.join(_OPTIONS)}"
@@ -294,7 +283,7 @@ def _refuse_other_options(form: str, opts: argparse.Namespace) -> None:
     for other, options in _OPTIONS.items():
         for option in options:
             if other != form and getattr(opts, option):
-                raise ConfigurationError(f"--{option} is for scrapy import {other}; nothing was changed")
+                raise ConfigurationError(f"--{option} is for {program()} import {other}; nothing was changed")
 
 
 def _tell(name: str, display: ImportDisplay, *, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""`scrapy maps`: the configured maps and what is known of them."""
+"""`tileharvest maps`: the configured maps and what is known of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from scrapy.commands import ScrapyCommand
 
-from tileharvest.commands.project_command import ProjectCommand
+from tileharvest.commands.project_command import ProjectCommand, switch
 from tileharvest.commands.terminal import write_error, write_line, write_rows
 from tileharvest.errors import ConfigurationError
 from tileharvest.maps.budgets import bytes_in_words
@@ -18,7 +18,7 @@ from tileharvest.queue.orders import Orders
 from tileharvest.walk.decision import Decisions
 
 if TYPE_CHECKING:
-    import argparse
+    from argparse import Namespace
     from collections.abc import Iterable, Mapping
 
     from scrapy.settings import BaseSettings
@@ -32,30 +32,26 @@ if TYPE_CHECKING:
 
 
 class Command(ProjectCommand, ScrapyCommand):
-    form = "[options]"
+    arguments = ""
     summary = "List the maps with their last harvest, size, and next harvest"
     details = "Columns on the right that a terminal has no room for are left out; --json has all of it."
-    arguments = range(1)
-    usage = "scrapy maps takes no arguments"
+    examples = ("", "--why")
+    options = {"--why": switch("say why each map's next walk is as it is")}
 
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
-        super().add_options(parser)
-        parser.add_argument("--why", action="store_true", help="say why each map's next walk is as it is")
-
-    def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
+    def answer(self, opts: Namespace) -> None:
         from tileharvest.history.settings import open_history_if_any
         from tileharvest.history.summaries import MapSummary, map_summaries
         from tileharvest.queue.settings import orders_for_all
 
-        descriptions, now = all_maps(settings), datetime.now(UTC)
+        descriptions, now = all_maps(self.settings), datetime.now(UTC)
         summaries = {name: MapSummary(name, None, None, {}, 0, 0, 0) for name in descriptions}
-        with open_history_if_any(settings) or nullcontext() as history:
+        with open_history_if_any(self.settings) or nullcontext() as history:
             if history is not None:
                 summaries |= {one.name: one for one in map_summaries(history)}
             walks = _next_walks(history, descriptions.values(), summaries, now)
             shares = _pruned_shares(history, walks)
-            due = _due(settings, history, descriptions.values(), now)
-        orders, faults = asyncio.run(orders_for_all(settings, list(descriptions)))
+            due = _due(self.settings, history, descriptions.values(), now)
+        orders, faults = asyncio.run(orders_for_all(self.settings, list(descriptions)))
         for fault in faults:
             # The list is useful without the orders.
             write_error(str(fault))

@@ -1,4 +1,4 @@
-"""`scrapy plan NAME`: what a harvest will cost, before its first request."""
+"""`tileharvest plan NAME`: what a harvest will cost, before its first request."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 from scrapy.commands import ScrapyCommand
 
-from tileharvest.commands.project_command import ProjectCommand, ask_site
+from tileharvest.commands.project_command import ProjectCommand, ask_site, switch
 from tileharvest.commands.settings import ask_history
 from tileharvest.commands.terminal import write_json, write_line, write_table
 from tileharvest.errors import SiteError, TileHarvestError, counted, duration_in_words
@@ -19,9 +19,7 @@ from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.maps.settings import described_map
 
 if TYPE_CHECKING:
-    import argparse
-
-    from scrapy.settings import BaseSettings
+    from argparse import Namespace
 
     from tileharvest.harvest.plan import HarvestPlan
     from tileharvest.history.database import History
@@ -58,19 +56,18 @@ class Command(ProjectCommand, ScrapyCommand):
     requires_crawler_process = True
     log_level = "ERROR"
 
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
-        super().add_options(parser)
-        parser.add_argument(
-            "--sample", action="store_true", help="ask the site, even if the map was harvested before"
-        )
-        parser.add_argument("--why", action="store_true", help="say why the next harvest walks as it will")
+    examples = ("my-server", "my-server --sample")
+    options = {
+        "--sample": switch("ask the site, even if the map was harvested before"),
+        "--why": switch("say why the next harvest walks as it will"),
+    }
 
-    def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
+    def answer(self, opts: Namespace) -> None:
         from tileharvest.politeness.settings import rules_for
 
-        description = described_map(settings, args[0])
-        rules = rules_for(settings, description)
-        last = ask_history(settings, lambda history: _last_harvest(history, description))
+        description = described_map(self.settings, opts.name)
+        rules = rules_for(self.settings, description)
+        last = ask_history(self.settings, lambda history: _last_harvest(history, description))
         if last is not None and not opts.sample:
             report = _by_last(description, rules, *last, why=opts.why)
         else:

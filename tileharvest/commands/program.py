@@ -5,18 +5,20 @@ from __future__ import annotations
 import os
 import sys
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from scrapy.cmdline import execute
 from scrapy.utils.conf import closest_scrapy_cfg, init_env
 from scrapy.utils.misc import walk_modules_iter
 from scrapy.utils.project import ENVVAR, get_project_settings
 
-from tileharvest.commands.terminal import close_output, write_error
-from tileharvest.errors import ExitStatus, nearest
+from tileharvest.commands.terminal import close_output, write_error, write_line
+from tileharvest.errors import ExitStatus, nearest, program
 from tileharvest.extensions.addon import TileHarvest
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from scrapy.settings import Settings
 
 _OURS: Final = "tileharvest.settings"
@@ -61,20 +63,35 @@ def run(argv: list[str], settings: Settings) -> NoReturn:
 def _checked(argv: list[str]) -> list[str]:
     """Returns the command line, with the command `version` in place of `--version`.
 
-    Ends the process with status 2 if there is no such command.
+    Without a command it lists the commands and ends the process. Ends it with status 2 if there is no such
+    command.
     """
     word = next((word for word in argv[1:] if not word.startswith("-")), None)
+    ours = _commands("tileharvest.commands")
     if word is None:
-        return [argv[0], "version"] if "--version" in argv else argv
-    known = _commands()
+        if "--version" in argv:
+            return [argv[0], "version"]
+        _list(ours)
+        sys.exit(0)
+    others = [one.name for one in entry_points(group="scrapy.commands")]
+    known = [*ours, *_commands("scrapy.commands"), *others]
     if word not in known:
-        write_error(f"there is no command '{word}'; {nearest(word, known, 'tileharvest alone lists them')}")
+        write_error(f"there is no command '{word}'; {nearest(word, known, f'{program()} alone lists them')}")
         sys.exit(ExitStatus.USAGE)
     return argv
 
 
-def _commands() -> list[str]:
-    """Returns the names of our commands, of Scrapy's, and of those that other packages add."""
-    modules = [*walk_modules_iter("tileharvest.commands"), *walk_modules_iter("scrapy.commands")]
-    names = [module.__name__.rpartition(".")[2] for module in modules if hasattr(module, "Command")]
-    return names + [one.name for one in entry_points(group="scrapy.commands")]
+def _commands(package: str) -> dict[str, Any]:
+    """Returns the classes of the commands in a package, by their words."""
+    return {
+        module.__name__.rpartition(".")[2]: module.Command
+        for module in walk_modules_iter(package)
+        if hasattr(module, "Command")
+    }
+
+
+def _list(commands: Mapping[str, Any]) -> None:
+    write_line(f"{program()} COMMAND [options]: the time machine for web maps\n")
+    for word, command in sorted(commands.items()):
+        write_line(f"  {word:<12} {command().short_desc()}")
+    write_line(f"\n{program()} COMMAND -h says more; Scrapy's own commands, such as shell, work too")

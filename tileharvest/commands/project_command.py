@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import re
+import shutil
 import sys
+import textwrap
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias, TypeVar
 
 from scrapy import signals
-from scrapy.commands import ScrapyHelpFormatter
-from scrapy.exceptions import UsageError
 
 from tileharvest.commands.settings import quieten
 from tileharvest.commands.terminal import failing_clearly, say
-from tileharvest.errors import ConfigurationError, nearest
+from tileharvest.errors import ConfigurationError, nearest, program
 from tileharvest.spiders.log import write_printable_lines
 
 if TYPE_CHECKING:
-    import argparse
-
     from scrapy.crawler import CrawlerProcessBase
-    from scrapy.settings import BaseSettings, Settings
 
     from tileharvest.scheduler.crawl import Crawl
     from tileharvest.spiders.site_probe import SiteProbeSpider
+
+Options: TypeAlias = dict[str, dict[str, Any]]
+"""Options by their names, each with what `ArgumentParser.add_argument` takes."""
 
 Asking = TypeVar("Asking", bound="SiteProbeSpider")
 
@@ -34,83 +35,126 @@ _OPTION: Final = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
 _LOOK: Final = 1.0
 """Seconds between two looks at what a crawl waits for."""
 
-_UNBROKEN: Final = ":\N{NO-BREAK SPACE}"
+
+def switch(meaning: str) -> dict[str, Any]:
+    """Returns an option without a value."""
+    return {"action": "store_true", "help": meaning}
 
 
-class _HelpFormatter(ScrapyHelpFormatter):
-    """Never breaks a line behind a colon. Scrapy would make a heading of a line that ends with one."""
+def value(meaning: str, kind: Any = str, **more: Any) -> dict[str, Any]:
+    """Returns an option with a value. `kind` reads it."""
+    return {"help": meaning, "type": kind, **more}
 
-    def _split_lines(self, text: str, width: int) -> list[str]:
-        lines = super()._split_lines(text.replace(": ", _UNBROKEN), width)
-        return [line.replace(_UNBROKEN, ": ") for line in lines]
 
-    def _fill_text(self, text: str, width: int, indent: str) -> str:
-        return super()._fill_text(text.replace(": ", _UNBROKEN), width, indent).replace(_UNBROKEN, ": ")
+def several(meaning: str, **more: Any) -> dict[str, Any]:
+    """Returns an option that may be repeated."""
+    return {"help": f"{meaning}; may be repeated", "action": "append", "default": [], **more}
 
 
 class ProjectCommand:
     """A command of the project. An error ends it with one line on stderr and an exit status.
 
-    A command inherits from this class and from ScrapyCommand, in this order. It defines `answer`, and the
-    attributes that have no value here. Most commands are about one map: `scrapy WORD [--json] NAME`. WORD is
-    the name of the command's module. This class is not a ScrapyCommand itself, because Scrapy would offer it
-    as a command.
+    A command inherits from this class and from ScrapyCommand, in this order. It declares its arguments and
+    options, and defines `answer`. The name of the command is that of its module. This class is not a
+    ScrapyCommand itself, because Scrapy would offer it as a command.
     """
 
-    form: ClassVar[str] = "[options] NAME"
-    """The options and arguments behind the command's word, as the help shows them."""
+    arguments: ClassVar[str] = "NAME"
+    """The arguments, such as `NAME [FILE]`. `answer` finds each in `opts` by its word in small letters, None
+    for one that is missing, and a list for the last one if `...` follows it."""
+    form: ClassVar[str | None] = None
+    """The arguments as the help shows them, if they are not simply `arguments`."""
     summary: ClassVar[str]
     """What the command does, in one line."""
     details: ClassVar[str] = ""
     """The sentences that `-h` shows behind the summary."""
+    examples: ClassVar[tuple[str, ...]] = ()
+    """What a person may write behind the command's word."""
+    options: ClassVar[Options] = {}
 
     requires_project = True
     requires_crawler_process = False
-    arguments: ClassVar[range] = range(1, 2)
-    """The numbers of arguments that are allowed."""
-    usage: ClassVar[str] = "say which: scrapy {word} NAME"
-    """The message for another number of arguments. `{word}` stands for the command's word."""
     has_json: ClassVar[bool] = True
     """Whether the command has the option --json."""
     log_level: ClassVar[str | None] = None
     """The lowest level of the log that is shown, in short lines. None leaves the log to the settings."""
-    settings: Settings | None
+    settings: Any
     exitcode: int
-    _parser: argparse.ArgumentParser | None = None
+    crawler_process: CrawlerProcessBase | None
+    _parser: argparse.ArgumentParser
+
+    @property
+    def word(self) -> str:
+        """The command's word."""
+        return type(self).__module__.rpartition(".")[2]
 
     def syntax(self) -> str:
-        return self.form
+        return f"[options] {self.form or self.arguments}"
 
     def short_desc(self) -> str:
         return self.summary
 
     def long_desc(self) -> str:
-        return f"{self.summary}. {self.details}" if self.details else self.summary
+        return f"{self.summary}. {self.details}".strip()
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        super().add_options(parser)  # type: ignore[misc]
-        parser.formatter_class = _HelpFormatter
         self._parser = parser
+        parser.usage = f"{program()} {self.word} {self.syntax()}".replace("%", "%%")
+        parser.formatter_class = argparse.RawDescriptionHelpFormatter
+        width = shutil.get_terminal_size().columns - 2
+        examples = "".join(f"\n  {program()} {self.word} {one}".rstrip() for one in self.examples)
+        parser.description = textwrap.fill(self.long_desc(), width) + f"\n\nexamples:{examples}"
         if self.has_json:
             parser.add_argument("--json", action="store_true", help="write JSON for programs")
+        for name, how in self.options.items():
+            parser.add_argument(name, **how)
+        scrapys: Any = _Apart(parser.add_argument_group("Scrapy's options"))
+        super().add_options(scrapys)  # type: ignore[misc]
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
         super().process_options(args, opts)  # type: ignore[misc]
         write_printable_lines()
-        assert self.settings is not None
         if self.log_level is not None:
             quieten(self.settings, self.log_level)
         # Mistakes are told before Scrapy makes a crawler process, which writes to the log.
         with failing_clearly(self):
             self._refuse_unknown_options(args)
-            self.check(self.settings, _without_dashes(args), opts)
+            # People write -- before a tile whose name begins with a minus.
+            self._read([argument for argument in args if argument != "--"], opts)
+            self.check(opts)
         if self.exitcode:
             sys.exit(self.exitcode)
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
-        assert self.settings is not None
         with failing_clearly(self):
-            self.answer(self.settings, _without_dashes(args), opts)
+            self.answer(opts)
+
+    def check(self, opts: argparse.Namespace) -> None:
+        """Checks arguments, options and settings before anything is begun. Raises TileHarvestError."""
+
+    def answer(self, opts: argparse.Namespace) -> None:
+        """Does the command's work. A TileHarvestError becomes one line on stderr and the exit status."""
+        raise NotImplementedError
+
+    def wrong_usage(self) -> ConfigurationError:
+        """Returns the error about arguments that the command does not have."""
+        return ConfigurationError(f"write {program()} {self.word} {self.form or self.arguments}")
+
+    def _read(self, args: list[str], opts: argparse.Namespace) -> None:
+        """Puts the arguments into `opts`. Raises ConfigurationError for too few or too many."""
+        words, left = self.arguments.split(), list(args)
+        for word in words:
+            name = re.findall(r"\w+", word.lower())[0]
+            is_needed = not word.startswith("[")
+            if is_needed and not left:
+                raise self.wrong_usage()
+            if "..." in word:
+                setattr(opts, name, left)
+                left = []
+            else:
+                setattr(opts, name, left.pop(0) if left else None)
+        if left:
+            raise self.wrong_usage()
 
     def _refuse_unknown_options(self, args: list[str]) -> None:
         """Raises ConfigurationError for an option that the command does not have.
@@ -121,26 +165,22 @@ class ProjectCommand:
             if argument == "--":
                 return
             if _OPTION.match(argument):
-                assert self._parser is not None
-                option = argument.partition("=")[0]
+                option, _, given = argument.partition("=")
                 known = set(_OPTION.findall(self._parser.format_help()))
                 hint = nearest(option, known, "-h lists the options")
-                if "-a" in known and option.removeprefix("--") in _spider_arguments():
-                    hint = f"write -a {option[2:]}={argument.partition('=')[2] or _following(args, argument)}"
+                if "-a" in known and (name := option.removeprefix("--")) in _spider_arguments():
+                    hint = f"write -a {name}={given or _following(args, argument)}"
                 raise ConfigurationError(f"option {option} is not known; {hint}")
 
-    def check(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
-        """Checks arguments, options and settings before anything is begun.
 
-        Raises UsageError for a wrong number of arguments, and TileHarvestError for wrong values.
-        """
-        if len(args) not in self.arguments:
-            word = type(self).__module__.rpartition(".")[2]
-            raise UsageError(self.usage.format(word=word), print_help=False)
+class _Apart:
+    """Takes the options that Scrapy adds to a parser into one group, apart from ours."""
 
-    def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
-        """Does the command's work. A TileHarvestError becomes one line on stderr and the exit status."""
-        raise NotImplementedError
+    def __init__(self, group: Any) -> None:
+        self.add_argument = group.add_argument
+
+    def add_argument_group(self, title: str) -> _Apart:
+        return self
 
 
 def _spider_arguments() -> tuple[str, ...]:
@@ -153,11 +193,6 @@ def _following(args: list[str], option: str) -> str:
     """Returns the word behind an option, or 1 if there is none."""
     behind = args[args.index(option) + 1 :]
     return behind[0] if behind and not behind[0].startswith("-") else "1"
-
-
-def _without_dashes(args: list[str]) -> list[str]:
-    """Returns the arguments without `--`. People write it before a tile whose name begins with a minus."""
-    return [argument for argument in args if argument != "--"]
 
 
 async def say_waits(crawl: Crawl) -> None:
@@ -183,11 +218,7 @@ def ask_site(process: CrawlerProcessBase | None, spider_class: type[Asking], **a
 
     def opened() -> None:
         saying = asyncio.ensure_future(say_waits(crawl_of(crawler)))
-
-        def closed() -> None:
-            saying.cancel()
-
-        crawler.signals.connect(closed, signals.spider_closed, weak=False)
+        crawler.signals.connect(saying.cancel, signals.spider_closed, weak=False)
 
     crawler.signals.connect(opened, signals.spider_opened, weak=False)
     process.crawl(crawler, **arguments)

@@ -1,105 +1,100 @@
-"""`scrapy publish NAME FOLDER`: the time machine as files, which need no server."""
+"""`tileharvest publish NAME FOLDER`: the time machine as files, which need no server."""
 
 from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from scrapy.commands import ScrapyCommand
 
 from tileharvest.commands.export_command import (
+    PLACE,
     ExportCommand,
-    announce,
     areas_of,
     entry_of,
     progress,
     stopped,
     zones_of,
 )
+from tileharvest.commands.project_command import value
 from tileharvest.commands.terminal import write_answer
-from tileharvest.errors import ConfigurationError, ExitStatus, counted
+from tileharvest.errors import ConfigurationError, ExitStatus, counted, program
 from tileharvest.maps.budgets import bytes_in_words
 
 if TYPE_CHECKING:
-    import argparse
+    from argparse import Namespace
 
     from scrapy.settings import BaseSettings
 
     from tileharvest.export.published_folder import Published, Scope
     from tileharvest.history.database import History
 
-_STOPPED: Final = stopped("nothing was published")
-
 
 class Command(ExportCommand, ScrapyCommand):
-    form = "[options] NAME FOLDER"
+    arguments = "NAME FOLDER"
     summary = "Publish a map's history as files, which need no server"
     details = (
         "FOLDER must not be there, be empty, or hold what was published of this map before: then only what"
         " is new is written. Exit status: 0 done, 1 error, 2 wrong usage, 3 some images could not be read"
         " and are left out."
     )
-    arguments = range(2, 3)
-    usage = "say which map, and where to: scrapy {word} NAME FOLDER"
-    has_zoom = False
-    has_day = False
-    has_file = False
+    examples = ("my-server public", "my-server public --days 30 --mirror s3://bucket/folder")
+    options = {
+        **PLACE,
+        "--days": value(
+            "2024-01-01..2024-12-31, or a number: so many harvests, the last ones (default: all)"
+        ),
+        "--zooms": value("such as -5..0 (default: all that have images)"),
+        "--mirror": value("bring it to s3://bucket/folder as well", metavar="URL"),
+    }
 
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
-        super().add_options(parser)
-        parser.add_argument(
-            "--days",
-            help="2024-01-01..2024-12-31, or a number: so many harvests, the last ones (default: all)",
-        )
-        parser.add_argument("--zooms", help="such as -5..0 (default: all that have images)")
-        parser.add_argument("--mirror", metavar="URL", help="bring it to s3://bucket/folder as well")
-
-    def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
+    def answer(self, opts: Namespace) -> None:
         from tileharvest.export.published_folder import publish
         from tileharvest.history.settings import open_history_for_reading
         from tileharvest.store.s3 import parse_s3_url
         from tileharvest.store.settings import open_store_for_reading
 
-        name, folder = args[0], Path(args[1])
+        name, folder = opts.name, Path(opts.folder)
         bucket = None if opts.mirror is None else parse_s3_url(opts.mirror, "--mirror")
-        with open_history_for_reading(settings) as history:
-            scope = _scope(settings, history, name, opts)
-            announce(f"{folder}: {scope.in_words()}", as_json=opts.json)
-            with progress(settings, name, as_json=opts.json, said=_STOPPED) as watch:
-                published = publish(scope, folder, open_store_for_reading(settings), watch)
-        told = {"map": name, "folder": str(folder), **published.as_plain()}
+        with open_history_for_reading(self.settings) as history:
+            scope = _scope(self.settings, history, opts)
+            self.announce(opts, f"{folder}: {scope.in_words()}")
+            said = stopped("nothing was published")
+            with progress(self.settings, name, as_json=opts.json, said=said) as watch:
+                published = publish(scope, folder, open_store_for_reading(self.settings), watch)
+        result = {"map": name, "folder": str(folder), **published.as_plain()}
         words = _in_words(folder, published)
         if bucket is not None:
             from tileharvest.export.mirror import mirror
 
             # The folder is complete by now, so a signal costs only the mirror.
             said = f"stopped; {folder} was published"
-            with progress(settings, name, as_json=opts.json, said=said) as watch:
+            with progress(self.settings, name, as_json=opts.json, said=said) as watch:
                 sent = mirror(folder, *bucket, watch)
-            told["mirror"] = {"url": opts.mirror, **sent.as_plain()}
+            result["mirror"] = {"url": opts.mirror, **sent.as_plain()}
             words += f"; {opts.mirror}: {counted(sent.sent, 'file')} sent, {sent.removed:,} removed"
         if published.missing:
             self.exitcode = ExitStatus.FAILED_TILES
-        write_answer(told, words, as_json=opts.json)
+        write_answer(result, words, as_json=opts.json)
 
 
-def _scope(settings: BaseSettings, history: History, name: str, opts: argparse.Namespace) -> Scope:
+def _scope(settings: BaseSettings, history: History, opts: Namespace) -> Scope:
     """Returns the excerpts to publish: of all layers, or of the one that --layer or --area names."""
     from tileharvest.export.excerpt import Wanted, excerpt_of, nothing_there, period_of, zooms_between
     from tileharvest.export.published_folder import Scope
     from tileharvest.export.published_lists import published_zooms
     from tileharvest.history.outlines import map_outline
 
-    outline = map_outline(history, name)
+    outline = map_outline(history, opts.name)
     first, last = period_of(outline, opts.days)
-    described, named = entry_of(settings, name), areas_of(settings, name)
+    described, named = entry_of(settings, opts.name), areas_of(settings, opts.name)
     layer = opts.layer or (named[opts.area].layer if opts.area in named else None)
     names = [layer] if layer else [one.name for one in outline.layers if one.kept_zooms(last)]
     layers, empty, wrong = [], None, None
     for one in names:
         wanted = Wanted(one, opts.area, day=last.isoformat())
-        excerpt = excerpt_of(history, name, wanted, zones_of(settings, name), named)
+        excerpt = excerpt_of(history, opts.name, wanted, zones_of(settings, opts.name), named)
         excerpt = dataclasses.replace(excerpt, first=first)
         if excerpt.ground is not None and excerpt.box(excerpt.zooms()[0]) is None:
             empty = empty or excerpt
@@ -113,9 +108,9 @@ def _scope(settings: BaseSettings, history: History, name: str, opts: argparse.N
             raise wrong
         if empty is not None:
             raise nothing_there(empty)
-        raise ConfigurationError(f"map '{name}' had no tile yet on {last}; nothing was made")
+        raise ConfigurationError(f"map '{opts.name}' had no tile yet on {last}; nothing was made")
     address = described.url if described else None
-    return Scope(layers, {"name": name, "url": address, "note": described.note if described else ""})
+    return Scope(layers, {"name": opts.name, "url": address, "note": described.note if described else ""})
 
 
 def _in_words(folder: Path, published: Published) -> str:
@@ -127,5 +122,5 @@ def _in_words(folder: Path, published: Published) -> str:
     if published.removed:
         words += f"; {counted(published.removed, 'file')} removed that nothing names any more"
     if published.missing:
-        words += f"; {counted(published.missing, 'image')} not readable: see scrapy check-store"
+        words += f"; {counted(published.missing, 'image')} not readable: see {program()} check-store"
     return words

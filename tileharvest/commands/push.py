@@ -1,8 +1,7 @@
-"""`scrapy push NAME TILE|URL...`: put requests into the queue of a map or a spider."""
+"""`tileharvest push NAME TILE|URL...`: put requests into the queue of a map or a spider."""
 
 from __future__ import annotations
 
-import sys
 from datetime import datetime
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -10,7 +9,7 @@ from urllib.parse import urlsplit
 from scrapy.commands import ScrapyCommand
 
 from tileharvest.commands.history import parse_tile
-from tileharvest.commands.project_command import ProjectCommand
+from tileharvest.commands.project_command import ProjectCommand, value
 from tileharvest.commands.settings import queue_owner
 from tileharvest.commands.terminal import write_line
 from tileharvest.errors import ConfigurationError
@@ -20,34 +19,32 @@ from tileharvest.queue.requests import PUSHED
 from tileharvest.tiles.questions import TileQuestion
 
 if TYPE_CHECKING:
-    import argparse
+    from argparse import Namespace
     from zoneinfo import ZoneInfo
-
-    from scrapy.settings import BaseSettings
 
     from tileharvest.commands.settings import QueueOwner
     from tileharvest.tiles.grid import Tile
 
 
 class Command(ProjectCommand, ScrapyCommand):
-    form = "[options] NAME TILE|URL..."
+    arguments = "NAME TILE|URL..."
     summary = "Put tiles or addresses into the queue of a map or a spider"
     details = "A running harvest or crawl takes them up, or else the next one."
-    arguments = range(2, sys.maxsize)
+    examples = ("my-server 0_1_1 -3_8_8", "my-server 0_1_1 --at 2026-11-20T18:00")
+    options = {
+        "--priority": value("above 0 it goes first (default: 1)", int, default=1),
+        "--at": value("not before, in the map's zone, or UTC for a spider: 2026-11-20T18:00", metavar="TIME"),
+    }
     has_json = False
-    usage = "say which: scrapy push NAME TILE..., or NAME URL..."
 
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
-        super().add_options(parser)
-        parser.add_argument("--priority", type=int, default=1, help="above 0 it goes first (default: 1)")
-        zone = "in the map's zone, or UTC for a spider"
-        parser.add_argument("--at", metavar="TIME", help=f"not before, {zone}: 2026-11-20T18:00")
+    def check(self, opts: Namespace) -> None:
+        if not opts.tile:
+            raise self.wrong_usage()
 
-    def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
-        name, *what = args
-        owner = queue_owner(settings, name)
+    def answer(self, opts: Namespace) -> None:
+        owner = queue_owner(self.settings, opts.name)
         due = None if opts.at is None else _moment(opts.at, owner.zone_info)
-        bodies = [_body(owner, one, opts.priority) for one in what]
+        bodies = [_body(owner, one, opts.priority) for one in opts.tile]
         owner.push([Entry(body, PUSHED, None, opts.priority, due) for body in bodies])
         write_line(
             f"{len(bodies)} pushed into the queue of {owner.in_words}: a running {owner.run} takes up what is"

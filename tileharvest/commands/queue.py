@@ -1,4 +1,4 @@
-"""`scrapy queue NAME`: what waits for a map or a spider, how far a harvest is, and who works on it."""
+"""`tileharvest queue NAME`: what waits for a map or a spider, how far a harvest is, and who works on it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ from tileharvest.monitoring.overview import NOTHING, look
 from tileharvest.monitoring.stats import HarvestStats, State, state_in_words
 
 if TYPE_CHECKING:
-    import argparse
-
-    from scrapy.settings import BaseSettings
+    from argparse import Namespace
 
     from tileharvest.commands.settings import QueueOwner
     from tileharvest.history.summaries import HarvestSummary
@@ -31,18 +29,19 @@ class Command(ProjectCommand, ScrapyCommand):
         "It shows the requests that are pending per lane, delayed, leased and failed, the progress of the"
         " harvest, and the workers."
     )
+    examples = ("my-server", "my-server --json")
 
-    def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
+    def answer(self, opts: Namespace) -> None:
         from tileharvest.history.summaries import progress_of
         from tileharvest.queue.settings import workers_on
 
-        owner = queue_owner(settings, args[0])
+        owner = queue_owner(self.settings, opts.name)
         overview = owner.ask_if_any(lambda queue: look(queue, time.time()), NOTHING)
         progress, harvest = None, None
         if owner.description is not None:
-            progress = ask_history(settings, lambda history: progress_of(history, owner.name))
+            progress = ask_history(self.settings, lambda history: progress_of(history, owner.name))
         listed = overview.workers
-        workers = workers_on(settings, owner.name) if listed is None else len(listed)
+        workers = workers_on(self.settings, owner.name) if listed is None else len(listed)
         state, detail = _state(owner, overview, progress, is_worked_on=workers > 0)
         if progress is None:
             words = _without_stats(owner, state, detail)

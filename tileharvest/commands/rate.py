@@ -1,4 +1,4 @@
-"""`scrapy rate NAME [RATE | default]`: how fast a map or a spider asks, changed by hand."""
+"""`tileharvest rate NAME [RATE | default]`: how fast a map or a spider asks, changed by hand."""
 
 from __future__ import annotations
 
@@ -9,16 +9,13 @@ from scrapy.commands import ScrapyCommand
 from tileharvest.commands.project_command import ProjectCommand
 from tileharvest.commands.settings import queue_owner
 from tileharvest.commands.terminal import write_answer
-from tileharvest.errors import ConfigurationError
+from tileharvest.errors import ConfigurationError, program
 from tileharvest.maps.rates import NO_GAP, parse_rate, rate_in_words
 from tileharvest.queue.orders import Orders, orders_of, set_rate
 
 if TYPE_CHECKING:
-    import argparse
+    from argparse import Namespace
 
-    from scrapy.settings import BaseSettings
-
-    from tileharvest.commands.settings import QueueOwner
     from tileharvest.maps.rates import Gap
 
 _OWN: Final = "default"
@@ -26,52 +23,48 @@ _OWN: Final = "default"
 
 
 class Command(ProjectCommand, ScrapyCommand):
-    form = "[options] NAME [2/s | 30/min | 100/h | default]"
+    arguments = "NAME [RATE]"
+    form = "NAME [2/s | 30/min | 100/h | default]"
     summary = "Show or set how fast a map is asked, or a spider asks"
     details = "A new rate also holds for what runs now."
-    arguments = range(1, 3)
-    usage = "say which map, and how fast: scrapy rate NAME 2/s"
+    examples = ("my-server 2/s", "my-server default")
 
-    def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
-        name, *rate = args
-        owner = queue_owner(settings, name)
+    def answer(self, opts: Namespace) -> None:
+        owner = queue_owner(self.settings, opts.name)
         own = NO_GAP
         if owner.description is not None:
             from tileharvest.politeness.settings import rules_for
 
-            own = rules_for(settings, owner.description).gap
-        if rate:
-            _check_rate(rate[0])
-            if rate[0] == _OWN:
-                owner.ask_if_any(lambda queue: set_rate(queue, None), None)
-            else:
-                owner.ask(lambda queue: set_rate(queue, rate[0]))
+            own = rules_for(self.settings, owner.description).gap
+        if opts.rate == _OWN:
+            owner.ask_if_any(lambda queue: set_rate(queue, None), None)
+        elif opts.rate is not None:
+            _check_rate(opts.rate)
+            owner.ask(lambda queue: set_rate(queue, opts.rate))
         by_hand = owner.ask_if_any(orders_of, Orders()).rate
-        words = None if by_hand is None else _in_words(by_hand)
-        told = {owner.kind: name, "by_hand": words, "own": _in_words(own)}
-        write_answer(told, _sentence(owner, by_hand, own), as_json=opts.json)
+        asks = f"{owner.in_words} {'asks' if owner.description is None else 'is asked'}"
+        if by_hand is None:
+            words = f"{asks} at its own rate: {_in_words(own)}; none is set by hand"
+        else:
+            words = (
+                f"{asks} at {_in_words(by_hand)}, as set by hand, until {program()} rate {owner.name} {_OWN};"
+                f" its own rate: {_in_words(own)}. Where its host, robots.txt or quiet hours ask for less,"
+                " that holds"
+            )
+        told = {
+            owner.kind: opts.name,
+            "by_hand": by_hand and _in_words(by_hand),
+            "own": _in_words(own),
+        }
+        write_answer(told, words, as_json=opts.json)
 
 
 def _check_rate(text: str) -> None:
-    """Raises ConfigurationError for a text that is neither a rate nor `default`."""
+    """Raises ConfigurationError for a text that is not a rate."""
     try:
-        if text != _OWN:
-            parse_rate(text)
+        parse_rate(text)
     except ValueError as error:
         raise ConfigurationError(f"{error}; or {_OWN} for its own") from None
-
-
-def _sentence(owner: QueueOwner, by_hand: Gap | None, own: Gap) -> str:
-    if by_hand is None:
-        return f"{_asking(owner)} at its own rate: {_in_words(own)}; none is set by hand"
-    return (
-        f"{_asking(owner)} at {_in_words(by_hand)}, as set by hand, until scrapy rate {owner.name} {_OWN};"
-        f" its own rate: {_in_words(own)}. Where its host, robots.txt or quiet hours ask for less, that holds"
-    )
-
-
-def _asking(owner: QueueOwner) -> str:
-    return f"{owner.in_words} {'asks' if owner.description is None else 'is asked'}"
 
 
 def _in_words(gap: Gap) -> str:

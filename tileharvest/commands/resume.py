@@ -1,4 +1,4 @@
-"""`scrapy resume NAME`: let the harvest of a paused map go on."""
+"""`tileharvest resume NAME`: let the harvest of a paused map go on."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from scrapy.commands import ScrapyCommand
 from tileharvest.commands.project_command import ProjectCommand
 from tileharvest.commands.settings import queue_owner
 from tileharvest.commands.terminal import write_answer
+from tileharvest.errors import program
 from tileharvest.queue.orders import resume
 
 if TYPE_CHECKING:
-    import argparse
-
-    from scrapy.settings import BaseSettings
+    from argparse import Namespace
 
     from tileharvest.queue.port import RequestQueue
 
 
 class Command(ProjectCommand, ScrapyCommand):
     summary = "Let a paused map or spider go on"
+    examples = ("my-server", "my-server --json")
 
-    def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
-        owner = queue_owner(settings, args[0])
+    def answer(self, opts: Namespace) -> None:
+        owner = queue_owner(self.settings, opts.name)
 
         async def ask(queue: RequestQueue) -> tuple[bool, bool]:
             return await resume(queue), await owner.is_worked_on(queue)
@@ -34,6 +34,6 @@ class Command(ProjectCommand, ScrapyCommand):
         elif is_running:
             state = "goes on"
         else:
-            state = f"is no longer paused; nobody works on it now: run scrapy {owner.run} {owner.name}"
+            state = f"is no longer paused; nobody works on it now: run {program()} {owner.run} {owner.name}"
         told = {owner.kind: owner.name, "was_paused": was_paused, "is_running": is_running}
         write_answer(told, f"{owner.in_words} {state}", as_json=opts.json)

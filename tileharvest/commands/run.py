@@ -1,4 +1,4 @@
-"""`scrapy run [NAME...]`: harvest every map at its time, until somebody ends the process."""
+"""`tileharvest run [NAME...]`: harvest every map at its time, until somebody ends the process."""
 
 from __future__ import annotations
 
@@ -11,46 +11,42 @@ from scrapy.commands import ScrapyCommand
 
 from tileharvest.commands.due_maps import DueMaps
 from tileharvest.commands.progress import HarvestProgress
-from tileharvest.commands.project_command import ProjectCommand
+from tileharvest.commands.project_command import ProjectCommand, switch, value
 from tileharvest.commands.report import HarvestEnd
 from tileharvest.commands.runner import Runner
-from tileharvest.commands.serve import add_viewer_options, listening, viewer_of
+from tileharvest.commands.serve import VIEWER, listening, viewer_of
 from tileharvest.commands.settings import maps_at_once, progress_interval
 from tileharvest.commands.terminal import console, first_of, say, write_line
 from tileharvest.errors import ConfigurationError, ExitStatus, TileHarvestError
 
 if TYPE_CHECKING:
-    import argparse
+    from argparse import Namespace
     from collections.abc import AsyncIterator, Collection
     from contextlib import AbstractAsyncContextManager
 
     from scrapy import Spider
-    from scrapy.crawler import Crawler, CrawlerProcessBase
+    from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
 
 class Command(ProjectCommand, ScrapyCommand):
-    form = "[options] [NAME...]"
+    arguments = "[NAME...]"
     summary = "Harvest every map at its time, until Ctrl-C or SIGTERM"
     details = (
         "Without names all enabled maps are meant, and maps.toml is read anew when it changes. A harvest that"
         " is stopped or killed goes on at the next start. Workers that share a queue in Redis share the maps."
     )
-
+    examples = ("--serve", "my-server --at-once 4")
     requires_crawler_process = True
     log_level = "WARNING"
     has_json = False
-    crawler_process: CrawlerProcessBase | None
+    options = {
+        "--at-once": value("harvest so many maps side by side (MAPS_AT_ONCE, 16)", metavar="N"),
+        "--serve": switch("run the viewer in this process, too"),
+        **VIEWER,
+    }
 
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
-        super().add_options(parser)
-        parser.add_argument(
-            "--at-once", metavar="N", help="harvest so many maps side by side (MAPS_AT_ONCE, 16)"
-        )
-        parser.add_argument("--serve", action="store_true", help="run the viewer in this process, too")
-        add_viewer_options(parser)
-
-    def check(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
+    def check(self, opts: Namespace) -> None:
         from tileharvest.politeness.settings import rules_for
 
         viewers = (opts.port is not None, opts.host is not None, opts.allow_host, opts.frame_ancestors)
@@ -59,23 +55,24 @@ class Command(ProjectCommand, ScrapyCommand):
                 "--port, --host, --allow-host and --frame-ancestors are for the viewer: add --serve, or leave"
                 " them out"
             )
-        self._at_once = maps_at_once(settings, opts.at_once)
-        progress_interval(settings)
-        self._maps = DueMaps(settings, args)
+        self._at_once = maps_at_once(self.settings, opts.at_once)
+        progress_interval(self.settings)
+        self._maps = DueMaps(self.settings, opts.name)
         self._maps.read_maps()
         for description in self._maps.described[:1]:
             # A wrong setting is wrong for each map, so one map is enough to find it.
-            rules_for(settings, description)
+            rules_for(self.settings, description)
 
-    def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
+    def answer(self, opts: Namespace) -> None:
         from tileharvest.history.settings import open_history
 
         assert self.crawler_process is not None
         # The history must be made before it is read. The first harvest would do so too late.
-        open_history(settings).close()
-        with viewer_of(settings, args, opts.frame_ancestors) if opts.serve else nullcontext() as application:
+        open_history(self.settings).close()
+        viewer = viewer_of(self.settings, opts.name, opts.frame_ancestors) if opts.serve else nullcontext()
+        with viewer as application:
             served = None if application is None else listening(application, opts)
-            worker = _Worker(settings, self._maps)
+            worker = _Worker(self.settings, self._maps)
             runner = Runner(self.crawler_process, worker, at_once=self._at_once, arguments={})
             runner.run(worker.names(runner, served))
         # Scrapy has stopped the event loop, and has not closed it.

@@ -1,4 +1,4 @@
-"""`scrapy serve [NAME...]`: look at the history in a browser."""
+"""`tileharvest serve [NAME...]`: look at the history in a browser."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from urllib.parse import urlsplit
 from scrapy.commands import ScrapyCommand
 from scrapy.utils.log import configure_logging
 
-from tileharvest.commands.project_command import ProjectCommand
+from tileharvest.commands.project_command import ProjectCommand, several, value
 from tileharvest.commands.terminal import say, write_line
-from tileharvest.errors import ConfigurationError
+from tileharvest.errors import ConfigurationError, program
 from tileharvest.maps.settings import areas_file, data_folder, maps_file
 
 if TYPE_CHECKING:
-    import argparse
+    from argparse import Namespace
     from collections.abc import AsyncIterator, Iterator, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from scrapy.settings import BaseSettings
 
+    from tileharvest.commands.project_command import Options
     from tileharvest.viewer.application import Application
 
 HOST: Final = "127.0.0.1"
@@ -31,66 +32,51 @@ CACHE_BYTES: Final = 1 << 30
 """The most bytes in the data folder's `cache`: some ten thousand composed pictures."""
 
 
+VIEWER: Final[Options] = {
+    "--port": value("where the viewer listens; 0: any free port (default: 8000)"),
+    "--host": value("0.0.0.0: the viewer is for everyone (default: 127.0.0.1, this computer alone)"),
+    "--allow-host": several(
+        "the viewer may be asked by this name, too, such as that of a proxy before it", metavar="NAME"
+    ),
+    "--frame-ancestors": several(
+        "pages of this site may show the map in a frame, such as https://forum.example.net", metavar="SITE"
+    ),
+}
+"""Where the viewer listens, and the host names and framing pages that it accepts."""
+
+
 class Command(ProjectCommand, ScrapyCommand):
-    form = "[options] [NAME...]"
+    arguments = "[NAME...]"
     summary = "Show maps on every day of their history, in a browser"
     details = (
         "Without names all maps are shown. It only reads, also beside a running"
         " harvest. Anyone who can reach the host and port can look: there are no passwords."
     )
-    # The viewer says which names it does not know.
-    arguments = range(sys.maxsize)
+    examples = ("", "my-server --port 8080")
     log_level = "WARNING"
     has_json = False
-
-    def add_options(self, parser: argparse.ArgumentParser) -> None:
-        super().add_options(parser)
-        add_viewer_options(parser)
-        parser.add_argument(
-            "--films",
-            type=int,
+    options = {
+        **VIEWER,
+        "--films": value(
+            "make films, for browsers that cannot, of at most so many tiles of zoom 0 (default: none)",
+            int,
             metavar="TILES",
             default=0,
-            help="make films, for browsers that cannot, of at most so many tiles of the deepest zoom"
-            " (default: none)",
-        )
+        ),
+    }
 
-    def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
+    def answer(self, opts: Namespace) -> None:
         from tileharvest.scheduler.crawl import relax_garbage_collection
         from tileharvest.viewer.server import serve
 
         configure_logging(self.settings)
         if opts.films < 0:
             raise ConfigurationError(f"--films {opts.films} cannot be: write a number of tiles, such as 400")
-        if not maps_file(settings).exists():
-            say(f"there is no {maps_file(settings)} yet: `scrapy add NAME URL` writes one")
-        with viewer_of(settings, args, opts.frame_ancestors, opts.films) as application:
-            relax_garbage_collection(settings)
+        if not maps_file(self.settings).exists():
+            say(f"there is no {maps_file(self.settings)} yet: `{program()} add NAME URL` writes one")
+        with viewer_of(self.settings, opts.name, opts.frame_ancestors, opts.films) as application:
+            relax_garbage_collection(self.settings)
             serve(listening(application, opts))
-
-
-def add_viewer_options(parser: argparse.ArgumentParser) -> None:
-    """Adds the options for where the viewer listens, and for the host names and framing pages that it
-    accepts."""
-    parser.add_argument("--port", help="where the viewer listens; 0: any free port (default: 8000)")
-    parser.add_argument(
-        "--host", help="0.0.0.0: the viewer is for everyone (default: 127.0.0.1, this computer alone)"
-    )
-    parser.add_argument(
-        "--allow-host",
-        metavar="NAME",
-        action="append",
-        default=[],
-        help="the viewer may be asked by this name, too, such as that of a proxy before it; may be repeated",
-    )
-    parser.add_argument(
-        "--frame-ancestors",
-        metavar="SITE",
-        action="append",
-        default=[],
-        help="pages of this site may show the map in a frame, such as https://forum.example.net;"
-        " may be repeated",
-    )
 
 
 @contextmanager
@@ -131,7 +117,7 @@ def viewer_of(
         yield application
 
 
-def listening(application: Application, opts: argparse.Namespace) -> AbstractAsyncContextManager[None]:
+def listening(application: Application, opts: Namespace) -> AbstractAsyncContextManager[None]:
     """Returns a context that serves the viewer where the options say, and announces it. It raises what the
     server's `listening` raises. Raises ConfigurationError for a wrong port."""
     from tileharvest.viewer import server

@@ -1,4 +1,4 @@
-"""`scrapy stop NAME`: let all workers of a map or a spider end now."""
+"""`tileharvest stop NAME`: let all workers of a map or a spider end now."""
 
 from __future__ import annotations
 
@@ -13,26 +13,25 @@ from tileharvest.errors import TileHarvestError
 from tileharvest.queue.orders import stop
 
 if TYPE_CHECKING:
-    import argparse
-
-    from scrapy.settings import BaseSettings
+    from argparse import Namespace
 
     from tileharvest.queue.port import RequestQueue
 
 
 class Command(ProjectCommand, ScrapyCommand):
     summary = "Stop a running harvest or spider, which can be continued"
+    examples = ("my-server", "my-server --json")
 
-    def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
-        owner = queue_owner(settings, args[0])
+    def answer(self, opts: Namespace) -> None:
+        owner = queue_owner(self.settings, opts.name)
 
-        async def tell(queue: RequestQueue) -> bool:
+        async def ask(queue: RequestQueue) -> bool:
             if not await owner.is_worked_on(queue):
                 return False
             await stop(queue)
             return True
 
-        if not owner.ask_if_any(tell, otherwise=False):
+        if not owner.ask_if_any(ask, otherwise=False):
             works = "runs" if owner.description is None else "harvests"
             raise TileHarvestError(f"nobody {works} {owner.in_words} now: there is nothing to stop")
         words = (

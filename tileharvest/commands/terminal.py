@@ -28,7 +28,7 @@ _WIDTH_OF_PIPES = 1_000_000
 """Columns of an output that is no terminal. No line is that long, so nothing is cut off."""
 
 
-_BETWEEN = 3
+_BETWEEN = 2
 """The blanks between two columns of a table."""
 
 
@@ -176,6 +176,7 @@ def write_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, spare:
         box=SIMPLE_HEAD,
         show_edge=False,
         pad_edge=False,
+        padding=(0, 1, 0, 0),
     )
     for column in columns[:kept]:
         table.add_column(_head(column), justify="right" if column.startswith(">") else "left", no_wrap=True)

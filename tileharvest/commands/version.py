@@ -1,4 +1,4 @@
-"""`scrapy version`: the version of TileHarvest, and those of Scrapy and its libraries with `-v`."""
+"""`tileharvest version`: the version of TileHarvest, and those of Scrapy and its libraries with `-v`."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""`scrapy workers [NAME...]`: the workers of maps and spiders, a line each."""
+"""`tileharvest workers [NAME...]`: the workers of maps and spiders, a line each."""
 
 from __future__ import annotations
 
 import asyncio
-import sys
 from typing import TYPE_CHECKING, Final
 
 from scrapy.commands import ScrapyCommand
@@ -11,13 +10,11 @@ from scrapy.commands import ScrapyCommand
 from tileharvest.commands.project_command import ProjectCommand
 from tileharvest.commands.settings import queue_owner, queue_owners
 from tileharvest.commands.terminal import write_rows
-from tileharvest.errors import ConfigurationError, duration_in_words
+from tileharvest.errors import ConfigurationError, duration_in_words, program
 from tileharvest.monitoring.overview import workers_as_plain
 
 if TYPE_CHECKING:
-    import argparse
-
-    from scrapy.settings import BaseSettings
+    from argparse import Namespace
 
     from tileharvest.commands.terminal import Columns
 
@@ -37,25 +34,24 @@ NO_WORKER: Final = "no worker"
 
 
 class Command(ProjectCommand, ScrapyCommand):
-    form = "[options] [NAME...]"
+    arguments = "[NAME...]"
     summary = "List the workers of maps and spiders"
     details = (
         "It shows their host, pid, segment, when they were last heard of, requests per second, leases and"
         " share."
     )
-    # Without names it lists those of all.
-    arguments = range(sys.maxsize)
+    examples = ("", "my-server --json")
 
-    def answer(self, settings: BaseSettings, args: list[str], opts: argparse.Namespace) -> None:
+    def answer(self, opts: Namespace) -> None:
         from tileharvest.queue.settings import is_shared, workers_of_all
 
-        if not is_shared(settings):
+        if not is_shared(self.settings):
             raise ConfigurationError(
                 "workers are only known where a queue in Redis is shared, and no Redis is named: set"
-                " REDIS_URL to that of the fleet; without one, scrapy queue NAME shows what waits"
+                f" REDIS_URL to that of the fleet; without one, {program()} queue NAME shows what waits"
             )
-        owners = [queue_owner(settings, name) for name in args] or queue_owners(settings)
-        found = asyncio.run(workers_of_all(settings, [one.name for one in owners]))
+        owners = [queue_owner(self.settings, name) for name in opts.name] or queue_owners(self.settings)
+        found = asyncio.run(workers_of_all(self.settings, [one.name for one in owners]))
         rows = [
             {one.kind: one.name, **worker} for one in owners for worker in workers_as_plain(found[one.name])
         ]

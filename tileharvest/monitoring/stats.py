@@ -203,10 +203,9 @@ class HarvestStats:
         return f"{rate:,.1f} tiles/s" + ("" if left is None else f", {duration_in_words(left)} left")
 
 
-_FOR_PEOPLE: Final = {
+FOR_PEOPLE: Final = {
     "new": (Outcome.ADDED,),
-    "changed": (Outcome.UPDATED,),
-    "changed again": (Outcome.REPLACED,),
+    "changed": (Outcome.UPDATED, Outcome.REPLACED),
     "gone": (Outcome.GONE,),
     "unchanged": (Outcome.IGNORED, Outcome.NOT_MODIFIED),
     "skipped": (Outcome.SKIPPED,),
@@ -218,5 +217,5 @@ _FOR_PEOPLE: Final = {
 
 def outcomes_in_words(counts: Mapping[Outcome, int]) -> str:
     """Returns the outcomes that occurred, in plain words, such as `298 new, 12 changed, 82 empty`."""
-    sums = {words: sum(counts.get(one, 0) for one in together) for words, together in _FOR_PEOPLE.items()}
+    sums = {words: sum(counts.get(one, 0) for one in together) for words, together in FOR_PEOPLE.items()}
     return ", ".join(f"{number:,} {words}" for words, number in sums.items() if number)

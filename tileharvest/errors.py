@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-import sys
 from enum import IntEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -129,12 +127,6 @@ def printable(text: str, most: int = _MOST_CHARACTERS) -> str:
         return cut
     seen = HIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), cut)
     return seen if len(seen) <= most else seen[: most - 3] + "..."
-
-
-def program() -> str:
-    """Returns the name by which this program was started, for messages that name a command of it."""
-    path = Path(sys.argv[0])
-    return "scrapy" if "scrapy" in (path.name, path.parent.name) else "tileharvest"
 
 
 def counted(number: int, noun: str) -> str:

@@ -22,10 +22,11 @@ from tileharvest.commands.terminal import (
     say,
     write_error,
 )
-from tileharvest.errors import ConfigurationError, QueueError, TileHarvestError, program
+from tileharvest.errors import ConfigurationError, QueueError, TileHarvestError
 from tileharvest.harvest.due import first_day
 from tileharvest.maps.settings import all_maps
 from tileharvest.politeness.waits import waiting_for
+from tileharvest.program import program
 
 if TYPE_CHECKING:
     from argparse import Namespace

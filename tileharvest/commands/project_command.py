@@ -15,7 +15,8 @@ from scrapy import signals
 
 from tileharvest.commands.settings import quieten
 from tileharvest.commands.terminal import failing_clearly, say
-from tileharvest.errors import ConfigurationError, nearest, program
+from tileharvest.errors import ConfigurationError, nearest
+from tileharvest.program import program
 from tileharvest.spiders.log import write_printable_lines
 
 if TYPE_CHECKING:

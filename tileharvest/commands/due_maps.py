@@ -13,6 +13,7 @@ from tileharvest.errors import ConfigurationError, ExitStatus, QueueError, TileH
 from tileharvest.harvest.due import due, first_day, pause_after
 from tileharvest.maps.maps_file import stamp_of
 from tileharvest.maps.settings import all_maps, described_map, maps_file
+from tileharvest.program import program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -29,14 +30,9 @@ _GLANCE: Final = 1.0
 """Seconds between two looks whether maps.toml has changed."""
 
 _FRESH: Final = timedelta(seconds=1)
-_FRESH_PER_MAP: Final = timedelta(milliseconds=2)
-"""While maps are due, the history is asked again after a second, or after 2 ms for each map if that is
-longer. A look costs 0.1 ms of CPU for each map, so that looks take at most a twentieth of a core. The map
-that is to begin is always looked at anew."""
-
-_OLD: Final = timedelta(minutes=1)
-"""While no map is due, the history is asked again after a minute: a person may have harvested a map by
-hand."""
+_FRESH_PER_MAP: Final = timedelta(milliseconds=20)
+"""The history is asked again after a second, or after 20 ms for each map if that is longer. A look costs
+0.1 ms of CPU for each map. The map that is to begin is always looked at anew."""
 
 _HELD_BACK: Final = timedelta(minutes=1)
 """The time after which the queue of a map that is passed over is asked again."""
@@ -146,7 +142,7 @@ class DueMaps:
     def outlook(self) -> str:
         """The line that tells what an idle worker will do next."""
         if self._stamp is None:
-            return f"there is no {self._file}: `scrapy add NAME URL` writes one"
+            return f"there is no {self._file}: `{program()} add NAME URL` writes one"
         others = [one for name, one in self._dues.items() if name not in self._held]
         following = next((one for one in others if not one.is_now(self._clock())), None)
         held_up = "what is due is at other workers, paused, or tried again later"
@@ -210,9 +206,7 @@ class DueMaps:
     def _is_stale(self, now: datetime) -> bool:
         if self._looked is None:
             return True
-        fresh = min(_OLD, max(_FRESH, len(self._times) * _FRESH_PER_MAP))
-        believed = fresh if self._candidates(now) else _OLD
-        return not timedelta() <= now - self._looked < believed
+        return not timedelta() <= now - self._looked < max(_FRESH, len(self._times) * _FRESH_PER_MAP)
 
     async def _look(self, names: Sequence[str], now: datetime) -> None:
         """Asks the history about these maps, and keeps what it said of the others."""
@@ -256,7 +250,7 @@ class DueMaps:
                 self._passed_over.pop(name, None)
                 return True
             paused = f"map '{name}' is paused since {since} and is passed over"
-            why, is_error = f"{paused}; scrapy resume {name} lets it go on", False
+            why, is_error = f"{paused}; {program()} resume {name} lets it go on", False
         if self._passed_over.get(name) != why:
             (write_error if is_error else say)(why)
         self._passed_over[name] = why

@@ -33,32 +33,7 @@ MANY: Final = 3
 _NAMED: Final = 5
 """The most tiles that a line names."""
 
-_STATUS: Final = re.compile(r"([1-5]\d\d)\b")
 _ATTEMPTS: Final = re.compile(r" \((\d+) attempts?\)$")
-
-# Words of the download handler, libcurl, the system and `images.py`, and what they mean. The first match
-# counts. Failures that an earlier version has noted have aiohttp's words.
-_BROKEN: Final = (
-    ("took longer than", "timeout"),
-    ("bytes missing", "cut off"),
-    ("outstanding read data", "cut off"),
-    ("payload is not completed", "cut off"),
-    ("the image is cut off", "cut off"),
-    ("the answer ", "no image"),
-    ("Could not resolve", "no address"),
-    ("Name or service not known", "no address"),
-    ("name resolution", "no address"),
-    ("No address associated", "no address"),
-    ("Could not connect", "no connection"),
-    ("Cannot connect", "no connection"),
-    ("connection refused", "no connection"),
-    ("Connection reset", "disconnected"),
-    ("Empty reply", "disconnected"),
-    ("closed without an answer", "disconnected"),
-    ("disconnected", "disconnected"),
-    ("[Errno ", "disconnected"),
-    (FORBIDDEN, "forbidden"),
-)
 
 
 class Command(ProjectCommand, ScrapyCommand):
@@ -109,7 +84,6 @@ async def _take_up(queue: RequestQueue, *, puts_back: bool) -> int:
 _COLUMNS: Final[Columns] = {
     "tile": "tile",
     "address": "url",
-    ">status": lambda row: str(row["status"]),
     ">attempts": "attempts",
     ">harvests": "harvests",
     "failed (UTC)": lambda row: f"{datetime.fromisoformat(row['failed']):%Y-%m-%d %H:%M}",
@@ -119,37 +93,19 @@ _COLUMNS: Final[Columns] = {
 
 def _explain(map_name: str, rows: Sequence[dict[str, Any]]) -> None:
     """Writes hints about failures that the next harvest will not mend."""
-    forbidden = [row for row in rows if row["attempts"] == 0]
-    lasting = [row for row in rows if row["attempts"] and row["harvests"] >= MANY]
-    if forbidden or lasting:
-        write_line("")
+    forbidden = [row["tile"] or row["url"] for row in rows if row["attempts"] == 0]
+    lasting = [row["tile"] or row["url"] for row in rows if row["attempts"] and row["harvests"] >= MANY]
     if lasting:
-        write_line(_told(lasting))
+        write_line(
+            f"{counted(len(lasting), 'tile')} failed in {MANY} harvests or more: {first_of(lasting, _NAMED)};"
+            " what was known is kept; if an address fails in a browser too, tell the map's owner"
+        )
     if forbidden:
-        write_line(_told_of_forbidden(map_name, forbidden))
-
-
-def _told(lasting: Sequence[dict[str, Any]]) -> str:
-    """Returns the line about tiles that fail again and again."""
-    has, are = ("tiles have", "they are") if len(lasting) > 1 else ("tile has", "it is")
-    return (
-        f"{len(lasting)} {has} failed in {MANY} harvests or more: {_named(lasting)}; what was known is kept,"
-        f" and {are} asked for first; if an address fails in a browser too, tell the map's owner"
-    )
-
-
-def _told_of_forbidden(map_name: str, forbidden: Sequence[dict[str, Any]]) -> str:
-    """Returns the line about tiles that robots.txt forbids."""
-    tiles = "tiles are" if len(forbidden) > 1 else "tile is"
-    return (
-        f"{len(forbidden)} {tiles} forbidden by robots.txt and not asked for: {_named(forbidden)}; what was"
-        f" known is kept; ask the owner; with the permission write robots = false for map '{map_name}' in"
-        " maps.toml"
-    )
-
-
-def _named(rows: Sequence[dict[str, Any]]) -> str:
-    return first_of([row["tile"] or row["url"] for row in rows], _NAMED)
+        write_line(
+            f"robots.txt forbids {counted(len(forbidden), 'tile')}: {first_of(forbidden, _NAMED)}; what was"
+            f" known is kept; with the owner's permission write robots = false for map '{map_name}' in"
+            " maps.toml"
+        )
 
 
 def _plain(failure: Failure, in_a_row: Mapping[tuple[str, Tile], int]) -> dict[str, Any]:
@@ -170,18 +126,9 @@ def _plain(failure: Failure, in_a_row: Mapping[tuple[str, Tile], int]) -> dict[s
         "tile": tile,
         "url": url,
         "segment": failure.segment,
-        "status": status_of(failure.reason),
         # The reason says how often the server was asked. The queue only counts how often a worker took it.
         "attempts": attempts,
         "harvests": harvests,
         "failed": datetime.fromtimestamp(failure.failed, UTC).isoformat(timespec="seconds"),
         "reason": failure.reason if attempts else FORBIDDEN,
     }
-
-
-def status_of(reason: str) -> int | str:
-    """Returns the HTTP status that the reason begins with, or else a word for it, such as `timeout`."""
-    status = _STATUS.match(reason)
-    if status:
-        return int(status[1])
-    return next((word for said, word in _BROKEN if said in reason), "other")

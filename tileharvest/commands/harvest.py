@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import sys
 from contextlib import suppress
-from math import inf
 from typing import TYPE_CHECKING, Final
 
 from scrapy.commands import BaseRunSpiderCommand
@@ -15,22 +14,18 @@ from tileharvest.commands.project_command import ProjectCommand, switch, value
 from tileharvest.commands.report import HarvestEnd, Report
 from tileharvest.commands.runner import Runner
 from tileharvest.commands.settings import ask_history, maps_at_once, progress_interval
-from tileharvest.commands.shared_maps import LOOK, SharedMaps
 from tileharvest.commands.terminal import (
     console,
-    first_of,
     say,
-    write_error,
 )
 from tileharvest.errors import ConfigurationError, QueueError, TileHarvestError
 from tileharvest.harvest.due import first_day
 from tileharvest.maps.settings import all_maps
-from tileharvest.politeness.waits import waiting_for
 from tileharvest.program import program
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+    from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 
     from scrapy import Spider
     from scrapy.crawler import Crawler
@@ -46,9 +41,6 @@ _SWITCHES: Final = {
     "stay": "wait for pushed requests until you stop it",
 }
 """The spiders' arguments that are switches, and what they mean."""
-
-_FRESH: Final = 1.0
-"""Seconds after which the history is asked again which harvests other workers have completed."""
 
 
 class Command(ProjectCommand, BaseRunSpiderCommand):
@@ -104,27 +96,19 @@ class Command(ProjectCommand, BaseRunSpiderCommand):
         progress = HarvestProgress(
             console(sys.stderr), progress_interval(settings), maps=len(names), as_json=opts.json
         )
-        choice = _Choice(
-            settings,
-            opts.spargs,
-            report,
-            progress,
-            waits=len(names) == 1 and not (opts.all or opts.no_wait),
-            looks_first=len(names) > 1 and _is_once_for_all(settings, names[0], opts.spargs),
-        )
-        order = names
-        if min(self._at_once, len(names)) > 1:
-            order = _longest_first(settings, self._maps, is_dry=opts.spargs.get("dry") == "1")
+        waits = len(names) == 1 and not (opts.all or opts.no_wait)
+        harvests = _Harvests(settings, opts.spargs, report, progress, waits=waits)
         runner = Runner(
             self.crawler_process,
-            _Harvests(settings, opts.spargs, report, progress, choice.release),
+            harvests,
             at_once=self._at_once,
             arguments=opts.spargs,
             is_alone=len(names) == 1,
         )
-        runner.run(choice.names(order))
-        # Scrapy has stopped the event loop, and has not closed it.
-        asyncio.get_event_loop().run_until_complete(choice.close())
+        order = names
+        if min(self._at_once, len(names)) > 1:
+            order = _longest_first(settings, self._maps, is_dry=opts.spargs.get("dry") == "1")
+        runner.run(harvests.names(order))
         progress.hide()
         self.exitcode = report.finish(runner.under_way)
 
@@ -168,12 +152,8 @@ def _is_once_for_all(settings: BaseSettings, name: str, arguments: Mapping[str, 
     return harvest_for(settings, {**arguments, "map": name}).segment.ends is not None
 
 
-class _Choice:
-    """Chooses which map begins next.
-
-    It leaves out complete harvests, and paused maps for which nobody waits. Among workers that share the maps
-    it takes the free ones first.
-    """
+class _Harvests:
+    """The harvests of one command: which begin next, and what happens at their ends. The Runner calls it."""
 
     def __init__(
         self,
@@ -183,86 +163,32 @@ class _Choice:
         progress: HarvestProgress,
         *,
         waits: bool,
-        looks_first: bool,
     ) -> None:
-        """`waits` says that a paused map is waited for. `looks_first` says that one look into the history
-        finds the complete harvests of all maps, which then need not begin."""
-        from tileharvest.queue.settings import is_shared
-
+        """`waits` says that a paused map is waited for. Otherwise it is passed over."""
         self._settings = settings
         self._arguments = arguments
         self._report = report
         self._progress = progress
         self._waits = waits
-        self._looks_first = looks_first
-        self._shared = SharedMaps(settings) if looks_first and is_shared(settings) else None
-        """The maps as shared with other workers. None if this process harvests all maps itself."""
 
     async def names(self, order: Sequence[str]) -> AsyncIterator[str]:
-        """Yields the maps to harvest, in this order if no other worker shares them."""
+        """Yields the maps to harvest, in this order. Leaves out those whose harvest is complete, unless
+        requests were pushed since, and paused ones for which nobody waits."""
         self._progress.begin()
-        async for name in self._left(order) if self._shared is None else self._free(self._shared, order):
-            if not self._waits and await self._is_paused(name):
-                self._report.pass_over()
-                self._progress.remove(name)
-                self.release(name)
-            else:
-                yield name
-
-    async def _left(self, order: Sequence[str]) -> AsyncIterator[str]:
-        """Yields the maps whose harvest is not complete, and those with requests that were pushed since."""
         done: dict[str, Harvest] = {}
-        if self._looks_first:
+        if len(order) > 1 and _is_once_for_all(self._settings, order[0], self._arguments):
             # Each harvest meets the same error, and tells it.
             with suppress(TileHarvestError):
                 done = await asyncio.to_thread(self._complete_ones, order)
         for name in order:
             if name in done and not await asyncio.to_thread(self._has_requests, name):
-                self._complete(done[name])
+                self._progress.remove(name)
+                self._report.note(HarvestEnd.of_complete(done[name]))
+            elif not self._waits and await self._is_paused(name):
+                self._progress.remove(name)
+                self._report.pass_over()
             else:
                 yield name
-
-    async def _free(self, shared: SharedMaps, order: Sequence[str]) -> AsyncIterator[str]:
-        """Yields the maps that this worker is to harvest, the free ones first.
-
-        Waits for the maps that others hold, because these workers may leave them or be killed. If the leases
-        cannot be opened, yields all maps: each harvest then meets the same error and tells it.
-        """
-        left = list(order)
-        try:
-            await shared.open()
-            async for name in self._taken(shared, left):
-                yield name
-        except TileHarvestError as error:
-            write_error(str(error))
-        for name in left:
-            yield name
-
-    async def _taken(self, shared: SharedMaps, left: list[str]) -> AsyncIterator[str]:
-        """Removes the maps from the list as it yields them, or as they are found complete."""
-        looked, has_said = -inf, False
-        while True:
-            if (now := asyncio.get_running_loop().time()) - looked >= _FRESH:
-                looked = now
-                for complete, harvest in (await asyncio.to_thread(self._complete_ones, left)).items():
-                    left.remove(complete)
-                    self._complete(harvest)
-            if not left:
-                return
-            lease = await shared.take(left)
-            name = None if lease is None else lease.map
-            if name is None:
-                # A map that has failed elsewhere cannot be leased for a while, but a person wants it now.
-                others = await shared.taken(left)
-                name = next((one for one in left if one not in others), None)
-            if name is not None:
-                left.remove(name)
-                yield name
-                continue
-            if not has_said:
-                say(waiting_for(f"other workers, who are at {first_of(left)}", None))
-                has_said = True
-            await asyncio.sleep(LOOK)
 
     def _complete_ones(self, names: Sequence[str]) -> dict[str, Harvest]:
         """Returns the harvests of these maps that are complete, by map. This is one look into the history,
@@ -284,11 +210,6 @@ class _Choice:
             # The harvest will meet the same error and tell it.
             return True
 
-    def _complete(self, harvest: Harvest) -> None:
-        """Notes a harvest that need not begin."""
-        self._progress.remove(harvest.description.name)
-        self._report.note(HarvestEnd.of_complete(harvest))
-
     async def _is_paused(self, name: str) -> bool:
         from tileharvest.queue.settings import orders_for
 
@@ -303,35 +224,6 @@ class _Choice:
                 return True
         return False
 
-    def release(self, name: str) -> None:
-        """Lets other workers have a map."""
-        if self._shared is not None:
-            self._shared.leave(name)
-
-    async def close(self) -> None:
-        """Releases the maps that this worker holds."""
-        if self._shared is not None:
-            await self._shared.close()
-
-
-class _Harvests:
-    """The harvests of one command. It is the listener of the Runner."""
-
-    def __init__(
-        self,
-        settings: BaseSettings,
-        arguments: Mapping[str, str],
-        report: Report,
-        progress: HarvestProgress,
-        release: Callable[[str], None],
-    ) -> None:
-        """`release` is called with the name of each map whose harvest has ended."""
-        self._settings = settings
-        self._arguments = arguments
-        self._report = report
-        self._progress = progress
-        self._release = release
-
     def begun(self, name: str, crawler: Crawler) -> None:
         self._progress.watch(name, crawler, is_dry=self._arguments.get("dry") == "1")
 
@@ -339,7 +231,6 @@ class _Harvests:
         from tileharvest.spiders.tiles import TileSpider
 
         self._progress.remove(name)
-        self._release(name)
         if isinstance(spider, TileSpider) and spider.crawl.harvest is not None:
             self._report.note(HarvestEnd.of(spider, self._settings, self._arguments))
         if self._report.is_complete:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import nullcontext, suppress
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from scrapy.commands import ScrapyCommand
 
@@ -14,6 +14,7 @@ from tileharvest.commands.terminal import write_error, write_line, write_rows
 from tileharvest.errors import ConfigurationError
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.maps.settings import all_maps
+from tileharvest.program import program
 from tileharvest.queue.orders import Orders
 from tileharvest.walk.decision import Decisions
 
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from tileharvest.history.database import History
     from tileharvest.history.summaries import MapSummary
     from tileharvest.maps.description import MapDescription
-    from tileharvest.walk.decision import Decision
 
 
 class Command(ProjectCommand, ScrapyCommand):
@@ -60,7 +60,7 @@ class Command(ProjectCommand, ScrapyCommand):
             | {"pruned_asks": shares.get(name)}
             for name, one in descriptions.items()
         ]
-        nothing = "no map yet: scrapy add NAME URL"
+        nothing = f"no map yet: {program()} add NAME URL"
         write_rows(rows, _columns(walks, now), as_json=opts.json, otherwise=nothing, spare=4)
         if not opts.json:
             why = reasons(walks, shares) if opts.why else []
@@ -136,37 +136,11 @@ def _row(
         if summary.day is None
         else {"day": summary.day.isoformat(), "reason": summary.reason or "unfinished"},
         "walk": "pruned" if walk.is_pruned else "full",
-        "proofs": {name: _proof(decision) for name, decision in walk.layers.items()},
+        "walk_reasons": {name: decision.reason for name, decision in walk.layers.items()},
         "tiles": summary.tiles,
         "versions": summary.versions,
         "bytes": summary.image_bytes,
     }
-
-
-def _proof(decision: Decision) -> dict[str, Any]:
-    """Returns what programs are told of a layer's next walk and its proof. Unknown values are null."""
-    index, proof = decision.change_index, decision.proof
-    said = {
-        "walk": "pruned" if decision.is_pruned else "full",
-        "reason": decision.reason,
-        "change_index": index and {"day": index.day.isoformat(), "confirmed": index.confirmed},
-    }
-    if proof is None:
-        return {**said, "holds": False} | dict.fromkeys(_PROVED)
-    values = (
-        proof.day.isoformat(),
-        proof.pairs,
-        proof.broken,
-        proof.undated,
-        proof.span,
-        proof.withdrawn,
-        None if proof.withdrawn_day is None else proof.withdrawn_day.isoformat(),
-    )
-    holds = proof.holds and proof.withdrawn is None
-    return {**said, "holds": holds, **dict(zip(_PROVED, values, strict=True))}
-
-
-_PROVED: Final = ("day", "pairs", "broken", "undated", "span_seconds", "withdrawn", "withdrawn_day")
 
 
 def reasons(walks: Mapping[str, Decisions], shares: Mapping[str, float] | None = None) -> list[str]:

@@ -8,10 +8,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from tileharvest.errors import TileHarvestError
-from tileharvest.harvest.due import leaves_room
 from tileharvest.maps.settings import described_map
 from tileharvest.queue.cancellation import cancel
-from tileharvest.queue.map_leases import GRACE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,7 +34,7 @@ def utc_now() -> datetime:
 class SharedMaps:
     """Leases maps for this worker, so that other workers leave them alone.
 
-    If no map is free, the worker joins others at a map whose limits leave room that they do not fill. Methods
+    If no map is free, the worker joins others at a map without a rate. Methods
     that ask raise TileHarvestError. Methods that only tell raise nothing: if the queue does not hear that a
     map was released, it learns so from this worker's silence.
     """
@@ -49,8 +47,6 @@ class SharedMaps:
         self._clock = clock
         self._leases = map_leases(settings)
         self._signs: asyncio.Task[None] | None = None
-        self._leaving: set[asyncio.Task[None]] = set()
-        """The releases that are on their way."""
 
     async def open(self) -> None:
         """Opens the leases and begins to give signs of life. Raises QueueError."""
@@ -58,12 +54,7 @@ class SharedMaps:
         self._signs = asyncio.ensure_future(self._give_signs())
 
     async def close(self) -> None:
-        """Releases all maps, after the releases that are still on their way. Cancels these if Redis is away.
-        May be called twice."""
-        if self._leaving:
-            await asyncio.wait(self._leaving, timeout=GRACE)
-        for task in list(self._leaving):
-            await cancel(task)
+        """Releases all maps. May be called twice."""
         if self._signs is not None:
             await cancel(self._signs)
         with suppress(TileHarvestError):
@@ -97,12 +88,6 @@ class SharedMaps:
         with suppress(TileHarvestError):
             await self._leases.release(name, self._clock().timestamp())
 
-    def leave(self, name: str) -> None:
-        """Begins to release a map, and does not wait until that is done."""
-        task = asyncio.ensure_future(self.release(name))
-        self._leaving.add(task)
-        task.add_done_callback(self._leaving.discard)
-
     async def fail(self, name: str, again: datetime) -> None:
         """Releases a map whose harvest has failed. No worker takes it before `again`."""
         with suppress(TileHarvestError):
@@ -121,10 +106,7 @@ class SharedMaps:
         from tileharvest.politeness.settings import rules_for
 
         rules = rules_for(self._settings, described_map(self._settings, name))
-        gap = rules.gap.at_least(rules.host_gap)
-        return leaves_room(
-            limit=1 / gap.mean if gap else None,
-            concurrency=min(rules.concurrency, rules.host_concurrency or rules.concurrency),
-            rates=[one.rate for one in workers],
-            since=min((one.looked_at - one.started for one in workers), default=0.0),
-        )
+        # With a rate, one worker alone keeps the site as busy as it may be.
+        if rules.gap.at_least(rules.host_gap):
+            return False
+        return 0 < len(workers) < min(rules.concurrency, rules.host_concurrency or rules.concurrency)

@@ -9,10 +9,8 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
 from rich.console import Console
-from rich.table import Table
 
 from tileharvest.errors import HIDDEN, ExitStatus, StoppedError, TileHarvestError, printable
 from tileharvest.tiles.outcomes import Outcome
@@ -28,8 +26,8 @@ _WIDTH_OF_PIPES = 1_000_000
 """Columns of an output that is no terminal. No line is that long, so nothing is cut off."""
 
 
-_BETWEEN = 2
-"""The blanks between two columns of a table."""
+_BETWEEN = "  "
+"""What stands between two columns of a table."""
 
 
 @contextlib.contextmanager
@@ -166,41 +164,24 @@ def write_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, spare:
     """Writes a table on stdout. A column whose name begins with `>` is aligned to the right.
 
     On a terminal that is too narrow, the last `spare` columns are left out, one by one, until the table fits.
+    Nothing else is cut off.
     """
-    widths = [max(map(cell_len, cells)) for cells in zip(map(_head, columns), *rows, strict=True)]
+    heads = [column.removeprefix(">") for column in columns]
+    lines = [heads, *([printable(cell, _WIDTH_OF_PIPES) for cell in row] for row in rows)]
+    widths = [max(map(cell_len, cells)) for cells in zip(*lines, strict=True)]
     most = console(sys.stdout).width
-    kept = len(columns)
-    while kept > len(columns) - spare and sum(widths[:kept]) + _BETWEEN * (kept - 1) > most:
-        kept -= 1
-    table = Table(
-        box=SIMPLE_HEAD,
-        show_edge=False,
-        pad_edge=False,
-        padding=(0, 1, 0, 0),
-    )
-    for column in columns[:kept]:
-        table.add_column(_head(column), justify="right" if column.startswith(">") else "left", no_wrap=True)
-    for row in rows:
-        # Cells are data, and must not be cut off on a pipe.
-        table.add_row(*(printable(cell, _WIDTH_OF_PIPES) for cell in row[:kept]))
-    print_table(table)
-
-
-def _head(column: str) -> str:
-    return column.removeprefix(">")
-
-
-def print_table(table: Table) -> None:
-    """Writes a table on stdout. A terminal that is too narrow breaks its lines, and cuts nothing off."""
-    shown = console(sys.stdout)
-    for column in table.columns:
-        if column.no_wrap:
-            # Otherwise Rich takes the longest word as the least width.
-            lines = [line for cell in (column.header, *column.cells) for line in str(cell).splitlines()]
-            column.min_width = max(map(cell_len, lines), default=0)
-    needed = shown.measure(table, options=shown.options.update(max_width=_WIDTH_OF_PIPES)).minimum
-    shown.width = max(shown.width, needed)
-    shown.print(table)
+    while len(widths) > len(heads) - spare and sum(widths) + len(_BETWEEN) * (len(widths) - 1) > most:
+        widths.pop()
+    for line in lines:
+        cells = [
+            " " * (width - cell_len(cell)) + cell
+            if column.startswith(">")
+            else cell + " " * (width - cell_len(cell))
+            for cell, width, column in zip(line, widths, columns, strict=False)
+        ]
+        sys.stdout.write(f"{_BETWEEN.join(cells).rstrip()}\n")
+        if line is heads:
+            sys.stdout.write("─" * (sum(widths) + len(_BETWEEN) * (len(widths) - 1)) + "\n")
 
 
 def write_outcomes(counts: Mapping[Outcome, int]) -> None:

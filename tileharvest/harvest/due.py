@@ -33,13 +33,6 @@ _SPREAD: Final = 0.75
 """The part of a segment over which maps without a time of their own are spread. The rest is for maps that
 take long, and for those that fail and are tried again."""
 
-_REACHED: Final = 0.9
-"""The part of a limit at which it counts as reached. A measured rate is never quite as high as the limit."""
-
-_SETTLED: Final = 15.0
-"""Seconds until the rate of a worker tells anything. A worker measures its rate over 5 seconds, and the first
-of them are spent on the beginning of the harvest."""
-
 _FIRST_PAUSE: Final = timedelta(minutes=5)
 _LONGEST_PAUSE: Final = timedelta(hours=6)
 
@@ -162,20 +155,6 @@ def pause_after(failures: int, segment: timedelta | None) -> timedelta:
     longest = _LONGEST_PAUSE if segment is None else min(_LONGEST_PAUSE, segment / 4)
     # Large numbers are excluded here, because the power would be too large for a timedelta.
     return longest if failures > 32 else min(longest, _FIRST_PAUSE * 2 ** (failures - 1))
-
-
-def leaves_room(*, limit: float | None, concurrency: int, rates: Sequence[float], since: float) -> bool:
-    """Returns whether one more worker at a map would make its harvest faster.
-
-    `limit` is the limit of the map and its host together, in requests per second, or None. `concurrency` is
-    the number of requests that may be on the way at once; more workers than that would have nothing to do.
-    `rates` are the rates that the workers reach, and `since` is the number of seconds since the last of them
-    came. With a limit there is room if the workers reach less than nine tenths of it, which is known only
-    after `_SETTLED` seconds.
-    """
-    if not rates or len(rates) >= concurrency:
-        return False
-    return limit is None or (since >= _SETTLED and sum(rates) < _REACHED * limit)
 
 
 def longest_first(rules: Mapping[str, Rules], costs: Mapping[str, Cost]) -> list[str]:

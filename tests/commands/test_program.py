@@ -75,7 +75,7 @@ def test_a_viewer_without_any_map_says_how_to_add_one(
     tileharvest: Tileharvest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tileharvest.commands.serve.configure_logging", lambda settings: None)
-    done = tileharvest("serve", "--port", "none")
+    done = tileharvest("serve", "--host", "192.0.2.1")
     assert f"there is no {tmp_path / 'maps.toml'} yet: `tileharvest add NAME URL` writes one" in done.err
 
 

@@ -74,8 +74,8 @@ def write_program(file: Path, text: str) -> None:
 
 
 def numbers(text: str) -> list[list[str]]:
-    """What the table of harvests says of each day but its date: walk, tiles and requests."""
-    rows = re.findall(r"^ *[\d-]{10} (full|pruned) +((?:[\d,]+ +){7})", text, re.MULTILINE)
+    """What the table of harvests says of each day but its date: walk and tiles."""
+    rows = re.findall(r"^ *[\d-]{10} +(full|pruned) +((?:[\d,]+ +){6})", text, re.MULTILINE)
     return [[walk, *found.split()] for walk, found in rows]
 
 

@@ -111,7 +111,7 @@ def _due(
 
     times = []
     for one in descriptions:
-        # `scrapy run` tells what is wrong with a map's times.
+        # `tileharvest run` tells what is wrong with a map's times.
         with suppress(ConfigurationError):
             times += [times_for(settings, one, now)] if one.enabled else []
     return dues(history, times, now)

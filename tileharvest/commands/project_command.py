@@ -219,7 +219,11 @@ def ask_site(process: CrawlerProcessBase | None, spider_class: type[Asking], **a
 
     def opened() -> None:
         saying = asyncio.ensure_future(say_waits(crawl_of(crawler)))
-        crawler.signals.connect(saying.cancel, signals.spider_closed, weak=False)
+
+        def closed() -> None:
+            saying.cancel()
+
+        crawler.signals.connect(closed, signals.spider_closed, weak=False)
 
     crawler.signals.connect(opened, signals.spider_opened, weak=False)
     process.crawl(crawler, **arguments)

@@ -11,6 +11,7 @@ from tileharvest.commands.terminal import MOST_NAMED, first_of, say, write_json,
 from tileharvest.errors import ExitStatus, counted
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.monitoring.stats import outcomes_in_words
+from tileharvest.program import program
 from tileharvest.tiles.outcomes import Outcome, counts_as_plain
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ class HarvestEnd:
         """The line that says why tiles have failed."""
         reasons = [f"{reason} {tiles:,}" for reason, tiles in self.failures.items()]
         return (
-            f"failed tiles of map '{self.name}': {first_of(reasons, _MOST_REASONS)}; scrapy failures"
+            f"failed tiles of map '{self.name}': {first_of(reasons, _MOST_REASONS)}; {program()} failures"
             f" {self.name} lists them, and the next harvest asks again"
         )
 
@@ -185,7 +186,7 @@ class Report:
             self._write(end)
             # Nobody looks at a pipe.
             if end.is_finished and sys.stdout.isatty():
-                write_line("see it: scrapy serve")
+                write_line(f"see it: {program()} serve")
 
 
 def _tell_stopped(stopped: Sequence[HarvestEnd]) -> None:

@@ -84,7 +84,7 @@ class Command(ProjectCommand, ScrapyCommand):
 
 
 class _Worker:
-    """The worker of `scrapy run`: gives the due maps to the Runner, and shows its harvests."""
+    """The worker of `tileharvest run`: gives the due maps to the Runner, and shows its harvests."""
 
     def __init__(self, settings: BaseSettings, maps: DueMaps) -> None:
         self._settings = settings

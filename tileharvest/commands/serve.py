@@ -73,11 +73,12 @@ class Command(ProjectCommand, ScrapyCommand):
         configure_logging(self.settings)
         if opts.films < 0:
             raise ConfigurationError(f"--films {opts.films} cannot be: write a number of tiles, such as 400")
-        if not maps_file(self.settings).exists():
-            say(f"there is no {maps_file(self.settings)} yet: `{program()} add NAME URL` writes one")
         with viewer_of(self.settings, opts.name, opts.frame_ancestors, opts.films) as application:
+            served = listening(application, opts)
+            if not maps_file(self.settings).exists():
+                say(f"there is no {maps_file(self.settings)} yet: `{program()} add NAME URL` writes one")
             relax_garbage_collection(self.settings)
-            serve(listening(application, opts))
+            serve(served)
 
 
 @contextmanager

@@ -27,6 +27,7 @@ from tileharvest.history.recorded_versions import kinds
 from tileharvest.pictures.composer import Composer
 from tileharvest.pictures.pixels import UNREADABLE, picture_of
 from tileharvest.pictures.threads import each_in_order, open_threads
+from tileharvest.program import program
 from tileharvest.renderers.xyz import is_on_earth
 from tileharvest.tiles.grid import Tile, TileRange, least_depth
 
@@ -233,7 +234,7 @@ def write_archive(
         if not done.tiles:
             raise TileHarvestError(
                 f"{path} was not made, and what was there before is as it was: none of the images of"
-                f" {excerpt.in_words()} can be read: scrapy check-store names them",
+                f" {excerpt.in_words()} can be read: {program()} check-store names them",
                 exit_status=ExitStatus.FAILED_TILES,
             )
         done.zooms = [numbering.deepest + zoom for zoom in (plan.zooms[0], plan.zooms[-1])]

@@ -15,6 +15,7 @@ from tileharvest.history.recorded_versions import Reach, reach, reach_between
 from tileharvest.history.schema import BLOCK_LEVELS
 from tileharvest.pictures.bands import PixelBox
 from tileharvest.pictures.composer import PastLayer
+from tileharvest.program import program
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.ground import Ground
 from tileharvest.tiles.pyramid import EVERYWHERE
@@ -286,7 +287,9 @@ def day_of(outline: MapOutline, text: str | None) -> date:
     HistoryError for a map that was never harvested.
     """
     if not outline.days:
-        raise HistoryError(f"map '{outline.name}' was never harvested: `scrapy harvest` begins its history")
+        raise HistoryError(
+            f"map '{outline.name}' was never harvested: `{program()} harvest` begins its history"
+        )
     if text is None:
         return outline.days[-1]
     try:

@@ -19,6 +19,7 @@ from tileharvest.export.published_page import index_page, published_files
 from tileharvest.export.target import writing_to
 from tileharvest.pictures.pixels import UNREADABLE, picture_of
 from tileharvest.pictures.threads import open_threads
+from tileharvest.program import program
 from tileharvest.store.files import file_system_of, sync
 
 if TYPE_CHECKING:
@@ -320,8 +321,8 @@ def held(folder: Path) -> Iterator[BinaryIO]:
             fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise TileHarvestError(
-                f"{folder}: another scrapy publish is at work there; this one has written nothing: try again"
-                " when that has ended"
+                f"{folder}: another {program()} publish is at work there; this one has written nothing: try"
+                " again when that has ended"
             ) from error
         mark.seek(0)
         yield mark

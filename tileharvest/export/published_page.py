@@ -1,8 +1,8 @@
 """The viewer's page for a folder without a server: its modules as one script, and its other files.
 
 Browsers load no modules for a page that was opened by a double click. So all modules are put into one script,
-each as a function that is called when another module imports it. They are the modules that `scrapy serve`
-sends, but a few that need a server are replaced by those of `published/`.
+each as a function that is called when another module imports it. They are the modules that
+`tileharvest serve` sends, but a few that need a server are replaced by those of `published/`.
 """
 
 from __future__ import annotations

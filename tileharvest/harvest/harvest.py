@@ -428,9 +428,10 @@ class Harvest:
     def may_be_damaged(self, latest: Version | None, found: TileResult, *, late: bool) -> bool:
         """Returns whether the image of an unchanged tile may be missing in the store, or damaged.
 
-        Only images whose version has no validator are meant, because `scrapy check-store --mend` has deleted
-        the validators of missing and damaged ones. If the site never sends a validator, only tiles that are
-        asked `late` are meant, such as pushed ones: to look at every tile would be to read the whole store.
+        Only images whose version has no validator are meant, because `tileharvest check-store --mend` has
+        deleted the validators of missing and damaged ones. If the site never sends a validator, only tiles
+        that are asked `late` are meant, such as pushed ones: to look at every tile would be to read the whole
+        store.
         """
         nothing = Validator()
         if found.outcome is not Outcome.NOT_MODIFIED or not (late or found.validator != nothing):

@@ -13,6 +13,7 @@ from tileharvest.history.group_commit import LINGER
 from tileharvest.history.settings import database_url
 from tileharvest.maps.settings import described_map, setting
 from tileharvest.politeness.settings import hours_without_requests
+from tileharvest.program import program
 from tileharvest.queue.settings import is_shared, segment_resolver
 from tileharvest.store.settings import store_opener
 
@@ -45,7 +46,7 @@ def harvest_for(settings: BaseSettings, arguments: Mapping[str, str]) -> Harvest
             raise ConfigurationError(f"-a {name}={arguments[name]}: '{name}' is not known; {hint}")
     map_name = arguments.get("map")
     if not map_name:
-        raise ConfigurationError("which map? say -a map=NAME; `scrapy maps` lists them")
+        raise ConfigurationError(f"which map? say -a map=NAME; `{program()} maps` lists them")
     description = described_map(settings, map_name)
     started = datetime.now(UTC)
     day = _day(description, arguments.get("day"), started)

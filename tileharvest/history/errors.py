@@ -92,7 +92,7 @@ _UNREADABLE: Final = (
 )
 _IMPOSSIBLE: Final = (
     "the history {place} is damaged (a value cannot be: {said}); it was not changed: restore it from a"
-    " backup; scrapy check-store lists all that is found"
+    " backup; tileharvest check-store lists all that is found"
 )
 _FULL: Final = (
     "disk full: the history {place} could not be written; nothing recorded was lost; free space and run again"

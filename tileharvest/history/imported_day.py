@@ -48,6 +48,7 @@ from tileharvest.history.schema import (
     versions,
 )
 from tileharvest.history.site_files import write_site_files
+from tileharvest.program import program
 from tileharvest.tiles.block import bits_of, blocks_of
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import THERE, Outcome
@@ -327,8 +328,8 @@ class _Recording:
         if HarvestRow.unfinished(connection, map_id) is not None:
             raise HistoryError(
                 f"map '{day.map_name}' has an unfinished harvest, so nothing can be imported into it now;"
-                f" what was imported before is kept; run scrapy harvest {day.map_name} to its end, and import"
-                " again"
+                f" what was imported before is kept; run {program()} harvest {day.map_name} to its end, and"
+                " import again"
             )
         row = {
             "map": map_id,

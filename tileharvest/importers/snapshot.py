@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol
 
 from tileharvest.errors import SiteError
+from tileharvest.program import program
 from tileharvest.renderers.registry import RENDERERS
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def refuse_pointer(body: bytes, path: str, place: str) -> None:
         raise LfsPointerError(
             f"{path} in {place} is a Git-LFS pointer, not the file itself, and git alone cannot fetch that;"
             " what was recorded before is kept, and nothing of this state was: check the files out with"
-            " `git lfs pull`, and use: scrapy import folder"
+            f" `git lfs pull`, and use: {program()} import folder"
         )
 
 

@@ -186,8 +186,8 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     """How often the map is harvested: `1d`, `6h`, or `auto`. Segments then have this length. None means that
     the setting SEGMENT decides. The history keeps one version of a tile a day, whatever the segments are."""
     at: str | None = None
-    """The time at which `scrapy run` harvests the map, in the map's time zone, such as `04:00`. None means a
-    time that follows from the map's name."""
+    """The time at which `tileharvest run` harvests the map, in the map's time zone, such as `04:00`. None
+    means a time that follows from the map's name."""
     every_min: str | None = None
     """The shortest interval of `auto`, which is also the length of its segments. None means a day."""
     every_max: str | None = None
@@ -255,7 +255,7 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     max_depth: int | None = None
     """How many levels the walk may go below the tiles at which it starts. None means all."""
     enabled: bool = True
-    """Whether `scrapy harvest --all` and `scrapy run` harvest the map."""
+    """Whether `tileharvest harvest --all` and `tileharvest run` harvest the map."""
     note: str = ""
 
     def __post_init__(self) -> None:

@@ -12,6 +12,7 @@ import msgspec
 
 from tileharvest.errors import ConfigurationError, nearest
 from tileharvest.maps.description import EXAMPLES, HostEntry, MapDescription
+from tileharvest.program import program
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -112,7 +113,7 @@ def _entries_of(file: Path, _: _Stamp) -> dict[str, Any]:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ConfigurationError(
-            f"there is no {file}: `scrapy add NAME URL` writes one, or set TILEHARVEST_MAPS to yours"
+            f"there is no {file}: `{program()} add NAME URL` writes one, or set TILEHARVEST_MAPS to yours"
         ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{file} cannot be read: {error}") from None

@@ -22,6 +22,7 @@ import msgspec
 
 from tileharvest.errors import ConfigurationError
 from tileharvest.maps.maps_file import check_map_name, replace_file, with_entry
+from tileharvest.program import program
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 LONGEST_NAME: Final = 60
 """The most characters of an area's name."""
 _NAME: Final = re.compile(r"(?!\.{1,2}\Z)[^\x00-\x1f\x7f/\\\ud800-\udfff]+")
-_HEAD: Final = "# Named areas of maps: `scrapy areas NAME` lists them, adds one, and removes one.\n"
+_HEAD: Final = "# Named areas of maps: `tileharvest areas NAME` lists them, adds one, and removes one.\n"
 """The first line of a new file."""
 FARTHEST: Final = 30_000_000
 """The edge of a world of Minecraft in blocks. Degrees and tiles have far smaller numbers."""
@@ -103,7 +104,7 @@ def no_such_area(map_name: str, name: str, areas: Sequence[NamedArea]) -> str:
     """Returns the message that a map has no area of that name, and which areas it has."""
     there = ", ".join(f"'{area.name}'" for area in areas)
     if not there:
-        there = f"none yet: `scrapy areas {map_name} add AREA X,Z X,Z` adds one"
+        there = f"none yet: `{program()} areas {map_name} add AREA X,Z X,Z` adds one"
     return f"map '{map_name}' has no area '{name}'; it has {there}"
 
 
@@ -180,6 +181,6 @@ def _replace(file: Path, texts: Iterable[str], areas: Mapping[str, Sequence[Name
                 break
     else:
         raise ConfigurationError(
-            f"{file} is not written as `scrapy areas` does, and nothing was changed: edit it yourself"
+            f"{file} is not written as `{program()} areas` does, and nothing was changed: edit it yourself"
         )
     replace_file(file, text)

@@ -108,8 +108,8 @@ class TileRedirectMiddleware(RedirectMiddleware):
         return frozenset(map(origin_of, (harvest.description.page, *folders)))
 
     async def _probe_elsewhere(self, request: Request, followed: Request) -> Request:
-        """Returns the request to another site, for a look at a map without a harvest, as `scrapy add` takes
-        it.
+        """Returns the request to another site, for a look at a map without a harvest, as `tileharvest add`
+        takes it.
 
         Raises IgnoreRequest if the site's address is of a network to which the host does not belong that was
         asked first.

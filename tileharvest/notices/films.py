@@ -21,6 +21,7 @@ from tileharvest.history.changes import deepest_changes
 from tileharvest.history.outlines import map_outline
 from tileharvest.history.summaries import harvest_summaries
 from tileharvest.notices.delivery import in_daemon
+from tileharvest.program import program
 from tileharvest.tiles.pyramid import EVERYWHERE
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def film_of_days(
 
 def _tell(map_name: str, problem: str) -> None:
     _logger.warning(
-        "the message about map '%s' goes without a film (%s): scrapy film makes one", map_name, problem
+        "the message about map '%s' goes without a film (%s): %s film makes one", map_name, problem, program()
     )
 
 

@@ -39,7 +39,7 @@ _LEVELS: Final = {ExitStatus.DONE: logging.INFO, ExitStatus.BUDGET: logging.WARN
 """The log levels of ends that are no errors."""
 
 _CUT_SHORT: Final = ("shutdown", "stopped")
-"""Scrapy's reasons for the end of a spider that a person has ended, by a signal or by `scrapy stop`."""
+"""Scrapy's reasons for the end of a spider that a person has ended, by a signal or by `tileharvest stop`."""
 
 
 class Crawl:

@@ -17,6 +17,7 @@ from tileharvest.maps.rates import LONGEST, NO_GAP, Gap, rate_in_words
 from tileharvest.politeness.rate_limit import Pace, spent_part
 from tileharvest.politeness.reasons import Reason
 from tileharvest.politeness.waits import WORTH_A_WORD, Wait, noted
+from tileharvest.program import program
 from tileharvest.queue.cancellation import cancel
 from tileharvest.queue.orders import Orders, orders_of, stop
 from tileharvest.queue.requests import DELAY, state_of
@@ -588,9 +589,10 @@ class Politeness:
     def _say_orders(self, before: Orders, now: Orders) -> None:
         if now.paused is not None and now.paused != before.paused:
             _logger.warning(
-                "%s is paused since %s: nothing is asked; `scrapy resume %s` lets it go on",
+                "%s is paused since %s: nothing is asked; `%s resume %s` lets it go on",
                 self._in_words,
                 now.paused,
+                program(),
                 self._name,
             )
         elif now.paused is None and before.paused is not None:
@@ -604,8 +606,9 @@ class Politeness:
         until = self._rules.quiet_until(self._local_time())
         assert until is not None
         _logger.warning(
-            "map '%s' has quiet hours: nothing is asked until %s; `scrapy stop %s` ends the harvest",
+            "map '%s' has quiet hours: nothing is asked until %s; `%s stop %s` ends the harvest",
             self._name,
             f"{until:%Y-%m-%d %H:%M %Z}",
+            program(),
             self._name,
         )

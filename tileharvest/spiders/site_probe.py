@@ -1,4 +1,4 @@
-"""Looks at a site without harvesting it: what `scrapy add` runs."""
+"""Looks at a site without harvesting it: what `tileharvest add` runs."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ _OURS: Final = (HistoryError, StoreError, QueueError)
 _UNTIL: Final = f"({SILENCE} s without a word of git end it)"
 """The end of a wait for a git repository. Nobody knows when the wait ends if git goes on talking."""
 
-_ORDERS: Final = {"shutdown": "Ctrl-C or SIGTERM", "stopped": "scrapy stop"}
+_ORDERS: Final = {"shutdown": "Ctrl-C or SIGTERM", "stopped": "tileharvest stop"}
 """What a person did to stop the crawl, by the reason that Scrapy or our scheduler gives."""
 
 _WITHOUT_RESULT: Final = "asked twice, and nothing was found out about it"

@@ -18,6 +18,7 @@ from tileharvest.history.changes import changed_blocks, deepest_changes, heat, l
 from tileharvest.history.recorded_versions import shown, story
 from tileharvest.history.schema import BLOCK_LEVELS, FINISHED, NOT_WALKED
 from tileharvest.monitoring.stats import HarvestStats, State
+from tileharvest.program import program
 from tileharvest.viewer.events import list_events
 from tileharvest.viewer.parameters import AREA, Parameters, parse_tile
 from tileharvest.viewer.replies import quoted, unknown
@@ -148,7 +149,7 @@ def area_story(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
     area = next((one for one in areas if one.name == name), None)
     if area is None:
         named = ", ".join(quoted(one.name) for one in areas)
-        there = f"it has: {named}" if named else "it has none: `scrapy areas` adds one"
+        there = f"it has: {named}" if named else f"it has none: `{program()} areas` adds one"
         raise unknown(f"map '{map_name}' has no area {quoted(name)}; {there}")
     history, outline, _ = served.layer(map_name, area.layer)
     try:

@@ -11,6 +11,7 @@ from tileharvest.errors import ConfigurationError
 from tileharvest.export.excerpt import Excerpt
 from tileharvest.export.film import FilmStyle, film_of, write_film
 from tileharvest.maps.budgets import bytes_in_words
+from tileharvest.program import program
 from tileharvest.viewer.parameters import Parameters
 from tileharvest.viewer.rectangles import RECTANGLE, needed_ground
 from tileharvest.viewer.replies import RefusedError, damaged, unknown, wrong
@@ -50,7 +51,8 @@ def film(
     if most_tiles == 0:
         raise RefusedError(
             HTTPStatus.FORBIDDEN,
-            "this viewer makes no films: `scrapy serve --films 400` lets it, and `scrapy film` makes one",
+            f"this viewer makes no films: `{program()} serve --films 400` lets it, and `{program()} film`"
+            " makes one",
         )
     if not layer.zooms:
         raise unknown("nothing was ever recorded in this layer")

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from aiohttp import web
 
+from tileharvest.program import program
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -124,7 +126,7 @@ def damaged(what: str) -> RefusedError:
     the picture, such as `place`."""
     return RefusedError(
         HTTPStatus.INTERNAL_SERVER_ERROR,
-        f"an image of this {what} is missing or damaged: `scrapy check-store` names it",
+        f"an image of this {what} is missing or damaged: `{program()} check-store` names it",
     )
 
 

@@ -12,6 +12,7 @@ from tileharvest.history.outlines import NEVER_HARVESTED, MapOutline, brief_outl
 from tileharvest.history.summaries import harvest_summaries
 from tileharvest.maps.maps_file import maps_if_any, stamp_of
 from tileharvest.maps.named_areas import load_areas
+from tileharvest.program import program
 from tileharvest.viewer.replies import quoted, unknown
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ class ServedMaps:
 
         Raises RefusedError for an unknown map, and names the maps that there are."""
         if not self._serves(name):
-            there = ", ".join(map(quoted, self.names())) or "none yet: `scrapy add NAME URL` adds one"
+            there = ", ".join(map(quoted, self.names())) or f"none yet: `{program()} add NAME URL` adds one"
             raise unknown(f"there is no map {quoted(name)}; there are: {there}")
         history = self.history
         if history is None or name not in self._harvested():
@@ -168,7 +169,7 @@ class ServedMaps:
         history = self.history
         if history is None or not outline.layers:
             raise unknown(
-                f"map '{map_name}' was never harvested: `scrapy harvest {map_name}` begins its history"
+                f"map '{map_name}' was never harvested: `{program()} harvest {map_name}` begins its history"
             )
         if found is None:
             there = ", ".join(quoted(layer.name) for layer in outline.layers)

@@ -13,6 +13,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from tileharvest.errors import ExitStatus, QueueError
+from tileharvest.program import program
 from tileharvest.queue.locks import locks_in
 from tileharvest.queue.port import Exchange, check_terms
 from tileharvest.queue.seen_filter import check_filter
@@ -239,7 +240,7 @@ class SqliteQueue:
             name = self._file.stem
             raise QueueError(
                 f"map '{name}' is being harvested by another process; nothing was changed; let it end, or"
-                f" stop it with scrapy stop {name}, then run again",
+                f" stop it with {program()} stop {name}, then run again",
                 exit_status=ExitStatus.USAGE,
             )
 

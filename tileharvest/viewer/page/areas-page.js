@@ -26,7 +26,7 @@ export async function drawAreas(maps, missing) {
   }));
   const none = sections.length > 0 ? [] : [
     element("p", {}, text("areasNone")),
-    element("pre", {}, element("code", {}, 'scrapy areas NAME add "my base" 80,-400 240,-200')),
+    element("pre", {}, element("code", {}, 'tileharvest areas NAME add "my base" 80,-400 240,-200')),
   ];
   fill("areas-page", [
     element("h1", {}, text("areasTitle")),

@@ -85,7 +85,7 @@ function section(map, answer) {
   const title = element("h2", {}, element("a", { href: address }, text("harvestsOf", { map: map.name })));
   const note = map.note ? element("p", { class: "note" }, map.note) : null;
   if (answer === null || map.first_day === null || map.last_day === null) {
-    const command = element("code", {}, `scrapy harvest ${map.name}`);
+    const command = element("code", {}, `tileharvest harvest ${map.name}`);
     return element("section", {}, title, note, element("p", {}, phrase(text("harvestsNone")), " ", command));
   }
   const facts = [
@@ -105,7 +105,7 @@ function progress(map, { running, harvests: [harvest] }) {
   // The number of tiles that a pruned walk skips is known only at its end.
   const expected = harvest.walk === "pruned" ? null : running.tiles_expected;
   if (!active) {
-    const command = element("code", {}, `scrapy harvest ${map}`);
+    const command = element("code", {}, `tileharvest harvest ${map}`);
     const words = stopped === null
       ? text("harvestStopped", { done }) : text("harvestStoppedBy", { done, reason: stopped });
     return element("p", { class: "running" }, phrase(words), " ", command);

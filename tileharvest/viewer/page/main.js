@@ -138,7 +138,7 @@ function offerLayers(outline) {
 
 /** @param {api.MapSummary | undefined} map a map without a harvest, or undefined if there is no map at all */
 function showEmpty(map) {
-  const command = map === undefined ? "scrapy add NAME URL" : `scrapy harvest ${map.name}`;
+  const command = map === undefined ? "tileharvest add NAME URL" : `tileharvest harvest ${map.name}`;
   showInstead([
     element("h1", {}, text("emptyTitle")),
     element("p", {}, phrase(text(map === undefined ? "emptyNoMaps" : "emptyNoHarvest"))),

@@ -47,17 +47,17 @@ def test_without_any_map_the_page_says_how_to_add_one(page: Page, tmp_path: Path
         Screen(page, viewer).open_hash("")
         expect(page.get_by_role("heading", name="Nothing to see yet")).to_be_visible()
         expect(page.locator("body")).to_contain_text("No map is configured")
-        expect(page.locator("#empty pre")).to_have_text("scrapy add NAME URL")
+        expect(page.locator("#empty pre")).to_have_text("tileharvest add NAME URL")
         # There is nothing to choose from.
         expect(page.locator("#map-field, #layer-field").filter(visible=True)).to_have_count(0)
 
 
 def test_of_a_map_that_was_never_harvested_the_page_says_how_to(screen: Screen) -> None:
     screen.open_hash(f"#map={NEVER}")
-    expect(screen.page.locator("#empty pre")).to_have_text(f"scrapy harvest {NEVER}")
+    expect(screen.page.locator("#empty pre")).to_have_text(f"tileharvest harvest {NEVER}")
     expect(screen.part("map-choice")).to_have_value(NEVER)
     expect(screen.part("layer-field")).to_be_hidden()
-    expect(screen.part("empty")).to_contain_text("scrapy run begins it, and tries again after a failure")
+    expect(screen.part("empty")).to_contain_text("tileharvest run begins it, and tries again after a failure")
     expect(screen.part("map")).to_be_hidden()
 
 
@@ -72,7 +72,7 @@ def test_harvests_are_shown_without_loading_the_page_again(
     with serving(project) as viewer:
         screen = Screen(page, viewer)
         screen.open_hash("")
-        expect(page.locator("#empty pre")).to_have_text("scrapy harvest small")
+        expect(page.locator("#empty pre")).to_have_text("tileharvest harvest small")
         page.evaluate("() => { window.loadedOnce = true; }")
         last_day = screen.part("last-day")
 

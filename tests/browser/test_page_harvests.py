@@ -127,8 +127,8 @@ RUNNING: Final = {
         (
             RUNNING | {"active": False, "seconds_left": None, "stopped": "budget: 1,000 requests"},
             (
-                "stopped at 120 tiles (budget: 1,000 requests); scrapy run goes on with it; to go on now,"
-                " run scrapy harvest antworld"
+                "stopped at 120 tiles (budget: 1,000 requests); tileharvest run goes on with it; to go on"
+                " now, run tileharvest harvest antworld"
             ),
         ),
     ],
@@ -197,7 +197,7 @@ def test_the_days_of_a_map_and_its_note_are_told(page_of_harvests: Page) -> None
 
 
 def test_a_map_that_was_never_harvested_says_how_to(page_of_harvests: Page) -> None:
-    expect(section(page_of_harvests, NEVER)).to_contain_text(f"scrapy harvest {NEVER}")
+    expect(section(page_of_harvests, NEVER)).to_contain_text(f"tileharvest harvest {NEVER}")
 
 
 def test_the_way_to_the_harvests_and_back_leads_to_the_same_place(screen: Screen) -> None:
@@ -230,11 +230,11 @@ def test_of_a_thousand_maps_one_is_found_by_its_name_or_its_note(page: Page, tmp
         expect(page.get_by_role("status")).to_have_text("No map has that in its name or note.")
         field.fill("map-42")
         page.get_by_role("link", name="map-42", exact=True).click()
-        expect(page.locator("#empty pre")).to_have_text("scrapy harvest map-42")
+        expect(page.locator("#empty pre")).to_have_text("tileharvest harvest map-42")
         # And on the page of a map, where so long a list would not help.
         choice = page.get_by_role("combobox", name="Find a map by a part of its name")
         expect(choice).to_have_value("map-42")
         choice.fill("77")
         choice.press("Enter")
-        expect(page.locator("#empty pre")).to_have_text("scrapy harvest map-77")
+        expect(page.locator("#empty pre")).to_have_text("tileharvest harvest map-77")
         expect(choice).to_have_value("map-77")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import aiohttp
 import pytest
 
-from tileharvest.demo.__main__ import MARKER, differences, main, make_folder, what_next
+from tileharvest.demo.__main__ import MARKER, differences, how_to_see, main, make_folder
 from tileharvest.demo.forms import FORMS
 from tileharvest.demo.server import serve
 from tileharvest.errors import ConfigurationError, ExitStatus
@@ -45,16 +45,11 @@ def test_whatever_it_did_not_make_is_refused_untouched(
     assert str(tmp_path) in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("is_project", "program"), [(True, "scrapy"), (False, "tileharvest")])
-def test_the_program_that_has_the_commands_here_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_project: bool, program: str
-) -> None:
+def test_the_last_line_is_the_command_that_shows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    if is_project:
-        (tmp_path / "scrapy.cfg").touch()
-    places, _, words = what_next(tmp_path / "data" / "demo").splitlines()[-1].rpartition("/")
-    assert words == f"{program} serve demo"
-    assert "TILEHARVEST_DATA=data/demo" in places
+    line = how_to_see(tmp_path / "data" / "demo")
+    assert line.startswith("see it: TILEHARVEST_MAPS=data/demo/maps.toml TILEHARVEST_DATA=data/demo ")
+    assert line.endswith("/tileharvest serve")
 
 
 def test_counts_that_differ_are_told_with_both_numbers() -> None:

@@ -39,7 +39,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Shown:
     programs = folder / ".venv" / "bin"
     programs.mkdir(parents=True)
     write_program(programs / "activate", f"PATH={programs}:$PATH; export PYTHONPATH={ROOT}")
-    write_program(programs / "scrapy", f'#!/bin/sh\nexec {sys.executable} -m scrapy "$@"')
+    write_program(programs / "tileharvest", f'#!/bin/sh\nexec {sys.executable} -m tileharvest "$@"')
     demo = subprocess.run(
         [sys.executable, "-m", "tileharvest.demo", "--data", "data/demo"],
         cwd=folder,
@@ -50,8 +50,8 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Shown:
         timeout=240,
     )
     *before, serve = COMMANDS
-    assert serve == "scrapy serve"
-    script = "\n".join(["set -e", *before, "exec scrapy serve --port 0"])
+    assert serve == "tileharvest serve"
+    script = "\n".join(["set -e", *before, "exec tileharvest serve --port 0"])
     with subprocess.Popen(["bash", "-c", script], cwd=folder, stdout=subprocess.PIPE, text=True) as terminal:
         assert terminal.stdout is not None
         lines = []

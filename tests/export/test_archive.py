@@ -217,7 +217,7 @@ def test_an_archive_without_an_image_that_can_be_read_is_none(tmp_path: Path, en
     shutil.rmtree(world.data / "tiles")
     path.parent.mkdir()
     with pytest.raises(
-        TileHarvestError, match=r"was not made, .* can be read: scrapy check-store names"
+        TileHarvestError, match=r"was not made, .* can be read: tileharvest check-store names"
     ) as raised:
         archive(world, path)
     assert raised.value.exit_status == ExitStatus.FAILED_TILES

@@ -371,7 +371,7 @@ def test_tiles_that_are_unchanged_need_not_be_named_to_be_counted(history: Histo
 
 def test_nothing_is_imported_while_a_harvest_is_unfinished(history: History) -> None:
     began(history)
-    with pytest.raises(HistoryError, match=r"map 'world' has an unfinished harvest.*run scrapy harvest"):
+    with pytest.raises(HistoryError, match=r"map 'world' has an unfinished harvest.*run tileharvest harvest"):
         only(history, BEFORE, of(A, b"castle"))
     assert len(harvest_summaries(history, "world")) == 1
 

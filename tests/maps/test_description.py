@@ -191,7 +191,7 @@ def test_file_that_is_no_toml_is_refused_with_the_line(write):
 
 
 def test_missing_file_is_refused_with_the_way_to_make_one(tmp_path):
-    with pytest.raises(ConfigurationError, match="scrapy add NAME URL"):
+    with pytest.raises(ConfigurationError, match="tileharvest add NAME URL"):
         load_maps(tmp_path / "maps.toml")
 
 

@@ -110,7 +110,7 @@ def test_a_name_stands_for_one_area(file: Path) -> None:
 
 
 def test_what_is_not_there_cannot_be_removed(file: Path) -> None:
-    with pytest.raises(ConfigurationError, match="none yet: `scrapy areas world add AREA X,Z X,Z` adds one"):
+    with pytest.raises(ConfigurationError, match="none yet: `tileharvest areas world add AREA X,Z X,Z`"):
         remove_area(file, "world", "my base")
     add_area(file, "world", FARM)
     with pytest.raises(ConfigurationError, match=re.escape("it has '农场 \"two\"'")):

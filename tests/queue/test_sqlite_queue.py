@@ -138,7 +138,7 @@ def test_a_second_worker_is_told_that_another_has_the_queue(queue: Driven, file:
         queue.run(SqliteQueue(file).open(0.0))
     assert str(caught.value) == (
         "map 'world' is being harvested by another process; nothing was changed; let it end, or stop it with"
-        " scrapy stop world, then run again"
+        " tileharvest stop world, then run again"
     )
 
 

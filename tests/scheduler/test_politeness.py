@@ -40,7 +40,7 @@ def test_a_paused_map_offers_nothing_until_it_is_resumed(caplog: pytest.LogCaptu
     run_jumping(test())
     (line,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert line == (
-        "map 'world' is paused since 10:00: nothing is asked; `scrapy resume world` lets it go on"
+        "map 'world' is paused since 10:00: nothing is asked; `tileharvest resume world` lets it go on"
     )
 
 

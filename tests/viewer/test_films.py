@@ -154,4 +154,4 @@ def test_a_viewer_makes_no_films_unless_somebody_says_so(world: World) -> None:
     with serving(world) as client:
         reply = film(client)
     assert reply.status == 403
-    assert "scrapy serve --films" in json.loads(reply.body)["error"]
+    assert "tileharvest serve --films" in json.loads(reply.body)["error"]

@@ -252,7 +252,7 @@ def test_before_the_first_harvest_a_layer_cannot_be_asked_for(world: World) -> N
     with serving(world) as client:
         reply = client.get(f"/api/v1/maps/{MAP}/tiles/0_1_1", {"layer": "day"})
     assert reply.status == 404
-    assert reply.error == f"map '{MAP}' was never harvested: `scrapy harvest {MAP}` begins its history"
+    assert reply.error == f"map '{MAP}' was never harvested: `tileharvest harvest {MAP}` begins its history"
 
 
 def test_a_layer_that_is_not_there_names_those_that_are(world: World) -> None:

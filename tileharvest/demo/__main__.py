@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return error.exit_status
     except KeyboardInterrupt:
         return _INTERRUPTED
-    _say(what_next(data))
+    _say(how_to_see(data))
     return ExitStatus.DONE if is_fine else ExitStatus.ERROR
 
 
@@ -129,25 +129,14 @@ def differences(found: Mapping[str, int], predicted: Mapping[Outcome, int], form
     return [f"{word} {number} instead of {wanted}" for word, number, wanted in numbers if number != wanted]
 
 
-def what_next(data: Path) -> str:
-    """Returns what a person may do after the demo, with commands that work in the present folder."""
-    # Scrapy itself has the commands only in the folder of a project.
-    program = "scrapy" if Path("scrapy.cfg").is_file() else "tileharvest"
+def how_to_see(data: Path) -> str:
+    """Returns the command that shows the demo, as it works in the present folder."""
+    here = Path.cwd()
     command, maps, folder = (
-        path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
-        for path in (Path(sys.executable).with_name(program), data / "maps.toml", data)
+        path.relative_to(here) if path.is_relative_to(here) else path
+        for path in (Path(sys.executable).with_name("tileharvest"), data / "maps.toml", data)
     )
-    return (
-        "\nWhat next?\n"
-        f"  export TILEHARVEST_MAPS={maps} TILEHARVEST_DATA={folder}\n"
-        f"  {command} harvests {_MAP}    its three harvests\n"
-        f"  {command} history {_MAP}     all versions of its tiles\n"
-        f"  {command} serve {_MAP}       its three days in your browser, at http://127.0.0.1:8000/\n"
-        "  unset TILEHARVEST_MAPS TILEHARVEST_DATA\n"
-        f"  {command} add NAME URL     add a real map, by the address of its page\n"
-        "README.md tells the rest. To see the three days now:\n"
-        f"  TILEHARVEST_MAPS={maps} TILEHARVEST_DATA={folder} {command} serve {_MAP}"
-    )
+    return f"see it: TILEHARVEST_MAPS={maps} TILEHARVEST_DATA={folder} {command} serve"
 
 
 def _say(line: str) -> None:

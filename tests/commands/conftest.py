@@ -1,14 +1,12 @@
-"""Commands that need no crawler, run in this process."""
+"""Commands that need no crawler, on a map's files in the test's own folder."""
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
-from scrapy.settings import Settings
 
-from tileharvest.commands.program import run
+from tests.commands.running import run_here
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,19 +24,12 @@ class Said(NamedTuple):
 
 
 @pytest.fixture
-def tileharvest(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Tileharvest:
+def tileharvest(tmp_path: Path) -> Tileharvest:
     """Runs `tileharvest WORD...` on the `maps.toml` and the folder `data` of `tmp_path`."""
-    monkeypatch.setattr("logging._logRecordFactory", logging.LogRecord)
+    places = {"TILEHARVEST_MAPS": str(tmp_path / "maps.toml"), "TILEHARVEST_DATA": str(tmp_path / "data")}
 
     def command(*words: str) -> Said:
-        settings = Settings()
-        settings.setmodule("tileharvest.settings")
-        places = {"TILEHARVEST_MAPS": tmp_path / "maps.toml", "TILEHARVEST_DATA": tmp_path / "data"}
-        settings.setdict({name: str(path) for name, path in places.items()}, priority="cmdline")
-        with pytest.raises(SystemExit) as ended:
-            run(["tileharvest", *words], settings)
-        return Said(int(ended.value.code or 0), *capsys.readouterr())
+        done = run_here("tileharvest", words, places)
+        return Said(done.returncode, done.stdout, done.stderr)
 
     return command

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from tests.commands.running import WITHOUT_CRAWLER, run_here
 from tests.end_to_end.forking import ROOT, Forked
 from tests.history.outcomes import RESULTS
 
@@ -102,14 +103,20 @@ class Project:
     def scrapy(
         self, *arguments: str, check: bool = True, timeout: float = 240.0
     ) -> subprocess.CompletedProcess[str]:
-        """Runs `scrapy ...` to its end. With `check`, an exit status other than 0 raises an AssertionError
-        that shows the output."""
-        with self.running(*arguments) as process:
-            stdout, stderr = process.communicate(timeout=timeout)
-            status = process.wait()
-        if check and status != 0:
-            raise AssertionError(f"scrapy {' '.join(arguments)}: {status}\n{stdout}\n{stderr}")
-        return subprocess.CompletedProcess(process.args, status, stdout, stderr)
+        """Runs `scrapy ...` to its end: in a process of its own if it needs a crawler. With `check`, an exit
+        status other than 0 raises an AssertionError that shows the output."""
+        is_main = threading.current_thread() is threading.main_thread()
+        if is_main and WITHOUT_CRAWLER.issuperset(arguments[:1]):
+            done = run_here("scrapy", arguments, self.environment)
+        else:
+            with self.running(*arguments) as process:
+                stdout, stderr = process.communicate(timeout=timeout)
+                done = subprocess.CompletedProcess(process.args, process.wait(), stdout, stderr)
+        if check and done.returncode != 0:
+            raise AssertionError(
+                f"scrapy {' '.join(arguments)}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+            )
+        return done
 
     def scrapy_from_nothing(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """Runs `scrapy ...` in a process that starts from nothing, as a user's does. This costs a second, so

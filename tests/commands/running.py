@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _WORDS: Final = (
-    "archive areas check-store diff failures film harvests history import maps mosaic pause publish push queue"
-    " rate restore resume stop version workers"
+    "archive areas check-store diff failures film harvests history import maps mosaic pause publish push"
+    " queue rate restore resume stop version workers"
 )
 WITHOUT_CRAWLER: Final = frozenset(_WORDS.split())
 _FROM_ENVIRONMENT: Final = (

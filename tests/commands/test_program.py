@@ -45,6 +45,54 @@ def test_alone_it_lists_its_commands(tileharvest: Tileharvest) -> None:
     assert "  harvest      Harvest maps, and show progress and outcomes\n" in done.out
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["harvest", "smal"], "has no map 'smal'; did you mean 'small'?"),
+        (["harvest", "small", "--jsn"], "option --jsn is not known; did you mean '--json'?"),
+        (["harvest", "small", "-a", "dri=1"], "'dri' is not known; did you mean 'dry'?"),
+        (["harvest", "small", "-a", "map=other"], "write tileharvest harvest other"),
+        (["harvest", "small", "--at-once", "0"], "--at-once 0 cannot be: write how many maps"),
+        (["harvest", "small", "--segment", "fortnight"], "fortnight"),
+        (["harvest", "small", "--day", "soon"], "day=soon is no date"),
+        (["run", "smal"], "has no map 'smal'; did you mean 'small'?"),
+        (["run", "-s", "SEGMENT=run"], "map 'small' is never due"),
+        (["run", "-s", "DELAY=x"], "DELAY 'x' cannot be"),
+        (["run", "--port", "8001"], "are for the viewer: add --serve"),
+        (["crawl", "overviewer"], "which map? say -a map=NAME"),
+        (["crawl", "overviewer", "-a", "map=smal"], "has no map 'smal'; did you mean 'small'?"),
+        (["crawl", "overviewer", "-a", "map=small", "-s", "HOST_DOWN_AFTER=0"], "HOST_DOWN_AFTER"),
+        (["crawl", "overviwer", "-a", "map=small"], "no spider 'overviwer'; did you mean 'overviewer'?"),
+        (["push", "small", "-3_8_8", "--prioriti=3"], "did you mean '--priority'?"),
+        (["push", "small"], "write tileharvest push NAME TILE|URL..."),
+        (["push", "smal", "0_1_1"], "has no map 'smal'; did you mean 'small'?"),
+        (["failures", "small", "--retry", "--clear"], "leave one of them out"),
+        (["workers"], "no Redis is named: set REDIS_URL"),
+        (["check-store", "--clean", "small"], "leave the name out; nothing was done"),
+    ],
+)
+def test_what_cannot_be_is_one_line_before_anything_is_touched(
+    tileharvest: Tileharvest, tmp_path: Path, words: list[str], said: str
+) -> None:
+    (tmp_path / "maps.toml").write_text('[small]\nurl = "http://h/"\n')
+    done = tileharvest(*words)
+    assert (done.status, done.out) == (2, "")
+    (line,) = done.err.splitlines()
+    assert line.startswith("error: ")
+    assert said in line
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_mistake_in_maps_toml_names_the_file_the_map_and_the_key(
+    tileharvest: Tileharvest, tmp_path: Path
+) -> None:
+    (tmp_path / "maps.toml").write_text('[small]\nurl = "http://h/"\nconcurency = 2\n')
+    (line,) = tileharvest("harvest", "small").err.splitlines()
+    assert all(
+        word in line for word in (str(tmp_path / "maps.toml"), "map 'small'", "did you mean 'concurrency'")
+    )
+
+
 @pytest.mark.parametrize("words", [["version"], ["--version"], ["version", "-v"]])
 def test_the_version_is_that_of_tileharvest(tileharvest: Tileharvest, words: list[str]) -> None:
     done = tileharvest(*words)

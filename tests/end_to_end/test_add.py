@@ -6,12 +6,10 @@ import json
 import os
 import pty
 import socket
-import sqlite3
 import subprocess
 import sys
-import time
 import tomllib
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
@@ -64,18 +62,6 @@ def test_an_added_map_can_be_harvested_and_nothing_else_in_the_file_changes(
     assert not project.data.exists()
     report = project.harvest("mine", SMALL_DAY)
     assert report["counts"]["add"] == len(site.paths())
-
-
-def test_the_probe_takes_its_turns_among_the_harvests_of_this_machine(
-    project: Project, server: Nginx
-) -> None:
-    project.data.mkdir()
-    began = time.time()
-    project.scrapy("add", "mine", f"{server.url}/")
-    with closing(sqlite3.connect(project.data / "hosts" / "hosts.sqlite")) as connection:
-        ((host, state),) = connection.execute("SELECT name, state FROM hosts")
-    assert host == "127.0.0.1"
-    assert json.loads(state)["own"]["turn"]["start"] >= began
 
 
 def test_the_first_map_begins_the_file(project: Project, server: Nginx) -> None:

@@ -85,13 +85,6 @@ def test_damaged_bytes_are_found_by_reading_them(stage: Stage) -> None:
     assert [one["tile"] for one in told(stage, "--bytes")["missing"]] == ["0_-3_1", "0_-3_3", "0_-1_3"]
 
 
-def test_a_person_reads_what_to_do(stage: Stage) -> None:
-    done = stage.project.scrapy("check-store", check=False)
-    assert f"the history names {len(PATHS)} images: 2 of them are missing or damaged" in done.stdout
-    assert "restore them from a backup" in done.stdout
-    assert "1 image that no version names" in done.stdout
-
-
 def test_of_a_map_that_is_no_more_it_is_said_what_is_missing_and_nothing_is_forgotten(stage: Stage) -> None:
     described = stage.project.maps_file.read_text(encoding="utf-8")
     stage.project.maps_file.write_text(described.replace("[small]", "[another]"), encoding="utf-8")
@@ -169,12 +162,6 @@ def test_only_all_maps_together_are_cleaned(stage: Stage) -> None:
     done = stage.project.scrapy("check-store", "--clean", "small", check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert "leave the name out; nothing was done" in done.stderr
-
-
-def test_an_unknown_map_is_one_line(stage: Stage) -> None:
-    done = stage.project.scrapy("check-store", "smal", check=False)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "has no map 'smal'" in done.stderr
 
 
 def test_a_damaged_history_is_told_and_nothing_is_cleaned(stage: Stage) -> None:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.end_to_end.project import contents
 from tests.end_to_end.real_maps import SMALL, SMALL_DAY
 from tests.end_to_end.rendering import LAYER
 
@@ -73,83 +72,6 @@ def test_a_mistake_in_a_spider_ends_the_crawl_and_is_told(
     assert "Spider closed (error)" in done.stderr
 
 
-def test_an_unknown_map_is_wrong_usage(project: Project, harvested_map: Rendering) -> None:
-    before = contents(project.data)
-    done = project.scrapy("harvest", "smal", check=False)
-    assert (done.returncode, done.stdout) == (2, "")
-    (line,) = done.stderr.splitlines()
-    assert str(project.maps_file) in line
-    assert "'smal'" in line
-    assert "'small'" in line
-    assert contents(project.data) == before
-    assert harvested_map.paths()
-
-
-@pytest.mark.parametrize("command", [["harvest", SMALL], ["maps"]], ids=" ".join)
-def test_a_misspelt_key_is_wrong_usage(project: Project, nobody: str, command: list[str]) -> None:
-    project.add_map(SMALL, nobody, concurency=2)
-    done = project.scrapy(*command, check=False)
-    assert (done.returncode, done.stdout) == (2, "")
-    (line,) = done.stderr.splitlines()
-    assert str(project.maps_file) in line
-    assert "map 'small'" in line
-    assert "'concurency'" in line
-    assert "'concurrency'" in line
-    assert not project.data.exists()
-
-
-def test_no_map_and_not_all_is_wrong_usage(project: Project) -> None:
-    done = project.scrapy("harvest", check=False)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "--all" in done.stderr
-
-
-@pytest.mark.usefixtures("harvested_map")
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["overviewer"], "which map? say -a map=NAME"),
-        (["overviewer", "-a", "map=smal"], "has no map 'smal'; did you mean 'small'?"),
-        (["overviewer", "-a", f"map={SMALL}", "-a", "dri=1"], "'dri' is not known; did you mean 'dry'?"),
-        (["overviewer", "-a", f"map={SMALL}", "-s", "HOST_DOWN_AFTER=0"], "HOST_DOWN_AFTER"),
-        (["overviewer", "-a", f"map={SMALL}", "--jsn"], "option --jsn is not known"),
-        (["overviwer", "-a", f"map={SMALL}"], "no spider 'overviwer'; did you mean 'overviewer'?"),
-    ],
-)
-def test_what_cannot_be_crawled_is_one_line_and_wrong_usage(
-    project: Project, arguments: list[str], said: str
-) -> None:
-    before = contents(project.data)
-    done = project.scrapy("crawl", *arguments, check=False)
-    assert (done.returncode, done.stdout) == (2, "")
-    (line,) = done.stderr.splitlines()
-    assert line.startswith("error: ")
-    assert said in line
-    assert contents(project.data) == before
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["failures", SMALL, "--retri"], "option --retri is not known; did you mean '--retry'?"),
-        (["serve", "--prt", "9000"], "option --prt is not known; did you mean '--port'?"),
-        (["harvest", SMALL, "--jsn"], "option --jsn is not known; did you mean '--json'?"),
-        (["push", SMALL, "-3_8_8", "--prioriti=3"], "did you mean '--priority'?"),
-        (["harvest", SMALL, "-a", "dri=1"], "'dri' is not known; did you mean 'dry'?"),
-        (["harvest", SMALL, "-a", "map=other"], "write scrapy harvest other"),
-    ],
-)
-def test_what_is_misspelt_is_one_line_and_wrong_usage(
-    project: Project, nobody: str, arguments: list[str], said: str
-) -> None:
-    project.add_map(SMALL, nobody)
-    done = project.scrapy(*arguments, check=False)
-    assert (done.returncode, done.stdout) == (2, "")
-    (line,) = done.stderr.splitlines()
-    assert said in line
-    assert not project.data.exists()
-
-
 def test_a_crawl_ends_with_the_status_of_a_harvest(
     project: Project, small_map: Rendering, nobody: str, nginx: Callable[..., Nginx]
 ) -> None:
@@ -205,18 +127,6 @@ def test_all_leaves_out_maps_that_are_not_enabled(
     reports = json.loads(done.stdout)
     assert [report["map"] for report in reports] == [SMALL, "awake"]
     assert [report["counts"]["add"] for report in reports] == [len(small_map.paths())] * 2
-
-
-def test_a_map_that_fails_does_not_keep_the_others_from_their_harvest(
-    project: Project, small_map: Rendering, nobody: str
-) -> None:
-    project.add_map("away", nobody)
-    names = ["away", SMALL]
-    done = project.scrapy("harvest", *names, "--json", "-s", "RETRY_TIMES=0", check=False)
-    assert done.returncode == 5
-    away, small = json.loads(done.stdout)
-    assert (away["exit_status"], small["exit_status"]) == (5, 0)
-    assert small["counts"]["add"] == len(small_map.paths())
 
 
 def test_of_several_maps_one_out_of_reach_is_worse_than_one_whose_budget_is_spent(

@@ -91,15 +91,6 @@ def test_the_workers_of_a_spider_are_listed_with_those_of_maps(
     ]
 
 
-def test_all_workers_of_all_maps_are_listed(fleet: Project, join: Callable[[str], Driven]) -> None:
-    for name in ("other", "small", "small"):
-        join(name)
-    found = told(fleet, "workers")
-    assert [(one["map"], one["pid"]) for one in found] == [
-        (name, os.getpid()) for name in ("small", "small", "other")
-    ]
-
-
 def test_what_is_pushed_and_what_failed_reaches_the_workers(
     fleet: Project, join: Callable[[str], Driven]
 ) -> None:
@@ -111,12 +102,3 @@ def test_what_is_pushed_and_what_failed_reaches_the_workers(
     assert json.loads(pushed)["asks"]["tile"] == {"zoom": 0, "x": 1, "y": 1}
     assert retried == "1"
     assert worker.failures() == []
-
-
-def test_without_redis_no_workers_are_known(project: Project) -> None:
-    project.add_map("small", "http://map.example.net/")
-    done = project.scrapy("workers", check=False)
-    assert (done.returncode, done.stdout) == (2, "")
-    (line,) = done.stderr.splitlines()
-    assert "set REDIS_URL" in line
-    assert not project.data.exists()

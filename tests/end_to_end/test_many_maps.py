@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import signal
 import subprocess
 import sys
 import tomllib
@@ -138,16 +137,6 @@ def test_of_complete_harvests_only_those_are_begun_into_which_something_was_push
     assert {line.host for line in server.log()} == {"127.0.2.2"}
 
 
-def test_off_a_terminal_a_line_tells_of_all_maps_together(project: Project, server: Nginx) -> None:
-    add_maps(project, server, 2)
-    arguments = (*HARVEST, "-a", "stay=1", "-s", "PROGRESS_INTERVAL=0.1")
-    begins = "0 of 2 maps done, 2 under way"
-    with project.running(*arguments) as process:
-        assert any(line.startswith(begins) and "; 40 tiles; " in line for line in process.stderr)
-        process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=240)
-
-
 def test_a_process_that_is_killed_again_and_again_loses_nothing_of_any_map(
     project: Project, server: Nginx, undisturbed: Counter[tuple[Any, ...]], kills: int
 ) -> None:
@@ -228,10 +217,3 @@ def test_every_line_of_the_log_says_whose_it_is(project: Project, server: Nginx,
         asked = {urlsplit(url).netloc for line in own for url in re.findall(r"http://[^ >]+", line)}
         assert asked == {urlsplit(maps[name]["url"]).netloc}
     assert any(" ERROR: map 'unkind': " in line and "robots.txt answers 500" in line for line in lines)
-
-
-def test_without_places_nothing_is_harvested(project: Project, server: Nginx) -> None:
-    add_maps(project, server, 1)
-    done = project.scrapy(*HARVEST, "--at-once", "0", check=False)
-    assert done.returncode == 2
-    assert done.stderr == "error: --at-once 0 cannot be: write how many maps, such as 16, or 1\n"

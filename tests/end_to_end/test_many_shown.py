@@ -105,14 +105,3 @@ def test_the_first_ctrl_c_ends_all_cleanly(shown: Shown) -> None:
     assert all(": stopped; " in line for line in last[5:7])
     assert last[7] == "2 maps were stopped; run it again to continue where they stopped"
     assert last[8].startswith("exit status 1, an error, or stopped: ")
-
-
-def test_the_second_ctrl_c_quits_at_once(shown: Shown) -> None:
-    shown.terminal.press("C-c")
-    shown.terminal.await_screen(lambda lines: any("stopping" in line for line in lines))
-    shown.terminal.press("C-c")
-    last = written(shown.terminal.last_screen())
-    assert sorted(names(last[:3])) == FREE
-    assert "\n".join(last[3:5]) == STOPPING
-    assert last[5].startswith("2 maps were left at once; run it again to continue")
-    assert len(last) == 6

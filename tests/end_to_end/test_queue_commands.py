@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 LAST: Final = "33"
 """A tile that a walk asks among the last."""
 LAST_NAME: Final = "0_3_-3"
-FIRST_LEVEL_NAME: Final = "-1_-2_2"
-"""Of the tile `0`."""
 BEFORE: Final = 2
 """Requests before that for the first tile: robots.txt and the configuration."""
 ALL_OF_IT: Final = BEFORE + len(PATHS)
@@ -126,17 +124,6 @@ def test_a_map_that_was_never_harvested_has_an_empty_queue_and_gets_none(stage: 
     assert not stage.project.data.exists()
 
 
-@pytest.mark.parametrize("command", [["queue"], ["failures"], ["push", "0_1_1"]], ids=lambda words: words[0])
-def test_an_unknown_map_is_wrong_usage_and_gets_no_queue(stage: Stage, command: list[str]) -> None:
-    name, *more = command
-    done = stage.project.scrapy(name, "smal", *more, check=False)
-    assert (done.returncode, done.stdout) == (2, "")
-    (line,) = done.stderr.splitlines()
-    assert "'smal'" in line
-    assert "'small'" in line
-    assert not stage.project.data.exists()
-
-
 def test_a_failed_tile_is_in_the_failure_list(stage: Stage) -> None:
     stage.site.rules[address(LAST)] = rules.status(403)
     visit(stage.project, FIRST_DAY)
@@ -161,16 +148,6 @@ def test_what_failed_is_asked_first_and_once_on_the_next_day(stage: Stage) -> No
     assert first_asked(stage) == address(LAST)
     assert methods(stage.site, LAST) == ["HEAD", "GET"]
     assert failures(stage) == []
-
-
-def test_what_fails_every_day_has_all_attempts_every_day_and_one_place_in_the_list(stage: Stage) -> None:
-    stage.site.rules[address(LAST)] = rules.status(500)
-    for day, method in ((FIRST_DAY, "GET"), (SECOND_DAY, "HEAD")):
-        stage.site.received.clear()
-        visit(stage.project, day)
-        assert methods(stage.site, LAST) == [method] * 5
-        assert found(stage.project)[LAST] == Found("fail", "500 Internal Server Error (5 attempts)")
-        assert [failure["segment"] for failure in failures(stage)] == [day]
 
 
 def test_failures_can_be_put_back_and_have_all_attempts_again(stage: Stage) -> None:
@@ -217,15 +194,6 @@ def test_what_is_pushed_into_a_harvest_that_stays_is_asked_and_recorded(stage: S
     assert [row[:2] for row in versions(stage.project, LAST)] == [recorded]
 
 
-def test_what_is_pushed_while_nothing_runs_is_asked_first_by_the_next_harvest(stage: Stage) -> None:
-    visit(stage.project, FIRST_DAY)
-    stage.project.scrapy("push", "small", LAST_NAME)
-    stage.site.received.clear()
-    assert visit(stage.project, SECOND_DAY).counts == {"ign": 20}
-    assert first_asked(stage) == address(LAST)
-    assert queue(stage)["left"] == 0
-
-
 @pytest.mark.parametrize("waits_in", ["sqlite", "redis"])
 def test_what_is_pushed_or_put_back_after_the_end_is_harvested_by_the_next_harvest_at_once(
     stage: Stage, waits_in: str, monkeypatch: pytest.MonkeyPatch
@@ -251,35 +219,6 @@ def test_what_is_pushed_or_put_back_after_the_end_is_harvested_by_the_next_harve
         assert visit(stage.project, SECOND_DAY).counts == {"ign": 20}
         walks = stage.project.query("SELECT walk, reason FROM harvests ORDER BY id")
         assert walks == [("full", "finished"), ("pushed", "finished"), ("full", "finished")]
-
-
-def test_what_waits_for_an_unfinished_harvest_is_nothing_that_was_pushed_into_a_complete_one(
-    stage: Stage,
-) -> None:
-    visit(stage.project, FIRST_DAY)
-    assert visit(stage.project, SECOND_DAY, "-s", 'BUDGET={"requests": 6}').status == 4
-    stage.site.received.clear()
-    (report,) = visit(stage.project, FIRST_DAY).reports
-    assert "is already harvested" in report["note"]
-    assert stage.site.received == []
-    assert visit(stage.project, SECOND_DAY).counts == {"ign": 20}
-
-
-def test_tiles_can_be_pushed_before_the_first_harvest(stage: Stage) -> None:
-    stage.project.scrapy("push", "small", "--", FIRST_LEVEL_NAME, LAST_NAME)
-    assert queue(stage)["pending/plus"] == 2
-    assert visit(stage.project, FIRST_DAY).counts == {"add": 20}
-    assert order(stage, "1", LAST, "0") == ["0", LAST, "1"]
-
-
-def test_what_is_pushed_with_more_priority_goes_first(stage: Stage) -> None:
-    for name, priority in (("0_-3_3", "-1"), (LAST_NAME, "1"), ("0_-3_-3", "5")):
-        stage.project.scrapy("push", "small", name, "--priority", priority)
-    waiting = queue(stage)
-    assert (waiting["pending/plus"], waiting["pending/minus"]) == (2, 1)
-    visit(stage.project, FIRST_DAY)
-    first = stage.site.received[BEFORE : BEFORE + 2]
-    assert [request.path for request in first] == [address("22"), address("33")]
 
 
 def test_what_is_pushed_for_later_waits_and_the_harvest_says_until_when(stage: Stage) -> None:
@@ -311,16 +250,6 @@ def test_what_cannot_be_pushed_is_wrong_usage_and_makes_no_queue(stage: Stage, w
     assert (done.returncode, done.stdout) == (2, "")
     assert len(done.stderr.splitlines()) == 1
     assert not stage.project.data.exists()
-
-
-def test_a_pushed_address_that_is_no_tile_is_one_error_and_the_harvest_goes_on(stage: Stage) -> None:
-    url = f"{stage.site.url}/{LAYER}/legend.png"
-    stage.project.scrapy("push", "small", url)
-    done = visit(stage.project, FIRST_DAY)
-    assert (done.status, done.counts) == (0, {"add": 20})
-    assert done.error == f"{url} is no tile of the map; it was not asked for"
-    assert "legend" not in "".join(request.path for request in stage.site.received)
-    assert queue(stage)["left"] == 0
 
 
 @pytest.mark.parametrize("name", ["elsewhere:0_1_1", "0_99_1"], ids=["layer", "place"])

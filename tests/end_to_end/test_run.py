@@ -7,7 +7,6 @@ import signal
 import sqlite3
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 from urllib.request import urlopen
 
@@ -95,19 +94,6 @@ def test_it_waits_for_a_file_that_is_not_there_yet(stage: Stage) -> None:
         assert await_condition(lambda: finished(project) == ["small"], process)
 
 
-def test_a_harvest_that_is_stopped_goes_on_in_the_same_segment(stage: Stage) -> None:
-    project = stage.project
-    stage.project.maps_file.write_text(f'[small]\nurl = "{stage.site.url}/"\nrequests_per_second = 20\n')
-    with project.running("run") as process:
-        assert await_condition(lambda: len(stage.site.received) > 10, process)
-        process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=240)
-    assert (process.returncode, finished(project)) == (0, [])
-    with project.running("run") as process:
-        said(process, "nothing is due")
-    assert project.query("SELECT count(*), count(ended) FROM harvests") == [(1, 1)]
-
-
 def test_the_second_signal_names_the_maps_that_are_left_at_once(stage: Stage) -> None:
     stage.site.rules[address("3")] = rules.hang()
     with stage.project.running("run") as process:
@@ -136,19 +122,6 @@ def test_a_harvest_that_was_killed_goes_on_in_the_same_segment(stage: Stage) -> 
     assert len(project.versions()) == len(PATHS)
 
 
-def test_two_workers_on_one_machine_share_the_maps(stage: Stage) -> None:
-    project = stage.project
-    for name in ("second", "third", "fourth"):
-        project.add_map(name, f"{stage.site.url}/")
-    with project.running("run", "--at-once", "1") as one, project.running("run", "--at-once", "1") as two:
-        for process in (one, two):
-            said(process, "nothing is due")
-            process.send_signal(signal.SIGTERM)
-        lines = [process.communicate(timeout=240)[0].splitlines() for process in (one, two)]
-    assert sorted(finished(project)) == ["fourth", "second", "small", "third"]
-    assert sorted(line.partition(",")[0] for line in chain(*lines)) == sorted(finished(project))
-
-
 def test_what_fails_is_tried_again_and_holds_up_no_other(stage: Stage) -> None:
     project = stage.project
     project.maps_file.write_text("")
@@ -163,15 +136,6 @@ def test_what_fails_is_tried_again_and_holds_up_no_other(stage: Stage) -> None:
     assert timedelta(minutes=4) <= again - before <= timedelta(minutes=8)
 
 
-def test_a_paused_map_is_passed_over_until_it_is_resumed(stage: Stage) -> None:
-    project = stage.project
-    project.add_map("second", f"{stage.site.url}/")
-    project.scrapy("pause", "small")
-    with project.running("run", "--at-once", "1") as process:
-        assert "map 'small' is paused since" in said(process, "is paused")
-        assert await_condition(lambda: finished(project) == ["second"], process)
-
-
 def test_the_viewer_is_in_the_same_process(stage: Stage) -> None:
     with stage.project.running("run", "--serve", "--port", "0") as process:
         address = process.stdout.readline().split()[4]
@@ -182,35 +146,3 @@ def test_the_viewer_is_in_the_same_process(stage: Stage) -> None:
         process.communicate(timeout=240)
     assert "small" in json.dumps(shown)
     assert process.returncode == 0
-
-
-def test_names_are_the_only_maps(stage: Stage) -> None:
-    project = stage.project
-    project.add_map("second", f"{stage.site.url}/", enabled=False)
-    with project.running("run", "second") as process:
-        assert "map 'second'" in said(process, "nothing is due")
-    assert finished(project) == ["second"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "line"),
-    [
-        (("smal",), "has no map 'smal'; did you mean 'small'?"),
-        (("--at-once", "0"), "--at-once 0 cannot be"),
-        (("-s", "SEGMENT=run"), "map 'small' is never due"),
-        (("-s", "DELAY=x"), "DELAY 'x' cannot be"),
-        (("--serve", "--port", "x"), "--port x cannot be"),
-        (
-            ("--port", "8001"),
-            "--port, --host, --allow-host and --frame-ancestors are for the viewer: add --serve",
-        ),
-    ],
-)
-def test_what_cannot_be_is_one_line_before_anything_begins(
-    stage: Stage, arguments: tuple[str, ...], line: str
-) -> None:
-    done = stage.project.scrapy("run", *arguments, check=False)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert line in done.stderr
-    assert len(done.stderr.splitlines()) == 1
-    assert stage.site.received == []

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import signal
 from collections import Counter
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
-from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -16,7 +13,6 @@ from tests.end_to_end.bad_input.small_site import (
     FIRST_LEVEL,
     PATHS,
     SECOND_DAY,
-    THIRD_DAY,
     Stage,
     address,
     asked,
@@ -64,16 +60,6 @@ def test_a_day_is_harvested_once_and_the_second_run_says_so_and_asks_nothing(
     assert project.kept() == kept
 
 
-def test_what_is_harvested_already_is_told_to_programs_too(stage: Stage) -> None:
-    visit(stage.project, FIRST_DAY)
-    done = visit(stage.project, FIRST_DAY)
-    (report,) = done.reports
-    assert (done.status, done.said, report["exit_status"]) == (0, "", 0)
-    assert (report["requests"], report["counts"]) == (0, {})
-    assert (report["finished"], report["error"]) == (True, None)
-    assert "is already harvested for 2024-05-01" in report["note"]
-
-
 def test_a_second_harvest_of_a_day_can_be_asked_for(stage: Stage) -> None:
     visit(stage.project, FIRST_DAY)
     for wish in ("segment=run", "fresh=1"):
@@ -82,63 +68,6 @@ def test_a_second_harvest_of_a_day_can_be_asked_for(stage: Stage) -> None:
         assert len(stage.site.received) == 22
     days = stage.project.query("SELECT day, reason FROM harvests")
     assert days == [(FIRST_DAY, "finished")] * 3
-
-
-def test_todays_harvest_is_told_with_the_maps_own_midnight(stage: Stage) -> None:
-    """The clock is this computer's; at the day's end the second run may come in the next one."""
-    stage.project.maps_file.unlink()
-    stage.project.add_map("small", f"{stage.site.url}/", timezone=ZONE)
-    zone = ZoneInfo(ZONE)
-    for _ in range(2):
-        today = datetime.now(zone).date()
-        stage.project.scrapy("harvest", "small")
-        said = stage.project.scrapy("harvest", "small").stdout
-        if datetime.now(zone).date() == today:
-            break
-    assert f"for {today}; the next segment begins {today + timedelta(days=1)} 00:00 CST; " in said
-
-
-@pytest.mark.parametrize(
-    ("segment", "name"),
-    [
-        ("hour", r"\d{4}-\d\d-\d\dT\d\d\+00:00"),
-        ("every:3d", r"every-3d-\d{4}-\d\d-\d\d"),
-        ("run", r"run-\d{8}T\d{6}\.\d{6}Z"),
-    ],
-)
-def test_segments_of_other_lengths_can_be_had(stage: Stage, segment: str, name: str) -> None:
-    stage.project.scrapy("harvest", "small", "-a", f"segment={segment}")
-    ((recorded,),) = stage.project.query("SELECT segment FROM harvests")
-    assert re.fullmatch(name, recorded)
-
-
-def test_an_interval_of_days_lasts_until_its_end(stage: Stage) -> None:
-    """Counted from a Monday, 1970-01-05: 2024-05-01 is the second day of three."""
-    first = datetime(2024, 5, 1, tzinfo=UTC).date()
-    assert (first - datetime(1970, 1, 5, tzinfo=UTC).date()).days % 3 == 1
-    visit(stage.project, FIRST_DAY, "-a", "segment=every:3d")
-    again = visit(stage.project, SECOND_DAY, "-a", "segment=every:3d")
-    assert "the next segment begins 2024-05-03 00:00 UTC" in again.reports[0]["note"]
-    assert visit(stage.project, THIRD_DAY, "-a", "segment=every:3d").counts == {"ign": 20}
-
-
-def test_the_setting_names_the_segment_where_no_argument_does(stage: Stage) -> None:
-    visit(stage.project, FIRST_DAY, "-s", "SEGMENT=week")
-    again = visit(stage.project, SECOND_DAY, "-s", "SEGMENT=week")
-    assert (
-        "is already harvested for 2024-W18; the next segment begins 2024-05-06 00:00"
-        in (again.reports[0]["note"])
-    )
-
-
-@pytest.mark.parametrize("segment", ["fortnight", "every:0d", ""])
-def test_a_segment_that_cannot_be_is_wrong_usage_and_touches_nothing(stage: Stage, segment: str) -> None:
-    done = visit(stage.project, FIRST_DAY, "-a", f"segment={segment}")
-    assert done.status == 2
-    assert f"segment '{segment}' cannot be" in done.error
-    assert "every:3d" in done.error
-    assert stage.site.received == []
-    assert not stage.project.data.exists()
 
 
 def test_after_a_stop_only_what_was_not_asked_is_asked(stage: Stage) -> None:
@@ -157,13 +86,6 @@ def test_after_a_stop_only_what_was_not_asked_is_asked(stage: Stage) -> None:
     assert times.pop(("GET", "/robots.txt")) == 2
     assert times.pop(("GET", "/overviewerConfig.js")) == 2
     assert times == Counter({(method, address(path)): 1 for method in ("HEAD", "GET") for path in PATHS})
-
-
-def test_a_day_whose_history_was_taken_away_is_harvested_anew(stage: Stage) -> None:
-    """The queue remembers what was asked; the new history has nothing of it."""
-    visit(stage.project, FIRST_DAY)
-    stage.project.database.unlink()
-    assert visit(stage.project, FIRST_DAY).counts == {"add": 20}
 
 
 def test_what_was_left_of_yesterday_is_not_asked_today_on_a_map_that_has_grown(
@@ -242,16 +164,6 @@ def test_tiles_at_the_maps_max_depth_are_asked(stage: Stage) -> None:
     limit(stage, 1)
     stage.project.crawl("small", FIRST_DAY)
     assert set(found(stage.project)) == set(PATHS)
-
-
-def test_the_maps_max_depth_goes_before_the_setting(stage: Stage) -> None:
-    """For the setting, as Scrapy has it, 0 is no limit."""
-    stage.project.crawl("small", FIRST_DAY, "-s", "DEPTH_LIMIT=0")
-    assert set(found(stage.project)) == set(PATHS)
-    limit(stage, 0)
-    stage.site.received.clear()
-    stage.project.crawl("small", FIRST_DAY, "-s", "DEPTH_LIMIT=5", "-a", "dry=1")
-    assert {path for path in PATHS if asked(stage.site, path)} == set(FIRST_LEVEL)
 
 
 def test_tiles_that_are_known_below_a_max_depth_set_later_are_neither_asked_nor_vanished(

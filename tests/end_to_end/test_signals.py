@@ -43,12 +43,6 @@ def describe(stage: Stage, **keys: Any) -> None:
     stage.project.add_map("small", f"{stage.site.url}/", **keys)
 
 
-def fetched(stage: Stage) -> list[str]:
-    """The tiles that were sent."""
-    asked = stage.site.received
-    return [one.path for one in asked if one.method == "GET" and one.path.endswith(".png")]
-
-
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_the_first_signal_ends_a_long_pause_between_two_requests(stage: Stage, how: signal.Signals) -> None:
     """The first two requests probe the site, so the harvest itself has not begun."""
@@ -59,27 +53,6 @@ def test_the_first_signal_ends_a_long_pause_between_two_requests(stage: Stage, h
         assert process.stderr.readline() == f"{STOPPING}\n"
         _, errors = process.communicate(timeout=240)
     assert (process.returncode, errors) == (1, f"{STOPPED}\n")
-
-
-def test_the_first_signal_lets_what_waits_to_be_stored_be_stored_at_once(stage: Stage) -> None:
-    describe(stage, store_delay=LONG)
-    stored = stage.project.data / "tiles"
-    with stage.project.running(*HARVEST) as process:
-        assert await_condition(lambda: len(fetched(stage)) > 2, process)
-        process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=240)
-    assert len(list(stored.rglob("*.png"))) == len(fetched(stage))
-
-
-def test_an_order_to_stop_ends_a_long_pause_between_two_requests_too(stage: Stage) -> None:
-    describe(stage, delay=LONG)
-    with stage.project.running(*HARVEST) as process:
-        assert await_condition(lambda: len(stage.site.received) == 1, process)
-        said = stage.project.scrapy("stop", "small", "--json").stdout
-        _, errors = process.communicate(timeout=240)
-    assert json.loads(said) == {"map": "small", "stopping": True}
-    assert (process.returncode, errors) == (1, f"{STOPPED}\n")
-    assert len(stage.site.received) == 1
 
 
 def test_the_first_signal_ends_a_harvest_that_waits_for_the_end_of_quiet_hours(stage: Stage) -> None:
@@ -114,17 +87,6 @@ def test_the_second_signal_quits_at_once_and_nothing_is_lost(stage: Stage) -> No
         assert found(stage.project)[path].outcome == "add"
 
 
-def test_one_that_begins_anew_each_time_is_not_said_to_go_on(stage: Stage) -> None:
-    describe(stage, delay=LONG)
-    with stage.project.running("harvest", "small", "-a", "segment=run") as process:
-        assert await_condition(lambda: len(stage.site.received) == 1, process)
-        process.send_signal(signal.SIGTERM)
-        _, errors = process.communicate(timeout=240)
-    assert errors.splitlines()[-1] == (
-        "map 'small' was stopped; what was found is kept; run again, it begins anew, in another segment"
-    )
-
-
 @pytest.mark.parametrize("signalled", [True, False], ids=["signal", "order"])
 def test_a_signal_is_for_all_maps_and_an_order_for_one(stage: Stage, signalled: bool) -> None:
     describe(stage, delay=LONG)
@@ -141,20 +103,6 @@ def test_a_signal_is_for_all_maps_and_an_order_for_one(stage: Stage, signalled: 
     ends = {report["map"]: report["finished"] for report in json.loads(output)}
     assert ends == ({"small": False} if signalled else {"small": False, "other": True})
     assert (len(stage.site.received) == 1) == signalled
-
-
-def test_the_first_signal_ends_those_of_many_maps_cleanly_that_are_just_about_to_start(stage: Stage) -> None:
-    names = [f"small-{number}" for number in range(12)]
-    stage.project.maps_file.unlink()
-    for name in names:
-        stage.project.add_map(name, f"{stage.site.url}/", delay=LONG)
-    with stage.project.running("harvest", *names, "-a", f"day={FIRST_DAY}") as process:
-        assert await_condition(lambda: len(stage.site.received) == 1, process)
-        process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=240)
-    assert process.returncode == 1
-    assert "stopped; run" in errors or "were stopped" in errors
-    assert "left at once" not in errors
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])

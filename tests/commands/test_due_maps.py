@@ -214,7 +214,7 @@ def test_a_worker_waits_for_a_file_that_is_not_there_yet(box: Box) -> None:
     box.file.unlink()
     worker = box.worker()
     assert worker.take() is None
-    assert worker.maps.outlook == f"there is no {box.file}: `scrapy add NAME URL` writes one"
+    assert worker.maps.outlook == f"there is no {box.file}: `tileharvest add NAME URL` writes one"
     box.describe(a="")
     assert worker.take() == "a"
 

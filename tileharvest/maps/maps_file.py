@@ -6,7 +6,7 @@ import json
 import re
 import tomllib
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -29,18 +29,47 @@ HOSTS: Final = "hosts"
 """The one table of `maps.toml` that is no map: `[hosts."map.example.net"]`."""
 
 
+class _Content(NamedTuple):
+    """The content of a file that was read."""
+
+    maps: dict[str, MapDescription]
+    hosts: dict[str, HostEntry]
+    by_host: dict[str, list[MapDescription]]
+
+
 def load_hosts(file: Path) -> dict[str, HostEntry]:
     """Returns the entries of the file's table `[hosts]`, by the host's name, and none without a file.
 
-    Raises ConfigurationError as `load_maps` does, and for a name that no host can have. Such an entry would
-    have no effect.
+    Raises ConfigurationError as `load_maps` does.
     """
-    return dict(_hosts_of(file, stamp_of(file)))
+    return dict(_read(file, stamp).hosts) if (stamp := stamp_of(file)) else {}
 
 
-@lru_cache(maxsize=1)
-def _hosts_of(file: Path, stamp: _Stamp) -> dict[str, HostEntry]:
-    table = _entries_of(file, stamp).get(HOSTS, {}) if stamp else {}
+def load_maps(file: Path) -> dict[str, MapDescription]:
+    """Returns all maps of the file by name, in the file's order.
+
+    A file that has not changed since it was last read is not read again. Raises ConfigurationError, which
+    names file, map and key, and shows a right value.
+    """
+    return dict(_read(file, stamp_of(file)).maps)
+
+
+def maps_if_any(file: Path) -> dict[str, MapDescription]:
+    """Returns what `load_maps` does, and no map if there is no file."""
+    return load_maps(file) if file.exists() else {}
+
+
+def maps_at(file: Path, host: str) -> list[MapDescription]:
+    """Returns the maps whose pages are at this host, and none without a file. Raises ConfigurationError as
+    `load_maps` does.
+
+    After the first call the cost does not depend on the number of maps.
+    """
+    return list(_read(file, stamp).by_host.get(host, ())) if (stamp := stamp_of(file)) else []
+
+
+def _hosts_of(file: Path, table: Any) -> dict[str, HostEntry]:
+    """Raises ConfigurationError for a name that no host can have: such an entry would have no effect."""
     if not isinstance(table, dict) or not all(isinstance(entry, dict) for entry in table.values()):
         raise ConfigurationError(f'{file}: [{HOSTS}] holds hosts; write [{HOSTS}."map.example.net"]')
     hosts = {}
@@ -59,43 +88,6 @@ def _hosts_of(file: Path, stamp: _Stamp) -> dict[str, HostEntry]:
     return hosts
 
 
-def load_maps(file: Path) -> dict[str, MapDescription]:
-    """Returns all maps of the file by name, in the file's order.
-
-    A file that has not changed since it was last read is not read again. Raises ConfigurationError, which
-    names file, map and key, and shows a right value.
-    """
-    return dict(_maps_of(file, stamp_of(file)))
-
-
-def maps_if_any(file: Path) -> dict[str, MapDescription]:
-    """Returns what `load_maps` does, and no map if there is no file."""
-    return load_maps(file) if file.exists() else {}
-
-
-def maps_at(file: Path, host: str) -> list[MapDescription]:
-    """Returns the maps whose pages are at this host, and none without a file. Raises ConfigurationError as
-    `load_maps` does.
-
-    After the first call the cost does not depend on the number of maps.
-    """
-    return list(_maps_by_host(file, stamp_of(file)).get(host, ()))
-
-
-@lru_cache(maxsize=1)
-def _maps_by_host(file: Path, stamp: _Stamp) -> dict[str, list[MapDescription]]:
-    found: dict[str, list[MapDescription]] = {}
-    for described in (_maps_of(file, stamp) if stamp else {}).values():
-        found.setdefault(described.host, []).append(described)
-    return found
-
-
-@lru_cache(maxsize=1)
-def _maps_of(file: Path, stamp: _Stamp) -> dict[str, MapDescription]:
-    entries = _entries_of(file, stamp)
-    return {name: _described(file, name, entry) for name, entry in entries.items() if name != HOSTS}
-
-
 def stamp_of(file: Path) -> _Stamp:
     """Returns a value that changes whenever the file is written or replaced. Returns None if there is no
     file."""
@@ -108,9 +100,9 @@ def stamp_of(file: Path) -> _Stamp:
 
 
 @lru_cache(maxsize=1)
-def _entries_of(file: Path, _: _Stamp) -> dict[str, Any]:
+def _read(file: Path, _: _Stamp) -> _Content:
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
+        entries = tomllib.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ConfigurationError(
             f"there is no {file}: `{program()} add NAME URL` writes one, or set TILEHARVEST_MAPS to yours"
@@ -119,6 +111,12 @@ def _entries_of(file: Path, _: _Stamp) -> dict[str, Any]:
         raise ConfigurationError(f"{file} cannot be read: {error}") from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigurationError(f"{file} is not valid TOML: {error}") from None
+    hosts = _hosts_of(file, entries.pop(HOSTS, {}))
+    maps = {name: _described(file, name, entry) for name, entry in entries.items()}
+    by_host: dict[str, list[MapDescription]] = {}
+    for described in maps.values():
+        by_host.setdefault(described.host, []).append(described)
+    return _Content(maps, hosts, by_host)
 
 
 def find_map(file: Path, name: str) -> MapDescription:
@@ -126,7 +124,7 @@ def find_map(file: Path, name: str) -> MapDescription:
 
     Raises ConfigurationError as `load_maps` does, and for an unknown name. It then names the known maps.
     """
-    maps = _maps_of(file, stamp_of(file))
+    maps = _read(file, stamp_of(file)).maps
     if name not in maps:
         hint = nearest(name, maps, f"it has: {', '.join(maps) or 'none yet'}")
         raise ConfigurationError(f"{file} has no map '{name}'; {hint}")

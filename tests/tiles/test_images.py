@@ -2,7 +2,6 @@
 
 import hashlib
 import io
-import random
 import zlib
 
 import pytest
@@ -32,12 +31,21 @@ def test_whole_image_is_named_by_its_bytes(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("missing", [2, 10, 100, 0.5, 0.9])
+@pytest.mark.parametrize("missing", [1, 2, 10, 100, 0.5, 0.9])
 def test_image_that_is_cut_off_is_refused(kind, missing):
+    """A WebP may end in a byte of padding that nobody needs."""
     body = encoded(kind)
     kept = len(body) - missing if missing >= 1 else int(len(body) * (1 - missing))
-    with pytest.raises(ValueError, match=r"the answer|the image"):
-        identify(body[:kept])
+    if (kind, missing) != ("WEBP", 1):
+        with pytest.raises(ValueError, match=r"the answer|the image"):
+            identify(body[:kept])
+
+
+def test_png_with_flipped_bytes_is_refused():
+    body = bytearray(encoded("PNG"))
+    body[len(body) // 2] ^= 0xFF
+    with pytest.raises(ValueError, match="damaged"):
+        identify(bytes(body))
 
 
 def test_an_image_over_the_rest_of_a_longer_one_is_whole():
@@ -79,19 +87,6 @@ def test_one_point_can_be_seen():
     assert not is_transparent(buffer.getvalue())
 
 
-@pytest.mark.parametrize("kind", ["PNG", "JPEG"])  # a WebP may end in a byte of padding that nobody needs
-def test_image_without_its_last_byte_is_refused(kind):
-    with pytest.raises(ValueError, match=r"no end|truncated"):
-        identify(encoded(kind)[:-1])
-
-
-def test_png_with_flipped_bytes_is_refused():
-    body = bytearray(encoded("PNG"))
-    body[len(body) // 2] ^= 0xFF
-    with pytest.raises(ValueError, match="damaged"):
-        identify(bytes(body))
-
-
 @pytest.mark.parametrize(
     ("body", "message"),
     [
@@ -106,51 +101,6 @@ def test_png_with_flipped_bytes_is_refused():
 def test_body_that_is_no_image_is_refused_with_what_it_is(body, message):
     with pytest.raises(ValueError, match=message):
         identify(body)
-
-
-def test_image_of_absurd_dimensions_is_refused_without_decoding_it():
-    body = bytearray(encoded("PNG"))
-    body[16:24] = (60000).to_bytes(4, "big") * 2
-    with pytest.raises(ValueError, match=r"the answer|the image"):
-        identify(bytes(body))
-
-
-def is_whole_for_pillow(body: bytes) -> bool:
-    try:
-        with Pillow.open(io.BytesIO(body)) as image:
-            image.verify()
-    except (OSError, SyntaxError, ValueError):
-        return False
-    return True
-
-
-@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "I;16"])
-def test_a_png_with_changed_bytes_is_one_only_where_pillow_says_so(mode):
-    buffer = io.BytesIO()
-    Pillow.new(mode, (32, 32)).save(buffer, "PNG", **({"transparency": 0} if mode == "P" else {}))
-    body, dice = buffer.getvalue(), random.Random(mode)
-    assert identify(body).size == len(body)
-    for _ in range(200):
-        changed = bytearray(body)
-        changed[dice.randrange(len(body))] ^= 1 << dice.randrange(8)
-        try:
-            identify(bytes(changed))
-        except ValueError:
-            continue
-        assert is_whole_for_pillow(bytes(changed))
-
-
-@pytest.mark.parametrize("kind", [b"IHDR", b"PLTE", b"tRNS", b"tEXt", b"IDAT"])
-@pytest.mark.parametrize("place", [8, 33, -12])
-def test_a_png_with_one_more_chunk_is_an_image_where_pillow_says_so(kind, place):
-    body, inner = encoded("PNG"), kind + bytes(5)
-    chunk = (5).to_bytes(4, "big") + inner + zlib.crc32(inner).to_bytes(4, "big")
-    more = body[:place] + chunk + body[place:]
-    if is_whole_for_pillow(more):
-        assert identify(more).size == len(more)
-    else:
-        with pytest.raises(ValueError):  # noqa: PT011 - in whose words does not matter
-            identify(more)
 
 
 def test_real_tiles_are_images(shared_maps):
@@ -258,7 +208,7 @@ EMPTY_CHUNK = b"\0\0\0\0abCd" + zlib.crc32(b"abCd").to_bytes(4)
     ],
     ids=[
         "chunks",
-        "plain chunks",
+        "chunks of pixels",
         "segments",
         "empty segments",
         "segments and junk",

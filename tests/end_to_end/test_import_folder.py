@@ -54,31 +54,18 @@ def test_a_backup_from_before_the_first_harvest_takes_nothing_from_it(
     assert report["counts"]["ign"] == len(before)
 
 
-def test_what_cannot_be_a_backup_is_told_in_one_line(project: Project, tmp_path: Path) -> None:
+def test_a_command_that_cannot_be_meant_is_told_in_one_line(project: Project, tmp_path: Path) -> None:
     project.add_map("small", URL)
-    (tmp_path / "web/map").mkdir(parents=True)
-    (tmp_path / "web/map/overviewerConfig.js").write_text("var overviewerConfig = {", encoding="utf-8")
-    folder, map_folder = str(tmp_path / "web"), str(tmp_path / "web/map")
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other/a.txt").touch()
+    folder = str(tmp_path)
     lines = [
         (("folder", folder, "small"), 2, "add --day, such as --day 2024-05-01"),
         (("folder", folder, "small", "--day", "yesterday"), 2, "--day yesterday is no date"),
         (("folder", folder, "small", "--day", "9999-01-01"), 2, "has not begun: today is"),
         (("folder", f"{folder}/none", "small", "--day", SMALL_DAY), 2, "is no folder; nothing was changed"),
-        (("folder", folder, "small", "--day", SMALL_DAY), 5, f"is it in {map_folder}?"),
-        (("folder", f"{tmp_path}/empty", "small", "--day", SMALL_DAY), 5, "changed: the folder is empty"),
-        (
-            ("folder", f"{tmp_path}/other", "small", "--day", SMALL_DAY),
-            5,
-            "it has none of the files",
-        ),
-        (("folder", map_folder, "small", "--day", SMALL_DAY), 5, "is cut off or damaged"),
-        (("folder", map_folder, "smal", "--day", SMALL_DAY), 2, "did you mean 'small'?"),
+        (("folder", folder, "smal", "--day", SMALL_DAY), 2, "did you mean 'small'?"),
     ]
     for arguments, status, words in lines:
         done = project.scrapy("import", *arguments, check=False)
         assert (done.returncode, done.stdout) == (status, "")
         assert words in done.stderr.splitlines()[-1]
-    assert not project.versions()
+    assert not project.database.exists() or not project.versions()

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
-import sqlite3
-from contextlib import suppress
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.crash.soundness import images
-from tests.end_to_end.project import await_condition
 from tests.end_to_end.real_maps import ANTWORLD, ANTWORLD_DEPTH, days
 from tests.end_to_end.rendering import LAYER, Rendering
 from tests.importers.imports import Watched
@@ -44,10 +40,6 @@ if TYPE_CHECKING:
     from tileharvest.history.imported_day import DayRecord
 
 NOW = datetime(2022, 1, 1, tzinfo=UTC)
-
-
-class Stopped(Exception):  # noqa: N818 - it is no error
-    """Stands for the end of the process."""
 
 
 def imported(
@@ -147,10 +139,18 @@ def test_the_history_is_the_harvested_one_and_the_next_harvest_finds_nothing_to_
     assert told(project.versions(), with_etags=is_newer) == told(harvested, with_etags=is_newer)
 
 
-def test_a_second_import_brings_nothing_and_a_day_with_other_records_is_imported_anew(
+def test_an_import_that_was_stopped_goes_on_and_takes_days_with_other_records_anew(
     newer: KedamaDiff, project: Project
 ) -> None:
-    imported(newer.folder, project.data)
+    class Impatient(Watched):
+        def recorded(self, day: date, record: DayRecord) -> None:
+            super().recorded(day, record)
+            if len(self.days) == 2:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        imported(newer.folder, project.data, watch=Impatient())
+    assert len(imported(newer.folder, project.data).days) == 2
     versions = project.versions()
     again = imported(newer.folder, project.data)
     assert (again.days, again.expected, again.done) == ([], 4, 4)
@@ -158,22 +158,6 @@ def test_a_second_import_brings_nothing_and_a_day_with_other_records_is_imported
     assert len(imported(newer.folder, project.data).days) == 1
     changed = project.versions() ^ versions
     assert {one.etag for one in changed} - {one.etag for one in versions} == {'"new"'}
-
-
-def test_an_import_that_was_stopped_goes_on_where_it_was(newer: KedamaDiff, project: Project) -> None:
-    class Impatient(Watched):
-        def recorded(self, day: date, record: DayRecord) -> None:
-            super().recorded(day, record)
-            if len(self.days) == 2:
-                raise Stopped
-
-    with pytest.raises(Stopped):
-        imported(newer.folder, project.data, watch=Impatient())
-    assert len(imported(newer.folder, project.data).days) == 2
-    stopped = project.versions()
-    shutil.rmtree(project.data)
-    imported(newer.folder, project.data)
-    assert project.versions() == stopped
 
 
 def test_what_was_deleted_and_what_stands_twice_is_no_version(newer: KedamaDiff, project: Project) -> None:
@@ -196,8 +180,9 @@ def test_missing_images_are_listed_and_known_without_bytes_only_if_asked(
     newer: KedamaDiff, project: Project, *, keeps: bool
 ) -> None:
     lost, damaged, *_ = newer.records
-    first = newer.records[lost][0].day
-    newer.image(first, lost).unlink()
+    file = newer.image(newer.records[lost][0].day, lost)
+    body = file.read_bytes()
+    file.unlink()
     newer.image(newer.records[damaged][0].day, damaged).write_bytes(b"version https://git-lfs.github.com")
     watch = imported(newer.folder, project.data, keeps_missing=keeps)
     assert {(file, why.partition(":")[0]) for _, file, why in watch.missing} == {
@@ -208,6 +193,13 @@ def test_missing_images_are_listed_and_known_without_bytes_only_if_asked(
         failed = failing(history, ANTWORLD)
     names = {"_".join(map(str, (tile.zoom, tile.x, tile.y))) + ".jpg" for _, tile in failed}
     assert names == ({name for name in (lost, damaged) if len(newer.records[name]) == 1} if keeps else set())
+    # An image that is found again is imported.
+    file.write_bytes(body)
+    again = imported(newer.folder, project.data)
+    assert (len(again.days), {name for _, name, _ in again.missing}) == (
+        1,
+        {damaged} & {name for _, name, _ in again.missing},
+    )
 
 
 def test_a_day_none_of_whose_images_is_there_is_left_out(newer: KedamaDiff, project: Project) -> None:
@@ -229,19 +221,6 @@ def shown_import(project: Project, folder: Path) -> subprocess.CompletedProcess[
     return project.scrapy("import", "kedamadiff", str(folder), ANTWORLD, check=False)
 
 
-def test_images_that_are_found_again_are_imported(newer: KedamaDiff, project: Project) -> None:
-    name = next(iter(newer.records))
-    file = newer.image(newer.records[name][0].day, name)
-    body = file.read_bytes()
-    file.unlink()
-    imported(newer.folder, project.data)
-    before = project.versions()
-    file.write_bytes(body)
-    assert len(imported(newer.folder, project.data).days) == 1
-    assert len(project.versions() - before) >= 1
-    assert imported(newer.folder, project.data).days == []
-
-
 def test_only_what_the_map_keeps_is_imported(newer: KedamaDiff, project: Project) -> None:
     description = MapDescription(name=ANTWORLD, url="http://127.0.0.1/", zooms=(-6, -4))
     watch = imported(newer.folder, project.data, description)
@@ -249,15 +228,6 @@ def test_only_what_the_map_keeps_is_imported(newer: KedamaDiff, project: Project
     assert zooms == {-6, -5, -4}
     everything = sum(len(records) for records in newer.records.values())
     assert watch.outside + len(project.versions()) == everything
-
-
-def test_its_days_may_lie_before_those_of_a_history_and_between_them(
-    newer: KedamaDiff, antworld: list[Harvested], project: Project
-) -> None:
-    project.adopt(antworld[-1].data)
-    watch = imported(newer.folder, project.data)
-    assert project.versions() == antworld[-1].versions
-    assert watch.outcomes == {}
 
 
 def test_the_layer_is_as_deep_as_the_archive_says_or_needs(newer: KedamaDiff, project: Project) -> None:
@@ -286,18 +256,16 @@ def test_file_names_are_the_grids_or_paths_of_overviewer(file: str, tile: Tile) 
     assert tile_of(file, -3) == tile
 
 
-def test_a_folder_that_is_no_archive_is_told(tmp_path: Path) -> None:
+def test_an_archive_that_is_not_there_or_not_named_is_told(newer: KedamaDiff, tmp_path: Path) -> None:
+    data = tmp_path / "data"
     with pytest.raises(ConfigurationError, match="there is no folder"):
-        imported(tmp_path / "none", tmp_path / "data")
+        imported(tmp_path / "none", data)
     with pytest.raises(ConfigurationError, match="is no archive of KedamaDiff: no data/SAVENAME/crawl"):
-        imported(tmp_path, tmp_path / "data")
-
-
-def test_of_several_maps_one_must_be_named(newer: KedamaDiff, tmp_path: Path) -> None:
+        imported(newer.data, data)
     shutil.copytree(newer.data, newer.data.parent / "v2_daytime")
     with pytest.raises(ConfigurationError, match="antworld_day, v2_daytime: say which with --savename"):
-        imported(newer.folder, tmp_path / "data")
-    assert imported(newer.folder, tmp_path / "data", savename="antworld_day").days
+        imported(newer.folder, data)
+    assert imported(newer.folder, data, savename="antworld_day").days
 
 
 def test_records_of_several_rotations_are_refused_and_those_that_were_deleted_do_not_count(
@@ -399,23 +367,3 @@ def test_the_command_tells_programs_and_people_what_it_has_brought(
     shutil.copytree(newer.data, newer.data.parent / "other")
     assert project_import(project, str(newer.folder), status=2).stderr.startswith("error: ")
     assert "did you mean 'kedamadiff'?" in project.scrapy("import", "kedama", "x", "y", check=False).stderr
-
-
-def test_a_killed_import_is_gone_on_with(
-    newer: KedamaDiff, project: Project, antworld: list[Harvested]
-) -> None:
-    project.add_map(ANTWORLD, "http://127.0.0.1:9/")
-    with project.running("import", "kedamadiff", str(newer.folder), ANTWORLD) as process:
-        await_condition(lambda: is_any_day_recorded(project), process)
-        process.kill()
-        process.wait()
-    project_import(project, str(newer.folder))
-    assert told(project.versions(), with_etags=True) == told(antworld[-1].versions, with_etags=True)
-    # The killed import leaves what it was writing. A clean-up removes that after an hour.
-    assert images(project) == antworld[-1].stored
-
-
-def is_any_day_recorded(project: Project) -> bool:
-    with suppress(sqlite3.Error):
-        return bool(project.query("SELECT 1 FROM harvests LIMIT 1"))
-    return False

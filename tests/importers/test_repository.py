@@ -15,8 +15,8 @@ import pytest
 
 from tests.end_to_end.forking import ROOT
 from tests.fleet.workers import await_until
+from tests.importers.imports import repository as made_repository
 from tests.servers.git_host import git_host
-from tests.servers.repositories import FastImport, moment_of
 from tileharvest.errors import SiteError
 from tileharvest.importers import repository as repository_module
 from tileharvest.importers.fetched_commit import packed_bytes
@@ -38,10 +38,9 @@ Repository.bare(Path(sys.argv[1]), sys.argv[2]).fetch(None)
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A repository of 3 MB, which comes in half a minute."""
-    folder = tmp_path_factory.mktemp("slow")
-    made, noise = FastImport(folder / "map.git"), random.Random(1)
-    made.commit(moment_of("2024-05-01"), {f"{name}.png": noise.randbytes(30_000) for name in range(100)})
-    made.written()
+    folder, noise = tmp_path_factory.mktemp("slow"), random.Random(1)
+    files = {f"{name}.png": noise.randbytes(30_000) for name in range(100)}
+    made_repository(folder / "map.git", {"2024-05-01": files})
     with git_host(folder, "limit_rate 100k;") as server:
         yield f"{server.url}/map.git"
 
@@ -51,7 +50,7 @@ def packs(folder: Path) -> list[str]:
 
 
 def processes() -> Iterator[tuple[int, list[str]]]:
-    """Returns the running processes, with the group and the command line of each."""
+    """Yields the running processes, with the group and the command line of each."""
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(FileNotFoundError, ProcessLookupError):
             state, _, group = (process / "stat").read_text().rpartition(") ")[2].split()[:3]
@@ -60,8 +59,7 @@ def processes() -> Iterator[tuple[int, list[str]]]:
 
 
 def group_of_git(folder: Path) -> int | None:
-    """Returns the process group of the git that fetches into the folder, or None if there is none. The
-    programs that git has started are in it, too."""
+    """Returns the process group of the git that fetches into the folder, or None if there is none."""
     found = (group for group, words in processes() if words[0].endswith("git") and str(folder) in words)
     return next(found, None)
 
@@ -98,7 +96,6 @@ def test_git_ends_when_the_watch_over_a_fetch_raises(address: str, tmp_path: Pat
     (group,) = groups
     assert group is not None
     await_until(lambda: not is_alive(group), PATIENCE)
-    assert set(packs(repository.folder)) <= {"tmp"}
 
 
 @pytest.mark.parametrize("scheme", ["http", "git", "ssh"])
@@ -116,40 +113,6 @@ def test_git_ends_when_a_host_stays_silent(
     await_until(lambda: group_of_git(folder) is None, PATIENCE)
 
 
-@pytest.mark.parametrize(
-    ("said", "bound"),
-    [
-        ("remote: Counting objects: 100% (8/8), done.\\nReceiving objects:  87% (7/8)\\r", "SILENCE"),
-        ("remote: Receiving objects: 100% (8/8)\\r", "SILENCE"),
-        ("Receiving objects: 100% (8/8), 1.15 MiB | 21.79 MiB/s, done.\\n", "_CHECK"),
-        ("Receiving objects: 100% (8/8), done.\\nResolving deltas:  12% (1/8)\\r", "_CHECK"),
-    ],
-)
-def test_git_has_longer_to_check_what_has_come(
-    said: str, bound: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A script in git's place says words of git and then nothing more."""
-    folder, stand_in = tmp_path / "cache", tmp_path / "git"
-    Repository.bare(folder, "/nowhere")
-    stand_in.write_text(f"#!/bin/sh\nprintf '{said.replace('%', '%%')}' >&2\nexec sleep {PATIENCE:g}\n")
-    stand_in.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    for one in ("SILENCE", "_CHECK"):
-        monkeypatch.setattr(repository_module, one, 0.2 if one == bound else PATIENCE)
-    with pytest.raises(SiteError, match=r"not said a word for 0.2 s"):
-        Repository.bare(folder, "/nowhere").fetch(None)
-
-
-def test_few_objects_come_as_a_pack_of_which_git_tells_how_far_it_is(tmp_path: Path) -> None:
-    made = FastImport(tmp_path / "map.git")
-    made.commit(moment_of("2024-05-01"), {"0.png": b"png"})
-    made.written()
-    folder = tmp_path / "cache"
-    Repository.bare(folder, str(tmp_path / "map.git")).fetch(None)
-    assert list(folder.glob("objects/pack/*.pack"))
-    assert not list(folder.glob("objects/??"))
-
-
 def test_what_ssh_has_said_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_SSH_COMMAND", "sh -c 'echo git@example.net: Permission denied >&2; exit 255'")
     repository = Repository.bare(tmp_path / "cache", "git@example.net:owner/map")
@@ -157,11 +120,11 @@ def test_what_ssh_has_said_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         repository.fetch(None)
 
 
-def test_a_pack_that_has_two_names_for_a_moment_is_counted_once(tmp_path: Path) -> None:
-    """git links what has come to its last name before it takes the first one away."""
-    packs = tmp_path / "objects" / "pack"
-    packs.mkdir(parents=True)
-    (packs / "tmp_pack_a1b2c3").write_bytes(b"PACK" * 25)
-    assert packed_bytes(tmp_path) == 100
-    os.link(packs / "tmp_pack_a1b2c3", packs / "pack-1.pack")
-    assert packed_bytes(tmp_path) == 100
+def test_bytes_that_come_are_counted_once_from_the_first_object(tmp_path: Path) -> None:
+    """Few objects come as a pack, too. Git links it to its last name before it takes the first one away."""
+    made = made_repository(tmp_path / "map.git", {"2024-05-01": {"0.png": b"png"}})
+    folder = tmp_path / "cache"
+    Repository.bare(folder, str(made.folder)).fetch(None)
+    (pack,) = folder.glob("objects/pack/*.pack")
+    os.link(pack, pack.with_name("tmp_pack_a1b2c3"))
+    assert packed_bytes(folder) == pack.stat().st_size

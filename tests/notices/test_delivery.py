@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.notices.receiver import receiver
 from tileharvest.notices.delivery import Target, deliver
 from tileharvest.notices.message import Message
 
@@ -28,12 +27,6 @@ LONG = 100.0
 """Seconds that are enough on any computer."""
 MESSAGE = Message("demo: 17 tiles changed", "    upd  17\n\n- **one** <http://example.net/#a=b&c=d>\n", False)
 PICTURE = bytes(range(256)) * 100
-
-
-@pytest.fixture
-def received() -> Iterator[Receiver]:
-    with receiver() as listening:
-        yield listening
 
 
 @pytest.fixture

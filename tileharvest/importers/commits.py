@@ -38,9 +38,9 @@ def no_map(repository: Repository, commit: str, folder: str, why: SiteError | No
     entries = list(repository.tree(commit))
     found = folders_of_map((entry.path for entry in entries), why)
     maps = [one for one in found if one != (folder or ".")]
-    submodule = repository.submodule_above(commit, folder)
-    if not maps and submodule is None:
-        submodule = next((entry.path for entry in entries if entry.is_submodule), None)
+    submodules = [entry.path for entry in entries if entry.is_submodule]
+    above = [path for path in submodules if f"{folder}/".startswith(f"{path}/")]
+    submodule = next(iter(above or ([] if maps else submodules)), None)
     if submodule is not None:
         hint = f"{submodule} is a submodule, a repository of its own: name that one, as .gitmodules has it"
     elif maps:

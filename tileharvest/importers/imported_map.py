@@ -16,6 +16,7 @@ from tileharvest.history.imported_day import (
     ImportedTile,
     imported_days,
     last_day_before,
+    record_day,
 )
 from tileharvest.history.recorded_versions import versions_until
 from tileharvest.importers.snapshot_site import NoTilesError, SnapshotSite
@@ -127,7 +128,7 @@ class ImportedMap:
         new_bytes = self._images.durable()
         layers = [part.layer for part in site.layers.values()]
         tiles = _imported(results) if last is not None else self._all(site, results)
-        record = self._images.record(
+        record = record_day(
             self._history,
             ImportedDay(
                 map_name=name,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from tileharvest.errors import ConfigurationError, HistoryError, counted
 from tileharvest.harvest.walks import kept_in_words, walk_over
-from tileharvest.history.imported_day import ImportedDay, ImportedTile, imported_days
+from tileharvest.history.imported_day import ImportedDay, ImportedTile, imported_days, record_day
 from tileharvest.history.outlines import map_outline
 from tileharvest.renderers.registry import USUAL
 from tileharvest.tiles.grid import least_depth
@@ -111,7 +111,7 @@ class KedamaDiffImport:
         if records and missing == len(kept) and not self.keeps_missing:
             watch.left_out(day, f"none of its {counted(missing, 'image')} can be read")
             return
-        record = self.images.record(
+        record = record_day(
             self.history,
             ImportedDay(
                 map_name=self.description.name,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import select
 import shutil
 import signal
@@ -32,14 +31,10 @@ _MOMENT: Final = 100
 _MOST_WORDS: Final = 1 << 16
 """The last bytes of git's messages that are kept. They hold the reason if git fails."""
 
-SILENCE: Final = 300
+SILENCE: Final = 900
 """Seconds without a word of git after which a fetch ends, however git reaches the host. Git itself waits
-without end for an ssh that is silent. A host that makes a large pack tells every second how far it is."""
-_CHECK: Final = 3600
-"""The same once all objects have come, in seconds. Git then checks without a word whether any is missing,
-which takes a slow disk some minutes if there are millions."""
-_COME: Final = re.compile(rb"(?:\A|[\r\n])(?:Receiving objects: 100%|Resolving deltas: )")
-"""Matches git's progress after all objects have come. Words of the host begin with `remote: `."""
+without end for an ssh that is silent. A host that makes a large pack tells every second how far it is. When
+all objects have come, git checks them without a word, which takes a slow disk some minutes for millions."""
 _ENVIRONMENT: Final = {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"}
 """Variables by which git asks nobody for a password, writes English messages, and takes no lock only to
 read."""
@@ -237,15 +232,6 @@ class Repository:
                 if mode in _FILE_MODES or mode == _SUBMODULE:
                     yield TreeEntry(name, id_, mode == _SUBMODULE)
 
-    def submodule_above(self, commit: str, path: str) -> str | None:
-        """Returns the path of the submodule in which a path lies, or that it is; None if there is none."""
-        parts = path.split("/")
-        for end in range(1, len(parts) + 1):
-            above = "/".join(parts[:end])
-            if above and self._said("ls-tree", "--full-tree", commit, "--", above).startswith(_SUBMODULE):
-                return above
-        return None
-
     @contextmanager
     def blobs(self) -> Iterator[Blobs]:
         """Starts a git that reads bytes by their ids, and ends it with the block."""
@@ -289,7 +275,7 @@ class Repository:
         assert process.stderr is not None
         said = b""
         try:
-            while read := _read_soon(process.stderr, watch, _CHECK if _COME.search(said) else SILENCE):
+            while read := _read_soon(process.stderr, watch):
                 said = (said + read)[-_MOST_WORDS:]
         except BaseException:
             with suppress(ProcessLookupError):
@@ -395,20 +381,20 @@ def program() -> str:
     return found
 
 
-def _read_soon(pipe: IO[bytes], watch: Callable[[], None] | None, seconds: float) -> bytes:
+def _read_soon(pipe: IO[bytes], watch: Callable[[], None] | None) -> bytes:
     """Waits for the next bytes of git's words and returns them; nothing at the pipe's end. Calls `watch`
-    again and again meanwhile. Raises SiteError if none come within these seconds."""
+    again and again meanwhile. Raises SiteError after SILENCE seconds without a word."""
     # `select` takes no file descriptor above 1,023, and a process with many maps has some.
     poll = select.poll()
     poll.register(pipe, select.POLLIN)
-    end = time.monotonic() + seconds
+    end = time.monotonic() + SILENCE
     while True:
         if watch is not None:
             watch()
         if poll.poll(_MOMENT):
             return os.read(pipe.fileno(), _MOST_WORDS)
         if time.monotonic() >= end:
-            raise SiteError(f"git has not said a word for {seconds:g} s")
+            raise SiteError(f"git has not said a word for {SILENCE:g} s")
 
 
 def _tokens(output: IO[bytes]) -> Iterator[str]:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Final
 from tileharvest.errors import ConfigurationError
 from tileharvest.history.area_changes import changed_in, place_of, view_of
 from tileharvest.history.schema import BLOCK_LEVELS
-from tileharvest.notices.places import best_view
-from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.notices.places import view_around
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from tileharvest.history.database import History
     from tileharvest.history.outlines import MapOutline
     from tileharvest.maps.named_areas import NamedArea
+    from tileharvest.tiles.grid import Tile, TileRange
     from tileharvest.tiles.layers import Size
 
 _logger = logging.getLogger(__name__)
@@ -73,6 +73,5 @@ def _views(tiles: Sequence[Tile]) -> Iterator[TileRange]:
     blocks: defaultdict[Tile, list[Tile]] = defaultdict(list)
     for tile in tiles:
         blocks[tile.ancestor(BLOCK_LEVELS)].append(tile)
-    for block, changed in sorted(blocks.items(), key=lambda one: -len(one[1]))[:_MOST_VIEWS]:
-        around = TileRange.of(block).at_zoom(tiles[0].zoom).wider(2)
-        yield best_view(changed, [tile for tile in tiles if tile in around], around)
+    for changed in sorted(blocks.values(), key=len, reverse=True)[:_MOST_VIEWS]:
+        yield view_around(changed)

@@ -40,7 +40,7 @@ class ChangedPlace:
     count: int
     """The number of changed tiles of the layer's deepest kept zoom."""
     view: TileRange
-    """2 x 2 to 4 x 4 tiles of that zoom, with as many changed tiles as possible."""
+    """2 x 2 to 4 x 4 tiles of that zoom, around the middle of the changed tiles."""
     tile_size: Size
     x: float
     """The middle of the view, in the coordinates of the viewer's addresses. A block has whole numbers."""
@@ -81,11 +81,8 @@ def _of_layer(
     described = layer.described(day)
     for found in changed_blocks(history, layer.id, zoom, before, day, limit):
         block = found.tile.ancestor(BLOCK_LEVELS)
-        own = TileRange.of(block).at_zoom(zoom)
-        around = own.wider(_WIDEST // 2)
-        near = heat(history, layer.id, around, before, day)
-        changed = [tile for tile in near if tile in own]
-        view = best_view(changed, near, around)
+        changed = heat(history, layer.id, TileRange.of(block).at_zoom(zoom), before, day)
+        view = view_around(changed)
         x, z, degrees = page_place(described, renderer, Ground.of(view, layer.factor).middle)
         yield ChangedPlace(
             layer.name,
@@ -118,20 +115,14 @@ def covering(tiles: Collection[Tile]) -> Tile:
     return next(iter(tiles)).ancestor(BLOCK_LEVELS)
 
 
-def best_view(tiles: Collection[Tile], near: Collection[Tile], area: TileRange) -> TileRange:
-    """Returns a square of 2 x 2 to 4 x 4 tiles of the area, with as many of `tiles` as possible.
-
-    If several squares have as many, the one with most tiles of `near` is taken, and then the one whose middle
-    is nearest to the middle of `tiles`. `near` contains `tiles`. All tiles are of the area's zoom and lie in
-    the area, which is at least four tiles wide.
-    """
-    changed = TileRange.covering(near)
-    side = min(_WIDEST, max(2, len(changed.columns), len(changed.rows)))
-    middle = sum(tile.x for tile in tiles) / len(tiles), sum(tile.y for tile in tiles) / len(tiles)
-
-    def worth(view: TileRange) -> tuple[int, int, float]:
-        x, y = view.middle
-        off = abs(x - middle[0]) + abs(y - middle[1])
-        return sum(tile in view for tile in tiles), sum(tile in view for tile in near), -off
-
-    return max(area.squares(side), key=worth)
+def view_around(tiles: Collection[Tile]) -> TileRange:
+    """Returns a square of 2 x 2 to 4 x 4 tiles around the tile that is nearest to the middle of these."""
+    across = TileRange.covering(tiles)
+    middle_x, middle_y = (
+        sum(places) / len(tiles) for places in zip(*((one.x, one.y) for one in tiles), strict=True)
+    )
+    centre = min(tiles, key=lambda one: (abs(one.x - middle_x) + abs(one.y - middle_y), one))
+    side, step = min(_WIDEST, max(2, len(across.columns), len(across.rows))), 2 << -centre.zoom
+    left, lower = (place - (side - 1) // 2 * step for place in (centre.x, centre.y))
+    reach = (side - 1) * step
+    return TileRange(centre.zoom, left, left + reach, lower, lower + reach)

@@ -307,13 +307,6 @@ class TileRange:
             part = self.columns[first : first + columns]
             yield TileRange(self.zoom, part[0], part[-1], self.y_from, self.y_to)
 
-    def squares(self, side: int) -> Iterator[TileRange]:
-        """Yields all squares of `side` x `side` tiles that lie in the range."""
-        reach = (side - 1) * (2 << -self.zoom)
-        for x in self.columns[: 1 - side or None]:
-            for y in self.rows[: 1 - side or None]:
-                yield TileRange(self.zoom, x, x + reach, y, y + reach)
-
     def wider(self, tiles: int) -> TileRange:
         """Returns the range with `tiles` more tiles on each side."""
         more = tiles * (2 << -self.zoom)

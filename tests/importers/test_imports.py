@@ -1,0 +1,212 @@
+"""Days of repositories and folders, imported into a history in this process."""
+
+from __future__ import annotations
+
+from datetime import date
+from hashlib import sha1
+from typing import TYPE_CHECKING
+
+import pytest
+from msgspec.structs import replace
+
+from tests.importers.imports import NOW, PLAIN, Imports, dot, repository
+from tests.servers.repositories import FastImport, git, moment_of
+from tileharvest.errors import ConfigurationError, SiteError
+from tileharvest.history.imported_day import ImportedDay, record_day
+from tileharvest.importers.git_import import page_of
+from tileharvest.maps.description import MapDescription
+from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.tiles.layers import Layer
+from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.pyramid import Pyramid
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PLAIN_FILE = {"README.md": b"The map is elsewhere."}
+LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:%064d\nsize 1234\n" % 1
+DEEPEST, ABOVE = "2/1/1.png", ("0/0/0.png", "1/0/0.png")
+TILE = Tile.at(0, 1, 1)
+FIRST, SECOND = "2024-05-01", "2024-05-03"
+TILES = {FIRST: {f"web/tiles/{path}": dot(1) for path in (*ABOVE, DEEPEST)}}
+
+
+@pytest.fixture
+def imports(tmp_path: Path) -> Imports:
+    return Imports(tmp_path / "data")
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Path:
+    """The repository of a map of plain tiles. Its second day changes a tile; another one changes no tile."""
+    days = {**TILES, "2024-05-02": {"README.md": b"a map"}, SECOND: {f"web/tiles/{DEEPEST}": dot(2)}}
+    return repository(tmp_path / "map.git", days).folder
+
+
+def test_an_import_that_finds_no_tile_fails_and_names_the_folder_that_has_them(
+    imports: Imports, plain: Path
+) -> None:
+    hint = r"no map was found in .*; nothing was changed: name its folder, maybe web/tiles$"
+    with pytest.raises(SiteError, match=hint):
+        imports.git(plain)
+    assert imports.git(plain, "web/tiles").days == [date(2024, 5, 1), date(2024, 5, 3)]
+
+
+def test_every_tile_that_the_tree_lists_is_imported(imports: Imports, tmp_path: Path) -> None:
+    """No walk leads to a tile without a tile above it, such as land far away from the rest."""
+    files = {DEEPEST: dot(1), "2/3/3.png": dot(2), "3/0/0.png": dot(3), "a.png": dot(4)}
+    days = {FIRST: files, SECOND: {"2/3/0.png": dot(5), "2/3/3.png": None}}
+    assert imports.git(repository(tmp_path / "map.git", days).folder).outcomes == {
+        Outcome.ADDED: 3,
+        Outcome.IGNORED: 1,
+        Outcome.GONE: 1,
+    }
+    assert imports.versions(Tile.at(0, 3, 3)) == {FIRST: sha1(dot(2)).hexdigest(), SECOND: None}
+
+
+def test_a_repository_without_any_tile_of_the_map_is_told_with_a_path_that_was_looked_for(
+    imports: Imports, tmp_path: Path
+) -> None:
+    source = repository(tmp_path / "map.git", {FIRST: {"0/0/0.jpg": dot(1)}})
+    with pytest.raises(SiteError, match=r"has none of the tiles that map 'plain' keeps, such as 0/0/0\.png$"):
+        imports.git(source.folder)
+
+
+def test_a_folder_without_a_map_is_told_with_the_one_that_has_it(tmp_path: Path) -> None:
+    plain = Imports(tmp_path / "data")
+    drawn = Imports(tmp_path / "data", MapDescription(name="drawn", url="https://map.example.net/"))
+    files = {
+        "plain/tiles/0/0/0.png": dot(1),
+        "drawn/web/map/overviewerConfig.js": b"var overviewerConfig = {",
+        "other/a.txt": b"",
+        "empty": None,
+    }
+    for name, body in files.items():
+        file = tmp_path / name
+        (file if body is None else file.parent).mkdir(parents=True)
+        if body is not None:
+            file.write_bytes(body)
+    for imports, folder, words in (
+        (plain, "plain", r"no map was found in .*: is it in .*/plain/tiles\?"),
+        (drawn, "drawn", r"no map was found in .*: is it in .*/web/map\?"),
+        (drawn, "drawn/web/map", "is cut off or damaged"),
+        (drawn, "other", "it has none of the files that renderers write"),
+        (drawn, "empty", "nothing was changed: the folder is empty"),
+    ):
+        with pytest.raises(SiteError, match=words):
+            imports.of_folder(tmp_path / folder, date(2024, 5, 1))
+
+
+def test_days_that_an_import_recorded_from_the_wrong_folder_are_replaced(
+    imports: Imports, plain: Path
+) -> None:
+    """Such days were recorded as complete and without a tile."""
+    commits = git(plain, "log", "--format=%H", "--reverse").split()
+    layer = Layer("zoom2", Pyramid(2), "png")
+    with imports.history as history:
+        for commit, day in zip(commits, (1, 2, 3), strict=True):
+            empty = ImportedDay(
+                map_name=PLAIN.name,
+                source=f"git {plain}",
+                state=commit,
+                day=date(2024, 5, day),
+                imported=NOW,
+                renderer="xyz",
+                layers=[layer],
+                tiles=[],
+                areas={"zoom2": [TileRange(0, -99, 99, -99, 99)]},
+            )
+            record_day(history, empty)
+    assert imports.git(plain, "web/tiles").days == [date(2024, 5, day) for day in (1, 2, 3)]
+    assert imports.versions(TILE) == {FIRST: sha1(dot(1)).hexdigest(), SECOND: sha1(dot(2)).hexdigest()}
+    assert imports.git(plain, "web/tiles").days == []
+
+
+@pytest.mark.parametrize("is_fetched", [False, True])
+def test_where_a_branch_has_no_tile_those_that_have_some_are_named(
+    imports: Imports, tmp_path: Path, *, is_fetched: bool
+) -> None:
+    folder = repository(tmp_path / "map.git", {FIRST: PLAIN_FILE}).folder
+    for branch, files in (("gh-pages", {ABOVE[0]: dot(1)}), ("src", {"draw.py": b"#"})):
+        other = FastImport(folder, branch)
+        other.commit(moment_of(FIRST), files)
+        other.written()
+    with pytest.raises(SiteError, match=r"; name a branch that has one, maybe gh-pages$"):
+        imports.git(folder.as_uri() if is_fetched else folder)
+    assert imports.git(folder, branch="gh-pages").days == [date(2024, 5, 1)]
+
+
+def test_a_folder_that_moved_is_followed(imports: Imports, tmp_path: Path) -> None:
+    """What lay in the old place is gone there."""
+    days = {
+        FIRST: {f"web/old map/{path}": dot(1) for path in (*ABOVE, DEEPEST)},
+        SECOND: {f"web/old map/{path}": None for path in (*ABOVE, DEEPEST)}
+        | {f"docs/{path}": dot(2 if path == DEEPEST else 1) for path in (*ABOVE, DEEPEST)},
+    }
+    folder = repository(tmp_path / "map.git", days).folder
+    moved = git(folder, "rev-parse", "main").strip()
+    watch = imports.git(folder, "web/old map", f"docs@{moved}")
+    assert (watch.unread, watch.outcomes[Outcome.GONE]) == ([], 0)
+    assert imports.versions(TILE) == {FIRST: sha1(dot(1)).hexdigest(), SECOND: sha1(dot(2)).hexdigest()}
+    with pytest.raises(ConfigurationError, match="has no commit 'abc'"):
+        imports.git(folder, "web", "docs@abc")
+
+
+def test_of_several_commits_of_a_day_the_last_one_counts_by_the_maps_own_midnight(tmp_path: Path) -> None:
+    """At 23:30 in London it is the next day in Berlin."""
+    imports = Imports(tmp_path / "data", replace(PLAIN, timezone="Europe/Berlin"))
+    made = FastImport(tmp_path / "map.git")
+    for number, hour in ((1, 9), (2, 12), (3, 23)):
+        made.commit(moment_of(FIRST, hour), {path: dot(number) for path in (*ABOVE, DEEPEST)})
+    assert imports.git(made.written()).days == [date(2024, 5, 1), date(2024, 5, 2)]
+    assert list(imports.versions(TILE).values()) == [sha1(dot(number)).hexdigest() for number in (2, 3)]
+    # What is committed on a day that was imported takes the place of what the day had.
+    made.commit(moment_of("2024-05-02", 12), {DEEPEST: dot(4)})
+    assert imports.git(made.written()).days == [date(2024, 5, 2)]
+    assert list(imports.versions(TILE).values()) == [sha1(dot(number)).hexdigest() for number in (2, 4)]
+
+
+def test_a_branch_that_was_rewritten_is_imported_only_if_that_is_known(
+    imports: Imports, plain: Path, tmp_path: Path
+) -> None:
+    imports.git(plain, "web/tiles")
+    days = {"2024-05-02": TILES[FIRST], "2024-05-04": {f"web/tiles/{DEEPEST}": dot(5)}}
+    other = repository(tmp_path / "other.git", days)
+    git(plain, "fetch", "--quiet", str(other.folder), "+main:main")
+    with pytest.raises(SiteError, match=r"was rewritten \(a forced push\): it no longer has commit"):
+        imports.git(plain, "web/tiles")
+    assert imports.git(plain, "web/tiles", rewritten=True).days == [date(2024, 5, 4)]
+    assert imports.versions(TILE)["2024-05-04"] == sha1(dot(5)).hexdigest()
+
+
+def test_what_git_alone_does_not_have_is_told(imports: Imports, plain: Path, tmp_path: Path) -> None:
+    commit = git(plain, "rev-parse", "main").strip()
+    outer = FastImport(tmp_path / "outer.git")
+    outer.commit(moment_of(FIRST), PLAIN_FILE, extra=f"M 160000 {commit} docs\n")
+    with pytest.raises(SiteError, match="docs is a submodule, a repository of its own"):
+        imports.git(outer.written(), "docs")
+    pointers = repository(tmp_path / "pointers.git", {FIRST: {ABOVE[0]: LFS}})
+    with pytest.raises(SiteError, match="is a Git-LFS pointer"):
+        imports.git(pointers.folder)
+    git(tmp_path, "clone", "--quiet", "--depth", "1", plain.as_uri(), "shallow")
+    with pytest.raises(ConfigurationError, match=r"is a shallow clone.*fetch --unshallow"):
+        imports.git(tmp_path / "shallow")
+    with pytest.raises(ConfigurationError, match="is no git repository"):
+        imports.git(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("address", "path", "page"),
+    [
+        ("https://github.com/Owner/map", "", "https://owner.github.io/map/"),
+        ("https://github.com/Owner/map.git", "docs", "https://owner.github.io/map/"),
+        ("git@github.com:owner/owner.github.io.git", "web map/", "https://owner.github.io/web%20map/"),
+        ("https://gitlab.com/group/sub/map/", "", "https://group.gitlab.io/sub/map/"),
+        ("https://git.example.net/map.git", "", None),
+    ],
+)
+def test_the_page_of_a_repository_is_where_its_host_publishes_it(
+    address: str, path: str, page: str | None
+) -> None:
+    """As the hosts' own manuals say: GitHub Pages, and GitLab Pages' default domain names."""
+    assert page_of(address, path) == page

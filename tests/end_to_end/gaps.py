@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 EARLY: Final = 0.05
 """Seconds: what nginx and another clock take for the same moment."""
-_STARTS: Final = re.compile(r"requests of map '(.*)' start at \[(.*)\]")
+_STARTS: Final = re.compile(r"requests? of map '(.*)' starts? at \[?(.*?)\]?$", re.MULTILINE)
 """What is logged for debugging."""
 
 
@@ -29,7 +29,8 @@ class ToldStarts:
     def from_crawler(cls, crawler: Crawler) -> ToldStarts:
         # The program keeps what is below its level from being made. The log's handler drops it, too.
         logging.disable(logging.NOTSET)
-        logging.getLogger("tileharvest.queue.polite_queue").addFilter(_as_info)
+        for name in ("tileharvest.queue.polite_queue", "tileharvest.politeness.map_throttle"):
+            logging.getLogger(name).addFilter(_as_info)
         return cls()
 
 

@@ -137,10 +137,13 @@ async def test_a_process_that_is_late_keeps_the_gap_and_loses_the_starts_that_it
 
 @jumping
 async def test_a_rate_by_hand_counts_from_the_next_look_on(world: World) -> None:
-    async with world.asking(gap=Gap.of(60.0)) as throttle:
-        await starts_of(throttle, 1)
-        await throttle.look(rate=Gap.of(0.1))
-        assert await starts_of(throttle, 2) == pytest.approx([0.1, 0.2])
+    async with world.asking(gap=Gap.of(0.1)) as throttle:
+        assert await throttle.turn(HOST, 2)
+        await throttle.look(rate=Gap.of(5.0))
+        # The second start, at 0.1, was reserved and is lost.
+        assert await starts_of(throttle, 1) == pytest.approx([5.1])
+        await throttle.look(rate=Gap.of(1.0))
+        assert await starts_of(throttle, 2) == pytest.approx([6.1, 7.1])
 
 
 @jumping

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import time
 from contextlib import asynccontextmanager
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from tileharvest.history.costs import Traffic
     from tileharvest.politeness.rules import Rules
     from tileharvest.politeness.throttle import Throttle
+
+_logger = logging.getLogger(__name__)
 
 LOOK: Final = 1.0
 """Seconds between two calls of `look`. A fleet that a person pauses stops within two seconds."""
@@ -126,7 +129,10 @@ class MapThrottle:
     ) -> None:
         """Looks what other workers have told, and tells them of this one. A person may have paused the map,
         or set its rate. `is_busy` says whether there is anything to do."""
-        self._rate = rate
+        if rate != self._rate:
+            # Starts that were reserved at another rate are lost.
+            self._rate = rate
+            self._reserved.clear()
         self._gaps.clear()
         await self._extend(is_busy=is_busy, on_the_way=on_the_way)
         received = self._traffic.received_bytes - self._told_bytes
@@ -252,6 +258,7 @@ class MapThrottle:
                     await self._sleep(host, at)
                 else:
                     start, spacing, number = self._reserved[host]
+                    _logger.debug("a request of map '%s' starts at %s", self._name, start)
                     self._reserved[host] = Reservation(start + spacing, spacing, number - 1)
                     self._last[host] = now
                     return await self._promise(wanted)

@@ -22,19 +22,8 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "data" / "areas.toml"
 
 
-def test_without_a_file_there_are_none(file: Path) -> None:
+def test_what_is_added_is_there_in_order_as_a_person_would_write_it(file: Path) -> None:
     assert load_areas(file) == {}
-
-
-def test_what_is_added_is_there_in_order(file: Path) -> None:
-    add_area(file, "world", FARM)
-    add_area(file, "other.map", BASE)
-    add_area(file, "world", BASE)
-    assert load_areas(file) == {"world": [FARM, BASE], "other.map": [BASE]}
-    assert [one.name for one in file.parent.iterdir()] == ["areas.toml"]
-
-
-def test_it_is_written_as_a_person_would(file: Path) -> None:
     add_area(file, "world", BASE)
     assert file.read_text(encoding="utf-8").splitlines()[1:] == [
         "",
@@ -43,17 +32,16 @@ def test_it_is_written_as_a_person_would(file: Path) -> None:
         'layer = "day"',
         "corners = [[80, -400], [240, -200]]",
     ]
-
-
-def test_what_is_removed_is_gone_and_nothing_else(file: Path) -> None:
-    for area in (BASE, FARM):
-        add_area(file, "world", area)
+    add_area(file, "other.map", BASE)
+    add_area(file, "world", FARM)
+    assert load_areas(file) == {"world": [BASE, FARM], "other.map": [BASE]}
+    assert [one.name for one in file.parent.iterdir()] == ["areas.toml"]
     remove_area(file, "world", "my base")
+    remove_area(file, "other.map", "my base")
     assert load_areas(file) == {"world": [FARM]}
-    remove_area(file, "world", FARM.name)
-    assert load_areas(file) == {}
 
 
+GOOD = 'name = "base"\nlayer = "day"\ncorners = [[0, 0], [1, 1]]'
 OWN = """\
 # The places of our server.
 [[world]]
@@ -118,17 +106,18 @@ def test_what_is_not_there_cannot_be_removed(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["", " base", "base ", "a/b", "a\\b", "a\nb", "\x7f", "x" * (LONGEST_NAME + 1)]
+    ("name", "corner", "message"),
+    [
+        *(
+            (name, 1, "is no name of an area")
+            for name in ("", " base", "base ", "a/b", "a\\b", "a\nb", "\x7f", "x" * (LONGEST_NAME + 1))
+        ),
+        *(("base", value, "farther out than any map") for value in (float("nan"), float("inf"), 1e12)),
+    ],
 )
-def test_a_name_that_cannot_be_is_refused(name: str) -> None:
-    with pytest.raises(ValueError, match="is no name of an area"):
-        NamedArea(name=name, layer="day", corners=((0, 0), (1, 1)))
-
-
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), 1e12])
-def test_a_corner_outside_of_every_map_is_refused(value: float) -> None:
-    with pytest.raises(ValueError, match="farther out than any map"):
-        NamedArea(name="base", layer="day", corners=((0, 0), (1, value)))
+def test_an_area_that_cannot_be_is_refused(name: str, corner: float, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        NamedArea(name=name, layer="day", corners=((0, 0), (1, corner)))
 
 
 @pytest.mark.parametrize(
@@ -148,6 +137,14 @@ def test_a_corner_outside_of_every_map_is_refused(value: float) -> None:
         ('[["a b"]]\nname = "x"\nlayer = "d"\ncorners = [[0, 0], [1, 1]]', "map 'a b'"),
         (2 * '[[world]]\nname = "x"\nlayer = "d"\ncorners = [[0, 0], [1, 1]]\n', "'x' is there twice"),
         ("\xff", "cannot be read"),
+        *(
+            (f"[[world]]\n{GOOD}\n[[world]]\n{wrong}\n", f"map 'world', {which}")
+            for wrong, which in (
+                ('name = "barn"\nlayer = "day"\ncorners = [[0, 0], [1]]', "area 'barn': "),
+                ('name = "barn"\nlayer = "day"\ncorners = [[0, 0], [1, 99999999]]', "area 'barn': "),
+                ('layer = "day"\ncorners = [[0, 0], [1, 1]]', "area number 2: "),
+            )
+        ),
     ],
 )
 def test_a_file_that_is_wrong_is_one_clear_line(file: Path, text: str, said: str) -> None:
@@ -157,19 +154,3 @@ def test_a_file_that_is_wrong_is_one_clear_line(file: Path, text: str, said: str
         load_areas(file)
     assert str(refused.value).startswith(str(file))
     assert "\n" not in str(refused.value)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "which"),
-    [
-        ('name = "barn"\nlayer = "day"\ncorners = [[0, 0], [1]]', "area 'barn': "),
-        ('name = "barn"\nlayer = "day"\ncorners = [[0, 0], [1, 99999999]]', "area 'barn': "),
-        ('layer = "day"\ncorners = [[0, 0], [1, 1]]', "area number 2: "),
-    ],
-)
-def test_of_several_areas_the_wrong_one_is_named(file: Path, wrong: str, which: str) -> None:
-    file.parent.mkdir()
-    good = 'name = "base"\nlayer = "day"\ncorners = [[0, 0], [1, 1]]'
-    file.write_text(f"[[world]]\n{good}\n[[world]]\n{wrong}\n")
-    with pytest.raises(ConfigurationError, match=f"map 'world', {which}"):
-        load_areas(file)

@@ -46,26 +46,26 @@ def test_every_quadkey_comes_back(z: int, data: st.DataObject) -> None:
     assert template.place(template.url(z, x, y)) == (z, x, y)
 
 
-def test_the_quadkey_is_that_of_bings_own_example() -> None:
+@pytest.mark.parametrize(
+    ("form", "place", "message"),
+    [
+        ("{q}.png", (0, 0, 0), "have no quadkey"),
+        ("{q}.png", (3, 8, 0), "have no quadkey"),
+        ("{q}.png", (3, 0, -1), "have no quadkey"),
+        ("{z}/{x}/{y}", (-1, 0, 0), "zoom -1 is coarser than 0"),
+    ],
+)
+def test_some_places_have_no_address(form: str, place: tuple[int, int, int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Template(f"{HOST}/{form}").url(*place)
+
+
+def test_the_quadkey_is_that_of_bings_own_example_and_all_hosts_are_one() -> None:
     """Tile (3, 5) of zoom 3 in "Bing Maps Tile System"."""
     assert Template(f"{HOST}/{{q}}").url(3, 3, 5) == f"{HOST}/213"
-
-
-@pytest.mark.parametrize(("z", "x", "y"), [(0, 0, 0), (3, 8, 0), (3, 0, -1)])
-def test_what_has_no_quadkey_has_no_address(z: int, x: int, y: int) -> None:
-    with pytest.raises(ValueError, match="have no quadkey"):
-        Template(f"{HOST}/{{q}}.png").url(z, x, y)
-
-
-def test_nothing_is_coarser_than_zoom_0() -> None:
-    with pytest.raises(ValueError, match="zoom -1 is coarser than 0"):
-        Template(f"{HOST}/{{z}}/{{x}}/{{y}}").url(-1, 0, 0)
-
-
-@pytest.mark.parametrize("host", ["a", "b", "c"])
-def test_an_address_at_another_of_the_hosts_is_the_same_tile(host: str) -> None:
     template = Template("https://{s}.example.net/{z}/{x}/{y}.png")
-    assert template.place(f"https://{host}.example.net/3/1/6.png?v=2") == (3, 1, 6)
+    for host in "abc":
+        assert template.place(f"https://{host}.example.net/3/1/6.png?v=2") == (3, 1, 6)
 
 
 @pytest.mark.parametrize(

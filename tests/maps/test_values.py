@@ -1,0 +1,297 @@
+"""The values of maps.toml as people write them: sizes, budgets, intervals, times, rates and quiet hours."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime, time, timedelta
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tileharvest.errors import ConfigurationError
+from tileharvest.maps.budgets import Budget, parse_size
+from tileharvest.maps.intervals import Interval, parse_time
+from tileharvest.maps.maps_file import load_maps
+from tileharvest.maps.quiet_hours import QuietHours, is_whole_day, quiet_until
+from tileharvest.maps.rates import NO_GAP, Gap, parse_rate, rate_in_words
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+BERLIN = ZoneInfo("Europe/Berlin")
+READ: dict[Callable[[Any], object], dict[Any, object]] = {
+    parse_size: {
+        "2 GB": 2_000_000_000,
+        "500MB": 500_000_000,
+        "1.5 kB": 1500,
+        " 12 ": 12,
+        7: 7,
+        "3 B": 3,
+        "999999 TB": 999999 * 10**12,
+    },
+    parse_time: {"04:00": time(4), "4:05": time(4, 5), "23:59": time(23, 59)},
+    Gap.of: {0.5: Gap(0.5, 0.5), 2: Gap(2.0, 2.0), (0.2, 0.8): Gap(0.2, 0.8), 0: NO_GAP},
+    parse_rate: {
+        "2/s": Gap.of(0.5),
+        "30/min": Gap.of(2.0),
+        " 0.5 / s ": Gap.of(2.0),
+        "100/h": Gap.of(36.0),
+        "1.5/min": Gap.of(40.0),
+    },
+}
+REFUSED: dict[Callable[[Any], object], tuple[str, list[Any]]] = {
+    parse_size: (
+        "write for example",
+        ["", "GB", "2 GiB", "2 gb", "-1 MB", "1e3", "2 MB 3", "1000000 TB", "9" * 400],
+    ),
+    parse_time: (
+        "is no time of the day: write for example 04:00",
+        ["24:00", "4", "04:60", "4 am", ""],
+    ),
+    Gap.of: (
+        r"is no time to wait: write seconds.*, such as 0\.5 or \[0\.2, 0\.8\]",
+        [-1, (0.8, 0.2), (1,), (1, 2, 3), float("nan"), float("inf"), 90_000],
+    ),
+    parse_rate: (
+        "write for example 2/s, 30/min or 100/h",
+        ["", "2", "0/s", "-1/s", "2/d", "1/week", "fast", "1e3/s", "2/s2", "\u0662/s"],
+    ),
+    Interval.parse: (
+        "is no interval: write for example 1d, 6h or 7d",
+        ["", "0d", "1", "d", "1m", "1 d", "-1d", "1.5d", "12345h", "٣d"],
+    ),
+    QuietHours.parse: (
+        r"write for example 18:00-23:00|no part of a day",
+        ["", "18-23", "18:00", "25:00-01:00", "18:00-18:00", "18:60-19:00", "24:00-01:00"],
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("parse", "text", "value"), [(parse, *one) for parse, values in READ.items() for one in values.items()]
+)
+def test_a_value_is_read(parse: Callable[[Any], object], text: Any, value: object) -> None:
+    assert parse(text) == value
+
+
+@pytest.mark.parametrize("parse", REFUSED, ids=lambda parse: parse.__qualname__)
+def test_any_other_text_is_refused_with_an_example(parse: Callable[[Any], object]) -> None:
+    message, texts = REFUSED[parse]
+    for text in texts:
+        with pytest.raises(ValueError, match=message):
+            parse(text)
+
+
+# -- budgets and rates
+
+
+@pytest.mark.parametrize("limits", [{"requests": 0}, {"received_bytes": -1}, {"seconds": 0.0}])
+def test_a_budget_that_allows_nothing_is_refused(limits: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match="allows nothing"):
+        Budget(**limits)
+
+
+def test_a_budget_is_told_in_words_and_false_without_limits() -> None:
+    budget = Budget(requests=1, received_bytes=2_000_000, seconds=90.0)
+    words = [budget.in_words(part) for part in ("requests", "bytes", "seconds")]
+    assert words == ["1 request", "2.0 MB", "90 s"]
+    assert Budget(requests=12000).in_words("requests") == "12,000 requests"
+    assert Budget().in_words("bytes") == "bytes"
+    assert not Budget()
+
+
+def test_random_gaps_fill_their_range_evenly_and_of_two_gaps_both_are_kept() -> None:
+    source, gap = random.Random(11), Gap(0.2, 0.8)
+    drawn = [gap.draw(source.random()) for _ in range(10_000)]
+    assert all(0.2 <= one <= 0.8 for one in drawn)
+    quarters = [sum(lower <= one < lower + 0.15 for one in drawn) for lower in (0.2, 0.35, 0.5, 0.65)]
+    assert all(abs(quarter - 2500) < 250 for quarter in quarters)
+    assert gap.at_least(Gap(0.5, 0.5)) == Gap(0.5, 0.8)
+    assert gap.at_least(Gap(1.0, 1.0)) == Gap(1.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("gap", "text"),
+    [
+        *((parse_rate(text.replace(",", "")), text) for text in ("2/s", "30/min", "12.5/s", "1,000/s")),
+        (NO_GAP, "as fast as it goes"),
+        (Gap(0.0, 1.0), "2/s"),
+        (Gap(7200.0, 7200.0), "0.5/h"),
+    ],
+)
+def test_a_gap_is_told_as_the_rate_over_many_requests(gap: Gap, text: str) -> None:
+    assert rate_in_words(gap) == text
+
+
+# -- intervals
+
+
+@pytest.mark.parametrize(
+    ("text", "hours", "segment", "repeats"),
+    [
+        ("1d", 24, "day", None),
+        ("6h", 6, "every:6h", 6),
+        ("1h", 1, "every:1h", 1),
+        ("24h", 24, "every:24h", None),
+        ("48h", 48, "every:48h", None),
+        ("7d", 168, "every:7d", None),
+        ("2w", 336, "every:2w", None),
+    ],
+)
+def test_an_interval_has_a_length_names_its_segments_and_comes_again_within_a_day(
+    text: str, hours: int, segment: str, repeats: int | None
+) -> None:
+    interval = Interval.parse(text)
+    assert (interval.length, interval.segment, str(interval)) == (timedelta(hours=hours), segment, text)
+    assert interval.repeats == (repeats and timedelta(hours=repeats))
+
+
+@pytest.mark.parametrize("text", ["5h", "36h"])
+def test_hours_that_make_no_days_are_at_another_time_each_day(text: str) -> None:
+    with pytest.raises(ValueError, match="at another time each day"):
+        _ = Interval.parse(text).repeats
+
+
+def described(tmp_path: Path, lines: str) -> Any:
+    file = tmp_path / "maps.toml"
+    file.write_text(f'[m]\nurl = "http://h/"\n{lines}\n')
+    return load_maps(file)["m"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "segment", "at", "adaptive"),
+    [
+        ("", None, None, None),
+        ('at = "04:00"', None, time(4), None),
+        ('every = "1d"', "day", None, None),
+        ('every = "6h"\nat = "04:00"', "every:6h", time(4), None),
+        ('every = "auto"', "day", None, ("1d", "28d")),
+        ('every = "auto"\nevery_max = "1d"', "day", None, ("1d", "1d")),
+        (
+            'every = "auto"\nevery_min = "6h"\nevery_max = "2w"\nat = "04:00"',
+            "every:6h",
+            time(4),
+            ("6h", "2w"),
+        ),
+    ],
+)
+def test_an_entry_decides_segment_and_time(
+    tmp_path: Path, lines: str, segment: str | None, at: time | None, adaptive: tuple[str, ...] | None
+) -> None:
+    found = described(tmp_path, lines)
+    assert (found.segment, found.at_time) == (segment, at)
+    assert found.adaptive == (adaptive and tuple(map(Interval.parse, adaptive)))
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ('every = "daily"', "key 'every': 'daily' is no interval: write for example 1d, 6h or 7d"),
+        ("every = 1", "key 'every': expected `str"),
+        ('at = "24:00"', "key 'at': '24:00' is no time of the day: write for example 04:00"),
+        ('every = "5h"\nat = "04:00"', "key 'at': every 5h is at another time each day; leave it out, or"),
+        ('every_min = "1d"', "key 'every_min': it is of use with every = \"auto\" only; write for example"),
+        ('every = "1d"\nevery_max = "7d"', "key 'every_max': it is of use with every = \"auto\" only"),
+        ('every = "auto"\nevery_max = "x"', "key 'every_max': 'x' is no interval"),
+        (
+            'every = "auto"\nevery_min = "7d"\nevery_max = "1d"',
+            "key 'every_max': 1d is shorter than",
+        ),
+        ('evry = "1d"', "key 'evry' is not known; did you mean 'every'"),
+    ],
+)
+def test_each_bad_interval_is_one_clear_line(tmp_path: Path, lines: str, said: str) -> None:
+    with pytest.raises(ConfigurationError) as error:
+        described(tmp_path, lines)
+    assert f"map 'm': {said}" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+# -- quiet hours
+
+
+def at(text: str) -> datetime:
+    return datetime.fromisoformat(text).replace(tzinfo=BERLIN)
+
+
+@pytest.mark.parametrize(
+    ("hours", "moment", "end"),
+    [
+        (["18:00-23:00"], "2026-11-20T17:59:59", None),
+        (["18:00-23:00"], "2026-11-20T18:00", "2026-11-20T23:00"),
+        (["18:00-23:00"], "2026-11-20T23:00", None),
+        (["22:00-06:30"], "2026-11-20T03:00", "2026-11-20T06:30"),
+        (["22:00-06:30"], "2026-12-31T22:00", "2027-01-01T06:30"),
+        (["22:00-06:30"], "2026-11-20T12:00", None),
+        (["18:00-24:00"], "2026-11-20T19:00", "2026-11-21T00:00"),
+        # Quiet hours that touch are one.
+        (["00:00-06:00", "18:00-24:00"], "2026-11-20T19:00", "2026-11-21T06:00"),
+    ],
+)
+def test_the_first_minute_is_quiet_and_the_last_is_not(
+    hours: list[str], moment: str, end: str | None
+) -> None:
+    assert quiet_until(map(QuietHours.parse, hours), at(moment)) == (None if end is None else at(end))
+
+
+@pytest.mark.parametrize(
+    ("hours", "is_whole"),
+    [
+        ([], False),
+        (["06:00-05:59"], False),
+        (["00:00-12:00", "12:00-24:00"], True),
+        (["12:00-06:00", "05:00-13:00"], True),
+        (["08:00-16:00", "00:00-08:00", "16:00-00:01"], True),
+        (["08:00-16:00", "00:00-07:59", "16:00-00:01"], False),
+    ],
+)
+def test_several_quiet_hours_may_be_the_whole_day_which_has_an_end_to_look_again_at(
+    hours: list[str], is_whole: bool
+) -> None:
+    parsed = list(map(QuietHours.parse, hours))
+    assert is_whole_day(parsed) is is_whole
+    end = quiet_until(parsed, at("2026-11-20T19:00"))
+    assert end is None or end - at("2026-11-20T19:00") < timedelta(days=4)
+
+
+@pytest.mark.parametrize(
+    ("hours", "moment", "fold", "minutes"),
+    [
+        # In Berlin 2026-10-25 has two hours from 2 to 3.
+        ("22:00-04:00", "2026-10-24T22:00", 0, 7 * 60),
+        ("22:00-02:30", "2026-10-25T02:15", 0, 15),
+        ("22:00-02:30", "2026-10-25T02:15", 1, 15),
+    ],
+)
+def test_in_the_night_of_the_clock_change_quiet_ends_by_the_clock_on_the_wall(
+    hours: str, moment: str, fold: int, minutes: int
+) -> None:
+    begin = at(moment).replace(fold=fold)
+    end = quiet_until([QuietHours.parse(hours)], begin)
+    assert end is not None
+    assert end.astimezone(UTC) - begin.astimezone(UTC) == timedelta(minutes=minutes)
+
+
+@given(
+    st.integers(0, 1439),
+    st.integers(0, 1439),
+    st.datetimes(datetime(2026, 1, 1), datetime(2027, 1, 1)),  # noqa: DTZ001
+)
+def test_a_moment_is_quiet_exactly_where_counting_minutes_says_so(
+    begin: int, end: int, moment: datetime
+) -> None:
+    if begin == end:
+        return
+    hours = QuietHours.parse(f"{begin // 60:02}:{begin % 60:02}-{end // 60:02}:{end % 60:02}")
+    minute = moment.hour * 60 + moment.minute
+    # All minutes from the beginning on, around the clock, until the end.
+    quiet = {(begin + more) % 1440 for more in range((end - begin) % 1440)}
+    found = hours.until(moment.replace(tzinfo=UTC))
+    assert (found is not None) == (minute in quiet)
+    if found is not None:
+        assert moment.replace(tzinfo=UTC) < found <= moment.replace(tzinfo=UTC) + timedelta(days=1)
+        assert (found.hour, found.minute) == divmod(end, 60)

@@ -693,21 +693,6 @@ def test_a_harvest_knows_whether_its_store_or_its_history_has_not_answered_yet(t
     assert told == [None, "the store", "the history", None]
 
 
-def test_a_harvest_knows_how_long_it_waits_at_most_for_its_history(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tileharvest.harvest.harvest.patience_left", lambda: 20.0)
-
-    async def run() -> tuple[str | None, float | None]:
-        async with opened(tmp_path) as harvest:
-            assert (harvest.waits_for, harvest.waits_for_at_most) == (None, None)
-            return await harvest._looked_up(
-                lambda _: (harvest.waits_for, harvest.waits_for_at_most), (None, None)
-            )
-
-    assert asyncio.run(run()) == ("the history", 20.0)
-
-
 def test_nobody_knows_what_was_asked_below_where_the_zoom_is_not_kept(tmp_path: Path) -> None:
     """The walk passes the first level, and nothing is recorded of what is unchanged there."""
 

@@ -2,71 +2,23 @@ from __future__ import annotations
 
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.history.making import EVERYWHERE, LATER, LAYER, A, B, began, ended, found
 from tileharvest.errors import HistoryError
-from tileharvest.history.connection import PATIENCE, patience_left
 from tileharvest.history.database import History
-from tileharvest.history.errors import PassingError
 from tileharvest.history.recorded_versions import tile_versions
 from tileharvest.history.summaries import harvest_summaries, map_summaries
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.outcomes import Outcome
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from sqlalchemy import Connection
-
 
 @pytest.fixture
 def history(sqlite_history: History) -> History:
     return sqlite_history
-
-
-def test_a_call_that_waits_for_a_lock_tells_when_it_gives_up(tmp_path: Path) -> None:
-    file = tmp_path / "h.sqlite"
-    with (
-        History.open(f"sqlite:///{file}", lock_timeout=1000) as history,
-        closing(sqlite3.connect(file, isolation_level=None)) as other,
-        ThreadPoolExecutor(1) as thread,
-    ):
-        other.execute("BEGIN IMMEDIATE")
-        writing = thread.submit(history.write, lambda _: patience_left())
-        while (left := patience_left()) is None:
-            assert not writing.done()
-        other.execute("ROLLBACK")
-        assert 0 < left <= 1000
-        # The work itself has no such end.
-        assert writing.result() is None
-
-
-def test_a_call_for_a_server_that_is_away_tells_when_it_gives_up(
-    history: History, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    left: list[float | None] = []
-    reading = history.reading
-
-    @contextmanager
-    def away_at_first(*, once: bool) -> Iterator[Connection]:
-        left.append(patience_left())
-        if len(left) < 3:
-            raise PassingError("the server is away")
-        with reading(once=once) as connection:
-            yield connection
-
-    monkeypatch.setattr(history, "reading", away_at_first)
-    history.read(lambda _: left.append(patience_left()))
-    first, second, third, at_work = left
-    assert (first, at_work, patience_left()) == (None, None, None)
-    assert second is not None
-    assert third is not None
-    assert 0 < third < second <= PATIENCE
 
 
 def harvested(url: str) -> None:

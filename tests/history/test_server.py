@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +18,6 @@ from tests.servers.postgresql import PASSWORD, postgresql_server
 from tileharvest.errors import HistoryError
 from tileharvest.harvest.holdings import HISTORIES, Holdings
 from tileharvest.history import connection
-from tileharvest.history import database as database_module
 from tileharvest.history.connection import parse_address, place_of
 from tileharvest.history.costs import Cost
 from tileharvest.history.database import History
@@ -32,7 +30,7 @@ from tileharvest.tiles.outcomes import Outcome
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sqlalchemy import Connection, PoolProxiedConnection
+    from sqlalchemy import PoolProxiedConnection
 
     from tests.servers.postgresql import PostgresqlServer
 
@@ -107,7 +105,7 @@ def test_a_user_who_may_create_no_tables_gets_one_clear_line(
 ) -> None:
     postgresql.ask("CREATE ROLE guest LOGIN")
     line = said(postgresql.url(database, user="guest"))
-    assert "cannot be written by this user (permission denied for schema public" in line
+    assert "cannot be written here (permission denied for schema public" in line
     postgresql.ask("DROP ROLE guest")
 
 
@@ -199,23 +197,6 @@ def test_a_server_that_stays_away_is_one_clear_line(restarted: PostgresqlServer)
         assert harvest.counts() == {Outcome.ADDED: 1}
 
 
-def test_a_connection_that_has_waited_is_used_without_asking_whether_it_is_open(
-    restarted: PostgresqlServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with restarted.database() as name, History.open(restarted.url(name)) as history:
-        asked: list[str] = []
-        execute = psycopg.Cursor.execute
-
-        def noted(cursor: Any, query: str, *values: Any, **options: Any) -> Any:
-            asked.append(query)
-            return execute(cursor, query, *values, **options)
-
-        monkeypatch.setattr(psycopg.Cursor, "execute", noted)
-        with history.reading(once=True) as connection:
-            connection.exec_driver_sql("SELECT 1")
-        assert asked == ["SELECT 1"]
-
-
 def test_a_reader_outlives_a_restart_of_the_server(restarted: PostgresqlServer) -> None:
     """The viewer reads so. It asks again by itself."""
     with restarted.database() as name, History.open(restarted.url(name)) as history:
@@ -227,113 +208,11 @@ def test_a_reader_outlives_a_restart_of_the_server(restarted: PostgresqlServer) 
             assert len(tile_versions(reader, "world")) == 1
 
 
-def silent_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server is given up after half a second. Call this only when it is frozen: otherwise a slow machine
-    may take as long."""
-    for module in (connection, database_module):
-        monkeypatch.setattr(module, "ANSWER", 0.5)
-
-
-def test_a_server_that_stays_connected_and_is_silent_is_one_clear_line(
-    restarted: PostgresqlServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with (
-        restarted.database() as name,
-        History.open(f"{restarted.url(name)}&connect_timeout=2", patience=0.1) as history,
-    ):
-        harvest = began(history)
-        with restarted.frozen(), monkeypatch.context() as patched:
-            silent_soon(patched)
-            with pytest.raises(HistoryError, match=r"cannot be reached \(.*; nothing recorded was lost"):
-                harvest.record([found("add")])
-        harvest.record([found("add")])
-        assert harvest.counts() == {Outcome.ADDED: 1}
-
-
-def test_a_server_that_becomes_silent_in_a_transaction_is_given_up(
-    restarted: PostgresqlServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    with (
-        restarted.database() as name,
-        History.open(f"{restarted.url(name)}&connect_timeout=2", patience=0.1) as history,
-        ExitStack() as freezing,
-    ):
-
-        def freeze(transaction: Connection) -> None:
-            freezing.enter_context(restarted.frozen())
-            silent_soon(freezing.enter_context(monkeypatch.context()))
-            transaction.exec_driver_sql("SELECT 1")
-
-        with pytest.raises(HistoryError, match="cannot be reached"):
-            history.write(freeze)
-        assert "cannot be reached (no answer for 0.5 s)" in caplog.text
-        freezing.close()
-        began(history)
-
-
-def test_a_call_for_a_silent_server_tells_when_it_gives_up_and_goes_on_with_it(
-    restarted: PostgresqlServer,
-) -> None:
-    with restarted.database() as name, History.open(restarted.url(name)) as history:
-        harvest = began(history)
-        with ThreadPoolExecutor(1) as worker:
-            with restarted.frozen():
-                recording = worker.submit(harvest.record, [found("add")])
-                while (left := connection.patience_left()) is None:
-                    assert not recording.done()
-            recording.result(240)
-        assert 0 < left <= connection.ANSWER
-        assert connection.patience_left() is None
-        assert harvest.counts() == {Outcome.ADDED: 1}
-
-
-def test_a_search_for_damage_waits_as_long_as_it_takes(
-    restarted: PostgresqlServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with restarted.database() as name, History.open(restarted.url(name)) as history:
-        began(history)
-        with ThreadPoolExecutor(1) as worker:
-            with restarted.frozen(), monkeypatch.context() as patched:
-                silent_soon(patched)
-                searching = worker.submit(history.damage)
-                with pytest.raises(TimeoutError):
-                    searching.result(1.5)
-            assert searching.result(240) == []
-
-
 def test_a_silent_server_is_no_server_to_begin_with(restarted: PostgresqlServer) -> None:
     with restarted.database() as name, restarted.frozen():
         assert "cannot be reached (connection timeout expired" in said(
             f"{restarted.url(name)}&connect_timeout=2"
         )
-
-
-@contextmanager
-def pooler_without_a_server() -> Iterator[int]:
-    """The port of a pooler that takes connections, and then lets every statement wait for a free server."""
-    # A password is not asked for; the server's version; ready for a statement.
-    messages = {b"R": bytes(4), b"S": b"server_version\x0016.0\0", b"Z": b"I"}
-    welcome = b"".join(kind + (4 + len(body)).to_bytes(4) + body for kind, body in messages.items())
-    with socket.create_server(("127.0.0.1", 0)) as server, ExitStack() as clients:
-
-        def take() -> None:
-            # Closing the server ends this with an error.
-            with suppress(OSError):
-                while True:
-                    client = clients.enter_context(server.accept()[0])
-                    client.recv(1024)
-                    client.sendall(welcome)
-
-        threading.Thread(target=take, daemon=True).start()
-        yield server.getsockname()[1]
-        server.shutdown(socket.SHUT_RDWR)
-
-
-def test_a_pooler_that_takes_connections_and_is_silent_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    silent_soon(monkeypatch)
-    with pooler_without_a_server() as port:
-        line = said(f"postgresql://me@127.0.0.1:{port}/maps?sslmode=disable&gssencmode=disable")
-    assert "cannot be reached (no answer for 0.5 s)" in line
 
 
 def lose_answers(history: History, monkeypatch: pytest.MonkeyPatch, number: int = 1) -> list[str]:
@@ -447,59 +326,13 @@ def test_there_are_more_ids_of_versions_than_four_bytes_hold(
     assert postgresql.ask("SELECT version FROM tiles", database) == [((1 << 31) + 1,)]
 
 
-@contextmanager
-def starting(server: PostgresqlServer, times: int) -> Iterator[int]:
-    """A port at which so many connections are told that the server starts; later ones reach the server."""
-    refused = b"SFATAL\0VFATAL\0C57P03\0Mthe database system is starting up\0\0"
-    with socket.create_server(("127.0.0.1", 0)) as gate, ThreadPoolExecutor(16) as threads:
-
-        def pump(source: socket.socket, target: socket.socket) -> None:
-            with suppress(OSError):
-                while data := source.recv(65536):
-                    target.sendall(data)
-            with suppress(OSError):
-                target.shutdown(socket.SHUT_WR)
-
-        def serve(client: socket.socket, *, is_refused: bool) -> None:
-            with client:
-                if is_refused:
-                    client.recv(4096)
-                    client.sendall(b"E" + (len(refused) + 4).to_bytes(4, "big") + refused)
-                    return
-                with socket.create_connection(("127.0.0.1", server.port)) as upstream:
-                    back = threads.submit(pump, upstream, client)
-                    pump(client, upstream)
-                    back.result()
-
-        def accept() -> None:
-            with suppress(OSError):
-                for number in itertools.count():
-                    client, _ = gate.accept()
-                    threads.submit(serve, client, is_refused=number < times)
-
-        threads.submit(accept)
-        yield gate.getsockname()[1]
-        gate.shutdown(socket.SHUT_RDWR)
-
-
-def by_gate(server: PostgresqlServer, name: str, port: int) -> str:
-    return server.tcp_url(name).replace(str(server.port), str(port)) + "?sslmode=disable&gssencmode=disable"
-
-
-def test_a_worker_that_starts_while_the_server_recovers_waits_for_it(
-    restarted: PostgresqlServer, caplog: pytest.LogCaptureFixture
+def test_a_statement_that_takes_too_long_is_one_clear_line(
+    postgresql: PostgresqlServer, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with restarted.database() as name, starting(restarted, 2) as port:
-        assert not History.is_begun(by_gate(restarted, name, port))
-        with History.open(by_gate(restarted, name, port)) as history:
-            began(history)
-    assert "waits for its server, which starts or recovers" in caplog.text
-
-
-def test_a_server_that_recovers_for_too_long_is_one_clear_line(restarted: PostgresqlServer) -> None:
+    monkeypatch.setattr(connection, "STATEMENT_TIMEOUT", 0.2)
     with (
-        restarted.database() as name,
-        starting(restarted, 100) as port,
-        pytest.raises(HistoryError, match=r"starts or recovers .*the database system is starting up"),
+        History.open(postgresql.url(database)) as history,
+        pytest.raises(HistoryError, match=r"failed \(canceling statement due to statement timeout"),
+        history.reading() as reading,
     ):
-        History.open(by_gate(restarted, name, port), patience=0.2)
+        reading.exec_driver_sql("SELECT pg_sleep(240)")

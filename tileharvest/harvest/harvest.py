@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from tileharvest.errors import AlreadyHarvestedError, BudgetError, EmptyMapError, MovedError
 from tileharvest.harvest.holdings import StoreWriter
 from tileharvest.harvest.walks import MOST_TOPS, LayerWalk, Walks, kept_in_words, relies_on_indexes, walk_over
-from tileharvest.history.connection import patience_left
 from tileharvest.history.costs import NO_COST, Traffic, spent
 from tileharvest.history.errors import HarvestEndedError
 from tileharvest.history.group_commit import LINGER, GroupCommit
@@ -185,8 +184,7 @@ class Harvest:
     def waits_for_at_most(self) -> float | None:
         """The seconds until that wait ends at the latest. None if nobody knows."""
         store, what = self._store, self.waits_for
-        of_store = store.patience_left if store is not None and what in (_STORE, _BOTH) else None
-        return of_store or (patience_left() if what in (_HISTORY, _BOTH) else None)
+        return store.patience_left if store is not None and what in (_STORE, _BOTH) else None
 
     async def is_any_unfinished(self) -> bool:
         """Returns whether the map has an unfinished harvest, of whatever segment. Raises HistoryError."""

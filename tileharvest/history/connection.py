@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import logging
-import select
 import sqlite3
-import threading
-import time
 from contextlib import contextmanager
-from functools import cache, partial
-from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sqlalchemy import create_engine, event, inspect, make_url, text
-from sqlalchemy.dialects import sqlite
-from sqlalchemy.dialects.postgresql import psycopg
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from tenacity import Retrying, retry_if_exception_type, stop_before_delay, wait_exponential
 
@@ -23,14 +16,13 @@ from tileharvest.errors import HistoryError
 from tileharvest.history.errors import PassingError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from sqlalchemy import URL, Connection, Engine, Insert
+    from sqlalchemy import URL, Connection, Engine
 
 _log = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
 _Item = TypeVar("_Item")
-_Row: TypeAlias = tuple[int | str | None, ...]
 
 LOCK_TIMEOUT: Final = 30.0
 """Seconds to wait for another program's transaction. Our transactions take milliseconds. An upgrade or a
@@ -53,12 +45,9 @@ _EXAMPLE: Final = (
     "write for example sqlite:///data/history.sqlite, or postgresql://user:password@host/database"
 )
 
-ANSWER: Final = 300.0
-"""Seconds for which a server may stay connected and be silent while a statement waits for its answer. A look
-through a million tiles takes seconds there. Upgrades and the search for damage have no such bound."""
-
-_ENDS: Final[dict[int, float]] = {}
-"""By thread: when a call that waits for a history gives up, by `time.monotonic`."""
+STATEMENT_TIMEOUT: Final = 300
+"""Seconds that a statement may take on a server. A look through a million tiles takes seconds there. The
+search for damage has no such bound."""
 
 IDLE_TIMEOUT: Final = 15
 """Seconds that a transaction on a server may wait for its program's next statement. A program that takes
@@ -139,11 +128,10 @@ def _connect_server(url: URL, lock_timeout: float, *, read_only: bool) -> Engine
     # The parameters of the address take precedence.
     patience = {name: seconds for name, seconds in _KEEPING.items() if name not in url.query}
     # The pool tries each connection before it is used, as a restart of the server has closed those in the
-    # pool.
-    # No column is an hstore, for which the dialect would ask each server.
+    # pool. No column is an hstore, for which the dialect would ask each server.
     engine = create_engine(url, connect_args=patience, pool_pre_ping=True, use_native_hstore=False)
-    engine.dialect.do_ping = partial(_is_open, engine.dialect.do_ping)  # type: ignore[method-assign]
     settings = {
+        "statement_timeout": f"{STATEMENT_TIMEOUT}s",
         "lock_timeout": f"{lock_timeout:.3f}s",
         "idle_in_transaction_session_timeout": f"{IDLE_TIMEOUT}s",
         "default_transaction_read_only": "on" if read_only else "off",
@@ -156,86 +144,13 @@ def _connect_server(url: URL, lock_timeout: float, *, read_only: bool) -> Engine
     }
 
     def connected(connection: Any, _: object) -> None:
-        # A pooler may take a connection, and be silent from then on.
-        connection.wait = partial(_bounded, connection, connection.wait)
         # These are no options of the address, because a pooler before the server may refuse such options.
         connection.autocommit = True
         connection.execute("; ".join(f"SET {name} = '{value}'" for name, value in settings.items()))
         connection.autocommit = False
 
-    # The dialect asks something of each new connection, too, and is to be bounded.
     event.listen(engine, "connect", connected, insert=True)
     return engine
-
-
-def _is_open(ping: Callable[[Any], bool], connection: Any) -> bool:
-    """Returns whether the server has kept a connection open that waits in the pool. Only if the server has
-    sent something meanwhile, such as its farewell, does this ask the server by `ping`."""
-    poll = select.poll()
-    poll.register(connection.fileno(), select.POLLIN)
-    return ping(connection) if poll.poll(0) else True
-
-
-def _bounded(
-    connection: Any, wait: Callable[..., _Result], steps: Generator[Any, Any, _Result], **options: Any
-) -> _Result:
-    """Makes the steps of a call by psycopg's own `wait`, each when the server is ready for it. If the call of
-    this thread `gives_up`, raises an error of a lost connection after ANSWER seconds of silence."""
-    return wait(_watched(connection, steps) if threading.get_ident() in _ENDS else steps, **options)
-
-
-def _watched(connection: Any, steps: Generator[Any, Any, _Result]) -> Generator[Any, Any, _Result]:
-    thread = threading.get_ident()
-    _ENDS[thread] = time.monotonic() + ANSWER
-    try:
-        awaited = next(steps)
-        while True:
-            # psycopg sends nothing, ten times a second, as long as the server is not ready.
-            ready = yield awaited
-            if ready:
-                _ENDS[thread] = time.monotonic() + ANSWER
-            elif time.monotonic() >= _ENDS[thread]:
-                # A late answer must not be taken for that to another statement.
-                connection.pgconn.finish()
-                raise connection.OperationalError(f"no answer for {ANSWER:g} s")
-            awaited = steps.send(ready)
-    except StopIteration as end:
-        found: _Result = end.value
-        return found
-
-
-@contextmanager
-def gives_up(seconds: float | None) -> Iterator[None]:
-    """Notes while the block runs when a call of this thread gives up, if no block around it has. None leaves
-    the call without an end."""
-    thread = threading.get_ident()
-    is_outermost = seconds is not None and thread not in _ENDS
-    if seconds is not None and is_outermost:
-        gives_up_in(seconds)
-    try:
-        yield
-    finally:
-        if is_outermost:
-            gives_up_in(None)
-
-
-def gives_up_in(seconds: float | None) -> None:
-    """Notes when the call of this thread gives up. None: it waits no more, or without an end."""
-    if seconds is None:
-        _ENDS.pop(threading.get_ident(), None)
-    else:
-        _ENDS[threading.get_ident()] = time.monotonic() + seconds
-
-
-def patience_left() -> float | None:
-    """Returns the seconds until the first call of this process gives up that waits for a history. Returns
-    None if none waits, or if nobody knows.
-
-    A call that writes into a file waits for another program's transaction. A call for a server waits for its
-    answer, and after a failure until the server can be reached again.
-    """
-    left = min(_ENDS.copy().values(), default=-inf) - time.monotonic()
-    return left if left > 0 else None
 
 
 def _connect_file(url: URL, file: Path, lock_timeout: float, *, read_only: bool, durable: bool) -> Engine:
@@ -306,69 +221,19 @@ def in_parts(values: Sequence[_Item], most: int) -> Iterator[Sequence[_Item]]:
         yield values[start : start + most]
 
 
-def execute_rows(connection: Connection, statement: Insert, rows: Sequence[_Row]) -> None:
-    """Executes the statement, which has an ON CONFLICT, for each row, in their order. A row has its values in
-    the order of the table's columns, which begins with the key.
+def persevere(attempt: Callable[[], _Result], patience: float) -> _Result:
+    """Calls `attempt` until it raises no PassingError, and returns its result.
 
-    SQLAlchemy's own `execute` takes longer for the parameters of a row than the database for the row. A
-    server gets all rows with one statement, which takes half as long on both sides as one for each row.
-    """
-    text = _driver_text(statement, connection.dialect.name)
-    if connection.dialect.name == "sqlite":
-        connection.exec_driver_sql(text, rows)
-        return
-    for wave in _waves(rows, len(list(statement.table.primary_key))):
-        connection.exec_driver_sql(text, tuple(map(list, zip(*wave, strict=True))))
-
-
-def _waves(rows: Sequence[_Row], width: int) -> Iterator[Collection[_Row]]:
-    """Yields the rows in waves, in none of which a key is twice: a server's statement changes a row once. The
-    key has the first `width` values."""
-    wave: dict[_Row, _Row] = {}
-    for row in rows:
-        if row[:width] in wave:
-            yield wave.values()
-            wave = {}
-        wave[row[:width]] = row
-    if wave:
-        yield wave.values()
-
-
-@cache
-def _driver_text(statement: Insert, dialect: str) -> str:
-    """Returns what the driver is told, with a place for each value of a row. On a server it is a place for
-    the array of these values of all rows."""
-    if dialect == "sqlite":
-        return str(statement.compile(dialect=sqlite.dialect(paramstyle="qmark")))
-    kind: Any = psycopg.dialect
-    server = kind(paramstyle="format")
-    compiled: Any = statement.compile(dialect=server)
-    types = [statement.table.c[name].type.compile(dialect=server) for name in compiled.positiontup]
-    head, _, rest = compiled.string.partition("VALUES (")
-    _, _, conflict = rest.partition(")")
-    arrays = ", ".join(f"%s::{one}[]" for one in types)
-    return f"{head}SELECT * FROM unnest({arrays}){conflict}"  # noqa: S608 - all of it is the program's own
-
-
-def persevere(
-    attempt: Callable[[], _Result],
-    patience: float,
-    passing: type[PassingError] = PassingError,
-    failed: Callable[[], None] = lambda: None,
-) -> _Result:
-    """Calls `attempt` until it raises no error of the kind `passing`, and returns its result.
-
-    Raises the error if it lasts for more than `patience` seconds after the first failure, of which `failed`
-    hears. Any other error is raised at once. Sleeps between attempts, so it is not for an event loop. It must
-    be possible to repeat `attempt`, because a failed one may have taken effect all the same.
+    Raises the error if it lasts for more than `patience` seconds after the first failure. Any other error is
+    raised at once. Sleeps between attempts, so it is not for an event loop. It must be possible to repeat
+    `attempt`, because a failed one may have taken effect all the same.
     """
     try:
         return attempt()
-    except passing as error:
+    except PassingError as error:
         _log.warning("trying again for %.0f s: %s", patience, error)
-        failed()
     retrying = Retrying(
-        retry=retry_if_exception_type(passing),
+        retry=retry_if_exception_type(PassingError),
         wait=_PAUSES,
         stop=stop_before_delay(patience),
         reraise=True,

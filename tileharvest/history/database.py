@@ -15,14 +15,10 @@ from sqlalchemy import insert, select
 
 from tileharvest.history.areas import IN_SLICES
 from tileharvest.history.connection import (
-    ANSWER,
-    CONNECTING,
     LOCK_TIMEOUT,
     PATIENCE,
     connect,
     file_of,
-    gives_up,
-    gives_up_in,
     parse_address,
     persevere,
     place_of,
@@ -31,7 +27,7 @@ from tileharvest.history.connection import (
     write_ahead,
 )
 from tileharvest.history.damage import damage
-from tileharvest.history.errors import RecoveringError, as_history_errors, damage_error, no_history
+from tileharvest.history.errors import as_history_errors, damage_error, no_history
 from tileharvest.history.revisions import expect_present_revision, make_tables
 from tileharvest.history.schema import (
     REVISION,
@@ -80,7 +76,6 @@ class History:
         engine: Engine,
         folder: TemporaryDirectory[str] | None = None,
         patience: float = PATIENCE,
-        lock_timeout: float = LOCK_TIMEOUT,
     ) -> None:
         """Use the `open` methods instead. `folder`, if given, is removed when the history is closed."""
         self._engine = engine
@@ -94,7 +89,6 @@ class History:
         self._watching = threading.Lock()
         self._watcher: PoolProxiedConnection | None = None
         """The connection that `stamp` asks."""
-        self._lock_timeout = lock_timeout
         self._joined = threading.local()
         """By thread: the connection of the transaction of `read` or `write` that is open, and whether it may
         write."""
@@ -113,13 +107,13 @@ class History:
         nothing is changed, if a program of another revision wrote the history, if the database belongs to
         another program, or if it cannot be read. Mostly nothing is to be done, and this reads one row.
 
-        `read` and `write` wait for up to `patience` seconds for a server that went away. Opening waits only
-        for a server that is starting or recovering. If nobody answers, the address may be wrong.
+        `read` and `write` wait for up to `patience` seconds for a server that went away. Opening waits for
+        none, because the address may be wrong.
         """
         engine = connect(parse_address(url), lock_timeout)
-        history = cls(engine, patience=patience, lock_timeout=lock_timeout)
+        history = cls(engine, patience=patience)
         with _closed_on_error(history):
-            history._do_first(history._prepare)
+            history._prepare()
         return history
 
     @classmethod
@@ -130,7 +124,7 @@ class History:
             return cls.open(url) if cls.is_begun(url) else None
         history = cls(connect(address))
         with _closed_on_error(history):
-            if history._do_first(partial(history._prepare, only_begun=True)):
+            if history._prepare(only_begun=True):
                 return history
         history.close()
         return None
@@ -164,7 +158,7 @@ class History:
             # A file stays empty until its first transaction, which makes the tables, is committed.
             return file.exists() and file.stat().st_size > 0
         with History(connect(address, read_only=True)) as history:
-            return history._do_first(history._revision) is not None
+            return history._revision() is not None
 
     @classmethod
     def open_temporary(cls) -> Self:
@@ -214,7 +208,6 @@ class History:
         with (
             self._telling_damage(),
             as_history_errors(self.place),
-            gives_up(self._answer),
             transaction(self._one_query if once else self._reader) as connection,
         ):
             yield connection
@@ -228,7 +221,6 @@ class History:
         with (
             self._telling_damage(),
             as_history_errors(self.place),
-            gives_up(self._answer),
             transaction(self._engine, writes=True) as connection,
         ):
             yield connection
@@ -251,6 +243,8 @@ class History:
         """Returns a line for each kind of damage that is found, as `damage.damage` does. Reads everything."""
         try:
             with as_history_errors(self.place), transaction(self._reader) as connection:
+                if self.dialect == "postgresql":
+                    connection.exec_driver_sql("SET LOCAL statement_timeout = 0")
                 return damage(connection)
         except UnicodeError:
             # SQLite's message quotes bytes of the damaged file, which sqlite3 cannot decode.
@@ -286,8 +280,6 @@ class History:
         have taken effect, and `work` is called again. Calls within `work` join its transaction, also those of
         `read`.
         """
-        if self.dialect == "sqlite" and self._own is None:
-            gives_up_in(self._lock_timeout)
         return self._done(work, self.writing, writes=True)
 
     @property
@@ -295,11 +287,6 @@ class History:
         """The transaction of this thread that further calls join, and whether it may write."""
         joined: tuple[Connection, bool] | None = getattr(self._joined, "open", None)
         return joined
-
-    @property
-    def _answer(self) -> float | None:
-        """The seconds for which a statement waits for its answer. None for a file."""
-        return None if self.dialect == "sqlite" else ANSWER
 
     def _done(
         self,
@@ -316,23 +303,13 @@ class History:
 
         def attempt() -> _Result:
             with transaction() as connection:
-                gives_up_in(self._answer)
                 self._joined.open = connection, writes
                 try:
                     return work(connection)
                 finally:
                     self._joined.open = None
 
-        try:
-            return persevere(attempt, self._patience, failed=lambda: gives_up_in(self._patience))
-        finally:
-            gives_up_in(None)
-
-    def _do_first(self, work: Callable[[], _Result]) -> _Result:
-        """Does the first work with this history, and returns its result. Repeats it while a server starts or
-        recovers."""
-        with gives_up(None if self.dialect == "sqlite" else CONNECTING):
-            return persevere(work, self._patience, RecoveringError, lambda: gives_up_in(self._patience))
+        return persevere(attempt, self._patience)
 
     def close(self) -> None:
         """Waits for the work of its threads, and closes the connections."""

@@ -42,10 +42,6 @@ class PassingError(HistoryError):
     """
 
 
-class RecoveringError(PassingError):
-    """The server is starting or recovering, and takes connections afterwards."""
-
-
 def no_history(place: str) -> HistoryError:
     """Returns the error that says that there is no history at this place yet."""
     return HistoryError(f"there is no history at {place} yet: the first harvest begins it")
@@ -81,8 +77,6 @@ def history_error(error: Exception, place: str) -> HistoryError:
     else:
         form = _of_sqlite(getattr(cause, "sqlite_errorcode", None))
     kind: type[HistoryError] = PassingError if passing else HistoryError
-    if passing and _RECOVERING.search(said):
-        kind, form = RecoveringError, _RECOVERS
     return kind(form.format(place=place, said=said))
 
 
@@ -103,7 +97,7 @@ _LOCKED: Final = (
 )
 _NOT_ALLOWED: Final = (
     "the history {place} cannot be written here ({said}); nothing was changed;"
-    " make the file and its folder writable, or name another place"
+    " give this user the right to write there, or name another place"
 )
 _NOT_OPENED: Final = (
     "the history {place} cannot be opened ({said}); nothing was changed;"
@@ -136,14 +130,6 @@ _SERVER_AWAY: Final = (
     "the history {place} cannot be reached ({said}); nothing recorded was lost;"
     " make sure that its server runs and can be reached from here, and run again"
 )
-_RECOVERING: Final = re.compile(
-    "database system is (starting up|shutting down|in recovery mode|not yet accepting connections)"
-)
-"""PostgreSQL's message when it is starting (57P03). psycopg gives no SQLSTATE when a connection fails."""
-_RECOVERS: Final = (
-    "the history {place} waits for its server, which starts or recovers ({said}); nothing recorded was lost;"
-    " where that lasts, look into the server's log, and run again"
-)
 _LOGIN: Final = (
     "the history {place} refuses the login ({said}); nothing was changed;"
     " correct the user and the password in its address"
@@ -152,44 +138,25 @@ _NO_DATABASE: Final = (
     "the history {place} has no database yet ({said}); nothing was changed;"
     " create it there, with createdb for example, or correct its name in the address"
 )
-_USER_NOT_ALLOWED: Final = (
-    "the history {place} cannot be written by this user ({said}); nothing was changed; let the user create"
-    " tables there, for example by making it the owner of the database"
-)
-_READ_ONLY: Final = (
-    "the history {place} cannot be written here ({said}); nothing was changed;"
-    " name the server that takes writes, not a copy of it"
-)
-_COLLIDED: Final = (
-    "the history {place} was written by others at the same time ({said}); nothing recorded was lost;"
-    " run again"
-)
 _SERVER_OTHER: Final = (
     "the history {place} failed ({said}); nothing recorded was lost; run again, or look into its server's log"
 )
 
 # By SQLSTATE: https://www.postgresql.org/docs/current/errcodes-appendix.html
 _BY_STATE: Final = {
-    "25006": _READ_ONLY,  # read_only_sql_transaction
+    "25006": _NOT_ALLOWED,  # read_only_sql_transaction
     "28000": _LOGIN,  # invalid_authorization_specification
     "28P01": _LOGIN,  # invalid_password
     "3D000": _NO_DATABASE,  # invalid_catalog_name
-    "42501": _USER_NOT_ALLOWED,  # insufficient_privilege
+    "42501": _NOT_ALLOWED,  # insufficient_privilege
     "53100": _FULL,  # disk_full
     "55P03": _LOCKED,  # lock_not_available
 }
-_PASSING_STATES: Final = {
-    "25P03": _SERVER_AWAY,  # idle_in_transaction_session_timeout: this process was frozen meanwhile
-    "40001": _COLLIDED,  # serialization_failure
-    "40P01": _COLLIDED,  # deadlock_detected
-    "53300": _SERVER_AWAY,  # too_many_connections
-    "57P01": _SERVER_AWAY,  # admin_shutdown
-    "57P02": _SERVER_AWAY,  # crash_shutdown
-    "57P03": _SERVER_AWAY,  # cannot_connect_now
-    "57P05": _SERVER_AWAY,  # idle_session_timeout
-}
+_PASSING_STATES: Final = re.compile("25P03|40001|40P01|53300|57P0[1-5]")
+"""A transaction that waited too long for its program or was broken off for another one; too many connections;
+and a server that is stopped or starts."""
 _REFUSALS: Final = (
-    (re.compile("permission denied for database"), _USER_NOT_ALLOWED),
+    (re.compile("permission denied for database"), _NOT_ALLOWED),
     (re.compile('FATAL: +database ".*" does not exist'), _NO_DATABASE),
     (re.compile("no password supplied|authentication failed|pg_hba.conf|FATAL: +role "), _LOGIN),
 )
@@ -201,8 +168,8 @@ def _of_postgresql(error: DBAPIError, state: str | None, said: str) -> tuple[str
     """Returns the text of the line, with fields to be filled in, and whether the error may be over soon."""
     if state in _BY_STATE:
         return _BY_STATE[state], False
-    if state in _PASSING_STATES:
-        return _PASSING_STATES[state], True
+    if state is not None and _PASSING_STATES.fullmatch(state):
+        return _SERVER_AWAY, True
     # A statement that fails has a state; a connection that fails has none.
     if state is None or error.connection_invalidated:
         refusal = next((form for said_so, form in _REFUSALS if said_so.search(said)), None)

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 from PIL import Image
 
-from tests.viewer.building import DAY_LAYER, FIRST, GREEN, MAP, RED, SECOND, World, picture, square
+from tests.viewer.building import DAY_LAYER, FIRST, GREEN, MAP, RED, SECOND, World, as_png, picture, square
+from tileharvest.errors import StoreError
 from tileharvest.history.database import History
 from tileharvest.history.outlines import map_outline
-from tileharvest.pictures.composer import Composer
+from tileharvest.pictures.composer import Composer, PastLayer
 from tileharvest.pictures.scenes import HALF, MOST_ACROSS, Scenes, around
-from tileharvest.store.port import MissingImageError
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.ground import Ground
 from tileharvest.tiles.layers import Layer
@@ -61,6 +61,27 @@ def test_a_large_rectangle_is_shown_at_a_coarser_zoom_that_is_composed(world: Wo
         assert drawn.mosaic(ground, zoom, FIRST).getcolors() == [((8 * MOST_ACROSS) ** 2, GREEN[:3])]
 
 
+@pytest.mark.parametrize(("depth", "colours"), [(1, {RED, GREEN, (0, 0, 0, 0)}), (2, None)])
+def test_pixels_of_a_canvas_are_not_blended(
+    world: World, depth: int, colours: set[tuple[int, ...]] | None
+) -> None:
+    """Each fourth pixel of its palette is transparent. Other maps blend the colours of their pixels."""
+    image = Image.new("RGBA", (8, 8), RED)
+    for place in range(64):
+        if place % 4 == 0 or place % 3 == 0:
+            image.putpixel((place % 8, place // 8), GREEN if place % 4 else (0, 0, 0, 0))
+    layer = Layer(DAY_LAYER, Pyramid(depth), "png", tile_size=(8, 8))
+    world.harvest(FIRST, dict.fromkeys(square(0, 8), as_png(image)), described=layer)
+    with History.open_read_only(f"sqlite:///{world.history_file}") as history:
+        outline, composer, above = map_outline(history, MAP), Composer(world.store), Tile(-2, 4, 4)
+        past = PastLayer.of(history, outline, outline.layers[0], FIRST, -2)
+        assert past is not None
+        found, _ = composer.image(past, composer.parts(past, TileRange.of(above))[above])
+    assert found is not None
+    seen = {colour for _, colour in found.getcolors() or ()}
+    assert seen <= colours if colours else not seen <= {RED, GREEN, (0, 0, 0, 0)}
+
+
 def test_two_days_are_cropped_to_what_differs(world: World) -> None:
     image = Image.new("RGBA", (256, 256), RED)
     image.paste(GREEN, (100, 100, 110, 110))
@@ -90,7 +111,7 @@ def test_an_image_that_is_missing_is_not_shown_as_empty_ground(world: World) -> 
     world.harvest(FIRST, {A: picture(RED)})
     for file in (world.data / "tiles").rglob("*.png"):
         file.unlink()
-    with scenes(world) as drawn, pytest.raises(MissingImageError):
+    with scenes(world) as drawn, pytest.raises(StoreError):
         drawn.mosaic(Ground(0, 0, 2, 2), 0, FIRST)
 
 

@@ -59,6 +59,7 @@ class Command(ExportCommand, ScrapyCommand):
             store = open_store_for_reading(self.settings)
             drawn = {path: self.picture_of(opts, excerpt, path) for path in pictures}
             counts = Differences(excerpt).count()
+            pixels = self._pixels(excerpt, store) if opts.json and excerpt.described.depth == 1 else {}
             files: list[dict[str, Any]] = []
             for place, path in enumerate(paths):
                 with self.watch(opts, paths[:place]) as watch:
@@ -69,12 +70,25 @@ class Command(ExportCommand, ScrapyCommand):
                         files.append({"file": str(path), "bytes": size})
         if opts.json:
             days = {"first": excerpt.first.isoformat(), "last": excerpt.last.isoformat()}
-            found = {change.value: number for change, number in counts.items()}
+            found = {change.value: number for change, number in counts.items()} | pixels
             write_json({"map": opts.name, "layer": excerpt.layer.name, **days, **found, "files": files})
             return
         write_line(_in_words(excerpt, counts))
         for file in files:
             write_line(f"{file['file']}: {bytes_in_words(file['bytes'])}")
+
+    def _pixels(self, excerpt: Excerpt, store: TileStore) -> dict[str, Any]:
+        """Returns the changed pixels of a canvas for programs."""
+        from tileharvest.export.difference import changed_pixels
+        from tileharvest.pictures.pixels import UNREADABLE
+
+        try:
+            count, box = changed_pixels(excerpt, store)
+        except UNREADABLE as error:
+            self.exitcode = ExitStatus.FAILED_TILES
+            say(f"the changed pixels are not counted, because an image cannot be read: {error}")
+            return {}
+        return {"pixels": count, "box": box}
 
     def _picture(
         self,

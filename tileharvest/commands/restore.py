@@ -45,8 +45,7 @@ class Command(ExportCommand, ScrapyCommand):
             outline = map_outline(history, name)
             day = day_of(outline, opts.day)
             past = PastSite.on(history, description, outline, day)
-            tiles, size = past.weight()
-            self.announce(opts, f"{folder}: {name}, {day}: {counted(tiles, 'tile')}, {bytes_in_words(size)}")
+            self.announce(opts, f"{folder}: {name}, {day}: {counted(past.tiles, 'tile')}")
             with self.watch(opts) as watch:
                 restored = restore(past, open_store_for_reading(self.settings), folder, watch)
         if restored.missing:

@@ -6,15 +6,19 @@ import csv
 import io
 import json
 from collections import Counter
-from functools import partial
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from PIL import Image, ImageChops
 
 from tileharvest.export.mosaic import write_sheet
 from tileharvest.export.target import made_whole
 from tileharvest.history.areas import MOST_COLUMNS
 from tileharvest.history.recorded_versions import differences
+from tileharvest.pictures.bands import PixelBox
 from tileharvest.pictures.changed_tiles import Change, difference_of
 from tileharvest.pictures.composer import Composer
+from tileharvest.pictures.pixels import stored
 from tileharvest.renderers.xyz import is_on_earth, latitude_of
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.ground import Ground
@@ -23,8 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
     from typing import TextIO
-
-    from PIL import Image as Pillow
 
     from tileharvest.export.excerpt import Excerpt
     from tileharvest.export.mosaic import Sheet
@@ -79,6 +81,29 @@ class Differences:
         return Counter(one.change for one in self.all())
 
 
+def changed_pixels(excerpt: Excerpt, store: TileStore) -> tuple[int, PixelBox | None]:
+    """Returns how many pixels of the deepest zoom differ between the first day and the last, and the box
+    around them, or None if none does.
+
+    Unpacks two images for each changed tile. Raises HistoryError, and one of `UNREADABLE`.
+    """
+    (width, height), count, boxes = excerpt.tile_size, 0, []
+    for one in Differences(excerpt).all():
+        before, now = (
+            Image.new("RGBA", (width, height)) if name is None else stored(store, name, (width, height))
+            for name in (one.before, one.now)
+        )
+        differing = reduce(ImageChops.lighter, ImageChops.difference(before, now).split())
+        if (box := differing.getbbox()) is not None:
+            count += width * height - differing.histogram()[0]
+            left, top = one.tile.column * width, one.tile.row * height
+            boxes.append((left + box[0], top + box[1], left + box[2], top + box[3]))
+    if not boxes:
+        return 0, None
+    lefts, tops, rights, bottoms = zip(*boxes, strict=True)
+    return count, PixelBox(min(lefts), min(tops), max(rights), max(bottoms))
+
+
 def write_difference(
     sheet: Sheet,
     path: Path,
@@ -102,7 +127,7 @@ def write_difference(
 
     def image(
         past: PastLayer | None, tile: Tile, parts: Mapping[Tile, Composition | str]
-    ) -> Pillow.Image | None:
+    ) -> Image.Image | None:
         part = parts.get(tile)
         if past is None or part is None:
             return None
@@ -120,7 +145,7 @@ def write_difference(
             cells.setdefault(cell.ancestor(cell.zoom - sheet.zoom, factor), []).append(cell)
         before, now = ({} if past is None else composer.parts(past, area) for past in days)
 
-        def draw(tile: Tile) -> Pillow.Image:
+        def draw(tile: Tile) -> Image.Image:
             its = cells.get(tile, [])
             is_gone = any(changes[cell] is Change.GONE for cell in its)
             old = image(days[0], tile, before) if is_gone else None

@@ -89,11 +89,7 @@ class Excerpt:
 
         Returns None if the layer had no images of this zoom or a deeper one by that day."""
         of_day = self.last if day is None else day
-        source = self.layer.source_zoom(zoom, of_day)
-        if source is None:
-            return None
-        size = self.described.tile_size
-        return PastLayer(self.history, self.layer.id, of_day, source, size, self.map.days, self.map.ended)
+        return PastLayer.of(self.history, self.map, self.layer, of_day, zoom, self.tile_size)
 
     def zooms(self) -> Sequence[int]:
         """Returns the zooms of which there can be pictures on the last day, deepest first.

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, time, timedelta
 from email.utils import parsedate_to_datetime
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from tileharvest.export.target import Watch
     from tileharvest.history.database import History
     from tileharvest.history.outlines import LayerOutline, MapOutline
-    from tileharvest.history.recorded_versions import Reach
     from tileharvest.history.site_files import SiteFile
     from tileharvest.maps.description import MapDescription
     from tileharvest.store.port import TileStore
@@ -78,7 +78,7 @@ class Restored:
         return {**asdict(self), "composed": {str(zoom): n for zoom, n in sorted(self.composed.items())}}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PastSite:
     """A map's site on a day, as its configuration files of that day describe it."""
 
@@ -93,8 +93,6 @@ class PastSite:
     unconfigured: str | None = None
     """The reason why the tiles get the renderer's usual places, or None if the site's files tell their
     places."""
-    _known: dict[tuple[int, int], Reach | None] = field(default_factory=dict, repr=False, compare=False)
-    """The reaches that the history was asked for, by layer and zoom. For a large map each costs seconds."""
 
     @classmethod
     def on(cls, history: History, description: MapDescription, outline: MapOutline, day: date) -> PastSite:
@@ -159,25 +157,15 @@ class PastSite:
                 )
         return None
 
-    def reach(self, outline: LayerOutline, zoom: int) -> Reach | None:
-        """Returns how far the images of a zoom of a layer reach, or None if it had none on the day.
-
-        Raises HistoryError.
-        """
-        key = outline.id, zoom
-        if key not in self._known:
-            everything = EVERYWHERE.at_zoom(zoom, outline.factor)
-            self._known[key] = reach(self.history, outline.id, everything, self.day)
-        return self._known[key]
-
-    def weight(self) -> tuple[int, int]:
-        """Returns the number of tiles to restore, and their bytes. Raises HistoryError."""
-        tiles = size = 0
+    @cached_property
+    def tiles(self) -> int:
+        """The number of tiles to restore. For a large map the history takes seconds to count them."""
+        found = 0
         for outline, _ in self.layers():
             for zoom in outline.kept_zooms(self.day):
-                if (there := self.reach(outline, zoom)) is not None:
-                    tiles, size = tiles + there.tiles, size + there.bytes
-        return tiles, size
+                there = reach(self.history, outline.id, EVERYWHERE.at_zoom(zoom, outline.factor), self.day)
+                found += 0 if there is None else there.tiles
+        return found
 
 
 def _unconfigured(description: MapDescription, outline: MapOutline, day: date) -> Site | None:
@@ -229,7 +217,7 @@ class _Restoring:
         self._folder = folder
         self._watch = watch
         self.restored = Restored()
-        self._expected = past.weight()[0]
+        self._expected = past.tiles
         """The number of tiles to write. Composed tiles are added when they are known."""
         self._end = datetime.combine(past.day + timedelta(days=1), time(), past.description.zone_info)
 
@@ -299,13 +287,10 @@ class _Restoring:
         past, kept = self._past, outline.kept_zooms(self._past.day)
         then, composer = outline.described(past.day), Composer(self._store)
         for zoom in range(kept[-1] - 1, layer.pyramid.first - 1, -1):
-            source = outline.source_zoom(zoom, past.day)
-            if zoom in kept or source is None:
+            layer_then = PastLayer.of(past.history, past.map, outline, past.day, zoom)
+            if zoom in kept or layer_then is None:
                 continue
-            layer_then = PastLayer(
-                past.history, outline.id, past.day, source, then.tile_size, past.map.days, past.map.ended
-            )
-            for area in areas_with_tiles(past.history, outline, source, zoom):
+            for area in areas_with_tiles(past.history, outline, layer_then.source, zoom):
                 parts = composer.parts(layer_then, area)
                 self._expected += len(parts)
                 self._watch.expects(self._expected)

@@ -24,7 +24,7 @@ from PIL import Image as Pillow
 from tileharvest.history.areas import MOST_COLUMNS
 from tileharvest.history.changes import last_changes
 from tileharvest.history.recorded_versions import shown
-from tileharvest.pictures.pixels import UNREADABLE, decoded, stored
+from tileharvest.pictures.pixels import UNREADABLE, decoded, shrunk, stored
 from tileharvest.tiles.grid import TileRange
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from datetime import date, datetime
 
     from tileharvest.history.database import History
+    from tileharvest.history.outlines import LayerOutline, MapOutline
     from tileharvest.store.cache import DiskCache
     from tileharvest.store.port import TileStore
     from tileharvest.tiles.grid import Tile
@@ -70,6 +71,30 @@ class PastLayer:
     ended: tuple[datetime | None, ...]
     """For each of these days the moment at which its harvest ended, as `MapOutline` has it. The import of a
     day changes the moment."""
+    has_one_zoom: bool = False
+    """Whether the site has a single zoom, as a canvas has. A palette's pixels are not blended then."""
+
+    @classmethod
+    def of(
+        cls,
+        history: History,
+        outline: MapOutline,
+        layer: LayerOutline,
+        day: date,
+        zoom: int,
+        tile_size: Size | None = None,
+    ) -> PastLayer | None:
+        """Returns the layer as it was on a day, for pictures of this zoom. The tiles have the size of that
+        day unless another one is given.
+
+        Returns None if the layer had no images of this zoom or a deeper one by that day.
+        """
+        source = layer.source_zoom(zoom, day)
+        if source is None:
+            return None
+        then = layer.described(day)
+        size, is_one = tile_size or then.tile_size, then.depth == 1
+        return cls(history, layer.id, day, source, size, outline.days, outline.ended, is_one)
 
     @property
     def settled(self) -> date:
@@ -253,9 +278,8 @@ class Composer:
             whole = whole and is_whole
             if image is not None:
                 canvas.paste(image, (number % 2 * width, number // 2 * height))
-        # Pillow weighs the colours of a box by their opacity, so that no edge gets dark.
         body = io.BytesIO()
-        canvas.reduce(2).save(body, "PNG", compress_level=_COMPRESSION)
+        shrunk(canvas, size, past.has_one_zoom).save(body, "PNG", compress_level=_COMPRESSION)
         return Picture(body.getvalue(), whole)
 
     def _image(self, name: str, size: Size) -> Pillow.Image | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from PIL import Image, ImageFilter
 
 from tileharvest.pictures.difference import differing_cells
+from tileharvest.pictures.pixels import shrunk
 from tileharvest.tiles.grid import Tile, TileRange
 
 if TYPE_CHECKING:
@@ -130,9 +131,10 @@ class Frames:
         if image is None or 0 in size:
             return None
         if size != image.size:
-            # Enlarged blocks keep their edges. The pixels of smaller tiles are averages.
-            way = Image.Resampling.BOX if size[0] < image.width else Image.Resampling.NEAREST
-            image = image.resize(size, way)
+            # Enlarged blocks keep their edges.
+            is_smaller = size[0] < image.width
+            near = Image.Resampling.NEAREST
+            image = shrunk(image, size, past.has_one_zoom) if is_smaller else image.resize(size, near)
         flat = Image.new("RGB", size, self._ground)
         flat.paste(image, mask=image)
         return flat

@@ -23,6 +23,8 @@ LARGEST: Final = 4096
 
 _PNG: Final = b"\x89PNG\r\n\x1a\n"
 _MODE: Final = "RGBA"
+_PALETTE: Final = 256
+"""The most colours of a palette."""
 _COMPRESSION: Final = 1
 """The level of zlib. It gives more bytes than level 6, in a quarter of the time."""
 
@@ -54,6 +56,18 @@ def _png_size(body: bytes) -> Size | None:
     if not body.startswith(_PNG):
         return None
     return int.from_bytes(body[16:20], "big"), int.from_bytes(body[20:24], "big")
+
+
+def shrunk(image: Pillow.Image, size: Size, keeps_colours: bool) -> Pillow.Image:
+    """Returns a smaller image. Its pixels are averages, for which Pillow weighs colours by their opacity, so
+    that no edge gets dark.
+
+    If `keeps_colours` is true and the image has no more colours than a palette, its pixels are some of the
+    image's own.
+    """
+    if keeps_colours and image.getcolors(_PALETTE) is not None:
+        return image.resize(size, Pillow.Resampling.NEAREST)
+    return image.resize(size, Pillow.Resampling.BOX)
 
 
 def limited(size: Size) -> Size:

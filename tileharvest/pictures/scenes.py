@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Final
 from PIL import Image
 
 from tileharvest.errors import StoreError
-from tileharvest.history.recorded_versions import shown
 from tileharvest.pictures.composer import PastLayer
 from tileharvest.pictures.difference import CELL, differing_cells
-from tileharvest.pictures.pixels import background, limited, stored
+from tileharvest.pictures.pixels import background, limited
 
 if TYPE_CHECKING:
     from datetime import date
@@ -122,21 +121,17 @@ class Scenes:
 
     def _images(self, ground: Ground, zoom: int, day: date, size: Size) -> list[tuple[Tile, Image.Image]]:
         """Returns the image of each tile that was there."""
-        source = self._layer.source_zoom(zoom, day)
-        area = ground.tiles(zoom, self._layer.factor)
-        if source is None:
+        past = PastLayer.of(self._history, self._map, self._layer, day, zoom, size)
+        if past is None:
             return []
-        if source == zoom:
-            named = shown(self._history, self._layer.id, area, day)
-            return [(tile, stored(self._store, name, size)) for tile, name in named.items() if name]
-        past = PastLayer(self._history, self._layer.id, day, source, size, self._map.days, self._map.ended)
+        area = ground.tiles(zoom, self._layer.factor)
         drawn = [
             (tile, self._composer.image(past, part))
             for tile, part in self._composer.parts(past, area).items()
         ]
         found = [(tile, image) for tile, (image, is_whole) in drawn if image is not None and is_whole]
         if len(found) < len(drawn):
-            raise StoreError("an image below a composed picture cannot be read")
+            raise StoreError("an image cannot be read")
         return found
 
 

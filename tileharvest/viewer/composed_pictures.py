@@ -22,10 +22,8 @@ if TYPE_CHECKING:
 
     from aiohttp import web
 
-    from tileharvest.history.outlines import LayerOutline
     from tileharvest.pictures.composer import Composer
     from tileharvest.tiles.grid import Tile
-    from tileharvest.tiles.layers import Size
     from tileharvest.viewer.served_maps import ServedMaps
 
 
@@ -57,17 +55,12 @@ def composed_picture(
 
 def _past(served: ServedMaps, map_name: str, layer_name: str, tile: Tile, day: date) -> PastLayer:
     history, outline, layer = served.layer(map_name, layer_name)
-    source = layer.source_zoom(tile.zoom, day)
-    if source is None:
+    past = PastLayer.of(history, outline, layer, day, tile.zoom)
+    if past is None:
         raise unknown(f"there was nothing at {tile} by {day}")
-    if source == tile.zoom:
+    if past.source == tile.zoom:
         raise unknown(f"tiles of zoom {tile.zoom} are not composed: a view tells their images")
-    size = _tile_size(layer, day)
-    return PastLayer(history, layer.id, day, source, size, outline.days, outline.ended)
-
-
-def _tile_size(layer: LayerOutline, day: date) -> Size:
-    width, height = size = layer.described(day).tile_size
-    if max(size) > LARGEST:
+    width, height = past.tile_size
+    if max(width, height) > LARGEST:
         raise unknown(f"tiles of {width} x {height} pixels are not composed")
-    return size
+    return past

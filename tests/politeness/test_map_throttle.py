@@ -292,6 +292,19 @@ async def test_a_request_elsewhere_keeps_the_limits_there_and_waits_for_a_place(
 
 
 @jumping
+async def test_tiles_elsewhere_take_the_places_there_and_never_more(world: World) -> None:
+    elsewhere, host = {"limits_at": lambda host: (2, NO_GAP)}, "cdn.example.net"
+    async with world.asking("a", **elsewhere) as one, world.asking("b", **elsewhere) as other:
+        assert not one.is_free(host)
+        assert [await one.turn(host) for _ in range(3)] == [True, True, False]
+        assert not await other.turn(host)
+        one.left(host)
+        await one.look()
+        assert await other.turn(host)
+        assert not await one.turn(host)
+
+
+@jumping
 async def test_a_request_elsewhere_is_given_up_if_others_leave_no_place(world: World) -> None:
     elsewhere = {"limits_at": lambda host: (1, NO_GAP)}
 
@@ -305,7 +318,8 @@ async def test_a_request_elsewhere_is_given_up_if_others_leave_no_place(world: W
 
             looking = asyncio.ensure_future(look_on())
             with pytest.raises(TimeoutError):
-                await other._take_place("cdn.example.net")
+                async with other.place("cdn.example.net"):
+                    pass
             looking.cancel()
         assert now() - BEGIN.timestamp() == pytest.approx(NO_PLACE, abs=1)
 

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import random
 import time
+from collections import Counter
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from itertools import count
@@ -102,8 +103,10 @@ class MapThrottle:
         """By host: the starts that are left of the last reservation."""
         self._last: dict[str, float] = {}
         """By host: when the last request started."""
-        self._elsewhere: dict[str, int] = {}
+        self._elsewhere: Counter[str] = Counter()
         """By host that is not the map's own: the requests on the way there."""
+        self._places: dict[str, int] = {}
+        """By such a host: the requests that this process may have on the way, as it was told last."""
         self._drawn = 0
         """The requests that were taken from the budget and that nobody has yet."""
         self._promised = 0
@@ -152,7 +155,7 @@ class MapThrottle:
         """Gives everything back."""
         await self._throttle.spend(*self._run, Spent(-self._drawn - self._promised, 0, 0.0))
         self._drawn = self._promised = 0
-        for host in {self.host, self._rules.host, *self._elsewhere}:
+        for host in {self.host, self._rules.host, *self._places}:
             await self._throttle.leave(host, self._worker)
 
     def obey(self, rules: Rules) -> None:
@@ -214,8 +217,12 @@ class MapThrottle:
         wanted, now = self._rules.concurrency if is_busy else on_the_way, self._clock()
         self._share = await self._take_share(self.host, on_the_way, wanted)
         self._share_ends = now + self._lasts
-        for host, number in self._elsewhere.items():
-            await self._take_share(host, number, number)
+        for host in list(self._places):
+            if number := self._elsewhere[host]:
+                self._places[host] = await self._take_share(host, number, number)
+            else:
+                del self._places[host]
+                await self._throttle.leave(host, self._worker)
         if self.host != self._rules.host:
             # The run's budget is kept there.
             await self._take_share(self._rules.host, 0, 0)
@@ -234,12 +241,45 @@ class MapThrottle:
     # Turns
 
     def is_free(self, host: str) -> bool:
-        """Returns whether a request may start at once as far as rates and budgets say."""
-        return not self._limits(host) and (self.budget.requests is None or self._drawn > 0)
+        """Returns whether a request may start at once as far as rates and budgets say. A request to another
+        host than the map's own always has to wait for its turn."""
+        is_paced = host != self.host or bool(self._limits(host))
+        return not is_paced and (self.budget.requests is None or self._drawn > 0)
 
     async def turn(self, host: str, wanted: int = 1) -> bool:
         """Returns True when a request may start at the host. It then must start at once, or its turn is lost.
-        So many are `wanted` soon. Returns False as soon as anything holds requests back."""
+        So many are `wanted` soon. Call `left` when it has ended.
+
+        Returns False as soon as anything holds requests back, and if other workers have all places of a host
+        that is not the map's own.
+        """
+        if host == self.host:
+            return await self._turn(host, wanted)
+        if not await self._has_place(host):
+            return False
+        self._elsewhere[host] += 1
+        has_turn = False
+        try:
+            has_turn = await self._turn(host, wanted)
+        finally:
+            if not has_turn:
+                self.left(host)
+        return has_turn
+
+    def left(self, host: str) -> None:
+        """Hears that a request whose turn has come has ended. Those to the map's own host are counted by the
+        owner."""
+        if host != self.host:
+            self._elsewhere[host] -= 1
+
+    async def _has_place(self, host: str) -> bool:
+        """Returns whether one more request may be on the way to a host that is not the map's own."""
+        number = self._elsewhere[host]
+        if number >= self._places.get(host, 0):
+            self._places[host] = await self._take_share(host, number, number + 1)
+        return self._elsewhere[host] < self._places[host]
+
+    async def _turn(self, host: str, wanted: int) -> bool:
         try:
             while self.held is None:
                 now = self._clock()
@@ -293,33 +333,19 @@ class MapThrottle:
 
     @asynccontextmanager
     async def place(self, host: str) -> AsyncIterator[None]:
-        """Lets one request to any host be on the way while the block runs, when its turn has come.
-
-        A request to a host that is not the map's own waits for a place there, too. Raises TimeoutError if the
-        others have left none for `NO_PLACE` seconds.
-        """
-        is_elsewhere = host != self.host
-        if is_elsewhere:
-            await self._take_place(host)
-        try:
-            while not await self.turn(host):  # noqa: ASYNC110 - what holds it back ends by the clock, too
-                await asyncio.sleep(_AGAIN)
-            yield
-        finally:
-            if is_elsewhere:
-                self._elsewhere[host] -= 1
-
-    async def _take_place(self, host: str) -> None:
+        """Lets one request to any host be on the way while the block runs, when its turn has come. Raises
+        TimeoutError if other workers have left no place for `NO_PLACE` seconds."""
         since = self._clock()
-        self._elsewhere.setdefault(host, 0)
-        while True:
-            on_the_way = self._elsewhere[host]
-            if await self._take_share(host, on_the_way, on_the_way + 1) > self._elsewhere[host]:
-                self._elsewhere[host] += 1
-                return
-            if self._clock() - since >= NO_PLACE:
+        while not await self.turn(host):
+            if self.held is not None:
+                since = self._clock()
+            elif self._clock() - since >= NO_PLACE:
                 raise TimeoutError
             await asyncio.sleep(_AGAIN)
+        try:
+            yield
+        finally:
+            self.left(host)
 
     # Costs
 

@@ -92,11 +92,10 @@ def test_a_person_on_a_terminal_is_asked_for_a_contact_and_offered_what_other_ma
 ) -> None:
     project.add_map("other", "http://map.example.net/", contact="me@example.net")
     server.clear_log()
-    status, stdout, terminal = typed(project, "nobody\n\n", "add", "mine", server.url, "--json")
+    status, stdout, terminal = typed(project, "\n", "add", "mine", server.url, "--json")
     assert status == 0
     assert json.loads(stdout)["map"] == "mine"
-    assert "'nobody' is neither a mail address" in terminal
-    assert terminal.count("Mail address or web page (Enter takes me@example.net, - leaves it out): ") == 2
+    assert "Mail address or web page (Enter takes me@example.net, - leaves it out): " in terminal
     assert tomllib.loads(project.maps_file.read_text())["mine"]["contact"] == "me@example.net"
     assert {line.agent for line in server.log()} == {"TileHarvest/0.1 (+me@example.net)"}
     assert next(server.log()).path == "/robots.txt"

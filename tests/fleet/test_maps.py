@@ -170,33 +170,3 @@ def test_what_a_stopped_worker_leaves_is_another_ones_at_once(
     run(fleet)
     fleet.await_until(lambda: finished(fleet) == dict.fromkeys(MAPS, 1))
     assert_histories(fleet, MAPS, files)
-
-
-def test_harvests_of_all_maps_share_them_and_end_together(
-    fleet: Fleet, site: Misbehaving, files: SmallSite
-) -> None:
-    """`scrapy harvest --all` on three boxes: each says of each map that it is complete, whoever did it."""
-    gate = Gate(keeps_all=True)
-    site.rule_for_all = tiles_only(gate)
-    describe(fleet, MAPS, site, concurrency=1)
-    workers = [fleet.start("--at-once", "1", command=("harvest", "--all", "--json")) for _ in range(3)]
-    fleet.await_until(lambda: len(at_work(fleet)) == len(workers))
-    held = at_work(fleet)
-    assert sorted(map(len, held.values())) == [1, 1, 1], held
-    site.rule_for_all = None
-    gate.open()
-    fleet.assert_ended_together(*workers)
-    assert_histories(fleet, MAPS, files)
-    for worker in workers:
-        reports = json.loads(worker.log[worker.log.index("[\n") :])
-        assert [(one["map"], one["finished"], one["exit_status"]) for one in reports] == [
-            (name, True, 0) for name in MAPS
-        ]
-    # Whoever did not harvest a map has asked nothing of its site.
-    probes = [one.path for one in site.received if not one.path.endswith(".png")]
-    assert Counter(probes) == {"/robots.txt": len(MAPS), "/overviewerConfig.js": len(MAPS)}
-    after = fleet.start(command=("harvest", "--all", "--json"))
-    asked = len(site.received)
-    fleet.await_ends(after)
-    assert (after.status, len(site.received)) == (0, asked)
-    assert "is already harvested for 2021-02-13" in after.log

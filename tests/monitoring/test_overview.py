@@ -11,6 +11,7 @@ import pytest
 from tests.queue.redis_maps import RedisMap
 from tests.scheduler.driving import entry
 from tests.servers.redis import redis_server
+from tileharvest.commands.queue import rows_of
 from tileharvest.commands.terminal import write_rows
 from tileharvest.commands.workers import WORKER_COLUMNS
 from tileharvest.monitoring.overview import NOTHING, look, workers_as_plain
@@ -105,6 +106,6 @@ def test_what_a_person_has_told_the_map_is_shown() -> None:
         return await look(queue, 0.0)
 
     overview = asyncio.run(told())
-    assert overview.rows()[-2:] == [["paused since", "2026-11-20 12:00:00 UTC"], ["rate by hand", "30/min"]]
+    assert rows_of(overview)[-2:] == [["paused since", "2026-11-20 12:00:00 UTC"], ["rate by hand", "30/min"]]
     plain = overview.as_plain()
     assert (plain["paused"], plain["rate"]) == ("2026-11-20 12:00:00 UTC", "30/min")

@@ -18,7 +18,7 @@ from tileharvest.program import program
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from tileharvest.maps.description import MapDescription
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 _CONTACT: Final = re.compile(r"[^\s@()]+@[^\s@()]+|https?://[^\s()]+", re.ASCII)
 """A mail address or a web page. Parentheses would end the comment in the User-Agent."""
 _EXAMPLE: Final = "you@example.net"
-_PAGE: Final = "https://example.net/maps"
 _NONE: Final = "-"
 """The answer of a person who wants no contact."""
 
@@ -107,13 +106,11 @@ class Command(ProjectCommand, ScrapyCommand):
         Returns None if there is no terminal, and an empty text if the settings have a contact or the person
         wants none.
         """
-        if given and _CONTACT.fullmatch(given) is None:
-            raise ConfigurationError(
-                f"--contact '{given}' is neither a mail address nor a web page; nothing was added"
-            )
+        if given:
+            return _checked_contact(given)
         if given is not None or setting(self.settings, "CONTACT"):
-            return given or ""
-        return asked_contact(known, _line) if sys.stdin.isatty() and sys.stderr.isatty() else None
+            return ""
+        return _asked_contact(known) if sys.stdin.isatty() and sys.stderr.isatty() else None
 
     def _probed(self, description: MapDescription) -> tuple[Site, str | None]:
         """Returns the site, and what robots.txt forbids of it, in words. Raises TileHarvestError."""
@@ -140,35 +137,33 @@ def _contacts(file: Path) -> list[str]:
     return list(dict.fromkeys(one.contact for one in maps if one.contact))[::-1]
 
 
-def asked_contact(known: Sequence[str], line: Callable[[str], str]) -> str:
-    """Asks a person for a contact until the answer is valid. Returns it, or an empty text for none.
+def _asked_contact(known: Sequence[str]) -> str:
+    """Asks a person for a contact. Returns it, or an empty text for none. `known` are the contacts of other
+    maps. An empty answer takes the last of them.
 
-    `line` asks a question and returns the answer. `known` are the contacts of other maps. An empty answer
-    takes the last of them.
+    Raises ConfigurationError for an answer that cannot be one, and StoppedError.
     """
     say("How does the map's owner reach you? An owner who can write to you need not shut you out.")
-    if known[:-1]:
-        say(f"Other maps of yours have: {', '.join(known[:-1])}")
     offer = f"Enter takes {known[-1]}, {_NONE} leaves it out" if known else "Enter leaves it out"
-    while True:
-        answer = line(f"Mail address or web page ({offer}): ")
-        if answer in ("", _NONE):
-            return known[-1] if known and not answer else ""
-        if _CONTACT.fullmatch(answer):
-            return answer
-        say(f"'{answer}' is neither a mail address, such as {_EXAMPLE}, nor a page, such as {_PAGE}")
-
-
-def _line(question: str) -> str:
-    """Asks a question on stderr and returns the line from stdin. The end of the input means "none"."""
-    sys.stderr.write(question)
+    sys.stderr.write(f"Mail address or web page ({offer}): ")
     sys.stderr.flush()
     try:
-        line = sys.stdin.readline()
+        # The end of the input means "none".
+        answer = (sys.stdin.readline() or _NONE).strip()
     except KeyboardInterrupt:
-        say("")
-        raise StoppedError("stopped at the question; nothing was added") from None
-    return line.strip() if line else _NONE
+        raise StoppedError("\nstopped at the question; nothing was added") from None
+    if answer in ("", _NONE):
+        return known[-1] if known and not answer else ""
+    return _checked_contact(answer)
+
+
+def _checked_contact(text: str) -> str:
+    """Returns the contact. Raises ConfigurationError for a text that cannot be one."""
+    if _CONTACT.fullmatch(text) is None:
+        raise ConfigurationError(
+            f"'{text}' is neither a mail address, such as {_EXAMPLE}, nor a web page; nothing was added"
+        )
+    return text
 
 
 def _plain(name: str, site: Site) -> dict[str, Any]:

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from tileharvest.harvest.harvest import Harvest
-    from tileharvest.politeness.rules import Rules
 
 
 _SWITCHES: Final = {
@@ -70,11 +69,6 @@ class Command(ProjectCommand, BaseRunSpiderCommand):
         **{f"--{name}": switch(meaning) for name, meaning in _SWITCHES.items()},
     }
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._maps: dict[str, Rules] = {}
-        """The maps to harvest."""
-
     def check(self, opts: Namespace) -> None:
         opts.spargs |= {name: getattr(opts, name) for name in ("day", "segment") if getattr(opts, name)}
         opts.spargs |= {name: "1" for name in _SWITCHES if getattr(opts, name)}
@@ -86,12 +80,12 @@ class Command(ProjectCommand, BaseRunSpiderCommand):
             )
         self._at_once = maps_at_once(self.settings, opts.at_once)
         progress_interval(self.settings)
-        self._maps = _checked_maps(self.settings, opts.name, opts.spargs)
+        self._names = _checked_maps(self.settings, opts.name, opts.spargs)
 
     def answer(self, opts: Namespace) -> None:
         assert self.crawler_process is not None
         settings = self.settings
-        names = list(self._maps)
+        names = self._names
         report = Report(names, as_json=opts.json, is_verbose=opts.verbose)
         progress = HarvestProgress(
             console(sys.stderr), progress_interval(settings), maps=len(names), as_json=opts.json
@@ -105,39 +99,23 @@ class Command(ProjectCommand, BaseRunSpiderCommand):
             arguments=opts.spargs,
             is_alone=len(names) == 1,
         )
-        order = names
-        if min(self._at_once, len(names)) > 1:
-            order = _longest_first(settings, self._maps, is_dry=opts.spargs.get("dry") == "1")
-        runner.run(harvests.names(order))
+        runner.run(harvests.names(names))
         progress.hide()
         self.exitcode = report.finish(runner.under_way)
 
 
-def _checked_maps(settings: BaseSettings, args: list[str], arguments: dict[str, str]) -> dict[str, Rules]:
-    """Returns the rules of each map to harvest. Raises ConfigurationError if anything is wrong with a map."""
+def _checked_maps(settings: BaseSettings, named: list[str], arguments: dict[str, str]) -> list[str]:
+    """Returns the names of the maps to harvest. Raises ConfigurationError if anything is wrong with a map."""
     from tileharvest.harvest.settings import harvest_for
     from tileharvest.politeness.settings import rules_for
 
-    named = dict.fromkeys(args)
-    names = list(named) or [name for name, described in all_maps(settings).items() if described.enabled]
+    enabled = [] if named else [name for name, one in all_maps(settings).items() if one.enabled]
+    names = list(dict.fromkeys(named or enabled))
     if not names:
         raise ConfigurationError(f"no map is enabled: `{program()} maps` lists them")
-    return {
-        name: rules_for(settings, harvest_for(settings, {**arguments, "map": name}).description)
-        for name in names
-    }
-
-
-def _longest_first(settings: BaseSettings, maps: Mapping[str, Rules], *, is_dry: bool) -> list[str]:
-    """Returns the maps in the order in which they begin: those first that will probably take longest."""
-    from tileharvest.harvest.due import longest_first
-    from tileharvest.history.settings import has_history, open_history
-    from tileharvest.history.summaries import last_costs
-
-    if not is_dry and has_history(settings):
-        # The history must be made before it is read. The first harvest would do so too late.
-        open_history(settings).close()
-    return longest_first(maps, ask_history(settings, last_costs) or {})
+    for name in names:
+        rules_for(settings, harvest_for(settings, {**arguments, "map": name}).description)
+    return names
 
 
 def _is_once_for_all(settings: BaseSettings, name: str, arguments: Mapping[str, str]) -> bool:

@@ -49,7 +49,6 @@ class Command(ProjectCommand, ScrapyCommand):
             if history is not None:
                 summaries |= {one.name: one for one in map_summaries(history)}
             walks = _next_walks(history, descriptions.values(), summaries, now)
-            shares = _pruned_shares(history, walks)
             due = _due(self.settings, history, descriptions.values(), now)
         orders, faults = asyncio.run(orders_for_all(self.settings, list(descriptions)))
         for fault in faults:
@@ -57,13 +56,12 @@ class Command(ProjectCommand, ScrapyCommand):
             write_error(str(fault))
         rows = [
             _row(one, summaries[name], walks[name], orders.get(name, Orders()).paused, due.get(name))
-            | {"pruned_asks": shares.get(name)}
             for name, one in descriptions.items()
         ]
         nothing = f"no map yet: {program()} add NAME URL"
         write_rows(rows, _columns(walks, now), as_json=opts.json, otherwise=nothing, spare=4)
         if not opts.json:
-            why = reasons(walks, shares) if opts.why else []
+            why = reasons(walks) if opts.why else []
             for line in [*why, *several_a_day(descriptions.values())]:
                 write_line(line)
 
@@ -89,17 +87,6 @@ def _next_walks(
         decided = decisions_for(one, depths, today, proved, full, doubt_of(one.renderer), indexes)
         walks[one.name] = cheaper(history, one, decided, today)
     return walks
-
-
-def _pruned_shares(history: History | None, walks: Mapping[str, Decisions]) -> dict[str, float]:
-    """Returns which share of the tiles the last pruned walk asked, for maps whose next walk is pruned."""
-    from tileharvest.history.summaries import last_pruned
-
-    shares = {}
-    for name, walk in walks.items():
-        if history is not None and walk.is_pruned and (last := last_pruned(history, name)):
-            shares[name] = round(last[0].asked_share, 4)
-    return shares
 
 
 def _due(
@@ -143,11 +130,10 @@ def _row(
     }
 
 
-def reasons(walks: Mapping[str, Decisions], shares: Mapping[str, float] | None = None) -> list[str]:
+def reasons(walks: Mapping[str, Decisions]) -> list[str]:
     """Returns the lines that say why each harvested map will be walked as it will.
 
-    A map has one line, or a line for each layer if its layers differ. `shares` has the share of the tiles
-    that the last pruned walk of a map asked.
+    A map has one line, or a line for each layer if its layers differ.
     """
     lines = []
     for name, walk in walks.items():
@@ -156,11 +142,6 @@ def reasons(walks: Mapping[str, Decisions], shares: Mapping[str, float] | None =
             lines.append(f"{name}: the next walk is {next(iter(said.values()))}")
         else:
             lines += [f"{name}, layer {layer}: the next walk is {words}" for layer, words in said.items()]
-        share = (shares or {}).get(name)
-        if share is not None:
-            broken = any(one.proof is not None and one.proof.broken for one in walk.layers.values())
-            why = ": the host does not keep the times of renders" if broken else ""
-            lines.append(f"{name}: the last pruned walk asked {100 * share:.0f} % of the tiles{why}")
     return lines
 
 

@@ -12,6 +12,8 @@ from tileharvest.commands.project_command import ProjectCommand
 from tileharvest.commands.settings import ask_history, queue_owner
 from tileharvest.commands.terminal import write_json, write_line, write_rows, write_table
 from tileharvest.commands.workers import NO_WORKER, WORKER_COLUMNS
+from tileharvest.errors import duration_in_words
+from tileharvest.maps.rates import rate_in_words
 from tileharvest.monitoring.overview import NOTHING, look
 from tileharvest.monitoring.stats import HarvestStats, State, state_in_words
 
@@ -96,8 +98,22 @@ def _state(
     return State.of((), has_begun=progress is not None, waits=waits), ""
 
 
+def rows_of(overview: Overview) -> list[list[str]]:
+    """Returns the rows of the table for people, each a name and a number. The workers are not in it."""
+    rows = [[name, f"{count:,}"] for name, count in overview.counts.as_plain().items()]
+    if overview.workers is not None:
+        oldest = overview.counts.oldest_lease
+        rows.append(["oldest lease", "" if oldest is None else duration_in_words(oldest)])
+        rows.append(["dead letters", f"{overview.counts.dead:,}"])
+    if overview.orders.paused is not None:
+        rows.append(["paused since", overview.orders.paused])
+    if overview.orders.rate is not None:
+        rows.append(["rate by hand", rate_in_words(overview.orders.rate)])
+    return rows
+
+
 def _write(overview: Overview) -> None:
-    write_table(["requests", ">number"], overview.rows())
+    write_table(["requests", ">number"], rows_of(overview))
     if overview.workers is not None:
         write_line("")
         write_rows(overview.workers, WORKER_COLUMNS, as_json=False, otherwise=NO_WORKER)

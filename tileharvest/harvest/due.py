@@ -5,23 +5,19 @@ Pure: the moment and the past harvests are arguments.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from hashlib import sha256
-from math import inf
 from typing import TYPE_CHECKING, Final
 
 from tileharvest.maps.quiet_hours import QuietHours, quiet_until
 from tileharvest.queue.segments import first_moment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
     from zoneinfo import ZoneInfo
 
-    from tileharvest.history.costs import Cost
     from tileharvest.history.past import Past, Visit
-    from tileharvest.politeness.rules import Rules
     from tileharvest.queue.segments import Segment, SegmentResolver
 
 INC_RATE: Final = 0.4
@@ -155,29 +151,6 @@ def pause_after(failures: int, segment: timedelta | None) -> timedelta:
     longest = _LONGEST_PAUSE if segment is None else min(_LONGEST_PAUSE, segment / 4)
     # Large numbers are excluded here, because the power would be too large for a timedelta.
     return longest if failures > 32 else min(longest, _FIRST_PAUSE * 2 ** (failures - 1))
-
-
-def longest_first(rules: Mapping[str, Rules], costs: Mapping[str, Cost]) -> list[str]:
-    """Returns the maps ordered by the time that their harvests are expected to take, the longest first.
-
-    The longest harvest decides when the last map is done, so it must not begin last. `costs` are the costs of
-    the maps' last finished harvests. A map without one comes first, because all of its tiles are to be
-    fetched. Maps with equal times keep their order.
-    """
-    by_host: defaultdict[str, int] = defaultdict(int)
-    for name, cost in costs.items():
-        if name in rules:
-            by_host[rules[name].host] += cost.requests
-
-    def seconds(name: str) -> float:
-        if name not in costs:
-            return inf
-        its, cost = rules[name], costs[name]
-        # Without a limit it takes as long as last time. The maps of a host share the host's limit.
-        own = cost.requests * its.gap.mean if its.gap else cost.seconds
-        return max(own, by_host[its.host] * its.host_gap.mean)
-
-    return sorted(rules, key=seconds, reverse=True)
 
 
 def _moments(times: Times, at: time, segment: Segment) -> Iterator[datetime]:

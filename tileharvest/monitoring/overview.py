@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from tileharvest.errors import duration_in_words
 from tileharvest.maps.rates import rate_in_words
 from tileharvest.queue.orders import Orders, orders_of
 from tileharvest.queue.port import Counts, Lane
@@ -59,19 +58,6 @@ class Overview:
             "paused": self.orders.paused,
             "rate": None if self.orders.rate is None else rate_in_words(self.orders.rate),
         }
-
-    def rows(self) -> list[list[str]]:
-        """Returns the rows of the table for people, each a name and a number. The workers are not in it."""
-        rows = [[name, f"{count:,}"] for name, count in self.counts.as_plain().items()]
-        if self.workers is not None:
-            oldest = self.counts.oldest_lease
-            rows.append(["oldest lease", "" if oldest is None else duration_in_words(oldest)])
-            rows.append(["dead letters", f"{self.counts.dead:,}"])
-        if self.orders.paused is not None:
-            rows.append(["paused since", self.orders.paused])
-        if self.orders.rate is not None:
-            rows.append(["rate by hand", rate_in_words(self.orders.rate)])
-        return rows
 
 
 NOTHING: Final = Overview(Counts(dict.fromkeys(Lane, 0), 0, 0, 0, 0, 0))

@@ -11,7 +11,7 @@ from scrapy.settings import Settings
 
 from tests.history.making import began, ended
 from tileharvest.commands.due_maps import DueMaps
-from tileharvest.errors import ConfigurationError, ExitStatus
+from tileharvest.errors import ExitStatus
 from tileharvest.history.database import History
 
 if TYPE_CHECKING:
@@ -113,34 +113,6 @@ def test_another_workers_map_is_left_to_it(box: Box) -> None:
     assert two.take() is None
 
 
-def test_what_another_worker_has_just_ended_is_not_begun_again(box: Box) -> None:
-    one, two = box.worker(), box.worker()
-    assert (one.take(), two.take()) == ("a", "b")
-    box.harvested("a", NOON)
-    one.done("a")
-    assert two.take() is None
-
-
-def test_the_map_that_a_worker_has_just_ended_is_due_at_its_next_time(box: Box) -> None:
-    worker = box.worker("a")
-    assert worker.take() == "a"
-    box.harvested("a", NOON)
-    worker.done("a")
-    assert worker.take() is None
-    assert worker.maps.outlook == "nothing is due; next is map 'a' at 2026-11-23 11:00 UTC"
-
-
-def test_a_map_whose_queue_could_not_be_read_is_taken_when_it_can_be(box: Box) -> None:
-    box.describe(a=AT_ELEVEN)
-    worker = box.worker()
-    damaged = box.queues / "a.sqlite"
-    damaged.write_bytes(b"no database" * 100)
-    assert worker.take() is None
-    damaged.unlink()
-    box.now += timedelta(minutes=1)
-    assert worker.take() == "a"
-
-
 def test_a_map_whose_queue_cannot_be_read_holds_no_other_up(
     box: Box, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -199,17 +171,6 @@ def test_a_mistake_in_the_file_is_told_once_and_the_maps_of_before_go_on(
     assert worker.take() == "c"
 
 
-def test_what_has_failed_here_is_left_alone_also_where_others_go_on(box: Box) -> None:
-    worker = box.worker("a")
-    worker.take()
-    worker.done("a", ExitStatus.ERROR)
-    # As if another one had come to it meanwhile, and left it.
-    (box.file.parent / "queues" / "a.lease").write_text("")
-    assert worker.take() is None
-    box.now += timedelta(minutes=5)
-    assert worker.take() == "a"
-
-
 def test_a_worker_waits_for_a_file_that_is_not_there_yet(box: Box) -> None:
     box.file.unlink()
     worker = box.worker()
@@ -217,11 +178,6 @@ def test_a_worker_waits_for_a_file_that_is_not_there_yet(box: Box) -> None:
     assert worker.maps.outlook == f"there is no {box.file}: `tileharvest add NAME URL` writes one"
     box.describe(a="")
     assert worker.take() == "a"
-
-
-def test_an_unknown_name_is_refused(box: Box) -> None:
-    with pytest.raises(ConfigurationError, match="no map 'aa'"):
-        box.worker("aa")
 
 
 def test_a_named_map_need_not_be_enabled(box: Box) -> None:

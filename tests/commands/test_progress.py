@@ -65,12 +65,6 @@ def test_on_a_pipe_there_is_a_line_per_interval() -> None:
     assert file.getvalue() == f"small: {STATS.in_words}\n" * 2
 
 
-def test_a_short_harvest_writes_no_line_on_a_pipe() -> None:
-    file = io.StringIO()
-    run_jumping(shown(59, console(file), {"small": STATS}))
-    assert file.getvalue() == ""
-
-
 def test_several_maps_are_one_line_off_a_terminal() -> None:
     file = io.StringIO()
     run_jumping(shown(61, console(file), {"one": STATS, "two": replace(STATS, state=State.PAUSED)}))

@@ -13,8 +13,6 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tileharvest.commands.terminal import (
     failing_clearly,
@@ -24,7 +22,6 @@ from tileharvest.commands.terminal import (
     write_json,
     write_line,
     write_outcomes,
-    write_rows,
     write_table,
 )
 from tileharvest.errors import ConfigurationError, HistoryError, MovedError, StoppedError, printable
@@ -53,11 +50,6 @@ SHOWN: Final = "\\x1b[31m\\u202egnp\\nerror: forged"
 )
 def test_bytes_in_words(count: int, words: str) -> None:
     assert bytes_in_words(count) == words
-
-
-@given(st.integers(0, 999_000_000_000_000))
-def test_bytes_in_words_have_at_most_three_digits_before_the_point(count: int) -> None:
-    assert re.fullmatch(r"\d{1,3}(\.\d)? (B|kB|MB|GB|TB)", bytes_in_words(count))
 
 
 def test_a_table_has_a_line_per_row_below_its_columns(capsys: pytest.CaptureFixture[str]) -> None:
@@ -111,11 +103,6 @@ def test_a_line_shows_nothing_that_steers_a_terminal(
     write(NASTY)
     written = capsys.readouterr()
     assert (written.out + written.err).removeprefix("error: ") == f"{SHOWN}\n"
-
-
-def test_a_table_shows_nothing_that_steers_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    write_rows([{"layer": NASTY}], {"layer": "layer"}, as_json=False, otherwise="none")
-    assert SHOWN in capsys.readouterr().out
 
 
 def test_json_keeps_each_character_and_shows_none_that_steers_a_terminal(

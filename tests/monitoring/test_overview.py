@@ -14,7 +14,7 @@ from tests.servers.redis import redis_server
 from tileharvest.commands.queue import rows_of
 from tileharvest.commands.terminal import write_rows
 from tileharvest.commands.workers import WORKER_COLUMNS
-from tileharvest.monitoring.overview import NOTHING, look, workers_as_plain
+from tileharvest.monitoring.overview import look, workers_as_plain
 from tileharvest.queue.orders import pause, set_rate
 from tileharvest.queue.port import Worker
 from tileharvest.queue.sqlite.queue import SqliteQueue
@@ -62,17 +62,6 @@ def test_a_fleet_fits_into_a_terminal(capsys: pytest.CaptureFixture[str]) -> Non
     wanted = ["antworld", "3f4e5d6c7b8a", "4194303", "2026-11-20", "2 min", "3.1", "1,024", "8"]
     assert re.split(" {2,}", first.rstrip()) == wanted
     assert second.split()[-1] == "1,024"
-
-
-def test_of_a_local_queue_no_workers_are_known() -> None:
-    async def looked() -> object:
-        queue = SqliteQueue()
-        await queue.open(0.0)
-        return await look(queue, 0.0)
-
-    overview = asyncio.run(looked())
-    assert overview == NOTHING
-    assert NOTHING.as_plain()["workers"] is None
 
 
 def test_a_shared_queue_tells_its_workers_and_their_ages_by_its_own_clock(server: RedisServer) -> None:

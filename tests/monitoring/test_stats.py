@@ -10,7 +10,7 @@ import pytest
 
 from tileharvest.history.costs import Cost
 from tileharvest.history.summaries import HarvestSummary
-from tileharvest.monitoring.stats import HarvestStats, State, outcomes_in_words, state_in_words
+from tileharvest.monitoring.stats import HarvestStats, State, outcomes_in_words
 from tileharvest.politeness.reasons import Reason
 from tileharvest.tiles.outcomes import Outcome
 
@@ -50,10 +50,6 @@ def test_the_time_left_is_that_of_the_tiles_left_at_the_average_rate(
     changes: dict[str, object], left: float | None
 ) -> None:
     assert replace(HALF, **changes).seconds_left == left
-
-
-def test_places_where_nothing_is_are_not_tiles_that_were_done() -> None:
-    assert (HALF.done, HALF.failures, HALF.tiles_per_second) == (1_200, 3, 40)
 
 
 @pytest.mark.parametrize(("walk", "is_pruned"), [("pruned", True), ("full", False), (None, False)])
@@ -119,10 +115,6 @@ def test_the_reason_that_only_a_person_can_end_goes_first(
 )
 def test_all_of_it_in_one_line(stats: HarvestStats, words: str) -> None:
     assert stats.in_words == words
-
-
-def test_each_state_but_running_has_words() -> None:
-    assert [state for state in State if not state_in_words(state)] == [State.RUNNING]
 
 
 def test_each_outcome_has_a_word_for_people() -> None:

@@ -292,6 +292,23 @@ async def test_a_request_elsewhere_keeps_the_limits_there_and_waits_for_a_place(
 
 
 @jumping
+async def test_single_requests_keep_to_the_places_of_the_map(world: World) -> None:
+    async with world.asking(concurrency=2) as throttle:
+        most, ends = 0, []
+
+        async def ask() -> None:
+            nonlocal most
+            async with throttle.place(HOST):
+                most = max(most, throttle.on_the_way)
+                await asyncio.sleep(3)
+                ends.append(now() - BEGIN.timestamp())
+
+        await asyncio.gather(*(ask() for _ in range(6)))
+        assert (most, throttle.on_the_way) == (2, 0)
+        assert ends == pytest.approx([3, 3, 6, 6, 9, 9])
+
+
+@jumping
 async def test_tiles_elsewhere_take_the_places_there_and_never_more(world: World) -> None:
     elsewhere, host = {"limits_at": lambda host: (2, NO_GAP)}, "cdn.example.net"
     async with world.asking("a", **elsewhere) as one, world.asking("b", **elsewhere) as other:

@@ -7,7 +7,7 @@ import logging
 import random
 import time
 from collections import Counter
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from itertools import count
 from math import inf
@@ -84,7 +84,8 @@ class MapThrottle:
         self.lacking: str | None = None
         """The part of the budget that is spent."""
         self.on_the_way = 0
-        """The requests of this process that are on the way at the map's host. Its owner counts them."""
+        """The requests of this process that are on the way at the map's host. Its owner counts them, except
+        those that have a `place`."""
         self.next_turn: tuple[str, float] | None = None
         """The host at which a request waits for its turn, and until when."""
         self._throttle, self._name, self._traffic = throttle, name, traffic
@@ -105,6 +106,8 @@ class MapThrottle:
         """By host: when the last request started."""
         self._elsewhere: Counter[str] = Counter()
         """By host that is not the map's own: the requests on the way there."""
+        self._freed = asyncio.Event()
+        """Set when a request has left its place."""
         self._places: dict[str, int] = {}
         """By such a host: the requests that this process may have on the way, as it was told last."""
         self._drawn = 0
@@ -333,19 +336,43 @@ class MapThrottle:
 
     @asynccontextmanager
     async def place(self, host: str) -> AsyncIterator[None]:
-        """Lets one request to any host be on the way while the block runs, when its turn has come. Raises
-        TimeoutError if other workers have left no place for `NO_PLACE` seconds."""
+        """Lets one request to any host be on the way while the block runs: when there is a place for it, and
+        its turn has come. Raises TimeoutError if other workers have left no place for `NO_PLACE` seconds at a
+        host that is not the map's own."""
         since = self._clock()
-        while not await self.turn(host):
-            if self.held is not None:
+        while not await self._take_place(host):
+            if host == self.host or self.held is not None:
                 since = self._clock()
             elif self._clock() - since >= NO_PLACE:
                 raise TimeoutError
-            await asyncio.sleep(_AGAIN)
+            self._freed.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_AGAIN):
+                    await self._freed.wait()
         try:
             yield
         finally:
-            self.left(host)
+            self._leave_place(host)
+
+    async def _take_place(self, host: str) -> bool:
+        """Takes a place and a turn. Returns False if there is none now."""
+        if host != self.host:
+            return await self.turn(host)
+        if self.on_the_way >= self.concurrency:
+            return False
+        self.on_the_way += 1
+        has_turn = False
+        try:
+            has_turn = await self.turn(host)
+        finally:
+            if not has_turn:
+                self.on_the_way -= 1
+        return has_turn
+
+    def _leave_place(self, host: str) -> None:
+        self.on_the_way -= host == self.host
+        self.left(host)
+        self._freed.set()
 
     # Costs
 

@@ -44,9 +44,6 @@ if TYPE_CHECKING:
 
 FORMS: Final = (".pmtiles", ".mbtiles", ".zip")
 """The endings of archives' names."""
-ONE_KIND: Final = (".pmtiles", ".mbtiles")
-"""The endings of archives whose tiles must all be of one kind."""
-
 _MOST_ZIPPED: Final = 200_000
 """The most tiles of a zip, whose list of contents is held in memory until the end."""
 _DEEPEST: Final = 30

@@ -25,7 +25,7 @@ from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.versions import Image
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Sequence
     from datetime import date
 
     from sqlalchemy import Connection, Row, ScalarSelect, Select, Table
@@ -124,12 +124,6 @@ _EVERY: Final = AreaQuery.over(
         versions.c.day <= bindparam("until")
     ),
 )
-_WEIGHT: Final = AreaQuery.over(
-    versions,
-    select(func.count(), func.coalesce(func.sum(versions.c.size), 0)).where(
-        versions.c.day <= bindparam("until")
-    ),
-)
 _STORY: Final = select(*VERSION).where(is_tile(versions)).order_by(versions.c.day)
 
 
@@ -212,17 +206,6 @@ def version_rows(
     """
     with history.reading() as connection:
         return _EVERY.rows(connection, layer, area, until=until)
-
-
-def versions_weight(history: History, layer: int, areas: Iterable[TileRange], until: date) -> tuple[int, int]:
-    """Returns the number of versions of the areas up to that day, and the bytes of their images. An image of
-    several versions counts for each. Takes 0.5 s for a million versions. Raises HistoryError."""
-    count = size = 0
-    with history.reading() as connection:
-        for area in areas:
-            ((some, their),) = _WEIGHT.rows(connection, layer, area, until=until)
-            count, size = count + some, size + int(their)
-    return count, size
 
 
 def story(history: History, layer: int, tile: Tile) -> list[Version]:

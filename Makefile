@@ -43,7 +43,7 @@ torture: debian-packages $(VENV)/development ## kill harvests a thousand times, 
 	nice $(BIN)/python -m tests.torture $(ARGS)
 	$(if $(ARGS),,nice $(BIN)/pytest -n $(TEST_PROCESSES) --all tests/*/test_fuzzed*.py)
 
-pythons: $(VENV)/development ## prepare the other Pythons of this computer for the tests, or look for wheels for them
+pythons: $(VENV)/development ## prepare the other Pythons of this computer for the tests of the package
 	$(BIN)/python tools/pythons.py
 
 bench: $(VENV)/development ## tiles/s against stock Scrapy, and flatness; options in ARGS

@@ -38,7 +38,6 @@ USER: Final = 1000
 TILES: Final = 59
 """The number of images on the first day of the demo's world, as the README tells it."""
 LOGIN: Final = {"SCRAPYD_USERNAME": "boss", "SCRAPYD_PASSWORD": servers.PASSWORD}
-FLEET: Final = {"DATABASE_URL": servers.DATABASE_URL, "REDIS_URL": servers.REDIS_URL}
 START: Final = 30.0
 """Seconds in which everything must have started."""
 
@@ -163,28 +162,28 @@ def runs_jobs_of_scrapyd(image: Image, folder: Path, stack: ExitStack) -> str:
 
 def harvests_as_a_fleet(image: Image, folder: Path, stack: ExitStack) -> str:
     """Two workers on Redis and PostgreSQL are healthy while Redis is; SIGTERM ends one, the other goes on:"""
-    stack.enter_context(servers.postgresql())
-    database = stack.enter_context(servers.redis(PROJECT))
+    redis = stack.enter_context(servers.redis(PROJECT))
+    url = f"redis://:{servers.PASSWORD}@127.0.0.1:{redis.port}/0"
+    fleet = {"DATABASE_URL": stack.enter_context(servers.postgresql()), "REDIS_URL": url}
     data = _volume(folder / "shared")
     shutil.copy(folder / "data/maps.toml", data)
     volumes = {"/data": (data, "rw")}
     with (
-        Container(image, ["worker"], volumes, FLEET) as one,
-        Container(image, ["worker"], volumes, FLEET) as two,
+        Container(image, ["worker"], volumes, fleet) as one,
+        Container(image, ["worker"], volumes, fleet) as two,
     ):
         await_(lambda: one.health() == two.health() == (0, ""), one, START, "the workers are healthy")
-        await_(lambda: _harvests(image, data, "slow", FLEET), one, 60, "they come to the slow map")
+        await_(lambda: _harvests(image, data, "slow", fleet), one, 60, "they come to the slow map")
         ended = _stopped(one, 60, {0})
-        await_(lambda: _added(image, data, "slow", FLEET) == TILES, two, 60, "the other one finishes")
+        await_(lambda: _added(image, data, "slow", fleet) == TILES, two, 60, "the other one finishes")
         assert not list(data.glob("queues/*")), "the queue is not in Redis"
-        with Container(image, ["serve"], {"/data": (data, "ro")}, FLEET) as viewer:
+        with Container(image, ["serve"], {"/data": (data, "ro")}, fleet) as viewer:
             await_(
                 lambda: _ask("127.0.0.2", 8000, "/api/v1/maps/slow")[0] == 200, viewer, START, "it is shown"
             )
-        database.kill()
-        database.wait()
+        redis.kill()
         status, said = two.health()
-        assert (status, "127.0.0.1:6379" in said, servers.PASSWORD in said) == (1, True, False), said
+        assert (status, f"127.0.0.1:{redis.port}" in said, servers.PASSWORD in said) == (1, True, False), said
         _stopped(two, 30, {0})
     return ended
 

@@ -90,15 +90,20 @@ class Imports:
         return History.open(f"sqlite:///{self.folder / 'history.sqlite'}")
 
     def git(
-        self, address: Path | str, *paths: str, branch: str | None = None, rewritten: bool = False
+        self,
+        address: Path | str,
+        path: str | None = None,
+        *,
+        branch: str | None = None,
+        rewritten: bool = False,
     ) -> Watched:
         """Imports the repository in a folder, or at an address."""
         if isinstance(address, str):
             source = GitSource.fetched(
-                GitEntry(url=address, branch=branch or ""), self.folder / "cache", paths
+                GitEntry(url=address, branch=branch or ""), self.folder / "cache", path
             )
         else:
-            source = GitSource.in_place(address, branch, paths)
+            source = GitSource.in_place(address, branch, path)
         watch = Watched()
         with self.history as history:
             into = self._into(history, source.name)

@@ -136,20 +136,19 @@ def test_where_a_branch_has_no_tile_those_that_have_some_are_named(
     assert imports.git(folder, branch="gh-pages").days == [date(2024, 5, 1)]
 
 
-def test_a_folder_that_moved_is_followed(imports: Imports, tmp_path: Path) -> None:
-    """What lay in the old place is gone there."""
+def test_a_map_that_has_moved_within_its_repository_is_imported_folder_by_folder(
+    imports: Imports, tmp_path: Path
+) -> None:
     days = {
         FIRST: {f"web/old map/{path}": dot(1) for path in (*ABOVE, DEEPEST)},
         SECOND: {f"web/old map/{path}": None for path in (*ABOVE, DEEPEST)}
         | {f"docs/{path}": dot(2 if path == DEEPEST else 1) for path in (*ABOVE, DEEPEST)},
     }
     folder = repository(tmp_path / "map.git", days).folder
-    moved = git(folder, "rev-parse", "main").strip()
-    watch = imports.git(folder, "web/old map", f"docs@{moved}")
-    assert (watch.unread, watch.outcomes[Outcome.GONE]) == ([], 0)
+    ((day, why),) = imports.git(folder, "web/old map").unread
+    assert (str(day), "the map has moved rather than vanished" in why) == (SECOND, True)
+    assert imports.git(folder, "docs").days == [day]
     assert imports.versions(TILE) == {FIRST: sha1(dot(1)).hexdigest(), SECOND: sha1(dot(2)).hexdigest()}
-    with pytest.raises(ConfigurationError, match="has no commit 'abc'"):
-        imports.git(folder, "web", "docs@abc")
 
 
 def test_of_several_commits_of_a_day_the_last_one_counts_by_the_maps_own_midnight(tmp_path: Path) -> None:

@@ -114,12 +114,7 @@ class Command(ProjectCommand, ScrapyCommand):
         "folder ~/old-map my-server --day 2024-05-01",
     )
     options = {
-        "--path": value(
-            "git: the map's folder in the repository; if it has moved, also PATH@COMMIT, from where on",
-            action="append",
-            default=[],
-            metavar="PATH[@COMMIT]",
-        ),
+        "--path": value("git: the map's folder in the repository (default: its top)"),
         "--branch": value("git: this branch (default: the one that a clone checks out)"),
         "--rewritten": switch("git: go on though the branch was rewritten since the last import"),
         "--day": value("folder: the day whose state it has, such as 2024-05-01"),
@@ -173,7 +168,7 @@ def _new_entry(
     """
     from tileharvest.importers.git_import import page_of
 
-    path = opts.path[-1].partition("@")[0] if opts.path else ""
+    path = opts.path or ""
     page = page_of(address, path) if form == "git" else None
     if page is None or name in maps_if_any(maps_file(settings)):
         return None

@@ -3,10 +3,9 @@ it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tileharvest.errors import ConfigurationError, SiteError
+from tileharvest.errors import SiteError
 from tileharvest.importers.snapshot_site import folders_of_map, without_map
 from tileharvest.tiles.versions import Validator
 
@@ -83,24 +82,12 @@ class CommitSnapshot:
         return (path[start:] for path in self._ids if path.startswith(self._prefix))
 
 
-@dataclass(frozen=True, slots=True)
-class MapFolder:
-    """The map's folder in the repository, from a commit on."""
-
-    path: str
-    """The path from the top, without slashes at its ends; empty for the top itself."""
-    since: frozenset[str] | None = None
-    """The ids of that commit and of all commits that follow it. None: from the first commit on."""
-
-
 class CommitDay(NamedTuple):
     """A day on which the map was committed."""
 
     day: date
     commit: str
     """The id of the day's last commit. Its files are those of the day."""
-    folder: str | None
-    """The map's folder on that day, or None if the map was not there yet."""
     changes: Mapping[str, str | None]
     """The ids of the files that the day's commits have changed, by paths from the top. None stands for a file
     that was removed."""
@@ -108,65 +95,20 @@ class CommitDay(NamedTuple):
     """The number of the day's commits."""
 
 
-def map_folders(repository: Repository, tip: str, said: Sequence[str], otherwise: str) -> list[MapFolder]:
-    """Returns the map's folders, the first one first.
-
-    `said` are the folders that a person names, each as PATH, or as PATH@COMMIT for a folder in which the map
-    lies from that commit on. Without any, `otherwise` is the folder. Raises ConfigurationError for a commit
-    that does not belong to the branch.
-    """
-    folders = []
-    for one in said or [otherwise]:
-        path, at, revision = one.rpartition("@")
-        if not at:
-            path, revision = one, ""
-        since = None
-        if revision:
-            try:
-                since = repository.since(tip, repository.commit(revision))
-            except SiteError:
-                raise ConfigurationError(
-                    f"--path {one}: {repository.name} has no commit '{revision}'; nothing was changed"
-                ) from None
-        folders.append(MapFolder(path.strip("/").removeprefix("./").removesuffix("."), since))
-    if sum(folder.since is None for folder in folders) > 1:
-        raise ConfigurationError(
-            "--path is there twice without a commit: write the later one as PATH@COMMIT, with the commit from"
-            " which on the map lies there"
-        )
-    return sorted(folders, key=lambda folder: (folder.since is not None, -len(folder.since or ())))
-
-
-def folder_at(folders: Sequence[MapFolder], commit: str) -> str | None:
-    """Returns the map's folder at a commit: the last of the folders whose commits include it. Returns None if
-    there is none."""
-    found = None
-    for folder in folders:
-        if folder.since is None or commit in folder.since:
-            found = folder.path
-    return found
-
-
-def commit_days(
-    commits: Iterable[Commit], folders: Sequence[MapFolder], zone: ZoneInfo, today: date
-) -> Iterator[CommitDay]:
-    """Yields the days on which the map's folder was touched, with the day's last commit.
+def commit_days(commits: Iterable[Commit], zone: ZoneInfo, today: date) -> Iterator[CommitDay]:
+    """Yields the days of these commits, each with its last commit.
 
     A commit counts for the day on which it was committed, in the map's time zone. A commit that is dated
     before the one that it follows, or after today, had a wrong clock. It counts for the nearest possible day.
     """
     present: CommitDay | None = None
     for commit in commits:
-        folder = folder_at(folders, commit.id)
         day = min(commit.moment.astimezone(zone).date(), today)
-        if present is not None:
-            day = max(day, present.day)
-        if present is not None and day == present.day:
-            changes = {**present.changes, **commit.changes}
-            present = CommitDay(day, commit.id, folder, changes, present.commits + 1)
-            continue
-        if present is not None:
+        if present is not None and day > present.day:
             yield present
-        present = CommitDay(day, commit.id, folder, commit.changes, 1)
+            present = None
+        changes, number = (present.changes, present.commits) if present else ({}, 0)
+        its_day = present.day if present else day
+        present = CommitDay(its_day, commit.id, {**changes, **commit.changes}, number + 1)
     if present is not None:
         yield present

@@ -7,19 +7,18 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from tileharvest.errors import ConfigurationError, SiteError
-from tileharvest.importers.commits import CommitSnapshot, commit_days, map_folders, no_map
+from tileharvest.importers.commits import CommitSnapshot, commit_days, no_map
 from tileharvest.importers.repository import Repository
 from tileharvest.importers.snapshot import LfsPointerError
 from tileharvest.importers.snapshot_site import NoTilesError
 from tileharvest.renderers.site import UnrecognisedError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
     from datetime import date
     from pathlib import Path
     from zoneinfo import ZoneInfo
 
-    from tileharvest.importers.commits import MapFolder
     from tileharvest.importers.imported_map import ImportedMap, ImportWatch
     from tileharvest.maps.description import GitEntry
 
@@ -34,29 +33,28 @@ _PAGES: Final = re.compile(
 class GitSource:
     """A branch of a repository with a map."""
 
-    def __init__(self, repository: Repository, tip: str, folders: Sequence[MapFolder]) -> None:
+    def __init__(self, repository: Repository, tip: str, folder: str) -> None:
+        """`folder` is the map's folder in the repository."""
         self._repository = repository
         self._tip = tip
-        self._folders = folders
+        self._folder = folder.strip("/").removeprefix("./").removesuffix(".")
 
     @classmethod
-    def in_place(cls, folder: Path, branch: str | None, paths: Sequence[str]) -> GitSource:
+    def in_place(cls, folder: Path, branch: str | None, path: str | None) -> GitSource:
         """Opens the repository of a folder on this computer. Raises ConfigurationError if the folder has
         none."""
         repository, prefix = Repository.in_place(folder)
-        tip = _tip(repository, branch)
-        return cls(repository, tip, map_folders(repository, tip, paths, prefix))
+        return cls(repository, _tip(repository, branch), prefix if path is None else path)
 
     @classmethod
-    def fetched(cls, entry: GitEntry, cache: Path, paths: Sequence[str]) -> GitSource:
+    def fetched(cls, entry: GitEntry, cache: Path, path: str | None) -> GitSource:
         """Fetches a branch into the folder `cache`. A later call fetches only what is new.
 
         Raises SiteError if the address cannot be reached.
         """
         repository = Repository.bare(cache, entry.url)
         repository.unlock()
-        tip = repository.fetch(entry.branch or None)
-        return cls(repository, tip, map_folders(repository, tip, paths, ""))
+        return cls(repository, repository.fetch(entry.branch or None), path or "")
 
     @property
     def name(self) -> str:
@@ -77,29 +75,22 @@ class GitSource:
         done = {day: commit for day, commit in recorded.items() if commit}
         mistaken = recorded.keys() - done.keys()
         first = self._first_day(done, rewritten=rewritten)
-        paths = sorted({folder.path for folder in self._folders})
-        if "" in paths or mistaken:
-            # A day that was recorded from the wrong folder may have no commit of the right one.
-            paths = []
+        # A day that was recorded from the wrong folder may have no commit of the right one.
+        paths = [self._folder] if self._folder and not mistaken else []
         watch.expects(self._repository.count(self._tip, paths))
         ids: dict[str, str] = {}
         why: SiteError | None = None
         is_any = bool(done)
         with self._repository.blobs() as blobs:
             commits = self._repository.commits(self._tip, paths)
-            before: str | None = None
-            for one in commit_days(commits, self._folders, zone, today):
+            for one in commit_days(commits, zone, today):
                 _apply(ids, one.changes)
-                changed = _below(one.folder, one.changes)
-                is_mistaken = one.day in mistaken
+                changed, is_mistaken = _below(self._folder, one.changes), one.day in mistaken
                 is_new = done.get(one.day) != one.commit and (first is None or one.day >= first)
-                if one.folder is not None and (changed or is_mistaken) and is_new:
-                    snapshot = CommitSnapshot(f"commit {one.commit[:10]}", ids, one.folder, blobs)
-                    is_moved = before is not None and before != one.folder
+                if (changed or is_mistaken) and is_new:
+                    snapshot = CommitSnapshot(f"commit {one.commit[:10]}", ids, self._folder, blobs)
                     try:
-                        record = await imported.add(
-                            snapshot, None if is_moved else changed, one.day, one.commit, anew=is_mistaken
-                        )
+                        record = await imported.add(snapshot, changed, one.day, one.commit, anew=is_mistaken)
                     except LfsPointerError:
                         # All later commits have such pointers, too, so the import ends here.
                         raise
@@ -110,10 +101,9 @@ class GitSource:
                     else:
                         is_any = True
                         watch.recorded(one.day, record)
-                before = one.folder
                 watch.passed(one.commits)
         if not is_any:
-            raise no_map(self._repository, self._tip, self._folders[-1].path, why)
+            raise no_map(self._repository, self._tip, self._folder, why)
 
     def _first_day(self, done: Mapping[date, str], *, rewritten: bool) -> date | None:
         """Returns the first day to import anew in a rewritten branch, or None if the branch was not
@@ -146,7 +136,7 @@ def _apply(ids: dict[str, str], changes: Mapping[str, str | None]) -> None:
             ids[path] = blob
 
 
-def _below(folder: str | None, paths: Iterable[str]) -> set[str]:
+def _below(folder: str, paths: Iterable[str]) -> set[str]:
     """Returns the paths below a folder, relative to it."""
     if not folder:
         return set(paths)

@@ -160,17 +160,6 @@ class Repository:
             return False
         return True
 
-    def since(self, tip: str, commit: str) -> frozenset[str]:
-        """Returns the commits of a branch from this one on. Raises ConfigurationError if the commit does not
-        belong to the branch."""
-        said = self._said("rev-list", "--first-parent", tip, f"^{commit}^@")
-        found = frozenset(said.split())
-        if commit not in found:
-            raise ConfigurationError(
-                f"commit {commit} is none of the branch's in {self.name}; nothing was changed"
-            )
-        return found
-
     def branches(self) -> dict[str, list[str]]:
         """Returns the paths of the files of every branch, by the branch's name.
 

@@ -170,18 +170,22 @@ async def test_what_holds_requests_back_ends_a_wait_for_a_turn_and_says_why(worl
         assert not await waiting
         assert now() - BEGIN.timestamp() <= 6
         reason = {"paused": Reason.PAUSED, "rest": Reason.RESTING, "down": Reason.DOWN}[held]
-        ends = None if held == "paused" else pytest.approx(BEGIN.timestamp() + 65, abs=1e-3)
+        ends = pytest.approx(BEGIN.timestamp() + 65, abs=1e-3) if held == "rest" else None
         assert throttle.held == (reason, ends)
 
 
 @jumping
-async def test_a_host_that_is_down_holds_until_nobody_knows_when(world: World) -> None:
+async def test_that_a_host_is_down_is_told_only_if_nothing_else_holds(
+    world: World,
+) -> None:
     async with world.asking() as throttle:
-        await throttle.rest(HOST, 60)
         throttle.down_until(inf)
         assert throttle.held == (Reason.DOWN, None)
-        throttle.down_until(None)
+        await throttle.rest(HOST, 60)
         assert throttle.held == (Reason.RESTING, now() + 60)
+        throttle.down_until(None)
+        await asyncio.sleep(60)
+        assert throttle.held is None
 
 
 @jumping

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from tileharvest.politeness.reasons import Reason
@@ -32,23 +31,18 @@ class Holds:
     """When the present quiet hours without a rate end."""
     rests_until: float | None = None
     """When the rest of the host ends."""
-    down_until: float | None = None
-    """When the host, which does not answer, is asked again. Infinity if nobody knows."""
+    is_down: bool = False
+    """Whether a host does not answer."""
 
     def at(self, now: float) -> Hold | None:
-        """Returns what holds requests back, or None if they may start. Of several reasons the first one that
-        no waiting ends is told, and else the one that ends last."""
+        """Returns what holds requests back, or None if they may start. Of several reasons the first one in
+        this order is told: a host that is down may be probed unless anything else holds, too."""
         if self.spent:
             return Hold(Reason.SPENT)
         if self.paused:
             return Hold(Reason.PAUSED)
-        ends = {
-            Reason.QUIET: None if self.quiet_until is None else self.quiet_until.timestamp(),
-            Reason.RESTING: self.rests_until,
-            Reason.DOWN: self.down_until,
-        }
-        last = max(ends, key=lambda reason: ends[reason] or -inf)
-        until = ends[last]
-        if until is None or until <= now:
-            return None
-        return Hold(last, None if until == inf else until)
+        if self.quiet_until is not None and self.quiet_until.timestamp() > now:
+            return Hold(Reason.QUIET, self.quiet_until.timestamp())
+        if self.rests_until is not None and self.rests_until > now:
+            return Hold(Reason.RESTING, self.rests_until)
+        return Hold(Reason.DOWN) if self.is_down else None

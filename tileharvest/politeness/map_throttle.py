@@ -187,8 +187,8 @@ class MapThrottle:
             self._hold(rests_until=max(self._holds.rests_until or now, now + seconds))
 
     def down_until(self, until: float | None) -> None:
-        """Holds requests back until then, because a host does not answer. None: it answers."""
-        self._hold(down_until=until)
+        """Holds requests back because a host does not answer. None: it answers."""
+        self._hold(is_down=until is not None)
 
     async def claim_probe(self, host: str, seconds: float) -> bool:
         """Returns whether this worker may find out whether a host is up again. After True nobody, this worker

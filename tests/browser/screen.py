@@ -213,6 +213,13 @@ class Screen:
         return as_image(self.page.screenshot())
 
 
+def open_tables(page: Page) -> None:
+    """Open the harvests of each map, once the page of harvests is there."""
+    expect(page.locator(".all-harvests").first).to_be_visible()
+    page.locator(".all-harvests").evaluate_all("all => { for (const one of all) one.open = true; }")
+    expect(page.get_by_role("table").first).to_be_visible()
+
+
 def move_fingers(page: Page, *moments: list[tuple[float, float]]) -> None:
     """Put fingers on the first points, pull them over the others, and take them away."""
     touch = page.context.new_cdp_session(page)

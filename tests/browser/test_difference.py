@@ -98,19 +98,6 @@ def test_cells_of_real_tiles_change_where_pillow_says_so(
     assert 0.05 < sum(found.share for found in founds) / PAIRS < 0.95
 
 
-@pytest.mark.parametrize("subsampling", [0, 2], ids=["4:4:4", "4:2:0"])
-def test_the_same_picture_encoded_anew_has_not_changed(
-    compare: Compare, real_pairs: list[tuple[bytes, bytes]], subsampling: int
-) -> None:
-    originals = [on_black(picture(after)) for _, after in real_pairs[:6]]
-    pairs = []
-    for original in originals:
-        files = [encoded(original, "PNG")]
-        files += [encoded(original, "JPEG", quality=q, subsampling=subsampling) for q in (75, 85, 90, 95)]
-        pairs += itertools.combinations(files, 2)
-    assert [found.share for found in compare(pairs)] == [0.0] * len(pairs)
-
-
 def test_a_change_is_seen_through_an_encoders_noise(
     compare: Compare, real_pairs: list[tuple[bytes, bytes]]
 ) -> None:
@@ -120,53 +107,6 @@ def test_a_change_is_seen_through_an_encoders_noise(
     (found,) = compare([(encoded(original, "JPEG", quality=75), encoded(changed, "JPEG", quality=75))])
     built = {row * 48 + column for row in range(20, 23) for column in range(12, 15)}
     assert built <= {cell for cell, changed in enumerate(found.changed) if changed}
-
-
-def test_of_a_missing_picture_all_that_the_other_shows_has_changed(
-    compare: Compare, real_pairs: list[tuple[bytes, bytes]]
-) -> None:
-    files = [after for _, after in real_pairs[:6]]
-    came = compare([(None, file) for file in files])
-    went = compare([(file, None) for file in files])
-    for file, found, gone in zip(files, came, went, strict=True):
-        opacity = picture(file).getchannel("A")
-        visible = [
-            int(opacity.crop((x, y, x + CELL, y + CELL)).getextrema()[1] > 0)
-            for y in range(0, 384, CELL)
-            for x in range(0, 384, CELL)
-        ]
-        assert found.changed == gone.changed == visible
-
-
-def test_two_missing_pictures_have_no_cells(call: Call) -> None:
-    (found,) = call("difference.js", "difference", [[None, None]])
-    assert (found["columns"], found["rows"], found["share"]) == (0, 0, 0)
-
-
-@pytest.mark.parametrize("size", [(8, 8), (1, 1), (20, 13), (7, 64), (65, 9)])
-def test_cells_at_the_edges_may_be_narrower(compare: Compare, size: tuple[int, int]) -> None:
-    chance = random.Random(str(size))
-    pairs = []
-    for _ in range(20):
-        before = Image.frombytes("RGBA", size, opaque(chance.randbytes(4 * size[0] * size[1])))
-        nudged = bytes(min(255, value + chance.choice([0, 0, 12, 30])) for value in before.tobytes())
-        pairs.append((encoded(before, "PNG"), encoded(Image.frombytes("RGBA", size, nudged), "PNG")))
-    for pair, found in zip(pairs, compare(list(pairs)), strict=True):
-        assert (found.columns, found.rows) == (-(-size[0] // CELL), -(-size[1] // CELL))
-        assert found.changed == [
-            int(distance > THRESHOLD) for distance in distances_of(*(picture(file) for file in pair))
-        ]
-
-
-def test_what_becomes_opaque_without_becoming_lighter_has_changed(compare: Compare) -> None:
-    nothing = Image.new("RGBA", (8, 8))
-    (found,) = compare([(encoded(nothing, "PNG"), encoded(Image.new("RGBA", (8, 8), "black"), "PNG"))])
-    assert found.changed == [1]
-
-
-def test_pictures_of_other_sizes_are_refused(call: Call) -> None:
-    small, large = ({"data": [], "width": width, "height": 8} for width in (8, 16))
-    assert call("difference.js", "difference", [[small, large]]) == [{"thrown": "RangeError"}]
 
 
 def test_what_changed_is_drawn_in_its_colours_and_the_rest_grey_and_faint(compare: Compare) -> None:
@@ -205,11 +145,6 @@ def test_what_is_gone_stays_visible_in_the_lines_colour(compare: Compare) -> Non
         red, green, blue, opacity = drawing.getpixel((12, 4))
         assert red > blue > green == 0
         assert opacity > 128
-
-
-def test_a_pair_of_tiles_takes_less_than_5_milliseconds(module_page: Page) -> None:
-    # The best of many, because other work on the machine is not the module's.
-    assert min(module_page.evaluate(_TIMING)) < 5
 
 
 def distances_of(before: Image.Image, after: Image.Image) -> list[float]:

@@ -61,13 +61,6 @@ def test_a_link_is_read_as_overviewer_reads_it(call: Call, text: str, link: dict
 
 
 @pytest.mark.parametrize(
-    ("zoom", "ours"), [("max", 0), ("min", None), (-3, -3), (-99, -30), (0, None), (7, None), (None, None)]
-)
-def test_levels_out_of_the_deepest_are_our_zoom(call: Call, zoom: Any, ours: int | None) -> None:
-    assert call(MODULE, "zoomOf", [[{"x": 0, "y": 64, "z": 0, "zoom": zoom, **NOWHERE}]]) == [ours]
-
-
-@pytest.mark.parametrize(
     ("world", "style", "layer"),
     [
         ("Survival - overworld", "night", "night"),
@@ -85,11 +78,6 @@ def test_levels_out_of_the_deepest_are_our_zoom(call: Call, zoom: Any, ours: int
 def test_a_link_finds_its_layer(call: Call, world: str | None, style: str | None, layer: str) -> None:
     link = {"x": 0, "y": 64, "z": 0, "zoom": "max", "world": world, "style": style}
     assert call(MODULE, "layerOf", [[link, LAYERS]]) == [layer]
-
-
-def test_without_layers_a_link_finds_none(call: Call) -> None:
-    link = {"x": 0, "y": 64, "z": 0, "zoom": "max", "world": "0", "style": "0"}
-    assert call(MODULE, "layerOf", [[link, []]]) == [None]
 
 
 @pytest.mark.parametrize(
@@ -112,9 +100,3 @@ def test_without_layers_a_link_finds_none(call: Call) -> None:
 def test_the_live_map_is_opened_at_the_same_place(call: Call, place: dict[str, Any], address: str) -> None:
     urls = ["https://map.example.net/w/", "https://map.example.net/w/#/1/2/3"]
     assert call(MODULE, "writeLink", [[url, place] for url in urls]) == [address, address]
-
-
-def test_a_link_to_the_live_map_is_read_again(call: Call) -> None:
-    place = {"x": 12, "z": -7, "zoom": -1, "world": "W\u00f6rld 50% #1?"}
-    link = call(MODULE, "writeLink", [["https://map.example.net/", {**place, "layer": "day light"}]])
-    assert call(MODULE, "parseLink", [link]) == [{**place, "y": 64, "style": "day light"}]

@@ -70,7 +70,7 @@ def test_axe_finds_nothing_wrong(
     expect(screen.part("panel").get_by_role("link")).not_to_have_count(0)
     found += wrong(screen)
     for address, ready in (
-        ("#harvests", "#harvests-page table"),
+        ("#harvests", ".status"),
         (f"#map={NEVER}", "#empty pre"),
         ("#map=nowhere", "#empty a"),
         ("#map=antworld&layer=moon&day=1999-01-01&mode=none", "#link-notice a"),

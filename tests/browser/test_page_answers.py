@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
@@ -14,8 +13,6 @@ from tests.browser.viewed_maps import COAST, DAYS
 from tests.end_to_end.real_maps import ANTWORLD
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from playwright.sync_api import Locator
 
     from tests.browser.screen import Screen
@@ -59,55 +56,6 @@ def test_what_is_new_has_an_address_of_its_own(screen: Screen) -> None:
     expect(panel(screen)).to_be_hidden()
 
 
-def test_a_link_with_another_period_says_so(screen: Screen) -> None:
-    screen.open(map=ANTWORLD, new="century")
-    expect(screen.part("link-notice")).to_contain_text("“century” in the link is no period.")
-    expect(panel(screen)).to_be_hidden()
-
-
-def test_another_panel_takes_the_place_of_what_is_new(open_coast: Screen) -> None:
-    screen = open_coast
-    screen.part("events-switch").click()
-    screen.await_look(new="month")
-    screen.part("map").press("Enter")
-    expect(panel(screen)).to_contain_text("Tile 0_")
-    screen.page.wait_for_function("() => !location.hash.includes('new=')")
-
-
-def test_another_panel_takes_the_rectangle_off_the_map(open_coast: Screen) -> None:
-    screen = open_coast
-    for switch in ("events-switch", "save-switch", "heat-switch"):
-        write_corners(screen)
-        expect(screen.page.locator("#map .tile-mark")).to_have_count(1)
-        screen.part(switch).click()
-        expect(panel(screen).locator(".pixels-panel")).to_have_count(0)
-        expect(screen.page.locator("#map .tile-mark")).to_have_count(0)
-
-
-def test_a_day_of_the_rectangles_story_has_its_words_beside_its_picture(open_coast: Screen) -> None:
-    screen = open_coast
-    write_corners(screen)
-    day = panel(screen).locator(".story li").first
-    picture, words = (each.bounding_box() for each in (day.locator("img"), day.locator("div")))
-    assert picture is not None
-    assert words is not None
-    assert words["x"] > picture["x"] + picture["width"]
-    assert words["width"] > 150
-
-
-def test_the_enter_key_ends_the_drawing_of_a_rectangle(open_coast: Screen) -> None:
-    screen = open_coast
-    screen.part("pixels-switch").click()
-    expect(screen.page.locator("#map.asking")).to_be_visible()
-    screen.part("map").press("Enter")
-    expect(panel(screen)).to_contain_text("Tile 0_")
-    expect(screen.page.locator("#map.asking")).to_have_count(0)
-    # The map can be pulled again.
-    before = screen.await_place()
-    screen.drag((300, 350), (340, 320))
-    screen.await_moved(before)
-
-
 def test_the_period_and_the_view_choose_what_is_told(open_coast: Screen) -> None:
     screen = open_coast
     screen.page.get_by_role("button", name="What is new").click()
@@ -121,18 +69,6 @@ def test_the_period_and_the_view_choose_what_is_told(open_coast: Screen) -> None
     panel(screen).get_by_label("only in view").uncheck()
     expect(events).to_have_count(1)
     expect(events).to_contain_text("55 new tiles")
-
-
-def test_what_came_after_the_last_visit_is_told_first(new_screen: Callable[..., Screen]) -> None:
-    screen = new_screen()
-    screen.open(HERE, map=ANTWORLD)
-    seen = json.dumps({"before": None, "seen": DAYS[1]})
-    screen.page.evaluate("(seen) => localStorage.setItem('tileharvest.seen.antworld', seen)", seen)
-    screen.open(HERE, map=ANTWORLD)
-    screen.page.get_by_role("button", name="What is new").click()
-    chosen = panel(screen).get_by_label("Period").locator("option:checked")
-    expect(chosen).to_have_text("since Feb 16, 2021, which you saw last")
-    expect(panel(screen).locator(".events li")).to_have_count(3)
 
 
 def test_two_corners_can_be_written_instead(open_coast: Screen) -> None:

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from PIL import Image, ImageChops
+from PIL import Image
 from playwright.sync_api import expect
 
 from tests.browser.cells import CELL, cell_differences
@@ -70,14 +70,6 @@ class TestSwipe:
             mouse.move(100, 300)  # Without the button it leads nothing.
             self.expect_border(screen, published_days, end)
 
-    def test_home_and_end_send_the_border_to_the_edges(
-        self, screen: Screen, published_days: PublishedDays
-    ) -> None:
-        open_compared(screen, "swipe")
-        for key, at in (("Home", 0), ("End", 1280)):
-            screen.part("swipe").press(key)
-            self.expect_border(screen, published_days, at)
-
     def test_the_border_is_a_slider_that_tells_where_it_is(self, screen: Screen) -> None:
         open_compared(screen, "swipe")
         border = screen.page.get_by_role("slider", name="Border between the two days")
@@ -93,19 +85,6 @@ class TestSwipe:
         expect(border).to_have_attribute("aria-valuemin", "0")
         expect(border).to_have_attribute("aria-valuemax", "100")
         expect(border).to_have_attribute("aria-valuetext", re.compile("Feb 16, 2021"))
-
-    def test_the_border_stays_where_it_is_when_the_map_moves(
-        self, screen: Screen, published_days: PublishedDays
-    ) -> None:
-        open_compared(screen, "swipe")
-        screen.drag((400, 300), (460, 330))
-        moved = Spot(MIDDLE.x - 60 / 192, MIDDLE.y + 30 / 192)
-        square = screen.square(COAST, moved)
-        seen = screen.pixels(square)
-        border = 640 - square.left
-        for part, day in (((0, border - self.HANDLE), OLD), ((border + self.HANDLE, 384), NEW)):
-            published = as_shown(published_days.image(COAST, day))
-            assert apart(strip(seen, *part), strip(published, *part)) <= 2
 
 
 def value_of(slider: Locator) -> int:
@@ -136,25 +115,8 @@ class TestSideBySide:
         screen.drag((start, 300), (start + 64, 340))
         self.expect_both_at(screen, Spot(MIDDLE.x - 64 / 192, MIDDLE.y + 40 / 192), published_days)
 
-    def test_enlarging_one_map_enlarges_both(self, screen: Screen, published_days: PublishedDays) -> None:
-        open_compared(screen, "side")
-        screen.page.locator("#second-map").get_by_role("button", name="Zoom in").click()
-        screen.await_look(zoom="1")
-        assert screen.square(COAST, Spot(MIDDLE.x, MIDDLE.y, 1), map="map").width == 768
-        self.expect_both_at(screen, Spot(MIDDLE.x, MIDDLE.y, 1), published_days)
-
 
 class TestOnionSkin:
-    def test_the_blend_sets_how_much_of_the_older_day_is_seen(
-        self, screen: Screen, published_days: PublishedDays
-    ) -> None:
-        open_compared(screen, "onion")
-        square = screen.square(SHORE, MIDDLE)
-        for percent in (0, 50, 100):
-            screen.part("onion").fill(str(percent))
-            old, new = (as_shown(published_days.image(SHORE, day)) for day in (OLD, NEW))
-            assert apart(screen.pixels(square), Image.blend(new, old, percent / 100)) <= 3
-
     def test_what_is_new_fades_as_well_where_nothing_was_before(
         self, screen: Screen, published_days: PublishedDays
     ) -> None:
@@ -164,13 +126,6 @@ class TestOnionSkin:
         for percent in (50, 100):
             screen.part("onion").fill(str(percent))
             assert apart(screen.pixels(square), Image.blend(new, old, percent / 100)) <= 3
-
-    def test_the_days_of_that_place_can_be_told_apart(self, published_days: PublishedDays) -> None:
-        """Or else the test above would prove nothing."""
-        old, new = (Image.open(io.BytesIO(published_days.image(SHORE, day))) for day in (OLD, NEW))
-        both = ImageChops.multiply(old.getchannel("A"), new.getchannel("A")).getextrema()
-        assert both[1] == 255
-        assert apart(*(as_shown(published_days.image(SHORE, day)) for day in (OLD, NEW))) > 50
 
 
 class TestDifference:
@@ -189,11 +144,6 @@ class TestDifference:
         # A line of one pixel runs along the edges of what changed.
         assert [cell for cell in changed if apart(inner(seen, cell), inner(coloured, cell)) > 2] == []
         assert [cell for cell in calm if apart(inner(seen, cell), inner(faded, cell)) > 3] == []
-
-    def test_where_nothing_changed_all_is_faded(self, screen: Screen, published_days: PublishedDays) -> None:
-        screen.open(MIDDLE, map="antworld", day=DAYS[2], mode="difference", **{"with": DAYS[1]})
-        seen = screen.pixels(screen.square(SHORE, MIDDLE, "drawing"))
-        assert apart(seen, as_faded(published_days.image(SHORE, DAYS[1]))) <= 3
 
     def test_the_page_says_what_the_colours_mean(self, screen: Screen) -> None:
         open_compared(screen, "difference")
@@ -230,15 +180,6 @@ def test_choosing_a_way_to_compare_takes_the_change_before(screen: Screen) -> No
     expect(screen.part("other")).to_have_value(OLD)
 
 
-def test_stepping_back_never_ends_at_a_day_beside_itself(screen: Screen) -> None:
-    open_compared(screen, "swipe")
-    expect(screen.page.locator("#ticks .changed")).to_have_count(2)
-    screen.part("previous").click()
-    expect(screen.part("right-day")).to_have_text("Feb 16, 2021")
-    expect(screen.part("left-day")).to_have_text("Feb 13, 2021")
-    expect(screen.part("previous")).to_be_disabled()
-
-
 def test_two_days_with_no_harvest_between_them_are_said_to_show_the_same(screen: Screen) -> None:
     screen.open(MIDDLE, map="antworld", day="2021-03-01", mode="swipe", **{"with": OLD})
     expect(screen.part("notice")).to_have_text(
@@ -246,10 +187,3 @@ def test_two_days_with_no_harvest_between_them_are_said_to_show_the_same(screen:
     )
     screen.choose_day(NEW)
     expect(screen.part("notice")).to_be_hidden()
-
-
-def test_the_day_compared_with_can_be_chosen(screen: Screen, published_days: PublishedDays) -> None:
-    open_compared(screen, "side")
-    screen.part("other").fill(DAYS[0])
-    screen.await_map()
-    assert screen.square(COAST, MIDDLE).name == published_days.name(COAST, DAYS[0])

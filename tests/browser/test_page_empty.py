@@ -43,6 +43,7 @@ def forget_answers(page: Page) -> None:
 
 
 def test_without_any_map_the_page_says_how_to_add_one(page: Page, tmp_path: Path) -> None:
+    (tmp_path / "maps.toml").touch()
     with serving(Project(tmp_path)) as viewer:
         Screen(page, viewer).open_hash("")
         expect(page.get_by_role("heading", name="Nothing to see yet")).to_be_visible()
@@ -104,6 +105,7 @@ def test_with_one_day_alone_there_is_nothing_to_compare(screen: Screen) -> None:
 
 def test_a_viewer_that_has_ended_is_named_as_the_reason(page: Page, tmp_path: Path, watch: Watch) -> None:
     watch.expected.append("ERR_CONNECTION_REFUSED")
+    (tmp_path / "maps.toml").touch()
     with serving(Project(tmp_path)) as viewer:
         Screen(page, viewer).open_hash("")
         expect(page.locator("#empty pre")).to_be_visible()

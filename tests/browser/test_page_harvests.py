@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.screen import Screen, Spot
-from tests.browser.viewed_maps import COAST, DAYS, GROWING, NEVER, NOTE, serving
+from tests.browser.screen import Screen, Spot, open_tables
+from tests.browser.viewed_maps import COAST, DAYS, GROWING, NEVER, serving
 from tests.browser.windows import DESK, window
 from tests.end_to_end.project import Project
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser, Locator, Page
 
-    from tests.browser.viewed_maps import PublishedDays, Viewer
+    from tests.browser.viewed_maps import Viewer
 
 WORDS: Final = {
     "404": "nothing there",
@@ -54,6 +55,7 @@ def column(table: Locator, head: str) -> list[str]:
 def test_a_link_keeps_the_focus_when_the_page_looks_again(screen: Screen) -> None:
     screen.page.clock.install()
     screen.open_hash("#harvests")
+    open_tables(screen.page)
     link = screen.page.get_by_role("table").first.get_by_role("link").first
     link.focus()
     shown = screen.page.locator("#harvests-page table").first.element_handle()
@@ -67,7 +69,7 @@ def page_of_harvests(browser: Browser, viewer: Viewer) -> Iterator[Page]:
     """Opened once: the tests only look at it."""
     with window(browser, **DESK) as opened:
         Screen(opened.page, viewer).open_hash("#harvests")
-        expect(section(opened.page, "antworld").get_by_role("table")).to_be_visible()
+        open_tables(opened.page)
         yield opened.page
 
 
@@ -90,20 +92,6 @@ def test_there_is_a_row_for_each_harvest_newest_first(
     for head, key in (("Received", "received_bytes"), ("Stored", "stored_bytes")):
         sizes = [in_bytes(size) for size in column(table, head)]
         assert sizes == pytest.approx([harvest[key] for harvest in told[name]], rel=0.1)
-
-
-def test_each_row_tells_what_was_spared_and_which_part_that_is(
-    page_of_harvests: Page, told: dict[str, list[dict[str, Any]]]
-) -> None:
-    spared = column(section(page_of_harvests, "antworld").get_by_role("table"), "Spared")
-    *later, first = told["antworld"]
-    assert spared[-1] == "0 B"
-    assert first["spared_bytes"] == 0
-    for words, harvest in zip(spared, later, strict=False):
-        size, percent = re.fullmatch(r"(.*) \((\d+) %\)", words).groups()
-        assert in_bytes(size) == pytest.approx(harvest["spared_bytes"], rel=0.1)
-        whole = harvest["spared_bytes"] + harvest["received_bytes"]
-        assert int(percent) == pytest.approx(100 * harvest["spared_bytes"] / whole, abs=0.5)
 
 
 SPEED: Final = "12.5 requests per second · 5 MB received"
@@ -139,7 +127,7 @@ def test_a_harvest_that_is_not_finished_tells_how_far_it_is(
 ) -> None:
     """The server's answer is made up: the page alone is tested."""
     last = told["antworld"][0] | {"ended": None, "reason": None, "received_bytes": 5_000_000}
-    answer = {"harvests": [last], "running": running, "stored_bytes": 0}
+    answer = {"harvests": [last], "running": running, "next_due": None, "stored_bytes": 0}
     with window(browser, **DESK) as opened:
         opened.page.route("**/maps/antworld/harvests", lambda route: route.fulfill(json=answer))
         Screen(opened.page, viewer).open_hash("#harvests")
@@ -148,9 +136,30 @@ def test_a_harvest_that_is_not_finished_tells_how_far_it_is(
         )
 
 
-def test_each_row_begins_with_its_day(page_of_harvests: Page) -> None:
-    heads = section(page_of_harvests, "antworld").get_by_role("rowheader")
-    expect(heads).to_have_text(["May 12, 2021", "Apr 12, 2021", "Feb 16, 2021", "Feb 13, 2021"])
+def test_each_map_tells_in_a_glance_how_it_does(
+    browser: Browser, viewer: Viewer, told: dict[str, list[dict[str, Any]]]
+) -> None:
+    """The server's answer is made up: the page alone is tested."""
+    now = datetime.now(UTC)
+    days = [(now - timedelta(days=ago)).date().isoformat() for ago in range(3)]
+    counts: list[dict[str, int]] = [{"upd": 3}, {"fail": 2}, {"add": 9}]
+    harvests = [
+        {**told["antworld"][0], "day": day, "counts": count, "ended": now.isoformat()}
+        for day, count in zip(days, counts, strict=True)
+    ]
+    due = (now + timedelta(hours=3, minutes=1)).isoformat()
+    answer = {"harvests": harvests, "running": None, "next_due": due, "stored_bytes": 0}
+    with window(browser, **DESK) as opened:
+        opened.page.route("**/maps/antworld/harvests", lambda route: route.fulfill(json=answer))
+        Screen(opened.page, viewer).open_hash("#harvests")
+        shown = section(opened.page, "antworld")
+        expect(shown.locator(".status")).to_have_text(re.compile("^Last harvest: finished, now.*in 3 hours$"))
+        expect(shown.locator(".last-days")).to_have_attribute(
+            "aria-label", "The last 30 days: 2 harvests without failures, 1 with some or unfinished"
+        )
+        kinds = shown.locator(".last-days span").evaluate_all("all => all.map((one) => one.className)")
+        assert kinds == [*["none"] * 27, "fine", "poor", "fine"]
+        expect(shown.get_by_role("table")).to_be_hidden()
 
 
 def test_outcomes_are_told_in_words_with_the_historys_own_as_a_tooltip(page_of_harvests: Page) -> None:
@@ -169,31 +178,6 @@ def test_the_bar_of_outcomes_says_its_counts_to_those_who_do_not_see_it(
         words = bars.nth(index).get_attribute("aria-label") or ""
         counts = {f"{count} {WORDS[outcome]}" for outcome, count in harvest["counts"].items() if count}
         assert set(re.split(", (?=[0-9])", words)) == counts
-
-
-def test_the_bar_of_outcomes_has_widths_that_are_in_proportion(
-    page_of_harvests: Page, told: dict[str, list[dict[str, Any]]]
-) -> None:
-    counts = {outcome: count for outcome, count in told["antworld"][0]["counts"].items() if count}
-    bar = section(page_of_harvests, "antworld").get_by_role("img").first
-    width_of = "(part) => part.getBoundingClientRect().width"
-    widths = {outcome: bar.locator(f".outcome-{outcome}").evaluate(width_of) for outcome in counts}
-    assert len(widths) > 2
-    for outcome, width in widths.items():
-        share = counts[outcome] / sum(counts.values())
-        assert width / sum(widths.values()) == pytest.approx(share, abs=0.03)
-
-
-def test_what_a_map_takes_in_the_store_is_told(page_of_harvests: Page, published_days: PublishedDays) -> None:
-    images = {image for harvest in published_days.harvested for image in harvest.images.values()}
-    said = re.search(r"([\d.]+ [kM]?B) stored", section(page_of_harvests, "antworld").inner_text())
-    assert said is not None
-    assert in_bytes(said[1]) == pytest.approx(sum(map(len, images)), rel=0.02)
-
-
-def test_the_days_of_a_map_and_its_note_are_told(page_of_harvests: Page) -> None:
-    expect(section(page_of_harvests, "antworld")).to_contain_text("4 days, Feb 13, 2021 to May 12, 2021")
-    expect(section(page_of_harvests, "antworld")).to_contain_text(NOTE)
 
 
 def test_a_map_that_was_never_harvested_says_how_to(page_of_harvests: Page) -> None:

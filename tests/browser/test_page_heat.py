@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from playwright.sync_api import expect
 
 from tests.browser.overviewer import drawn_at
-from tests.browser.screen import DEPTH, Screen, Spot, apart, as_shown
-from tests.browser.viewed_maps import COAST, DAYS, SHORE, around, tile
+from tests.browser.screen import DEPTH, Screen, Spot
+from tests.browser.viewed_maps import COAST, DAYS, around, tile
 
 if TYPE_CHECKING:
     from tests.browser.viewed_maps import PublishedDays
@@ -60,42 +59,6 @@ def test_tiles_are_coloured_by_the_days_on_which_they_changed(
     expect_heat(screen, MIDDLE, around(COAST), published_days, EVER)
 
 
-def test_on_a_coarser_zoom_cells_are_smaller_than_tiles(
-    screen: Screen, published_days: PublishedDays
-) -> None:
-    middle = Spot.middle_of(COARSE)
-    open_heat(screen, middle, EVER)
-    below = [tile(0, COARSE.x + right, COARSE.y + up) for right in range(-7, 8, 2) for up in range(-7, 8, 2)]
-    expect_heat(screen, middle, below, published_days, EVER)
-
-
-def test_the_period_chosen_in_the_panel_is_what_counts(screen: Screen, published_days: PublishedDays) -> None:
-    open_heat(screen, MIDDLE, EVER)
-    screen.part("heat-after").fill(DAYS[1])
-    expect(screen.part("notice")).to_have_text("Heat map: Feb 16, 2021 – May 12, 2021")
-    screen.await_map()
-    expect_heat(screen, MIDDLE, around(COAST), published_days, f"{DAYS[1]}..{DAYS[3]}")
-    screen.part("heat-until").fill(DAYS[2])
-    expect(screen.part("panel")).to_contain_text(
-        re.compile(r"X -?\d+, Z -?\d+: changed on 1 day")  # The desert, which is elsewhere.
-    )
-    screen.await_map()
-    assert set(colours(screen, MIDDLE, around(COAST)).values()) == {""}
-
-
-def test_the_colours_lie_over_the_map_which_is_still_seen(
-    screen: Screen, published_days: PublishedDays
-) -> None:
-    open_heat(screen, MIDDLE, f"{DAYS[1]}..{DAYS[3]}")
-    below = as_shown(published_days.image(SHORE, DAYS[3]))
-    seen = screen.pixels(screen.square(SHORE, MIDDLE))
-    assert apart(seen, below) > 50
-    assert len(seen.getcolors(384 * 384) or []) > 100
-    screen.part("heat-switch").click()
-    screen.await_map()
-    assert apart(screen.pixels(screen.square(SHORE, MIDDLE)), below) <= 2
-
-
 def test_places_that_changed_are_links_that_lead_there(screen: Screen, published_days: PublishedDays) -> None:
     open_heat(screen, MIDDLE, EVER)
     links = screen.part("panel").get_by_role("link")
@@ -128,25 +91,6 @@ def tile_at(x: float, z: float) -> LayerTile:
     """The tile of zoom 0 that shows a block."""
     across, up = grid_at(x, z)
     return tile(0, int(across // 2 * 2 + 1), int(up // 2 * 2 + 1))
-
-
-def test_places_that_changed_most_come_first(screen: Screen, published_days: PublishedDays) -> None:
-    """Those are blocks of 8 x 8 tiles, ordered by how many changes of tiles were in them."""
-    open_heat(screen, MIDDLE, EVER)
-    links = screen.part("panel").get_by_role("link")
-    expect(links).not_to_have_count(0)
-    blocks = [block_of(link) for link in links.all_inner_texts()]
-    amounts = {
-        block: sum(
-            changes_between(published_days, each, EVER)
-            for each in {t for harvest in published_days.harvested for t in harvest.images}
-            if each.zoom == 0 and (each.x // 16, each.y // 16) == block
-        )
-        for block in blocks
-    }
-    assert len(amounts) == len(blocks) > 2
-    assert all(amounts[more] >= amounts[fewer] for more, fewer in pairwise(blocks))
-    assert amounts[blocks[-1]] > 0
 
 
 def block_of(link: str) -> tuple[int, int]:

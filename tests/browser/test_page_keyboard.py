@@ -12,7 +12,6 @@ from tests.browser.viewed_maps import COAST, DAYS
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-    from tests.browser.viewed_maps import PublishedDays
 
 MIDDLE: Final = Spot.middle_of(COAST)
 
@@ -47,58 +46,6 @@ def tabbed(page: Page, tells: str) -> list[str]:
         if told not in found[-1:]:
             found.append(told)
         assert len(found) < 200
-
-
-def test_the_tab_key_goes_through_the_page_from_top_to_bottom(screen: Screen) -> None:
-    open_swipe_with_heat(screen)
-    expected = [
-        "map-choice",
-        "go-to-place",
-        "theme",
-        "heat-switch",
-        "map",
-        "swipe",
-        "share",
-        "heat-after",
-        "slider",
-    ]
-    assert [each for each in tabbed(screen.page, "id") if each in expected] == expected
-
-
-def test_the_first_link_skips_to_the_time_slider(screen: Screen) -> None:
-    screen.open(MIDDLE, map="antworld")
-    look = screen.await_place()
-    screen.page.keyboard.press("Tab")
-    expect(screen.page.get_by_role("link", name="Skip to the time slider")).to_be_focused()
-    screen.page.keyboard.press("Enter")
-    for _ in range(8):
-        screen.page.keyboard.press("Tab")
-        if screen.page.evaluate("document.activeElement.id") == "slider":
-            break
-    expect(screen.part("slider")).to_be_focused()
-    assert screen.look() == look
-    screen.square(COAST, MIDDLE)
-
-
-def test_every_control_of_the_map_page_has_a_name(screen: Screen) -> None:
-    open_swipe_with_heat(screen)
-    assert screen.unnamed_controls() == []
-    screen.part("calendar-switch").click()
-    expect(screen.part("calendar")).to_be_visible()
-    assert screen.unnamed_controls() == []
-
-
-def test_every_control_of_a_story_has_a_name(screen: Screen) -> None:
-    screen.open(MIDDLE, map="antworld", mode="onion", **{"with": DAYS[0]})
-    screen.part("map").press("Enter")
-    expect(screen.part("panel").get_by_role("listitem")).not_to_have_count(0)
-    assert screen.unnamed_controls() == []
-
-
-def test_every_control_of_the_harvests_page_has_a_name(screen: Screen) -> None:
-    screen.open_hash("#harvests")
-    expect(screen.page.get_by_role("row")).not_to_have_count(0)
-    assert screen.unnamed_controls() == []
 
 
 def test_arrow_keys_move_the_map_but_those_to_the_sides_only_with_shift(screen: Screen) -> None:
@@ -139,15 +86,6 @@ def test_arrow_keys_and_space_go_through_time_wherever_the_focus_is_but_in_a_fie
     expect(screen.part("play")).to_have_attribute("aria-pressed", "false")
 
 
-def test_plus_and_minus_zoom(screen: Screen) -> None:
-    screen.open(MIDDLE, map="antworld")
-    screen.part("map").press("-")
-    screen.await_look(zoom="-1")
-    screen.part("map").press("+")
-    screen.await_look(zoom="0")
-    screen.square(COAST, MIDDLE)
-
-
 def test_arrow_keys_go_through_the_ways_to_compare(screen: Screen) -> None:
     screen.open(MIDDLE, map="antworld")
     screen.page.get_by_role("radio", name="One day").focus()
@@ -174,29 +112,6 @@ def test_escape_closes_the_calendar_before_the_panel(screen: Screen) -> None:
     screen.page.keyboard.press("Escape")
     expect(screen.part("calendar")).to_be_hidden()
     expect(screen.part("panel")).to_be_visible()
-
-
-def test_two_days_are_compared_without_a_pointer(screen: Screen, published_days: PublishedDays) -> None:
-    """From the start of the page: to a map, to a place, to a day, to another one."""
-    screen.open_hash("")
-    screen.await_place()
-    screen.await_map()
-    screen.part("go-to-place").focus()
-    screen.page.keyboard.type("527.5 815.5")
-    screen.page.keyboard.press("Enter")
-    screen.await_look(zoom="-1", x="527.5")  # From far out one comes near enough to see something.
-    screen.part("map").focus()
-    screen.page.keyboard.press("+")
-    screen.await_look(zoom="0")
-    screen.part("slider").focus()
-    expect(screen.page.locator("#ticks .changed")).to_have_count(2)
-    screen.page.keyboard.press("ArrowLeft")
-    screen.expect_day(DAYS[1])
-    screen.page.get_by_role("radio", name="One day").focus()
-    screen.page.keyboard.press("ArrowRight")
-    screen.await_look(mode="swipe", day=DAYS[1])
-    squares = [screen.square(COAST, MIDDLE, pane) for pane in ("other", "pictures")]
-    assert [each.name for each in squares] == [published_days.name(COAST, day) for day in (DAYS[0], DAYS[1])]
 
 
 _MARK_CONTROLS: Final = """() => {

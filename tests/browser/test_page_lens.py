@@ -116,28 +116,12 @@ def test_within_the_lens_is_another_day_and_around_it_the_chosen_one(
     expect(screen.part("day")).to_have_text(in_words(NEW))
 
 
-def test_the_days_of_that_place_can_be_told_apart(published_days: PublishedDays) -> None:
-    """Or else the test above would prove nothing."""
-    old, new = (as_shown(published_days.image(COAST, day)) for day in (OLD, NEW))
-    assert apart(old, new) > 50
-
-
 def test_the_lens_follows_the_mouse(screen: Screen, published_days: PublishedDays) -> None:
     open_lens(screen)
     for point in ((600, 330), (700, 420)):
         screen.page.mouse.move(*point)
         assert lens_on(screen)[:2] == pytest.approx(point, abs=1)
         expect_days(screen, published_days, inside=OLD, outside=NEW)
-
-
-def test_the_lens_stays_under_the_mouse_while_it_pulls_the_map(
-    screen: Screen, published_days: PublishedDays
-) -> None:
-    open_lens(screen)
-    screen.drag((560, 340), (600, 370))
-    assert lens_on(screen)[:2] == pytest.approx((600, 370), abs=1)
-    moved = Spot(MIDDLE.x - 40 / 192, MIDDLE.y + 30 / 192)
-    expect_days(screen, published_days, inside=OLD, outside=NEW, spot=moved)
 
 
 def test_the_wheel_turns_its_time_and_leaves_the_map_alone(
@@ -150,95 +134,6 @@ def test_the_wheel_turns_its_time_and_leaves_the_map_alone(
         screen.await_look(**{"with": day})
         expect_days(screen, published_days, inside=day, outside=NEW)
     assert screen.look() == {**screen.look(), "zoom": "0", "day": NEW, "mode": "lens"}
-
-
-def test_the_wheel_passes_over_what_is_seen_around_the_lens(screen: Screen) -> None:
-    screen.open(MIDDLE, map="antworld", day=DAYS[2], mode="lens", **{"with": DAYS[0]})
-    expect(screen.page.locator("#ticks .changed")).to_have_count(2)
-    screen.page.mouse.move(640, 360)
-    # On the third day nothing changed there: it shows what the second one does.
-    screen.page.mouse.wheel(0, -120)
-    screen.await_look(**{"with": DAYS[3]})
-
-
-def test_with_ctrl_the_wheel_enlarges_the_map(screen: Screen) -> None:
-    open_lens(screen)
-    screen.page.mouse.move(640, 360)
-    screen.page.keyboard.down("Control")
-    screen.page.mouse.wheel(0, 120)
-    screen.page.keyboard.up("Control")
-    screen.await_look(zoom="-1", mode="lens", **{"with": OLD})
-
-
-def test_the_lens_lies_on_the_map_of_one_day(screen: Screen) -> None:
-    open_lens(screen)
-    expect(screen.page.get_by_role("radio", name="One day")).to_be_checked()
-    switch = screen.page.get_by_role("button", name="Time lens")
-    expect(switch).to_have_attribute("aria-pressed", "true")
-    switch.click()
-    expect(screen.part("lens")).to_be_hidden()
-    screen.await_map()
-    assert [square for square in screen.squares("other") if square.source] == []
-    assert screen.page.evaluate(_CLIPPED) == ""
-
-
-def test_another_way_to_compare_puts_the_lens_away(screen: Screen) -> None:
-    open_lens(screen)
-    screen.choose_mode("Onion skin")
-    expect(screen.part("lens")).to_be_hidden()
-    expect(screen.part("lens-switch")).to_have_attribute("aria-pressed", "false")
-    assert screen.page.evaluate(_CLIPPED) == ""
-
-
-def test_on_the_first_day_the_lens_shows_the_next_change(screen: Screen) -> None:
-    screen.open(MIDDLE, map="antworld", day=DAYS[0])
-    expect(screen.page.locator("#ticks .changed")).to_have_count(2)
-    screen.part("lens-switch").click()
-    expect(screen.part("lens-day")).to_have_text(in_words(DAYS[1], "medium"))
-    expect(screen.part("day")).to_have_text(in_words(DAYS[0]))
-
-
-def test_a_step_in_time_leaves_the_lens_at_its_day(screen: Screen, published_days: PublishedDays) -> None:
-    screen.open(MIDDLE, map="antworld", day=NEW, mode="lens", **{"with": DAYS[0]})
-    expect(screen.page.locator("#ticks .changed")).to_have_count(2)
-    screen.part("previous").click()
-    expect_days(screen, published_days, inside=DAYS[0], outside=OLD)
-    # A lens that shows the same would be none.
-    screen.part("previous").click()
-    expect(screen.part("lens-day")).to_have_text(in_words(OLD, "medium"))
-
-
-def test_the_day_in_the_lens_can_be_chosen_without_a_mouse(
-    screen: Screen, published_days: PublishedDays
-) -> None:
-    open_lens(screen)
-    screen.part("other").fill(DAYS[0])
-    expect_days(screen, published_days, inside=DAYS[0], outside=NEW)
-
-
-def test_the_lens_keeps_its_place_on_a_stage_of_another_size(screen: Screen) -> None:
-    open_lens(screen)
-    screen.page.mouse.move(320, 330)
-    size = screen.page.viewport_size
-    assert size is not None
-    try:
-        screen.page.set_viewport_size({"width": size["width"] // 2, "height": size["height"]})
-        stage = screen.part("stage").bounding_box()
-        assert stage is not None
-        screen.page.wait_for_function("() => document.getElementById('lens').offsetLeft <= 200")
-        assert lens_on(screen)[0] == pytest.approx(stage["x"] + stage["width"] / 4, abs=2)
-    finally:
-        screen.page.set_viewport_size(size)
-
-
-def test_near_the_lower_edge_the_day_is_told_above(screen: Screen) -> None:
-    open_lens(screen)
-    stage = screen.part("stage").bounding_box()
-    assert stage is not None
-    screen.page.mouse.move(500, stage["y"] + stage["height"] - 10)
-    told = screen.part("lens-day").bounding_box()
-    assert told is not None
-    assert told["y"] + told["height"] < stage["y"] + stage["height"]
 
 
 def test_a_finger_pulls_the_lens_and_not_the_map(phone: Screen, published_days: PublishedDays) -> None:
@@ -264,17 +159,6 @@ def test_two_fingers_on_the_lens_turn_its_time(phone: Screen, published_days: Pu
     expect_days(phone, published_days, inside=OLD, outside=NEW)
     assert lens_on(phone)[:2] == pytest.approx((x, y), abs=1)
     assert phone.look()["zoom"] == "0"
-
-
-def test_a_finger_beside_the_lens_pulls_the_map(phone: Screen) -> None:
-    open_lens(phone)
-    where = lens_on(phone)
-    box = phone.part("map").bounding_box()
-    assert box is not None
-    x, y = box["x"] + 60, box["y"] + 60
-    move_fingers(phone.page, [(x, y)], [(x + 20, y)], [(x + 60, y)])
-    phone.await_moved(MIDDLE.look)
-    assert lens_on(phone) == where
 
 
 _CLIPPED: Final = """() => ["pictures", "other"]

@@ -23,19 +23,6 @@ WHOLE: Final = (tile(-2, 84, -28), tile(-3, 88, -24))
 """Coarser tiles of which everything below was published."""
 
 
-def test_everything_below_these_tiles_was_published(published_days: PublishedDays) -> None:
-    """Or else the tests below would prove nothing."""
-    deepest = {(each.x, each.y) for each in published_days.harvested[-1].images if each.zoom == 0}
-    for whole in WHOLE:
-        reach = 2**-whole.zoom
-        below = {
-            (whole.x + right, whole.y + up)
-            for right in range(1 - reach, reach, 2)
-            for up in range(1 - reach, reach, 2)
-        }
-        assert below <= deepest
-
-
 @pytest.mark.parametrize("coarse", WHOLE, ids=["two levels out", "three levels out"])
 def test_a_level_that_is_not_kept_looks_like_the_one_that_was_published(
     coarse: LayerTile, screen: Screen, published_days: PublishedDays
@@ -60,16 +47,6 @@ def test_a_screen_with_finer_pixels_shows_the_images_of_one_level_deeper(
     assert (square.width, square.name) == (192, published_days.name(COAST, DAYS[3]))
 
 
-def test_a_map_without_coarse_levels_can_be_seen_as_a_whole(screen: Screen) -> None:
-    screen.open_hash(f"#map={DEEP}")
-    look = screen.await_place()
-    screen.await_map()
-    assert float(look["zoom"]) < -1
-    assert any("/composed/" in square.source for square in screen.squares_in_view())
-    colours = screen.picture().crop((60, 100, 1270, 650)).getcolors(1280 * 800)
-    assert len(colours or []) > 500
-
-
 def test_growth_leaves_every_place_where_it_was(screen: Screen, shared_maps: Path, tmp_path: Path) -> None:
     site = tmp_path / "site"
     before = Rendering(published(shared_maps, "alexjj", 1, site), depth=5).images()
@@ -86,13 +63,3 @@ def test_growth_leaves_every_place_where_it_was(screen: Screen, shared_maps: Pat
             square = screen.square(place, middle)
             assert apart(screen.pixels(square), as_shown(images[place])) <= 2
             assert as_image(screen.page.request.get(square.source).body()).size == (384, 384)
-
-
-def test_the_slider_goes_over_the_growth_without_moving_the_map(screen: Screen) -> None:
-    screen.open(Spot(1, 1), map=GROWING, day=BEFORE_GROWTH)
-    look = screen.await_place()
-    shown = {square.name for square in screen.squares_in_view()}
-    screen.choose_day(AFTER_GROWTH)
-    screen.await_look(day=AFTER_GROWTH)
-    assert {**screen.look(), "day": BEFORE_GROWTH} == look
-    assert {square.name for square in screen.squares_in_view()} & shown

@@ -15,7 +15,7 @@ from playwright.sync_api import expect
 
 from tests.browser.screen import Screen, Spot, day_number, in_words
 from tests.browser.test_page_empty import LOOKS_AGAIN
-from tests.browser.viewed_maps import COAST, DAYS, DEEP
+from tests.browser.viewed_maps import COAST, DAYS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -61,13 +61,6 @@ def test_a_slow_day_is_given_up_for_the_one_that_is_chosen_after_it(
         expect(screen.part("day")).to_have_text(in_words(FIRST))
     expect(screen.part("day")).to_have_text(in_words(FIRST))
     assert published_days.name(COAST, LAST) not in shown(screen)
-
-
-def test_a_level_that_is_put_together_for_long_says_so(screen: Screen) -> None:
-    with held(screen.page, "**/composed/*/*"):
-        screen.open_hash(f"#map={DEEP}&zoom=-3&x=0&z=0")
-        expect(screen.part("loading")).to_be_visible()
-    expect(screen.part("loading")).to_be_hidden()
 
 
 def test_nothing_is_said_of_changes_before_they_are_counted(screen: Screen) -> None:
@@ -164,19 +157,6 @@ def test_a_new_day_is_offered_and_nobody_is_moved_to_it(new_screen: Callable[...
     screen.part("notice").get_by_role("button", name="Show it").click()
     expect(screen.part("day")).to_have_text(in_words(LAST))
     expect(screen.part("notice")).to_be_hidden()
-
-
-def test_pulling_the_slider_over_many_days_asks_once_for_each_harvest(screen: Screen) -> None:
-    screen.open(MIDDLE, map="antworld", day=FIRST)
-    asked: list[str] = []
-    screen.page.on("request", lambda request: asked.append(request.url) if "/view?" in request.url else None)
-    first, last = (int(screen.part("slider").get_attribute(end) or "") for end in ("min", "max"))
-    for day in range(first, last + 1):
-        screen.part("slider").fill(str(day))
-    screen.await_map()
-    days = [re.search(r"day=([\d-]+)", url)[1] for url in asked]  # type: ignore[index]
-    assert set(days) <= set(DAYS)
-    assert len(asked) == len(set(asked))
 
 
 def test_all_that_is_in_view_is_one_question_for_each_day(screen: Screen) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.screen import Screen, Spot
+from tests.browser.screen import Screen, Spot, open_tables
 from tests.browser.viewed_maps import COAST, DAYS, DEEP, GROWING, NEVER
 from tests.browser.windows import DESK, window
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
     from tests.browser.viewed_maps import Viewer
-    from tests.browser.watching import Watch
     from tests.browser.windows import Window
 
 MIDDLE: Final = Spot.middle_of(COAST)
@@ -26,7 +25,17 @@ LEAST_CONTRAST: Final = 4.5
 """Of letters and what is behind them, so that people with weak eyes can read them (WCAG 2, level AA)."""
 HEAT: Final = f"{DAYS[0]}..{DAYS[3]}"
 
-NAMES: Final = {"TileHarvest", "English", "scrapy", "harvest", "world", "lighting", "ants", "of", "a"} | {
+NAMES: Final = {
+    "TileHarvest",
+    "English",
+    "tileharvest",
+    "harvest",
+    "world",
+    "lighting",
+    "ants",
+    "of",
+    "a",
+} | {
     "antworld",
     GROWING,
     DEEP,
@@ -55,7 +64,7 @@ def open_story_and_calendar(screen: Screen) -> None:
 
 def open_harvests(screen: Screen) -> None:
     screen.open_hash("#harvests")
-    expect(screen.page.get_by_role("table").first).to_be_visible()
+    open_tables(screen.page)
 
 
 def open_nothing(screen: Screen) -> None:
@@ -99,22 +108,6 @@ def test_in_chinese_no_english_is_left(part: Screen) -> None:
     assert words - NAMES == set()
 
 
-def test_everything_that_names_a_text_has_it_in_chinese(part: Screen) -> None:
-    """Also what is not to be seen at the moment."""
-    texts = part.page.evaluate("import('/page/texts/zh.js').then((module) => module.default)")
-    found: list[list[str]] = part.page.evaluate(_NAMED_TEXTS)
-    assert len(found) > 20
-    assert [[key, said] for key, said in found if said != texts[key]] == []
-
-
-def test_the_colours_follow_the_system(new_screen: Callable[..., Screen]) -> None:
-    screen = new_screen(color_scheme="dark")
-    open_harvests(screen)
-    assert lightness(screen) < 60
-    screen.page.emulate_media(color_scheme="light")
-    assert lightness(screen) > 200
-
-
 def test_the_button_chooses_the_colours_and_the_browser_remembers_them(
     new_screen: Callable[..., Screen],
 ) -> None:
@@ -134,18 +127,6 @@ def test_the_button_chooses_the_colours_and_the_browser_remembers_them(
     assert lightness(screen) < 60
 
 
-def test_both_languages_have_the_same_texts(screen: Screen) -> None:
-    """The same keys, and in each text the same values to fill in."""
-    open_nothing(screen)
-    texts: list[dict[str, str]] = screen.page.evaluate(
-        """() => Promise.all(["en", "zh"].map((code) => import(`/page/texts/${code}.js`)))
-          .then((modules) => modules.map((module) => module.default))"""
-    )
-    filled = [{key: set(re.findall(r"\\{\\w+\\}", text)) for key, text in each.items()} for each in texts]
-    assert filled[0] == filled[1]
-    assert len(filled[0]) > 50
-
-
 def test_another_language_leaves_the_place_and_the_days_as_they_are(
     new_screen: Callable[..., Screen],
 ) -> None:
@@ -159,35 +140,6 @@ def test_another_language_leaves_the_place_and_the_days_as_they_are(
     screen.await_map()
     assert screen.look() == look
     assert screen.squares_in_view() == shown
-
-
-def test_the_chosen_language_is_remembered(new_screen: Callable[..., Screen]) -> None:
-    screen = new_screen()
-    open_nothing(screen)
-    screen.part("language").select_option("中文")
-    expect(screen.page.get_by_role("heading", name="还没有内容")).to_be_visible()
-    screen.page.reload()
-    expect(screen.page.get_by_role("heading", name="还没有内容")).to_be_visible()
-
-
-def test_an_unknown_language_gets_english(new_screen: Callable[..., Screen]) -> None:
-    screen = new_screen(locale="cy-GB")
-    open_nothing(screen)
-    expect(screen.page.get_by_role("button", name="Go", exact=True)).to_be_visible()
-
-
-def test_a_breach_of_the_security_policy_would_fail_a_test(
-    new_screen: Callable[..., Screen], watch: Watch
-) -> None:
-    """What the policy forbids is said on the console, which all tests of the page listen to."""
-    watch.expected.append("Content Security Policy")
-    screen = new_screen()
-    open_nothing(screen)
-    with screen.page.expect_console_message(lambda message: "Content Security Policy" in message.text):
-        screen.page.evaluate(
-            "() => document.body.insertAdjacentHTML('beforeend', '<style>p { top: 0; }</style>')"
-        )
-    assert len(watch.console_errors) == 1
 
 
 _CONTRASTS: Final = """() => {
@@ -245,11 +197,3 @@ _TEXTS: Final = """() => {
   }
   return found;
 }"""
-
-_NAMED_TEXTS: Final = """() => [...document.querySelectorAll("[data-text], [data-label], [data-placeholder]")]
-  .flatMap((element) => [
-    [element.dataset.text, element.textContent],
-    [element.dataset.label, element.getAttribute("aria-label")],
-    [element.dataset.placeholder, element.getAttribute("placeholder")],
-  ])
-  .filter(([key]) => key)"""

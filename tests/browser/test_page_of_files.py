@@ -11,18 +11,13 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
-import av
 import pytest
-from PIL import Image
 from playwright.sync_api import expect
 
-from tests.browser.screen import Screen, Spot, apart, in_words
+from tests.browser.screen import Screen, Spot, apart
 from tests.browser.viewed_maps import (
-    AFTER_GROWTH,
-    BEFORE_GROWTH,
     COAST,
     DAYS,
-    DEEP,
     GROWING,
     LIVE,
     Viewer,
@@ -115,16 +110,6 @@ def test_each_day_shows_the_files_that_were_published_then(
     expect(files.part("map-title")).to_contain_text(ANTWORLD)
 
 
-def test_from_afar_the_words_about_changes_count_the_deepest_tiles(
-    files: FileScreen, published_days: PublishedDays
-) -> None:
-    files.open(map=ANTWORLD, day=LAST)
-    assert round(float(files.await_place()["zoom"])) < -3
-    every = {there for one in published_days.harvested for there in one.images if there.zoom == 0}
-    count = published_days.changes(every)[LAST]
-    expect(files.part("day-change")).to_have_text(f"{count} tiles changed in view")
-
-
 def test_two_days_are_compared_in_each_way(files: FileScreen, published_days: PublishedDays) -> None:
     files.open(MIDDLE, map=ANTWORLD, day=LAST, **{"with": FIRST, "mode": "swipe"})
     old, new = (file_of(published_days.name(COAST, day)) for day in (FIRST, LAST))
@@ -183,24 +168,6 @@ def test_what_is_new_is_what_the_viewer_tells(files: FileScreen, new_screen: Cal
     expect(files.page.locator("#panel .feeds")).to_be_hidden()
 
 
-def test_small_changes_that_are_not_kept_are_told(files: FileScreen) -> None:
-    files.open(MIDDLE, map=ANTWORLD, day=LAST)
-    # As where a month had so many more than are kept.
-    files.page.evaluate(
-        """() => {
-          const whole = globalThis.listNamed;
-          globalThis.listNamed = async (name) => {
-            const list = await whole(name);
-            return list.count === undefined ? list : { ...list, events: [], count: 300 };
-          };
-        }"""
-    )
-    files.part("events-switch").click()
-    panel = files.page.locator("#panel .events-panel")
-    expect(panel).to_contain_text("None of the largest changes of this period lies here.")
-    expect(panel).to_contain_text(re.compile(r"[36]00 smaller ones of these months are left out"))
-
-
 def test_a_link_leads_back_to_the_place_and_the_day_in_chinese_too(
     open_page: Callable[..., Page], place: str, shared_maps: Path, common_folder: Path
 ) -> None:
@@ -228,12 +195,6 @@ def test_what_needs_a_server_is_not_offered(files: FileScreen) -> None:
     files.part("calendar-switch").click()
     expect(files.part("calendar")).to_be_visible()
     expect(files.part("live")).to_have_attribute("href", re.compile(f"^{re.escape(LIVE)}"))
-
-
-def test_the_whole_map_is_in_view_at_first(files: FileScreen, new_screen: Callable[..., Screen]) -> None:
-    files.open(map=ANTWORLD)
-    assert {square.name for square in files.squares_in_view()} - {""} != set()
-    expect(files.part("day")).to_have_text(in_words(LAST))
 
 
 def test_it_answers_as_the_server_does(files: FileScreen, viewer: Viewer) -> None:
@@ -291,53 +252,6 @@ def fetched(viewer: Viewer, path: str) -> Any:
         return json.load(answer)
 
 
-def test_what_is_in_view_is_saved_where_a_server_sends_it(
-    files: FileScreen, place: str, tmp_path: Path
-) -> None:
-    files.open(MIDDLE, map=ANTWORLD, day=SECOND)
-    button = files.page.get_by_role("button", name="Save", exact=True)
-    if place.startswith("file:"):
-        expect(button).to_have_count(0)
-        return
-    button.click()
-    with files.page.expect_download() as download:
-        files.page.get_by_role("button", name="Save picture", exact=True).click()
-    download.value.save_as(tmp_path / "saved.png")
-    with Image.open(tmp_path / "saved.png") as image:
-        box = files.page.locator("#map").bounding_box()
-        assert box is not None
-        assert image.size == (round(box["width"]), round(box["height"]))
-        assert len(image.convert("RGB").getcolors(1 << 24) or ()) > 100
-
-
-@pytest.mark.parametrize("place", ["nginx"], indirect=True)
-def test_a_film_of_what_is_in_view_is_saved_where_a_server_sends_it(
-    files: FileScreen, tmp_path: Path
-) -> None:
-    """Opened by a double click there is no button for it, as the test above shows."""
-    files.open(MIDDLE, map=ANTWORLD, day=LAST)
-    files.page.get_by_role("button", name="Save", exact=True).click()
-    with files.page.expect_download() as download:
-        files.page.get_by_role("button", name="Save film", exact=True).click()
-    assert download.value.suggested_filename.endswith(f"-{LAST}.webm")
-    download.value.save_as(tmp_path / "saved.webm")
-    with av.open(tmp_path / "saved.webm") as container:
-        frames = [frame.to_image().convert("RGB") for frame in container.decode(video=0)]
-    box = files.page.locator("#map").bounding_box()
-    assert box is not None
-    assert frames[0].size == (round(box["width"]) & ~1, round(box["height"]) & ~1)
-    # What it shows is no one colour, and another thing at its end than at its beginning.
-    assert all(len(frame.getcolors(1 << 24) or ()) > 100 for frame in (frames[0], frames[-1]))
-    assert frames[0].tobytes() != frames[-1].tobytes()
-
-
-def test_the_lens_shows_another_day(files: FileScreen, published_days: PublishedDays) -> None:
-    files.open(MIDDLE, map=ANTWORLD, day=LAST, **{"with": FIRST, "mode": "lens"})
-    assert files.square(COAST, MIDDLE, "pictures").name == file_of(published_days.name(COAST, LAST))
-    assert files.square(COAST, MIDDLE, "other").name == file_of(published_days.name(COAST, FIRST))
-    expect(files.part("lens")).to_be_visible()
-
-
 def test_its_module_has_all_that_the_page_asks_for(files: FileScreen) -> None:
     files.open(MIDDLE, map=ANTWORLD)
     lacks = files.page.evaluate(
@@ -369,44 +283,6 @@ def grown(shared_maps: Path, common_folder: Path, tmp_path_factory: pytest.TempP
     project, folder = viewed_project(shared_maps, common_folder), tmp_path_factory.mktemp("grown")
     project.scrapy("publish", GROWING, str(folder))
     return Viewer(f"{folder.as_uri()}/index.html", project)
-
-
-@pytest.fixture
-def grown_screen(open_page: Callable[..., Page], grown: Viewer) -> Iterator[FileScreen]:
-    page = open_page(**DESK)
-    yield FileScreen(page, grown)
-    # It looks ahead, and the folder goes before the page does.
-    page.goto("about:blank")
-
-
-def test_zooms_without_images_are_not_offered(grown_screen: FileScreen, tmp_path: Path) -> None:
-    """Of a map of which the two deepest are kept; and of one that has grown by a level."""
-    page, project = grown_screen.page, grown_screen.viewer.project
-    project.scrapy("publish", DEEP, str(tmp_path / DEEP))
-    deep = FileScreen(page, Viewer(f"{(tmp_path / DEEP).as_uri()}/index.html", project))
-    deep.open(map=DEEP)
-    assert any(square.source for square in deep.squares_in_view())
-    assert set(ask_outline(deep, DEEP)) == {-1, 0}
-    grown_screen.open(map=GROWING)
-    assert any(square.source for square in grown_screen.squares_in_view())
-    grown_screen.expect_day(AFTER_GROWTH)
-    # On a telephone, too, the first view has pictures on the first day, before the map has grown.
-    page.set_viewport_size({"width": 320, "height": 568})
-    for day in (BEFORE_GROWTH, AFTER_GROWTH):
-        grown_screen.open(map=GROWING, day=day)
-        assert any(square.source for square in grown_screen.squares_in_view()), day
-
-
-def test_a_zoom_into_which_the_map_has_grown_is_said_to_begin_then(grown_screen: FileScreen) -> None:
-    grown_screen.open(map=GROWING, day=BEFORE_GROWTH)
-    coarsest = min(ask_outline(grown_screen, GROWING))
-    grown_screen.open(map=GROWING, day=BEFORE_GROWTH, x="0", z="0", zoom=str(coarsest))
-    words = f"this zoom begins {in_words(AFTER_GROWTH, 'medium')}"
-    expect(grown_screen.part("day-change")).to_have_text(words)
-    assert not any(square.source for square in grown_screen.squares_in_view())
-    grown_screen.choose_day(AFTER_GROWTH)
-    expect(grown_screen.part("day-change")).not_to_contain_text("begins")
-    assert any(square.source for square in grown_screen.squares_in_view())
 
 
 def ask_outline(screen: FileScreen, name: str) -> list[int]:

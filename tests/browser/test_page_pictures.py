@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -32,24 +31,6 @@ def test_the_slider_shows_the_picture_that_was_published_on_that_day(
     assert apart(screen.pixels(square), as_shown(published)) <= 2
 
 
-def test_the_days_of_that_place_look_different(published_days: PublishedDays) -> None:
-    """Or else the test above would prove nothing."""
-    pictures = [as_shown(published_days.image(COAST, day)) for day in DAYS]
-    assert [apart(first, second) > 100 for first, second in pairwise(pictures)] == [
-        True,
-        False,
-        True,
-    ]
-
-
-def test_an_image_is_served_with_exactly_the_bytes_that_were_published(
-    screen: Screen, published_days: PublishedDays
-) -> None:
-    screen.open(MIDDLE, map="antworld", day=DAYS[1])
-    answer = screen.page.request.get(screen.square(COAST, MIDDLE).source)
-    assert answer.body() == published_days.image(COAST, DAYS[1])
-
-
 def test_a_map_that_was_pulled_shows_pictures_as_sharp_as_before(
     screen: Screen, published_days: PublishedDays
 ) -> None:
@@ -57,12 +38,6 @@ def test_a_map_that_was_pulled_shows_pictures_as_sharp_as_before(
     screen.drag((400, 300), (460, 330))
     seen = screen.pixels(screen.square(COAST, Spot(MIDDLE.x - 60 / 192, MIDDLE.y + 30 / 192)))
     assert apart(seen, as_shown(published_days.image(COAST, DAYS[3]))) <= 2
-
-
-def test_between_two_harvests_the_earlier_one_is_shown(screen: Screen, published_days: PublishedDays) -> None:
-    screen.open(MIDDLE, map="antworld", day=DAYS[3])
-    screen.choose_day("2021-03-01")
-    assert screen.square(COAST, MIDDLE).name == published_days.name(COAST, DAYS[1])
 
 
 def test_the_next_steps_are_loaded_before_anybody_makes_them_and_nothing_is_loaded_twice(

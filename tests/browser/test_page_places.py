@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -59,36 +58,6 @@ def test_the_block_under_the_pointer_is_the_one_that_overviewer_shows(
     assert screen.square(there, middle).name == published_days.name(there, DAYS[3])
 
 
-def test_far_out_the_place_under_the_pointer_is_right_to_the_pixel(screen: Screen) -> None:
-    middle = Spot(16, 16, -4)
-    screen.open(middle, map="antworld")
-    x, y = screen.point(middle.x, middle.y, middle)
-    before = screen.part("coordinates").inner_text()
-    screen.page.mouse.move(x + 57, y + 33)
-    expect(screen.part("coordinates")).not_to_have_text(before)
-    expected = block_at(*moved(middle, 57, 33).fractions, DEPTH)
-    # A pixel to the right or down is two thirds, or four thirds, of a block there.
-    assert all(abs(one - other) <= 2 for one, other in zip(place_shown(screen), expected, strict=True))
-
-
-def place_shown(screen: Screen) -> tuple[int, int]:
-    shown = re.fullmatch(r"X (-?\d+), Z (-?\d+)", screen.part("coordinates").inner_text())
-    assert shown is not None
-    return int(shown[1]), int(shown[2])
-
-
-def test_without_the_pointer_the_place_is_the_middle_of_the_map(screen: Screen) -> None:
-    middle = spot_of(528, 64, 816)
-    screen.open(middle, map="antworld")
-    x, z = block_at(*middle.fractions, DEPTH)
-    expect(screen.part("coordinates")).to_have_text(f"X {x}, Z {z}")
-
-
-def test_the_file_of_the_region_is_named(screen: Screen) -> None:
-    screen.open(spot_of(511, 64, -513), map="antworld")
-    expect(screen.part("region")).to_have_text("r.0.-2.mca")
-
-
 @pytest.mark.parametrize("typed", ["528 816", "528, 64, 816"])
 def test_a_place_that_is_typed_is_brought_to_the_middle(
     typed: str, screen: Screen, published_days: PublishedDays
@@ -111,16 +80,6 @@ def test_what_is_not_on_the_map_is_refused_and_the_map_stays_where_it_is(screen:
         field.press("Enter")
         expect(field).to_have_js_property("validationMessage", f"{place} lies outside the map.")
     assert screen.look() == look
-
-
-def test_the_spawn_can_be_gone_to_by_its_name(new_screen: Callable[..., Screen]) -> None:
-    there = (528, 64, 816)
-    screen = new_screen()
-    screen.page.route("**/api/v1/maps/antworld", lambda route: route.fulfill(json=moved_spawn(route, there)))
-    screen.open(Spot(1, 1), map="antworld")
-    screen.part("go-to-place").fill("Spawn")
-    screen.part("go-to-place").press("Enter")
-    screen.await_look(x="528", z="816")
 
 
 def test_a_named_area_can_be_gone_to_by_its_name(new_screen: Callable[..., Screen]) -> None:
@@ -162,31 +121,6 @@ def test_the_spawn_has_a_pin(screen: Screen) -> None:
     assert -4 < box["y"] + box["height"] - y < 4
 
 
-def test_a_map_opens_with_all_that_is_there_in_view(screen: Screen, published_days: PublishedDays) -> None:
-    screen.open(map="antworld")
-    look = screen.await_place()
-    screen.await_map()
-    middle = spot_of(float(look["x"]), 64, float(look["z"]), float(look["zoom"]))
-    box = screen.part("map").bounding_box()
-    assert box is not None
-    deepest = [there for there in published_days.harvested[-1].images if there.zoom == 0]
-    for outermost in (min, max):
-        x, y = (outermost(there.x for there in deepest), outermost(there.y for there in deepest))
-        across, down = screen.point(x, y, middle)
-        assert box["x"] < across < box["x"] + box["width"]
-        assert box["y"] < down < box["y"] + box["height"]
-
-
-def test_the_link_to_the_live_map_leads_to_the_same_place(screen: Screen) -> None:
-    middle = spot_of(528, 64, 816, -2)
-    screen.open(middle, map="antworld")
-    x, z = block_at(*middle.fractions, DEPTH)
-    link = screen.page.get_by_role("link", name="The live map here")
-    expect(link).to_have_attribute(
-        "href", f"https://antworld.example.net/map/#/{x}/64/{z}/-2/world/world-lighting"
-    )
-
-
 @pytest.mark.parametrize(
     "link",
     [
@@ -202,12 +136,6 @@ def test_a_link_of_the_maps_own_page_that_is_pasted_leads_to_the_same_place(
     screen.part("go-to-place").fill(link)
     screen.part("go-to-place").press("Enter")
     screen.await_look(zoom="-3")
-    expect_spawn_in_the_middle(screen)
-
-
-def test_the_hash_of_such_a_link_can_stand_behind_our_own_address(screen: Screen) -> None:
-    screen.open_hash("#/216/80/183/-3/world/world-lighting")
-    screen.await_look(zoom="-3", map="antworld")
     expect_spawn_in_the_middle(screen)
 
 

@@ -5,13 +5,10 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from datetime import date, timedelta
-from math import cos, radians
 from shutil import copytree
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from PIL import Image
-from playwright.sync_api import expect
 
 from tests.browser.published_pictures import (
     BLUEMAP,
@@ -42,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from PIL import Image
     from playwright.sync_api import Page
 
     from tests.browser.published_pictures import Drawing
@@ -227,24 +225,6 @@ def test_beyond_the_coarsest_images_pictures_are_made_of_them(
     assert min(difference(seen, there, right, down) for right in far for down in far) > 1
 
 
-@pytest.mark.parametrize(
-    ("shown", "x", "z", "zoom", "times"),
-    [(DUCKMAP, -4416, 1892, 2, 4), (LABYRINTH, -5150, -400, 1, 5)],
-    ids=lambda value: value.name if isinstance(value, Shown) else None,
-)
-def test_enlarged_blocks_have_hard_edges_as_on_the_renderers_own_page(
-    screen: Screen, sites: Path, shown: Shown, x: int, z: int, zoom: int, times: int
-) -> None:
-    open_at(screen, shown, x, z, zoom)
-    behind = tuple(screen.page.evaluate(_BEHIND))
-    width, height = LOOKED_AT[0] // times + 4, LOOKED_AT[1] // times + 4
-    there = shown.drawing.around(sites / shown.name, (x, z), 0, (width, height), behind)
-    there = there.resize((times * width, times * height), Image.Resampling.NEAREST)
-    seen = seen_around_the_middle(screen)
-    near = range(-times, times + 1)
-    assert min(difference(seen, there, right, down) for right in near for down in near) < 0.5
-
-
 @pytest.fixture(scope="module")
 def island(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Viewer, dict[str, Path]]]:
     """The demo's three days in the form of Pl3xMap, harvested; and what was published on each."""
@@ -282,107 +262,3 @@ def test_each_day_is_shown_as_it_was_where_land_is_taken_away_and_comes(
     days = list(sites)
     for day, other in ((days[0], days[1]), (days[1], days[2])):
         assert difference(seen[day], seen[other]) > 0.3
-
-
-@dataclass(frozen=True, slots=True)
-class Visit:
-    """A place, and what the page tells of it and of a place near it."""
-
-    shown: Shown
-    x: int
-    z: int
-    zoom: int
-    """The deepest, enlarged where a pixel shows a block."""
-    pointer: tuple[int, int]
-    """Pixels to the right and downwards from the middle."""
-    words: str
-    """Tell the block at the pointer."""
-    region: str
-    live: str
-    """What follows the live map's address in a link to the middle."""
-    link: str
-    """What its own page writes at another place."""
-    look: dict[str, str]
-    """What the address then tells."""
-    spawn: tuple[int, int] | None
-
-
-@pytest.mark.parametrize(
-    "visit",
-    [
-        Visit(
-            DUCKMAP, -4416, 1892, 2, (40, 80), "X -4406, Z 1912", "r.-9.3.mca",
-            "?world=minecraft_overworld&zoom=5&x=-4416&z=1892",
-            "?world=minecraft_overworld&zoom=1&x=-6000&z=2000",
-            {"x": "-6000", "z": "2000", "zoom": "-2"}, (-399, 78),
-        ),
-        Visit(
-            SBATSERVER, 200, 1000, 2, (40, -80), "X 210, Z 980", "r.0.1.mca",
-            "?world=minecraft-the_end&renderer=basic&zoom=-2&x=200&z=1000",
-            "?world=minecraft:the_end&renderer=basic&zoom=3&x=-40&z=60",
-            {"x": "-40", "z": "60", "zoom": "-3"}, (0, 0),
-        ),
-        Visit(
-            LABYRINTH, -5150, -400, 1, (50, 100), "X -5140, Z -380", "r.-11.-1.mca",
-            "#world:-5150:64:-400:100:0:0:0:1:flat",
-            "#world:-5100:70:-300:2500:0:0.2:0:0:perspective",
-            {"x": "-5100", "z": "-300", "zoom": "-1"}, (0, 0),
-        ),
-        Visit(
-            HELMETGREEN, 21876, 6136, -2, (-40, -80), "X 21866, Z 6116", "r.42.11.mca",
-            "#rx=21876&rz=6136", "#rx=21900&rz=6000",
-            {"x": "21900", "z": "6000", "zoom": "-2"}, None,
-        ),
-        Visit(
-            MROZBARRY, -300, -200, 2, (80, 80), "X -290, Z -190", "r.-1.-1.mca",
-            "?worldname=world_nether&mapname=flat&zoom=6&x=-300&y=64&z=-200",
-            "?worldname=world_nether&mapname=flat&zoom=1&x=10&y=64&z=20",
-            {"x": "10", "z": "20", "zoom": "-3"}, (0, 0),
-        ),
-        Visit(
-            JGORE43, -72, -936, 0, (138, 30), "X -49, Z -931", "r.-1.-2.mca",
-            "#map_myworld_topdown_day/0/6/-72/-936/64", "#map_myworld_topdown_day/0/4/-60/-920/64",
-            {"x": "-60", "z": "-920", "zoom": "-2"}, None,
-        ),
-        # A pixel to the right is 1/24 block east and as much south, one down 1/12 west and as much south.
-        Visit(
-            RICHHALL, 112, 80, 0, (120, 60), "X 112, Z 90", "r.0.0.mca",
-            "#map_backs_DSM/0/8/112/80/64", "#map_backs_DSM/0/5/-16/80/64",
-            {"x": "-16", "z": "80", "zoom": "-3"}, None,
-        ),
-        Visit(
-            SIDEWAYS, -20, 40, 0, (120, -80), "X -10, Z 30", "r.-1.0.mca",
-            "#map_island/0/3/-20/40/64", "#map_island/0/2/30/-20/64",
-            {"x": "30", "z": "-20", "zoom": "-1"}, None,
-        ),
-    ],
-    ids=lambda visit: visit.shown.name,
-)  # fmt: skip
-def test_places_are_told_and_links_lead_to_the_live_map_and_back(screen: Screen, visit: Visit) -> None:
-    shown = visit.shown
-    open_at(screen, shown, visit.x, visit.z, visit.zoom)
-    x, y = middle_of(screen)
-    screen.page.mouse.move(x + visit.pointer[0], y + visit.pointer[1])
-    expect(screen.part("coordinates")).to_have_text(visit.words)
-    expect(screen.part("region")).to_have_text(visit.region)
-    expect(screen.part("live")).to_have_attribute("href", shown.live + visit.live)
-    go_to(screen, shown.live + visit.link)
-    screen.await_look(**visit.look, layer=shown.layer)
-    if visit.spawn is not None:
-        open_at(screen, shown, *visit.spawn, shown.deepest)
-        pin = screen.page.get_by_role("img", name="Spawn").bounding_box()
-        assert pin is not None
-        assert (pin["x"] + pin["width"] / 2, pin["y"] + 34) == pytest.approx(middle_of(screen), abs=2)
-
-
-def test_the_pointer_at_plain_tiles_is_told_in_degrees(screen: Screen) -> None:
-    """A pixel of zoom 7 is 360 / (2^7 * 384) degrees wide, and lower than that by the latitude's cosine."""
-    open_at(screen, ANTS, 116.7, -28.0, 0)
-    x, y = middle_of(screen)
-    screen.page.mouse.move(x + 100, y - 50)
-    latitude, longitude = screen.part("coordinates").inner_text().replace("\u00b0", "").split(", ")
-    wide = 360 / (2**7 * 384)
-    expected = (-28.0 + 50 * wide * cos(radians(28)), 116.7 + 100 * wide)
-    assert (float(latitude), float(longitude)) == pytest.approx(expected, abs=2 * wide)
-    expect(screen.part("region")).to_be_hidden()
-    expect(screen.part("live")).to_be_hidden()

@@ -200,18 +200,6 @@ def test_a_tile_is_drawn_at_its_place_of_the_world(
     assert float(shown.await_place()["zoom"]) == zoom
 
 
-@pytest.mark.parametrize("drawn", [SMALL, LARGE], ids=lambda drawn: drawn.name)
-def test_tiles_have_the_size_that_the_site_says(shown: Screen, drawn: Drawn) -> None:
-    tile, (size, _) = drawn.tiles[0], drawn.layer.tile_size
-    east, south = projection_of(size, 0).place_at(tile.x, tile.y)
-    shown.open_hash(f"#map={drawn.name}&x={east - 0.5:.1f}&z={south - 0.5:.1f}&zoom=0")
-    shown.await_map()
-    # A tenth of a block is up to 2.4 pixels.
-    square = with_picture(shown, drawn, tile)
-    assert square.width == pytest.approx(size, abs=1)
-    assert square.middle == pytest.approx(middle_of(shown), abs=4)
-
-
 def test_tiles_that_are_no_squares_keep_their_shape_everywhere(shown: Screen) -> None:
     """The tile is 25 blocks wide and long, which are drawn 12 pixels wide and 8 high."""
     shown.open_hash(f"#map={WIDE.name}&x=37&z=-13&zoom=0&heat={DAY}..{LATER}")
@@ -237,35 +225,6 @@ def test_tiles_that_are_no_squares_keep_their_shape_everywhere(shown: Screen) ->
     assert {tuple(size) for size in sizes} == {(300, 200)}
 
 
-@pytest.mark.parametrize("drawn", ALL, ids=lambda drawn: drawn.name)
-def test_a_map_opens_where_its_tiles_are_however_far_out(shown: Screen, drawn: Drawn) -> None:
-    shown.open_hash(f"#map={drawn.name}")
-    shown.await_place()
-    shown.await_map()
-    sources = {square.source.rsplit("/", 1)[-1] for square in shown.squares_in_view()}
-    assert sources & {drawn.source(tile) for tile in drawn.tiles}
-
-
-@pytest.mark.parametrize(
-    ("drawn", "place", "words", "region"),
-    [
-        (SQUAREMAP, "x=-5000&z=9000&zoom=0", "X -5000, Z 9000", "r.-10.17.mca"),
-        (BLUEMAP, "x=-300&z=620&zoom=-1", "X -300, Z 620", "r.-1.1.mca"),
-        (UNMINED, "x=-100&z=700&zoom=-4", "X -100, Z 700", "r.-1.1.mca"),
-        (TILES, "x=24.5&z=14.5&zoom=0", "Tile 12, 7", None),
-    ],
-    ids=lambda value: value.name if isinstance(value, Drawn) else None,
-)
-def test_the_place_in_the_middle_is_told(
-    shown: Screen, drawn: Drawn, place: str, words: str, region: str | None
-) -> None:
-    shown.open_hash(f"#map={drawn.name}&{place}")
-    shown.await_map()
-    expect(shown.part("coordinates")).to_have_text(words)
-    expect(shown.part("region")).to_be_visible(visible=region is not None)
-    expect(shown.part("region")).to_have_text(region or "")
-
-
 def test_plain_tiles_are_told_in_degrees_and_found_by_them(shown: Screen) -> None:
     shown.open_hash(f"#map={XYZ.name}")
     shown.await_place()
@@ -282,51 +241,6 @@ def test_plain_tiles_are_told_in_degrees_and_found_by_them(shown: Screen) -> Non
     go_to(shown, "north")
     message = shown.part("go-to-place").evaluate("(field) => field.validationMessage")
     assert message.startswith("Write latitude and longitude")
-
-
-@pytest.mark.parametrize(
-    ("drawn", "place", "link", "back", "look"),
-    [
-        (
-            SQUAREMAP,
-            "x=-5000&z=9000&zoom=-1",
-            f"?world={WORLD}&zoom=2&x=-5000&z=9000",
-            f"?world={WORLD}&zoom=1&x=-4900&z=8900",
-            {"x": "-4900", "z": "8900", "zoom": "-2"},
-        ),
-        (
-            BLUEMAP,
-            "x=-300&z=620&zoom=-1",
-            "#hub:-300:64:620:2500:0:0:0:1:flat",
-            "#hub:-250:70:600:500:0:0.2:0:0:perspective",
-            {"x": "-250", "z": "600", "zoom": "0"},
-        ),
-        (
-            UNMINED,
-            "x=-100&z=700&zoom=-4",
-            "#rx=-100&rz=700",
-            "#rx=-90&rz=710",
-            {"x": "-90", "z": "710", "zoom": "-4"},
-        ),
-    ],
-    ids=lambda value: value.name if isinstance(value, Drawn) else None,
-)
-def test_the_live_map_opens_at_the_same_place_and_its_links_lead_back(
-    shown: Screen, drawn: Drawn, place: str, link: str, back: str, look: dict[str, str]
-) -> None:
-    shown.open_hash(f"#map={drawn.name}&{place}")
-    shown.await_map()
-    expect(shown.part("live")).to_have_attribute("href", drawn.url + link)
-    go_to(shown, drawn.url + back)
-    shown.await_look(**look, layer=drawn.layer.name)
-
-
-def test_the_spawn_of_a_map_without_an_edge_has_a_pin(shown: Screen) -> None:
-    shown.open_hash(f"#map={SQUAREMAP.name}&x=-5000&z=9000&zoom=0")
-    shown.await_map()
-    box = shown.page.get_by_role("img", name="Spawn").bounding_box()
-    assert box is not None
-    assert box["x"] + box["width"] / 2 == pytest.approx(middle_of(shown)[0], abs=2)
 
 
 def test_where_tiles_nest_by_five_heat_has_five_by_five_cells_and_a_tile_its_story(shown: Screen) -> None:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlencode
 
 import av
 import pytest
 from PIL import Image
 from playwright.sync_api import expect
 
-from tests.browser.test_page_loading import held
 from tests.browser.viewed_maps import Viewer
 from tests.browser.windows import DESK
 from tests.end_to_end.project import Project
@@ -34,7 +31,6 @@ from tileharvest.maps.named_areas import NamedArea, add_area
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.projection import Projection
 from tileharvest.tiles.pyramid import Pyramid
-from tileharvest.viewer.page_files import FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -151,126 +147,6 @@ def test_a_film_shows_each_day_on_which_something_in_view_changed(
         assert max(abs(one - other) for one, other in zip(colour, expected, strict=False)) <= APART
 
 
-def test_the_page_of_an_area_has_its_film(
-    open_page: Callable[..., Page], changing: Viewer, tmp_path: Path
-) -> None:
-    page = open_page(**DESK)
-    page.goto(f"{changing.url}/#{urlencode({'area': AREA, 'map': MAP})}")
-    path = saved(page, "Save film", tmp_path)
-    assert path.name.endswith(f"-{FIRST}-{THIRD}.webm")
-    with av.open(path) as container:
-        frames = list(container.decode(video=0))
-    images = [frame.to_image().convert("RGB") for frame in (frames[0], frames[3], frames[-1])]
-    assert images[0].size == (640, 640)
-    for image, expected in zip(images, (GREEN, BLUE, RED), strict=True):
-        colour = image.getpixel((320, 320))
-        assert isinstance(colour, tuple)
-        assert max(abs(one - other) for one, other in zip(colour, expected, strict=False)) <= APART
-    # What is told stays when the page looks again.
-    page.evaluate(_LOOK_AGAIN, {"map": MAP, "area": AREA})
-    expect(page.get_by_role("status").filter(has_text=path.name)).to_be_visible()
-
-
-_LOOK_AGAIN: Final = """async (wanted) => {
-  const { maps } = await import("/page/api.js");
-  const { drawArea } = await import("/page/areas-page.js");
-  await drawArea(await maps(), wanted);
-}"""
-
-
-@pytest.mark.parametrize("lacks", ["encoder", "pictures"])
-def test_the_page_of_an_area_has_the_servers_film_where_the_browser_makes_none(
-    open_page: Callable[..., Page], changing: Viewer, tmp_path: Path, lacks: str
-) -> None:
-    """The server draws no picture of an area that is so large that it would read too many images."""
-    page = open_page(**DESK)
-    if lacks == "encoder":
-        page.add_init_script("delete globalThis.VideoEncoder")
-    else:
-        page.route("**/ground/*.jpg?*", lambda route: route.fulfill(status=204))
-    page.goto(f"{changing.url}/#{urlencode({'area': AREA, 'map': MAP})}")
-    path = saved(page, "Save film", tmp_path)
-    assert path.name == f"{MAP}-{AREA}-{FIRST}-{THIRD}.webp"
-    with Image.open(path) as film:
-        film.seek(film.n_frames - 1)
-        pixel = film.convert("RGB").getpixel((film.width // 2, film.height // 2))
-    assert isinstance(pixel, tuple)
-    assert max(abs(one - other) for one, other in zip(pixel, RED, strict=False)) <= APART
-
-
-def test_a_film_of_days_that_are_being_counted_is_to_be_had_when_they_are(
-    open_page: Callable[..., Page], changing: Viewer, tmp_path: Path
-) -> None:
-    page = open_page(**DESK)
-    with held(page, "**/changes?*"):
-        page.goto(f"{changing.url}/#map={MAP}&x=-0.5&z=-0.5&zoom=0&day={THIRD}")
-        expect(page.locator("#map")).to_have_attribute("aria-busy", "false")
-        page.get_by_role("button", name="Save", exact=True).click()
-        page.get_by_role("button", name="Save film", exact=True).click()
-        expect(page.get_by_role("status").filter(has_text="counting changes …")).to_have_count(2)
-    expect(page.locator("#day-change")).not_to_have_text(re.compile("…"))
-    assert saved(page, "Save film", tmp_path).name.endswith(f"-{THIRD}.webm")
-
-
-def test_of_too_many_days_the_servers_film_has_the_last(
-    open_page: Callable[..., Page], changing: Viewer, tmp_path: Path
-) -> None:
-    page = open_page(**DESK)
-    page.add_init_script("delete globalThis.VideoEncoder")
-    module = (FOLDER / "film.js").read_text(encoding="utf-8")
-    assert "SERVED = 366;" in module
-    page.route(
-        "**/film.js",
-        lambda route: route.fulfill(
-            body=module.replace("SERVED = 366;", "SERVED = 2;"), content_type="text/javascript"
-        ),
-    )
-    opened(page, changing, f"&day={THIRD}")
-    path = saved(page, "Save film", tmp_path)
-    assert path.name == f"{MAP}-{SECOND}-{THIRD}.webp"
-    expect(page.get_by_role("status").filter(has_text="Only the last 2 days")).to_be_visible()
-    with Image.open(path) as film:
-        first = film.convert("RGB").getpixel((film.width // 2 + 20, film.height // 2 + 20))
-    assert isinstance(first, tuple)
-    assert max(abs(one - other) for one, other in zip(first, BLUE, strict=False)) <= APART
-
-
-def test_the_place_on_a_picture_is_that_of_which_it_was_asked_for(
-    open_page: Callable[..., Page], changing: Viewer
-) -> None:
-    """The map is moved while an image of the picture is still awaited."""
-    page = open_page(**DESK)
-    opened(page, changing, f"&day={THIRD}&other={SECOND}&mode=swipe")
-    page.evaluate(
-        """() => {
-          globalThis.written = [];
-          const { fillText } = CanvasRenderingContext2D.prototype;
-          CanvasRenderingContext2D.prototype.fillText = function (words, ...more) {
-            globalThis.written.push(words);
-            return fillText.call(this, words, ...more);
-          };
-          const { decode } = HTMLImageElement.prototype;
-          HTMLImageElement.prototype.decode = async function () {
-            await decode.call(this);
-            globalThis.isDrawing = true;
-            while (!globalThis.isMoved) await new Promise((next) => setTimeout(next, 10));
-          };
-        }"""
-    )
-    with page.expect_download():
-        page.get_by_role("button", name="Save before and after", exact=True).click()
-        page.wait_for_function("globalThis.isDrawing")
-        before = page.locator(".leaflet-map-pane").first.get_attribute("style")
-        page.evaluate("location.hash = location.hash.replace(/([#&]x=)[^&]*/, '$120.5')")
-        page.wait_for_function(
-            "before => document.querySelector('.leaflet-map-pane').getAttribute('style') !== before",
-            arg=before,
-        )
-        page.evaluate("globalThis.isMoved = true")
-    places = {words for words in page.evaluate("written") if words.startswith(f"{MAP} ")}
-    assert places == {f"{MAP} · X 0, Z -1"}
-
-
 def test_a_browser_that_cannot_encode_gets_the_servers_film(
     open_page: Callable[..., Page], changing: Viewer, tmp_path: Path
 ) -> None:
@@ -288,26 +164,3 @@ def test_a_browser_that_cannot_encode_gets_the_servers_film(
     pixel = last.getpixel((last.width // 2 + round(32 * scale), last.height // 2 + round(32 * scale)))
     assert isinstance(pixel, tuple)
     assert max(abs(one - other) for one, other in zip(pixel, RED, strict=False)) <= APART
-
-
-def test_no_name_of_a_site_turns_the_words_of_the_page(
-    open_page: Callable[..., Page], tmp_path: Path
-) -> None:
-    """An override of the direction in the name of a layer and of its world."""
-    world = World(tmp_path)
-    for layer in (LAYER, replace(LAYER, name="ni\u202eght\x1b", world="under\u2066world")):
-        tiles = dict.fromkeys(square(0, 2, -1, -1), picture(GREEN, 64))
-        day = FIRST if layer is LAYER else SECOND
-        world.harvest(day, tiles, layer=layer.name, described=layer)
-    with serving(world) as client:
-        page = open_page(**DESK)
-        page.goto(f"http://127.0.0.1:{client.port}/#map={MAP}&layer=ni%E2%80%AEght%1B&heat={FIRST}..{SECOND}")
-        expect(page.locator("#map")).to_have_attribute("aria-busy", "false")
-        shown = page.evaluate(
-            """() => [document.title, ...[...document.querySelectorAll("*")].flatMap((node) => [
-              ...[...node.childNodes].filter(({ nodeType }) => nodeType === 3).map(({ data }) => data),
-              ...["title", "aria-label", "alt"].map((name) => node.getAttribute(name) ?? ""),
-            ])].filter((words) => /ght|under/.test(words))"""
-        )
-    assert shown
-    assert [words for words in shown if not words.isprintable()] == []

@@ -44,25 +44,6 @@ def test_a_click_lists_the_versions_of_the_tile_newest_first(
     expect(versions.locator("strong")).to_have_text([in_words(day) for day in reversed(days)])
 
 
-def test_each_version_tells_the_size_of_its_image(screen: Screen, published_days: PublishedDays) -> None:
-    screen.open(MIDDLE, map="antworld")
-    versions = open_story(screen, SHORE)
-    sizes = [len(published_days.image(SHORE, day)) for day in published_days.days_of(SHORE)]
-    expect(versions).to_contain_text([f"{round(size / 1000, 1):g} kB" for size in reversed(sizes)])
-
-
-def test_each_version_has_its_own_picture(screen: Screen, published_days: PublishedDays) -> None:
-    screen.open(MIDDLE, map="antworld")
-    pictures = open_story(screen, SHORE).get_by_role("img")
-    days = list(reversed(published_days.days_of(SHORE)))
-    expect(pictures).to_have_count(len(days))
-    for index, day in enumerate(days):
-        picture = pictures.nth(index)
-        picture.scroll_into_view_if_needed()
-        expect(picture).to_have_js_property("naturalWidth", 384)
-        assert (picture.get_attribute("src") or "").endswith(f"/{published_days.name(SHORE, day)}")
-
-
 def test_each_version_tells_how_much_of_the_tile_changed(
     screen: Screen, published_days: PublishedDays
 ) -> None:
@@ -91,15 +72,6 @@ def test_a_version_is_compared_with_the_one_before_in_a_swipe(
     assert [each.name for each in squares] == [published_days.name(SHORE, day) for day in (DAYS[1], DAYS[3])]
 
 
-def test_a_version_is_shown_on_the_map(screen: Screen, published_days: PublishedDays) -> None:
-    screen.open(MIDDLE, map="antworld")
-    versions = open_story(screen, SHORE)
-    versions.nth(1).get_by_role("button", name="Show this day").last.click()
-    screen.expect_day(DAYS[1])
-    screen.await_map()
-    assert screen.square(SHORE, MIDDLE).name == published_days.name(SHORE, DAYS[1])
-
-
 def test_a_tile_that_never_was_says_so(screen: Screen, published_days: PublishedDays) -> None:
     beside = COAST._replace(x=COAST.x - 4)
     assert published_days.days_of(beside) == []
@@ -117,13 +89,3 @@ def test_enter_on_the_map_tells_the_story_of_the_tile_in_the_middle(
     screen.part("map").press("Enter")
     expect(screen.part("panel")).to_contain_text(f"Tile 0_{COAST.x}_{COAST.y}")
     expect(screen.part("panel").get_by_role("listitem")).to_have_count(len(published_days.days_of(COAST)))
-
-
-def test_a_double_click_enlarges_the_map_and_tells_no_story(screen: Screen) -> None:
-    screen.open(MIDDLE, map="antworld", day=DAYS[3])
-    screen.page.mouse.dblclick(640, 400)
-    screen.await_look(zoom="1")
-    # A click would be told of by now, and its story asked for.
-    screen.page.evaluate("() => new Promise((done) => setTimeout(done, 300))")
-    assert screen.page.locator(".tile-mark").count() == 0
-    expect(screen.part("panel")).to_be_hidden()

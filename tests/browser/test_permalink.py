@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import date
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl
 
 import pytest
 from hypothesis import given, settings
@@ -49,29 +48,6 @@ def test_what_is_written_is_read_again(call: Call, shown: list[dict[str, Any]]) 
         for look in shown
     ]
     assert call(MODULE, "readHash", [[hash_] for hash_ in written]) == said
-
-
-@given(st.lists(looks, min_size=10, max_size=40))
-@settings(max_examples=10)
-def test_what_is_written_is_a_query_as_everywhere(call: Call, shown: list[dict[str, Any]]) -> None:
-    for look, hash_ in zip(shown, call(MODULE, "writeHash", [[look] for look in shown]), strict=True):
-        pairs = dict(parse_qsl(hash_.removeprefix("#"), keep_blank_values=True, errors="strict"))
-        assert pairs.get("map") == look["map"]
-        assert pairs.get("layer") == look["layer"]
-        assert pairs.get("with") == look["other"]
-        assert [float(pairs[axis]) if axis in pairs else None for axis in "xz"] == [look["x"], look["z"]]
-
-
-def test_the_order_and_the_words_are_for_people(call: Call) -> None:
-    look = {"mode": "swipe", "zoom": -2, "z": -89, "x": -220, "other": "2021-05-12", "day": "2021-02-16"}
-    look |= {
-        "layer": "world-lighting",
-        "map": "antworld",
-        "heat": {"after": "2021-02-13", "until": "2021-05-12"},
-    }
-    said = "map=antworld&layer=world-lighting&day=2021-02-16&x=-220&z=-89&zoom=-2&mode=swipe&with=2021-05-12"
-    range_ = "heat=2021-02-13..2021-05-12"
-    assert call(MODULE, "writeHash", [[look], [{}]]) == [f"#{said}&{range_}", "#"]
 
 
 @pytest.mark.parametrize(

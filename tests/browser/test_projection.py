@@ -84,21 +84,6 @@ def some_blocks() -> list[Block]:
     return blocks
 
 
-def test_blocks_are_drawn_where_overviewer_draws_them(call: Call) -> None:
-    cases = [(layer, block) for layer in some_layers() for block in some_blocks()]
-    found = call(MODULE, "worldToGrid", [[block._asdict(), layer.layout] for layer, block in cases])
-    for (layer, block), point in zip(cases, found, strict=True):
-        assert point == pytest.approx(layer.in_grid(*layer.on_map(block)), rel=1e-12, abs=1e-9)
-
-
-def test_a_place_without_a_height_lies_at_64(call: Call) -> None:
-    layout = Layer(0, 7, 384).layout
-    with_height, without = call(
-        MODULE, "worldToGrid", [[{"x": 3, "y": 64, "z": 5}, layout], [{"x": 3, "z": 5}, layout]]
-    )
-    assert without == with_height
-
-
 def test_the_block_at_a_point_is_the_one_that_overviewer_names(call: Call) -> None:
     chance = random.Random(4)
     cases = []
@@ -120,23 +105,6 @@ def test_a_block_is_found_where_it_is_drawn(call: Call) -> None:
     assert found == [{"x": block.x, "z": block.z} for _, block in cases]
     # And Overviewer's own page finds it there, too.
     assert found == [layer.in_world(*layer.on_map(block)) for layer, block in cases]
-
-
-def test_fractions_of_blocks_come_back_unchanged(call: Call) -> None:
-    chance = random.Random(5)
-    places = [
-        (layer, {"x": chance.uniform(-9_999, 9_999), "z": chance.uniform(-9_999, 9_999)}, height)
-        for layer in some_layers()
-        for height in (64, -64, 320)
-    ]
-    points = call(MODULE, "worldToGrid", [[{**place, "y": y}, layer.layout] for layer, place, y in places])
-    found = call(
-        MODULE,
-        "gridToWorld",
-        [[point, layer.layout, y] for (layer, _, y), point in zip(places, points, strict=True)],
-    )
-    for (_, place, _), again in zip(places, found, strict=True):
-        assert again == pytest.approx(place, abs=1e-6)
 
 
 @pytest.mark.parametrize(

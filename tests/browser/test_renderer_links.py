@@ -12,8 +12,6 @@ from tileharvest.tiles.projection import Projection
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from playwright.sync_api import Page
-
     Call = Callable[[str, str, list[Any]], list[Any]]
 
 PAGE = "https://map.example.net/w/"
@@ -145,23 +143,6 @@ def test_a_link_to_the_live_map_leads_back(
         assert call(name, "zoomOf", [[link, {"depth": depth}]]) == [zoom]
 
 
-@pytest.mark.parametrize(
-    ("renderer", "link", "layer"),
-    [
-        ("mapcrafter", {"world": "w", "style": "bl"}, "w/tl"),
-        ("pl3xmap", {"world": "w", "style": "gone"}, "w/tl"),
-        ("dynmap", {"world": "w", "style": "surface"}, "w/tl"),
-        ("squaremap", {"world": "x", "style": None}, None),
-        ("bluemap", {"world": "x", "style": None}, None),
-    ],
-)
-def test_of_a_style_that_was_not_harvested_the_first_of_its_world_is_shown(
-    call: Call, renderer: str, link: dict[str, Any], layer: str | None
-) -> None:
-    layers = [{"name": "v/tl", "world": "v"}, {"name": "w/tl", "world": "w"}]
-    assert call(module(renderer), "layerOf", [[link, layers]]) == [layer]
-
-
 MERCATOR_10 = Projection((1024 / 180, 0, 0, 1024), (0, 0, -1024 / 180, -1024), height=0)
 """Where plain tiles lie whose deepest zoom is 10: the world is 2048 grid units wide."""
 
@@ -174,17 +155,3 @@ def test_degrees_in_a_link_lead_to_their_tile(call: Call, address: str) -> None:
     (point,) = call("projection.js", "worldToGrid", [[{"x": link["x"], "z": link["z"]}, layout]])
     assert (point["x"] // 2, -point["y"] // 2) == (536, 358)
     assert call(module("xyz"), "zoomOf", [[link, layout]]) == [-3]
-
-
-def test_degrees_are_stretched_and_come_back(call: Call) -> None:
-    degrees = [-85.05112877980659, -60, -0.5, 0, 47.37, 85.05112877980659]
-    souths = call(module("xyz"), "southOf", [[north] for north in degrees])
-    assert [souths[0], souths[3], souths[5]] == pytest.approx([180, 0, -180])
-    assert call(module("xyz"), "latitudeOf", [[south] for south in souths]) == pytest.approx(degrees)
-
-
-def test_of_another_packages_renderer_no_link_is_known(module_page: Page) -> None:
-    asked = "(name) => import('/renderers/registry.js').then(({ rendererOf }) => rendererOf(name))"
-    for name in (None, "", "starmap", "constructor", "__proto__"):
-        renderer = module_page.evaluate(asked, name)
-        assert "isSquare" not in renderer

@@ -100,6 +100,7 @@ def test_a_map_is_outlined(history: History) -> None:
             ),
         ),
         renderer="overviewer",
+        reason="finished",
         ended=(END,),
     )
 

@@ -106,7 +106,7 @@ def serving(
     only: Sequence[str] = (),
     ancestors: Sequence[str] = (),
     most_filmed: int = 0,
-    **limits: Any,
+    **options: Any,
 ) -> Iterator[Client]:
     """The world's viewer on a free port, wired as the command does it; gone when the block ends."""
     settings = Settings(
@@ -114,19 +114,19 @@ def serving(
     )
     with (
         viewer_of(settings, only, ancestors, most_filmed) as application,
-        running(application, **limits) as client,
+        running(application, **options) as client,
     ):
         yield client
 
 
 @contextmanager
-def running(application: Application, **limits: Any) -> Iterator[Client]:
-    """An application's server, in a thread. The limits are those of `listening`."""
+def running(application: Application, **options: Any) -> Iterator[Client]:
+    """An application's server, in a thread. The options are those of `listening`."""
     started: Future[tuple[list[str], asyncio.AbstractEventLoop, asyncio.Event]] = Future()
 
     async def serve() -> None:
         stopped = asyncio.Event()
-        async with listening(application, HOST, 0, **limits) as addresses:
+        async with listening(application, HOST, 0, **options) as addresses:
             started.set_result((addresses, asyncio.get_running_loop(), stopped))
             await stopped.wait()
 

@@ -99,58 +99,6 @@ def test_changes_of_an_area_are_those_of_the_deepest_tiles_below_it(
     assert answer["days"] or area.zoom == 0
 
 
-def test_a_day_counts_the_same_tiles_from_near_and_from_afar(world: World) -> None:
-    """33 tiles below one: seen from there the day does not say 1."""
-    changed = square(0, 6)[:33]
-    above = {tile.ancestor(levels) for tile in changed for levels in range(1, 6)}
-    world.harvest(FIRST, dict.fromkeys([*above, *changed], picture()))
-    with serving(world) as client:
-        for zoom in range(-5, 0):
-            unit = 1 << -zoom
-            area = TileRange(zoom, -7 * unit, 7 * unit, -7 * unit, 7 * unit)
-            asked = of_area(area, layer=DAY_LAYER)
-            assert client.get(f"{API}/changes", asked).json["days"] == {"2021-02-13": 33}
-
-
-def test_a_day_on_which_only_what_is_shown_changed_counts_that(world: World) -> None:
-    world.harvest(FIRST, dict.fromkeys([Tile(-1, 2, 2), *square(0, 2)], picture()))
-    world.harvest(SECOND, {Tile(-1, 2, 2): picture(size=2)})
-    with serving(world) as client:
-        for area, days in (
-            (TileRange(-1, 2, 2, 2, 2), {"2021-02-13": 4, "2021-02-16": 1}),
-            (TileRange(0, 1, 3, 1, 3), {"2021-02-13": 4}),
-        ):
-            assert client.get(f"{API}/changes", of_area(area, layer=DAY_LAYER)).json["days"] == days
-
-
-def test_a_day_before_deeper_zooms_were_kept_counts_the_deepest_of_its_time(world: World) -> None:
-    world.harvest(FIRST, dict.fromkeys([Tile(-5, 32, 32), *square(-3, 4)], picture()))
-    world.harvest(SECOND, dict.fromkeys([Tile(-5, 32, 32), Tile(-3, 8, 8), *square(0, 2)], picture(size=2)))
-    with serving(world) as client:
-        area = of_area(TileRange(-5, 32, 32, 32, 32), layer=DAY_LAYER)
-        assert client.get(f"{API}/changes", area).json["days"] == {"2021-02-13": 16, "2021-02-16": 4}
-
-
-def test_days_of_changes_are_in_order(client: Client) -> None:
-    days = client.get(f"{API}/changes", of_area(TileRange(-3, -24, 24, -24, 24), layer=DAY_LAYER)).json[
-        "days"
-    ]
-    assert list(days) == sorted(day.isoformat() for day in DAYS)
-
-
-def test_below_the_deepest_zoom_the_deepest_is_counted(world: World) -> None:
-    world.harvest(FIRST, dict.fromkeys(square(-3, 2), picture()))
-    world.harvest(SECOND, {Tile(-3, 8, 8): None})
-    with serving(world) as client:
-        answer = client.get(f"{API}/changes", of_area(TileRange(-1, 2, 6, 2, 6), layer=DAY_LAYER)).json
-    assert answer == {"counted_zoom": -3, "days": {"2021-02-13": 1, "2021-02-16": 1}}
-
-
-def test_an_area_without_versions_has_no_days(client: Client) -> None:
-    area = TileRange(0, 1001, 1003, 1001, 1003)
-    assert client.get(f"{API}/changes", of_area(area, layer=DAY_LAYER)).json["days"] == {}
-
-
 def test_a_layer_without_versions_has_no_changes_no_heat_and_no_places(client: Client) -> None:
     area = TileRange(-1, 2, 2, 2, 2)
     period = {"after": BEFORE, "until": LAST}
@@ -191,13 +139,6 @@ def test_heat_of_an_area(
     assert sorted(answer["cells"]) == heated(busy, zoom, area, after, until)
 
 
-def test_heat_below_the_deepest_zoom_is_that_of_the_tiles_that_cover_the_area(world: World) -> None:
-    world.harvest(FIRST, dict.fromkeys(square(-3, 2), picture()))
-    area = of_area(TileRange(-1, 2, 6, 2, 6), layer=DAY_LAYER, after=BEFORE, until=FIRST)
-    with serving(world) as client:
-        assert client.get(f"{API}/heat", area).json == {"zoom": -3, "cells": [[8, 8, 1]]}
-
-
 def test_heat_is_told_for_256_tiles_at_most(client: Client) -> None:
     period = {"layer": DAY_LAYER, "after": FIRST, "until": LAST}
     most = client.get(f"{API}/heat", of_area(TileRange(-3, -120, 120, -120, 120), **period))
@@ -228,13 +169,6 @@ def test_places_are_the_blocks_with_most_changes(client: Client, busy: World) ->
         assert found["tiles"] == in_blocks[block]
         inside = [days for each, days in of_tiles.items() if each.parent().parent().parent() == block]
         assert found["days"] == of_tiles[tile] == max(inside)
-
-
-def test_as_many_places_as_one_wants(client: Client) -> None:
-    asked = {"layer": DAY_LAYER, "after": BEFORE, "until": LAST}
-    every = client.get(f"{API}/places", asked).json["places"]
-    assert client.get(f"{API}/places", {**asked, "limit": 2}).json["places"] == every[:2]
-    assert len(every) > 2
 
 
 @pytest.mark.parametrize("limit", ["0", "1001", "-1", "2.5", "many"])

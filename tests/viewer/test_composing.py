@@ -100,26 +100,6 @@ def test_each_image_is_read_once(history: History, store: WatchedStore, day: dat
     assert set(store.read.values()) == {1}
 
 
-@pytest.mark.parametrize("day", [FIRST, SECOND])
-def test_the_same_picture_again_reads_nothing(history: History, store: WatchedStore, day: date) -> None:
-    composer = Composer(store)
-    first = compose(composer, scene(history, day))
-    store.read.clear()
-    assert compose(composer, scene(history, day)) == first
-    assert not store.read
-
-
-@pytest.mark.parametrize("day", [FIRST, SECOND])
-def test_pictures_on_the_way_are_there_already(history: History, store: WatchedStore, day: date) -> None:
-    composer = Composer(store)
-    compose(composer, scene(history, day))
-    store.read.clear()
-    for levels in range(1, LEVELS):
-        for tile in below(TOP, levels):
-            compose(composer, scene(history, day), tile)
-    assert not store.read
-
-
 def test_after_a_change_only_what_covers_it_is_made_again(history: History, store: WatchedStore) -> None:
     composer = Composer(store)
     compose(composer, scene(history, FIRST))
@@ -127,36 +107,6 @@ def test_after_a_change_only_what_covers_it_is_made_again(history: History, stor
     compose(composer, scene(history, SECOND))
     # The four tiles of the one picture that has the change in it.
     assert sum(store.read.values()) == 4
-
-
-def test_a_picture_does_not_depend_on_what_was_made_before(history: History, store: WatchedStore) -> None:
-    at_once = compose(Composer(store), scene(history, SECOND))
-    composer = Composer(store)
-    for tile in below(TOP, 2):
-        compose(composer, scene(history, SECOND), tile)
-    assert compose(composer, scene(history, SECOND)) == at_once
-
-
-def test_with_little_memory_the_picture_is_the_same(history: History, store: WatchedStore) -> None:
-    assert compose(Composer(store, most_remembered=1), scene(history, FIRST)) == compose(
-        Composer(store), scene(history, FIRST)
-    )
-
-
-def test_of_many_who_want_a_picture_one_makes_it(history: History, store: WatchedStore) -> None:
-    composer = Composer(store)
-    with ThreadPoolExecutor(8) as threads:
-        pictures = list(threads.map(lambda _: compose(composer, scene(history, FIRST)), range(16)))
-    assert len(set(pictures)) == 1
-    assert set(store.read.values()) == {1}
-
-
-def test_pictures_that_overlap_are_made_at_the_same_time(history: History, store: WatchedStore) -> None:
-    composer = Composer(store)
-    tiles = [tile for levels in range(LEVELS) for tile in below(TOP, levels)]
-    with ThreadPoolExecutor(8) as threads:
-        list(threads.map(lambda tile: compose(composer, scene(history, FIRST), tile), tiles))
-    assert set(store.read.values()) == {1}
 
 
 def test_a_stopped_composer_ends_after_the_image_it_is_at(history: History, store: WatchedStore) -> None:
@@ -213,43 +163,6 @@ def test_what_nobody_waits_for_any_more_is_not_begun(
 
 def made(body: bytes, *, whole: bool = True) -> Picture:
     return Picture(body, whole)
-
-
-def test_memory_forgets_what_was_not_used_for_longest() -> None:
-    memory = PictureMemory(3)
-    asked: list[str] = []
-
-    def ask(key: str) -> None:
-        def make() -> Picture:
-            asked.append(key)
-            return made(b"x")
-
-        assert memory.get(key, make).body == b"x"
-
-    for key in ("a", "b", "c", "a", "d", "a", "c", "b"):
-        ask(key)
-    assert asked == ["a", "b", "c", "d", "b"]
-
-
-def test_memory_counts_bytes() -> None:
-    memory = PictureMemory(10)
-    memory.get("a", lambda: made(b"12345"))
-    memory.get("b", lambda: made(b"12345"))
-    assert memory.get("a", lambda: made(b"no")).body == b"12345"
-    memory.get("c", lambda: made(b"123456"))
-    assert memory.get("b", lambda: made(b"other")).body == b"other"
-
-
-def test_memory_keeps_the_newest_however_large() -> None:
-    memory = PictureMemory(1)
-    memory.get("a", lambda: made(b"12345"))
-    assert memory.get("a", lambda: made(b"no")).body == b"12345"
-
-
-def test_memory_keeps_nothing_that_is_not_whole() -> None:
-    memory = PictureMemory(10)
-    memory.get("a", lambda: made(b"hole", whole=False))
-    assert memory.get("a", lambda: made(b"whole")).body == b"whole"
 
 
 def test_who_waits_for_a_picture_gets_its_error_and_the_next_tries_again() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import feedparser  # type: ignore[import-untyped]
@@ -12,10 +12,9 @@ import pytest
 from PIL import Image
 
 from tests.viewer.asking import serving
-from tests.viewer.building import DAY_LAYER, FIRST, GREEN, MAP, NIGHT_LAYER, RED, World, picture, square
+from tests.viewer.building import DAY_LAYER, FIRST, GREEN, MAP, RED, World, picture, square
 from tileharvest.maps.permalink import permalink
 from tileharvest.tiles.grid import Tile
-from tileharvest.viewer.feeds import Feed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,21 +64,6 @@ def test_the_events_of_a_period_with_most_tiles_first(client: Client) -> None:
     assert (answer["count"], answer["settled"], answer["first_asked"]) == (3, last, [first])
 
 
-def test_a_period_that_begins_within_an_event_has_the_rest_of_it(client: Client) -> None:
-    third = str(DAYS[2])
-    assert counts(asked(client, **{"from": third, "to": third})) == [
-        (third, third, "changed", 1),
-        (third, third, "changed", 1),
-    ]
-
-
-def test_an_event_has_the_day_before_it_and_the_ground_it_covers(client: Client) -> None:
-    house = asked(client)["events"][0]
-    assert house["before"] == str(DAYS[0])
-    assert house["area"] == {"zoom": 0, "x_from": 1, "x_to": 3, "y_from": 1, "y_to": 3}
-    assert house["ground"] == [0, 0, 4, 4]
-
-
 def test_an_event_lies_at_the_blocks_that_its_projection_tells(client: Client) -> None:
     # Overviewer's formula, backwards: tiles of 8 pixels in a world of 384 would be the same places.
     house = asked(client)["events"][0]
@@ -87,21 +71,10 @@ def test_an_event_lies_at_the_blocks_that_its_projection_tells(client: Client) -
     assert (x_from <= x_to, z_from <= z_to, house["degrees"]) == (True, True, None)
 
 
-def test_only_so_many_events_as_one_wants(client: Client) -> None:
-    answer = asked(client, limit=1)
-    assert (len(answer["events"]), answer["count"]) == (1, 3)
-
-
 @pytest.mark.parametrize("area", ["ground=40,-40,42,-38", "ground=41,-39,41.5,-38.5"])
 def test_the_events_of_an_area(client: Client, area: str) -> None:
     name, value = area.split("=")
     assert counts(asked(client, **{name: value})) == [(str(DAYS[2]), str(DAYS[2]), "changed", 1)]
-
-
-def test_an_area_can_be_named_by_two_corners_in_blocks(client: Client) -> None:
-    far = asked(client, ground="40,-40,42,-38")["events"][0]
-    corners = ",".join(map(str, far["blocks"]))
-    assert far in asked(client, area=corners)["events"]
 
 
 @pytest.mark.parametrize(
@@ -131,22 +104,11 @@ def test_before_and_after_are_side_by_side(client: Client) -> None:
     assert (nearest(left), nearest(right)) == (RED, GREEN)
 
 
-def test_where_no_difference_can_be_seen_there_is_no_picture_of_it(client: Client) -> None:
-    reply = client.get(f"{API}/before/{DAYS[2]}/{DAYS[3]}.jpg", {"layer": DAY_LAYER, "ground": "0,0,4,4"})
-    assert (reply.status, reply.body) == (204, b"")
-
-
 def test_a_picture_of_a_day_has_exactly_the_pixels_of_its_rectangle(client: Client) -> None:
     # Tiles of the test have 8 pixels, so a grid unit has 4.
     asked_for = {"layer": DAY_LAYER, "ground": "1,0,3,3"}
     reply = client.get(f"{API}/ground/{DAYS[0]}.jpg", asked_for)
     assert Image.open(io.BytesIO(reply.body)).size == (8, 12)
-
-
-@pytest.mark.parametrize("path", ["before/2021-02-13/x.jpg", "ground/2021-02-13.png", "ground/2021-2-3.jpg"])
-def test_what_is_no_pictures_name_is_not_there(client: Client, path: str) -> None:
-    reply = client.get(f"{API}/{path}", {"layer": DAY_LAYER, "ground": "0,0,4,4"})
-    assert (reply.status, "is no picture's name" in reply.error) == (404, True)
 
 
 def feed(client: Client, form: str, **query: Any) -> Reply:
@@ -177,17 +139,6 @@ def test_a_feed_reader_finds_the_events_newest_first(client: Client) -> None:
         assert datetime.fromisoformat(entry.updated).tzinfo == UTC
 
 
-def test_the_feed_itself_has_what_the_rfc_wants(client: Client) -> None:
-    """RFC 4287, 4.1.1: an id, a title, a moment, an author where entries have none, a link to itself."""
-    parsed = feedparser.parse(feed(client, "events.atom").body).feed
-    links = {link.rel: link for link in parsed.links}
-    assert (parsed.title, parsed.author) == ("world: what is new", "world")
-    assert parsed.id.startswith("urn:uuid:")
-    assert parsed.updated == max(entry.updated for entry in entries(client))
-    assert links["self"].href.endswith("/api/v1/maps/world/events.atom?layer=day")
-    assert links["alternate"].href == "http://127.0.0.1/#map=world"
-
-
 def test_an_entry_leads_to_both_days_at_its_place_and_shows_them(client: Client) -> None:
     entry = entries(client, ground="0,0,1,1")[0]
     house = asked(client)["events"][0]
@@ -208,13 +159,6 @@ def test_a_calendar_has_the_same_events(client: Client) -> None:
     assert (house["DTSTART"].dt, house["DTEND"].dt) == (DAYS[1], DAYS[3])
     for event in found:
         assert {"UID", "DTSTAMP", "SUMMARY", "URL"} <= event.keys()
-
-
-def test_no_line_of_a_calendar_is_longer_than_readers_must_take(client: Client) -> None:
-    lines = feed(client, "events.ics", language="zh").body.split(b"\r\n")
-    assert max(map(len, lines)) <= 75
-    assert lines[-1] == b""
-    assert not any(b"\n" in line for line in lines)
 
 
 @pytest.mark.parametrize(("language", "title"), [("en", "world: what is new"), ("zh", "world：新变化")])
@@ -243,17 +187,6 @@ def test_each_layer_area_and_language_has_a_feed_of_its_own(client: Client) -> N
     assert english.isdisjoint(chinese)
 
 
-def test_a_language_that_is_not_there_is_refused(client: Client) -> None:
-    reply = client.get(f"{API}/events.atom", {"language": "tlh"})
-    assert (reply.status, reply.error) == (400, "language=tlh is not known; known are: en, zh")
-
-
-@pytest.mark.parametrize("form", FEEDS)
-def test_a_feed_that_is_known_is_not_sent_again(client: Client, form: str) -> None:
-    tag = feed(client, form).headers["ETag"]
-    assert client.get(f"{API}/{form}", {"layer": DAY_LAYER}, if_none_match=tag).status == 304
-
-
 def test_an_event_that_grows_stays_the_same_event(world: World) -> None:
     world.harvest(DAYS[0], dict.fromkeys(square(0, 6), picture()))
     world.harvest(DAYS[1], {HOUSE[0]: picture(GREEN)})
@@ -274,37 +207,6 @@ def test_a_feed_leaves_out_a_day_that_is_still_harvested(world: World) -> None:
         assert counts(asked(client)) == [(str(DAYS[1]), str(DAYS[1]), "changed", 1)]
 
 
-def test_a_feed_tells_of_each_month_by_itself(world: World) -> None:
-    last, first = date(2021, 2, 28), date(2021, 3, 1)
-    world.harvest(FIRST, dict.fromkeys(square(0, 4), picture()))
-    world.harvest(last, {HOUSE[0]: picture(GREEN)})
-    world.harvest(first, {HOUSE[1]: picture(GREEN)})
-    with serving(world) as client:
-        assert len(entries(client)) == 2
-        question = {"layer": DAY_LAYER, "from": last, "to": first}
-        assert client.get(f"{API}/events", question).json["count"] == 1
-
-
-def test_a_feed_without_a_layer_tells_of_a_world_once(world: World) -> None:
-    for day, found in ((DAYS[0], dict.fromkeys(square(0, 4), picture())), (DAYS[1], {FAR: picture()})):
-        world.harvest(day, found, finished=False)
-        world.harvest(day, found, layer=NIGHT_LAYER)
-    with serving(world) as client:
-        found = feedparser.parse(client.get(f"{API}/events.atom").body).entries
-        assert ["layer=day" in entry.link for entry in found] == [True]
-
-
-@pytest.mark.parametrize("form", FEEDS)
-def test_a_map_that_was_never_harvested_has_an_empty_feed(world: World, form: str) -> None:
-    world.describe()
-    with serving(world) as client:
-        reply = client.get(f"{API}/{form}")
-    if form == "events.atom":
-        assert (feedparser.parse(reply.body).bozo, feedparser.parse(reply.body).entries) == (False, [])
-    else:
-        assert list(icalendar.Calendar.from_ical(reply.body).walk("VEVENT")) == []
-
-
 def test_links_lead_to_the_address_that_the_maps_owner_names(world: World) -> None:
     with world.maps_file.open("a", encoding="utf-8") as file:
         file.write(f'[{MAP}]\nurl = "https://map.example.net/"\nviewer = "https://maps.example.org/mc"\n')
@@ -317,8 +219,3 @@ def test_links_lead_to_the_address_that_the_maps_owner_names(world: World) -> No
 
 def nearest(colour: Any) -> tuple[int, int, int, int]:
     return RED if colour[0] > colour[1] else GREEN
-
-
-def test_a_feed_shows_no_name_that_changes_how_its_text_reads() -> None:
-    about = Feed("m", None, "http://v/", "http://v/f", None, "\u202e1,2\x1b", "en")
-    assert about.title == "m: what is new at \\u202e1,2\\x1b"

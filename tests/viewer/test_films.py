@@ -89,11 +89,6 @@ def test_a_film_shows_a_rectangle_through_time(client: Client) -> None:
     assert again.status == 304
 
 
-def test_a_film_may_be_of_some_days(client: Client) -> None:
-    shown = colours(film(client, **{"from": SECOND, "to": SECOND}).body)
-    assert all(is_near(colour, BLUE) for colour in shown)
-
-
 @pytest.mark.parametrize(
     ("query", "status", "words"),
     [

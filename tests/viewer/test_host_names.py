@@ -44,18 +44,6 @@ def test_a_name_is_admitted_once_it_was_allowed() -> None:
     assert not OPEN.admit("example.net")
 
 
-def test_the_name_where_it_listens_is_admitted() -> None:
-    assert HostNames.of("Mybox").admit("mybox:8000")
-    assert not HostNames.of("mybox").admit("otherbox:8000")
-
-
-def test_an_address_is_allowed_beside_the_loopback_if_it_is_named() -> None:
-    names = HostNames.of("127.0.0.1", ["192.168.1.5", "[2001:db8::5]"])
-    assert names.admit("192.168.1.5:8000")
-    assert names.admit("[2001:db8::5]:8000")
-    assert not names.admit("192.168.1.6")
-
-
 @pytest.mark.parametrize("name", ["https://maps.example.net", "example.net:443", "*", "", "a b", "-x", "a/b"])
 def test_what_is_no_name_is_refused(name: str) -> None:
     with pytest.raises(ConfigurationError, match="write a name alone") as refused:

@@ -52,25 +52,6 @@ def test_an_image_is_answered_as_it_was_stored(client: Client) -> None:
     assert reply.headers["Content-Length"] == str(len(BODY))
 
 
-def test_it_may_be_kept_for_ever(client: Client) -> None:
-    reply = client.get(PATH)
-    assert reply.headers["Cache-Control"] == FOR_EVER
-    assert reply.headers["ETag"] == f'"{NAME}"'
-
-
-@pytest.mark.parametrize(
-    ("extension", "form", "kind"), [("jpg", "JPEG", "image/jpeg"), ("webp", "WEBP", "image/webp")]
-)
-def test_images_of_other_kinds(world: World, extension: str, form: str, kind: str) -> None:
-    body = io.BytesIO()
-    Pillow.new("RGB", (8, 8)).save(body, form)
-    world.harvest(FIRST, {Tile(0, 1, 1): body.getvalue()}, extension=extension)
-    with serving(world) as client:
-        reply = client.get(f"/tiles/{sha1(body.getvalue()).hexdigest()}.{extension}")
-    assert (reply.status, reply.body) == (200, body.getvalue())
-    assert reply.headers["Content-Type"] == kind
-
-
 def test_its_picture_is_the_same_unless_the_image_holds_more(world: World) -> None:
     """BlueMap's images have light and heights below."""
     both = Pillow.new("RGBA", (SIZE + 1, 2 * (SIZE + 1)), BLUE)
@@ -102,19 +83,6 @@ def test_who_has_it_does_not_get_it_again(client: Client, known: str) -> None:
     assert reply.headers["Content-Length"] is None
 
 
-@pytest.mark.parametrize(
-    "known", ["", '""', '"other"', NAME, f"'{NAME}'", f'"{NAME}', '"*"', '*, "other"', ","]
-)
-def test_who_has_something_else_gets_it(client: Client, known: str) -> None:
-    reply = client.get(PATH, if_none_match=known)
-    assert (reply.status, reply.body) == (200, BODY)
-
-
-def test_who_has_it_needs_no_disk(client: Client, stored: World) -> None:
-    stored.store.path(Image(NAME, "png", len(BODY))).unlink()
-    assert client.get(PATH, if_none_match=f'"{NAME}"').status == 304
-
-
 def test_a_missing_image_is_not_there_and_that_is_not_kept(client: Client, stored: World) -> None:
     other = sha1(b"other").hexdigest()
     for known in ({}, {"if_none_match": "*"}):
@@ -122,10 +90,6 @@ def test_a_missing_image_is_not_there_and_that_is_not_kept(client: Client, store
         assert reply.status == 404
         assert reply.error == f"the store has no image {other}.png"
         assert reply.headers["Cache-Control"] == "no-store"
-
-
-def test_the_extension_is_part_of_the_name(client: Client) -> None:
-    assert client.get(f"/tiles/{NAME}.webp").status == 404
 
 
 @pytest.mark.parametrize("damage", [b"", BODY[:-1], BODY + b"\n", BODY[:-1] + b"\0", picture(BLUE)])
@@ -141,24 +105,6 @@ def test_a_damaged_image_is_an_error_that_is_not_kept(
     (record,) = caplog.records
     assert str(file) in record.getMessage()
     assert "restore it from a backup" in record.getMessage()
-
-
-def test_an_image_that_is_restored_is_answered_again(client: Client, stored: World) -> None:
-    file = stored.store.path(Image(NAME, "png", len(BODY)))
-    file.write_bytes(b"")
-    assert client.get(PATH).status == 500
-    file.write_bytes(BODY)
-    assert client.get(PATH).body == BODY
-
-
-def test_a_folder_in_the_place_of_an_image_is_no_image(
-    client: Client, stored: World, caplog: pytest.LogCaptureFixture
-) -> None:
-    file = stored.store.path(Image(NAME, "png", len(BODY)))
-    file.unlink()
-    file.mkdir()
-    assert client.get(PATH).status == 500
-    assert len(caplog.records) == 1
 
 
 @pytest.mark.parametrize(
@@ -177,7 +123,3 @@ def test_what_is_no_image_s_name_leads_nowhere(client: Client, name: str) -> Non
     assert reply.status == 404
     assert reply.headers["Content-Type"] == "application/json"
     assert len(reply.error) < 250
-
-
-def test_a_query_changes_nothing(client: Client) -> None:
-    assert client.get(f"{PATH}?v=2").body == BODY

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import struct
 import threading
-from contextlib import ExitStack, closing, suppress
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,19 +21,10 @@ if TYPE_CHECKING:
     from tests.viewer.building import World
 
 API = f"/api/v1/maps/{MAP}"
-REQUEST = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 def connected(port: int) -> Any:
     return closing(socket.create_connection((HOST, port), timeout=240))
-
-
-def all_of(connection: socket.socket) -> bytes:
-    """What comes until the other side closes."""
-    received = b""
-    while part := connection.recv(65536):
-        received += part
-    return received
 
 
 @pytest.mark.parametrize("header", ["rebound.example", "rebound.example:80", "192.168.1.5"])
@@ -58,120 +48,6 @@ def test_an_allowed_name_is_answered(world: World) -> None:
     with serving(world, allowed=["maps.example.net"]) as client:
         request = b"GET /healthz HTTP/1.1\r\nHost: maps.example.net\r\nConnection: close\r\n\r\n"
         assert client.send(request).json == {"ok": True}
-
-
-def test_slow_headers_end_their_connection_and_no_other(world: World) -> None:
-    with serving(world, header_seconds=0.2) as client, connected(client.port) as slow:
-        slow.sendall(REQUEST[:-2])
-        with connected(client.port) as other:
-            # The other one has asked in time, and may stay without asking again.
-            other.sendall(REQUEST)
-            assert other.recv(65536).startswith(b"HTTP/1.1 200")
-            answer = all_of(slow)
-            other.sendall(REQUEST)
-            assert other.recv(65536).startswith(b"HTTP/1.1 200")
-    assert answer.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
-    assert b"Content-Security-Policy" in answer
-    assert answer.endswith(b'\r\n\r\n{"error":"the request\'s headers did not come in time"}')
-
-
-def test_headers_that_drip_get_no_more_time(world: World) -> None:
-    with serving(world, header_seconds=0.2) as client, connected(client.port) as slow:
-        stopped = threading.Event()
-
-        def drip() -> None:
-            slow.sendall(b"GET /healthz HTTP/1.1\r\n")
-            while not stopped.wait(0.01):
-                try:
-                    slow.sendall(b"A: b\r\n")
-                except OSError:
-                    return
-
-        dripping = threading.Thread(target=drip)
-        dripping.start()
-        try:
-            assert slow.recv(12) == b"HTTP/1.1 408"
-        finally:
-            stopped.set()
-            dripping.join()
-
-
-def test_slow_headers_end_a_connection_that_has_asked_before(world: World) -> None:
-    with serving(world, header_seconds=0.2) as client, connected(client.port) as slow:
-        slow.sendall(REQUEST)
-        assert slow.recv(65536).startswith(b"HTTP/1.1 200")
-        slow.sendall(REQUEST[:-2])
-        assert all_of(slow).startswith(b"HTTP/1.1 408")
-
-
-def test_a_connection_that_says_nothing_is_closed_without_a_word(world: World) -> None:
-    with serving(world, header_seconds=0.2) as client, connected(client.port) as silent:
-        assert all_of(silent) == b""
-
-
-def test_one_connection_more_than_may_be_is_told_to_come_again(world: World) -> None:
-    with serving(world, most_connections=3) as client, ExitStack() as opened:
-        for _ in range(3):
-            held = opened.enter_context(connected(client.port))
-            held.sendall(REQUEST)
-            assert held.recv(65536).startswith(b"HTTP/1.1 200")
-        with connected(client.port) as refused:
-            answer = all_of(refused)
-        assert answer.startswith(b"HTTP/1.1 503 Service Unavailable\r\n")
-        assert b"\r\nRetry-After: 5\r\n" in answer
-        # Those that are held are still answered, and their places are free again when they go.
-        held.sendall(REQUEST)
-        assert held.recv(65536).startswith(b"HTTP/1.1 200")
-        opened.close()
-        while client_status(client) != 200:
-            pass
-
-
-def test_many_requests_at_once_are_answered_and_then_the_connection_may_idle(world: World) -> None:
-    with serving(world, header_seconds=0.2) as client, connected(client.port) as idle:
-        # More than aiohttp keeps for one connection.
-        idle.sendall(REQUEST * 50)
-        read_answers(idle, 50)
-        with connected(client.port) as silent:
-            # Which is ended after the time that headers have, and after the idle one would have been.
-            assert all_of(silent) == b""
-        idle.sendall(REQUEST)
-        assert idle.recv(65536).startswith(b"HTTP/1.1 200")
-
-
-def read_answers(connection: socket.socket, count: int) -> None:
-    received = b""
-    while received.count(b"HTTP/1.1 200") < count or not received.endswith(b'{"ok":true}'):
-        received += connection.recv(65536)
-
-
-@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="only Linux ends such connections")
-def test_a_reader_that_takes_nothing_gives_its_place_back(world: World) -> None:
-    with serving(world, most_connections=1, unread_seconds=0.5) as client, connected(client.port) as held:
-        held.settimeout(0.2)
-        asked = b"GET /page/leaflet/leaflet.js HTTP/1.1\r\nHost: localhost\r\n\r\n"
-        # Until neither side's buffers take any more.
-        with suppress(OSError):
-            while True:
-                held.sendall(asked * 50)
-        while client_status(client) != 200:
-            pass
-
-
-def test_a_reader_that_leaves_a_story_is_no_failure(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    for number in range(28):
-        body = picture(BLUE) if number % 2 else picture()
-        world.harvest(FIRST.replace(day=number + 1), {Tile(0, 1, 1): body})
-    question = f"GET {API}/pixels?layer={DAY_LAYER}&ground=0,0,2,2 HTTP/1.1\r\nHost: localhost\r\n\r\n"
-    with serving(world) as client:
-        for _ in range(5):
-            with connected(client.port) as leaving:
-                leaving.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                leaving.sendall(question.encode())
-                leaving.recv(64)
-        # The one thread for long questions has done with the others before it.
-        assert client.get(f"{API}/pixels", {"layer": DAY_LAYER, "ground": "0,0,2,2"}).status == 200
-    assert caplog.records == []
 
 
 def client_status(client: Client) -> int:
@@ -202,20 +78,6 @@ def test_a_full_queue_refuses_and_says_when_to_come_again() -> None:
         let_go.set()
         assert await asyncio.gather(*under_way[1:]) == ["done", "done"]
         assert await queue.run(work) == "done"
-        queue.close()
-
-    asyncio.run(ask())
-
-
-def test_a_call_that_fails_gives_its_place_free() -> None:
-    def fail() -> None:
-        raise KeyError("x")
-
-    async def ask() -> None:
-        queue = WorkQueue("test", threads=1, most_waiting=0)
-        for _ in range(3):
-            with pytest.raises(KeyError):
-                await queue.run(fail)
         queue.close()
 
     asyncio.run(ask())

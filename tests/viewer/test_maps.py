@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from threading import Event
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,21 +11,19 @@ from tests.viewer.building import (
     DAY_LAYER,
     FIRST,
     MAP,
-    NIGHT_LAYER,
     SECOND,
-    SIZE,
     THIRD,
     URL,
     picture,
-    square,
 )
-from tileharvest.errors import ConfigurationError, HistoryError
-from tileharvest.history.database import History
+from tileharvest.errors import ConfigurationError
+from tileharvest.maps.description import MapDescription
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.projection import Projection
 from tileharvest.tiles.pyramid import Pyramid
-from tileharvest.viewer.served_maps import OUTLINE_AGE, ServedMaps, TimedCache
+from tileharvest.viewer.api import is_live
+from tileharvest.viewer.served_maps import TimedCache
 
 if TYPE_CHECKING:
     from tests.viewer.asking import Client
@@ -58,54 +54,12 @@ def test_a_map_that_was_never_harvested_is_listed(world: World) -> None:
             "name": MAP,
             "url": URL,
             "note": "ours",
+            "live": True,
             "renderer": None,
             "days": [],
             "unfinished": [],
             "layers": [],
         }
-
-
-def test_a_harvested_map_is_listed_with_its_days(world: World) -> None:
-    world.describe()
-    world.harvest(FIRST, {Tile(0, 1, 1): picture()})
-    world.harvest(SECOND, {})
-    with serving(world) as client:
-        assert client.get("/api/v1/maps").json == {
-            "maps": [
-                {
-                    "name": MAP,
-                    "url": URL,
-                    "note": "ours",
-                    "layers": [DAY_LAYER, NIGHT_LAYER],
-                    "days": 2,
-                    "first_day": "2021-02-13",
-                    "last_day": "2021-02-16",
-                    "areas": 0,
-                }
-            ]
-        }
-
-
-def test_a_map_that_only_the_history_has_comes_last_and_has_no_address(world: World) -> None:
-    world.describe("zebra")
-    world.harvest(FIRST, {}, name="ant")
-    with serving(world) as client:
-        maps = client.get("/api/v1/maps").json["maps"]
-        assert [(entry["name"], entry["url"], entry["note"]) for entry in maps] == [
-            ("zebra", URL, "ours"),
-            ("ant", None, ""),
-        ]
-
-
-def test_a_layer_tells_its_zooms_with_the_day_of_their_first_version(world: World) -> None:
-    world.harvest(FIRST, dict.fromkeys(square(0, 2), picture()))
-    world.harvest(SECOND, {Tile(-2, 4, 4): picture(), Tile(0, 1, 1): picture((1, 2, 3, 255))})
-    with serving(world) as client:
-        layers = client.get(f"/api/v1/maps/{MAP}").json["layers"]
-    assert [(layer["name"], layer["zooms"]) for layer in layers] == [
-        (DAY_LAYER, {"0": "2021-02-13", "-2": "2021-02-16"}),
-        (NIGHT_LAYER, {}),
-    ]
 
 
 def test_a_layer_tells_what_the_site_said_and_from_which_day_on(world: World) -> None:
@@ -142,16 +96,6 @@ def test_a_layer_tells_what_the_site_said_and_from_which_day_on(world: World) ->
     ]
 
 
-def test_a_layer_of_which_little_is_said(world: World) -> None:
-    world.harvest(FIRST, {})
-    with serving(world) as client:
-        description = client.get(f"/api/v1/maps/{MAP}").json["layers"][0]["descriptions"][0]
-    assert (description["tile_size"], description["tile_height"]) == (SIZE, SIZE)
-    assert description["spawn"] is None
-    assert description["rendered"] is None
-    assert description["world"] == "overworld"
-
-
 @pytest.mark.parametrize("name", ["ant", "world2", "WORLD", "world%00", "%2e%2e", "w%C3%B6rld", "%ff", "%F0"])
 def test_a_map_that_is_not_there_names_those_that_are(world: World, name: str) -> None:
     world.describe()
@@ -184,19 +128,6 @@ def test_a_name_that_is_no_map_s_is_refused_at_the_start(world: World) -> None:
         pass
 
 
-def test_a_wrong_maps_file_is_refused_at_the_start(world: World) -> None:
-    world.maps_file.write_text("[world]\n")
-    with pytest.raises(ConfigurationError, match="key 'url' is missing"), serving(world):
-        pass
-
-
-def test_a_history_that_cannot_be_read_is_refused_at_the_start(world: World) -> None:
-    world.data.mkdir()
-    world.history_file.write_bytes(b"no database" * 1000)
-    with pytest.raises(HistoryError, match="cannot be read"), serving(world):
-        pass
-
-
 def test_a_map_that_is_added_is_served_at_once(world: World) -> None:
     world.describe("ant")
     with serving(world) as client:
@@ -225,36 +156,6 @@ def test_a_history_that_appears_is_seen(world: World) -> None:
         assert client.get(f"/api/v1/maps/{MAP}").json["days"] == ["2021-02-13"]
 
 
-def test_a_history_that_is_only_begun_is_none_yet(world: World) -> None:
-    """SQLite's file is empty until the transaction that makes the tables is through."""
-    world.describe()
-    world.data.mkdir()
-    world.history_file.touch()
-    with serving(world) as client:
-        assert client.get("/api/v1/maps").json == {"maps": [NEVER_HARVESTED]}
-
-
-def test_a_broken_history_that_appears_is_an_error_of_the_server(
-    world: World, caplog: pytest.LogCaptureFixture
-) -> None:
-    with serving(world) as client:
-        world.data.mkdir()
-        world.history_file.write_bytes(b"no database" * 1000)
-        reply = client.get("/api/v1/maps")
-    assert reply.status == 500
-    assert "cannot be read" in reply.error
-    assert "restore it from a backup" in reply.error
-    assert [record.levelname for record in caplog.records] == ["ERROR"]
-
-
-def test_before_the_first_harvest_a_layer_cannot_be_asked_for(world: World) -> None:
-    world.describe()
-    with serving(world) as client:
-        reply = client.get(f"/api/v1/maps/{MAP}/tiles/0_1_1", {"layer": "day"})
-    assert reply.status == 404
-    assert reply.error == f"map '{MAP}' was never harvested: `tileharvest harvest {MAP}` begins its history"
-
-
 def test_a_layer_that_is_not_there_names_those_that_are(world: World) -> None:
     world.harvest(FIRST, {})
     with serving(world) as client:
@@ -272,40 +173,18 @@ def test_a_value_that_is_too_old_is_made_again_unless_its_stamp_is_the_same() ->
     assert found == [0, 0, 0, 1, 2, 3]
 
 
-def test_an_outline_is_read_again_when_the_history_has_changed(world: World) -> None:
-    """The clock is the test's."""
-    world.harvest(FIRST, {})
-    now = [0.0]
-    with History.open_read_only(f"sqlite:///{world.history_file}") as history:
-        served = ServedMaps(
-            world.maps_file, world.data / "areas.toml", lambda: history, lambda _: 0, clock=lambda: now[0]
-        )
-        before = served.outline(MAP)
-        now[0] += OUTLINE_AGE
-        assert served.outline(MAP) is before
-        world.harvest(SECOND, {}, finished=False)
-        now[0] += OUTLINE_AGE
-        assert served.outline(MAP).unfinished == (SECOND,)
-        assert served.brief(MAP)["days"] == 2
-
-
-def test_of_threads_that_ask_at_once_one_makes_the_value() -> None:
-    """A screen asks several times at once, and reading a map's outline takes longer than an answer."""
-    cache: TimedCache[int] = TimedCache(1.0, lambda: 0.0)
-    made: list[int] = []
-    others_came = Event()
-
-    def make() -> int:
-        others_came.wait()
-        made.append(len(made))
-        return made[-1]
-
-    def ask_last() -> int:
-        others_came.set()
-        return cache.get("map", make)
-
-    with ThreadPoolExecutor(2) as threads:
-        first = threads.submit(cache.get, "map", make)
-        last = threads.submit(ask_last)
-    assert {first.result(), last.result()} == {0}
-    assert made == [0]
+@pytest.mark.parametrize(
+    ("url", "reason", "live"),
+    [
+        (URL, "finished", True),
+        (URL, None, True),
+        (URL, "moved", False),
+        ("http://127.0.0.1:8123/", "finished", False),
+        ("http://localhost/map", "finished", False),
+        (None, "finished", False),
+    ],
+)
+def test_a_map_is_live_where_its_last_harvest_found_it_and_visitors_can_reach_it(
+    url: str | None, reason: str | None, live: bool
+) -> None:
+    assert is_live(MapDescription(name=MAP, url=url) if url else None, reason) is live

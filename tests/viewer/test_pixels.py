@@ -59,19 +59,10 @@ def test_a_line_for_each_day_on_which_the_pixels_changed_and_one_in_sum(client: 
     }
 
 
-def test_the_same_story_is_told_again_from_what_was_kept(client: Client) -> None:
-    assert lines(client) == lines(client)
-
-
 def test_of_ground_where_nothing_ever_was_there_is_the_sum_alone(client: Client) -> None:
     assert lines(client, ground="100,100,102,102") == [
         {"versions": 0, "changes": 0, "first": None, "since": None, "same_before": []}
     ]
-
-
-def test_only_the_head_of_a_story_can_be_asked_for(client: Client) -> None:
-    reply = client.head(PIXELS, QUESTION)
-    assert (reply.status, reply.body) == (200, b"")
 
 
 @pytest.mark.parametrize(
@@ -89,13 +80,3 @@ def test_a_story_that_cannot_be_told_is_refused(
     reply = client.get(PIXELS, {**QUESTION, **more})
     assert reply.status == status
     assert reply.error.startswith(line)
-
-
-def test_a_story_needs_a_rectangle(client: Client) -> None:
-    reply = client.get(PIXELS, {"layer": DAY_LAYER})
-    assert (reply.status, reply.error) == (400, "a rectangle is missing: give 'ground' or 'area'")
-
-
-def test_a_map_that_was_never_harvested_has_no_story(client: Client) -> None:
-    reply = client.get("/api/v1/maps/empty/pixels", QUESTION)
-    assert reply.status == 404

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -23,7 +21,6 @@ from tests.viewer.building import (
     square,
 )
 from tileharvest.history.database import History
-from tileharvest.store.files import LEFTOVER_AGE
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.results import TileResult
@@ -31,8 +28,6 @@ from tileharvest.tiles.versions import Image, Validator
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
     from tests.viewer.asking import Client
     from tests.viewer.building import World
@@ -92,17 +87,6 @@ def test_nothing_is_changed_but_for_the_cache(world: World) -> None:
     assert after == before
 
 
-def test_leftovers_of_killed_writers_stay_where_they_are(world: World) -> None:
-    world.harvest(FIRST, {Tile(0, 1, 1): picture()})
-    image = world.store.path(Image(name_of(picture())[:40], "png", len(picture())))
-    left = image.with_name(f".{image.name}.0123456789abcdef.unfinished")
-    left.write_bytes(b"half")
-    os.utime(left, (1_613_196_000 - LEFTOVER_AGE, 1_613_196_000 - LEFTOVER_AGE))
-    with serving(world) as client:
-        assert client.get("/api/v1/maps").status == 200
-    assert left.exists()
-
-
 def test_beside_a_harvest_each_answer_shows_whole_batches(world: World) -> None:
     """A harvest writes batches of four tiles with the same image; no answer ever shows part of one."""
     tiles = square(0, 16, -8, -8)
@@ -142,14 +126,3 @@ def test_beside_a_harvest_each_answer_shows_whole_batches(world: World) -> None:
     assert view[place(tiles[0])] == name_of(picture((batches - 1, 1, 1, 255)))
     order = [name_of(picture())] + [name_of(picture((number, 1, 1, 255))) for number in range(batches)]
     assert [order.index(name) for name in seen] == sorted(order.index(name) for name in seen)
-
-
-def test_a_client_that_goes_away_is_no_error(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    world.harvest(FIRST, dict.fromkeys(square(0, 16), picture()))
-    with serving(world) as client:
-        for _ in range(20):
-            with socket.create_connection(("127.0.0.1", client.port)) as connection:
-                path = f"{API}/composed/-4_16_16/{FIRST}.png?layer=day"
-                connection.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
-        assert client.get("/healthz").status == 200
-    assert caplog.records == []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import signal
 import socket
-import sqlite3
 from contextlib import closing, contextmanager
 from http.client import HTTPConnection
 from typing import TYPE_CHECKING, Final
@@ -15,7 +14,6 @@ import pytest
 from tests.end_to_end.project import Project
 from tests.viewer.asking import HOST, Client
 from tests.viewer.building import FIRST, MAP, World, picture, square
-from tileharvest.commands.serve import announce
 from tileharvest.tiles.grid import Tile
 
 if TYPE_CHECKING:
@@ -30,6 +28,7 @@ PATIENCE: Final = 240.0
 
 @pytest.fixture
 def project(world: World) -> Project:
+    world.describe()
     return Project(world.folder)
 
 
@@ -64,17 +63,6 @@ def test_it_serves_until_it_is_stopped_and_that_is_no_failure(
         assert process.returncode == 0
 
 
-def test_open_connections_do_not_hold_it(project: Project, world: World) -> None:
-    world.harvest(FIRST, {Tile(0, 1, 1): picture()})
-    with served(project) as (process, client), socket.create_connection((HOST, client.port)) as idle:
-        idle.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        assert idle.recv(9) == b"HTTP/1.1 "
-        with socket.create_connection((HOST, client.port)) as half:
-            half.sendall(b"GET /heal")
-            process.terminate()
-            assert process.wait(PATIENCE) == 0
-
-
 def test_a_large_picture_that_is_being_composed_does_not_hold_it(project: Project, world: World) -> None:
     world.harvest(FIRST, dict.fromkeys(square(0, 32), picture(size=256)))
     with served(project) as (process, client), socket.create_connection((HOST, client.port)) as asking:
@@ -84,29 +72,6 @@ def test_a_large_picture_that_is_being_composed_does_not_hold_it(project: Projec
         assert client.get("/healthz").status == 200
         process.terminate()
         assert process.wait(PATIENCE) == 0
-
-
-def test_it_starts_without_a_history_and_without_maps(project: Project, world: World) -> None:
-    with served(project) as (process, client):
-        assert client.get("/api/v1/maps").json == {"maps": []}
-        assert client.get("/").status == 200
-        process.terminate()
-        output, errors = process.communicate(timeout=PATIENCE)
-        assert (output, "error" in errors) == ("", False)
-    assert list(world.folder.iterdir()) == []
-
-
-def test_only_the_maps_named_are_served(project: Project, world: World) -> None:
-    for name in ("ant", "bee", "cat"):
-        world.describe(name)
-    with served(project, "bee") as (_, client):
-        assert [entry["name"] for entry in client.get("/api/v1/maps").json["maps"]] == ["bee"]
-
-
-def test_a_map_that_is_not_there_is_refused(project: Project, world: World) -> None:
-    world.describe("ant")
-    line = refusal(project, "bee", status=2)
-    assert line == "there is no map 'bee', neither described nor harvested; there are: 'ant'"
 
 
 def test_a_port_that_is_taken_is_refused(project: Project) -> None:
@@ -129,42 +94,12 @@ def test_a_host_that_is_not_this_computer_is_refused(project: Project, host: str
     assert line == f"--host {host} is no address of this computer"
 
 
-def test_a_broken_history_is_refused(project: Project, world: World) -> None:
-    world.data.mkdir()
-    world.history_file.write_bytes(b"no database" * 1000)
-    assert "cannot be read" in refusal(project, status=1)
-
-
-@pytest.mark.parametrize(
-    ("revision", "said"),
-    [("0001", "was written by an older TileHarvest"), ("9999", "by a newer TileHarvest")],
-)
-def test_a_history_of_another_revision_is_refused(
-    project: Project, world: World, revision: str, said: str
-) -> None:
-    world.harvest(FIRST, {})
-    with closing(sqlite3.connect(world.history_file)) as database:
-        database.execute("UPDATE alembic_version SET version_num = ?", (revision,))
-        database.commit()
-    assert said in refusal(project, status=1)
-
-
 def test_a_wrong_maps_file_is_refused(project: Project, world: World) -> None:
     world.maps_file.write_text("[ant")
     done = project.scrapy_from_nothing("serve")
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
     assert "is not valid TOML" in line
-
-
-def test_it_listens_to_this_computer_alone(project: Project) -> None:
-    """127.0.0.2 is this computer too, and another address: what listens everywhere answers there."""
-    with (
-        served(project) as (_, client),
-        socket.socket() as elsewhere,
-        pytest.raises(ConnectionRefusedError),
-    ):
-        elsewhere.connect(("127.0.0.2", client.port))
 
 
 def test_it_listens_where_it_is_told_to(project: Project) -> None:
@@ -193,13 +128,6 @@ def test_where_everybody_may_look_it_says_so_and_names_addresses_that_work(
         _, words = process.communicate(timeout=PATIENCE)
     seen = "sees all that the viewer shows; it has no passwords"
     assert words == "".join(f"warning: everybody who reaches {one} {seen}\n" for one in others)
-
-
-def test_an_open_viewer_without_a_way_outward_warns_as_well(capsys: pytest.CaptureFixture[str]) -> None:
-    announce(["http://127.0.0.1:8000/"], "0.0.0.0")
-    assert capsys.readouterr().err.startswith("warning: everybody who reaches this computer sees all")
-    announce(["http://127.0.0.1:8000/"], "127.0.0.1")
-    assert capsys.readouterr().err == ""
 
 
 def test_a_proxys_name_is_answered_once_it_is_allowed(project: Project, world: World) -> None:

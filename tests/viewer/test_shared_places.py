@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import io
 import re
-from datetime import date
 from html import unescape
 from html.parser import HTMLParser
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlsplit
 
@@ -16,12 +14,11 @@ from PIL import Image
 
 from tests.viewer.asking import Client, serving
 from tests.viewer.building import BLUE, DAY_LAYER, FIRST, GREEN, MAP, SECOND, THIRD, World, picture, square
-from tileharvest.errors import HIDDEN, ConfigurationError
+from tileharvest.errors import ConfigurationError
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.projection import Projection
 from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.viewer.server import parse_ancestors
-from tileharvest.viewer.shared_places import SharedPlace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -136,12 +133,6 @@ def test_it_leads_a_browser_to_the_page_as_the_page_writes_its_addresses(client:
     assert head(client, f"{TWO}?embed=1").meta["refresh"].startswith(f"0; url=../../../?embed=1#{place}")
 
 
-def test_it_speaks_chinese_too(client: Client) -> None:
-    said = head(client, f"{ONE}?language=zh")
-    assert said.meta["og:title"] == f"{FIRST} 的 {MAP}"
-    assert said.meta["og:url"].endswith("&language=zh")
-
-
 @pytest.mark.parametrize(
     ("path", "said"),
     [
@@ -156,7 +147,6 @@ def test_it_speaks_chinese_too(client: Client) -> None:
         (f"/s/{MAP}/{FIRST}/1,2,3", "is no place"),
         (f"/s/{MAP}/{FIRST}/1e9,2,0", "is no place"),
         (f"/s/{MAP}/{FIRST}", "is written s/MAP/DAY/X,Z,ZOOM"),
-        ("/s", "is written s/MAP/DAY/X,Z,ZOOM"),
         (f"/s/{MAP}/{FIRST}/1,2,-30.jpg", "there is no picture"),
     ],
 )
@@ -178,69 +168,27 @@ def lost(client: Client, path: str, **headers: str) -> tuple[str, list[tuple[str
     return unescape(said[1]), [(unescape(name), unescape(address)) for address, name in links]
 
 
-ALL_MAPS: Final = [(MAP, f"../../../#map={MAP}")]
-BOTH_ENDS: Final = [(str(day), f"../../../#map={MAP}&layer={DAY_LAYER}&day={day}") for day in (FIRST, THIRD)]
-ON_FIRST: Final = [(f"{MAP}, {FIRST}", f"../../../#map={MAP}&layer={DAY_LAYER}&day={FIRST}")]
-
-
-@pytest.mark.parametrize(
-    ("path", "said", "offers"),
-    [
-        (f"/s/no<where/{FIRST}/1,2,0", "There is no map no<where here.", ALL_MAPS),
+def test_a_person_is_led_to_the_page_which_says_what_is_not_there(client: Client) -> None:
+    for path, target in (
         (
-            f"{ONE}?layer=cave",
-            f"Map {MAP} has no layer cave.",
-            [(DAY_LAYER, f"../../../#map={MAP}&layer={DAY_LAYER}")],
+            "/s/no<where/2021-02-13/1,2,0",
+            "../../../#map=no%3Cwhere&amp;day=2021-02-13&amp;x=1&amp;z=2&amp;zoom=0",
         ),
-        (f"/s/{MAP}/1980-01-01/1,2,0", f"The history of map {MAP} has no 1980-01-01.", BOTH_ENDS),
-        (f"/s/{MAP}/{SECOND}..{FIRST}/1,2,0", f"“{SECOND}..{FIRST}” is no day", BOTH_ENDS),
-        (f"/s/{MAP}/{FIRST}/1,2", "“1,2” is no place.", ON_FIRST),
-        (
-            f"/s/{MAP}/{FIRST}/1,2,3",
-            f"There is no zoom 3. The zooms of map {MAP} go from 0 to 0, the deepest, and enlarged to 2.",
-            ON_FIRST,
-        ),
-        (f"/s/{MAP}/{FIRST}", "A shared place is written s/MAP/DAY/X,Z,ZOOM.", [(MAP, f"../../#map={MAP}")]),
-        ("/s", "A shared place is written s/MAP/DAY/X,Z,ZOOM.", [(MAP, f"./#map={MAP}")]),
-    ],
-)
-def test_a_person_is_told_what_is_not_there_and_offered_what_there_is(
-    client: Client, path: str, said: str, offers: list[tuple[str, str]]
-) -> None:
-    words, links = lost(client, path)
-    assert words.startswith(said)
-    assert links == offers
-
-
-def test_a_person_is_told_in_the_language_of_the_address_or_of_the_browser(client: Client) -> None:
-    wrong = f"/s/nowhere/{FIRST}/1,2,0"
-    for path, accepted, said in (
-        (f"{wrong}?language=zh", "en", "这里没有名为 nowhere 的地图"),
-        (wrong, "zh-CN,zh;q=0.9,en;q=0.8", "这里没有名为 nowhere 的地图"),
-        (wrong, "fr, zh-TW;q=0.5", "这里没有名为 nowhere 的地图"),
-        (wrong, "de, en", "There is no map nowhere"),
+        (f"/s/{MAP}/1980-01-01..never/1?layer=cave", "mode=swipe&amp;with=1980-01-01"),
+        (f"/s/{MAP}", f"../#map={MAP}"),
     ):
-        assert lost(client, path, Accept_Language=accepted)[0].startswith(said)
+        reply = client.get(path, accept="text/html,*/*;q=0.8")
+        assert (reply.status, reply.headers["Content-Type"]) == (404, "text/html; charset=utf-8")
+        assert target in reply.body.decode()
+        assert client.get(path).error
 
 
 def test_what_social_networks_add_to_a_link_does_not_matter(client: Client) -> None:
     assert head(client, f"{ONE}?fbclid=abc&utm_source=x").meta == head(client, ONE).meta
 
 
-def test_a_language_that_is_not_there_is_refused(client: Client) -> None:
-    reply = client.get(f"{ONE}?language=xx")
-    assert (reply.status, reply.error) == (400, "language=xx is not known; known are: en, zh")
-
-
 def oembed(client: Client, path: str, **query: Any) -> Any:
     return client.get("/oembed", {"url": f"http://127.0.0.1{path}", **query})
-
-
-def test_a_page_names_its_oembed(client: Client) -> None:
-    said = head(client, ONE)
-    told = client.get(path_of(said.links["alternate"])).json
-    assert (told["version"], told["type"], told["title"]) == ("1.0", "photo", f"{MAP} on {FIRST}")
-    assert (told["width"], told["height"]) == image(client, told["url"]).size
 
 
 def test_where_no_site_may_frame_it_oembed_has_no_frame(client: Client) -> None:
@@ -287,30 +235,6 @@ def test_a_maps_own_viewer_is_the_address_that_is_told(world: World, tmp_path: A
         assert client.get(f"/oembed?url={asked}").json["provider_url"] == "https://maps.example.org/v/"
 
 
-def test_what_stands_behind_the_viewers_address_is_no_part_of_it(tmp_path: Any) -> None:
-    proxied = World(tmp_path)
-    proxied.maps_file.write_text(
-        f'[{MAP}]\nurl = "https://map.example.net/"\nviewer = "https://maps.example.org/v/#map=world"\n'
-    )
-    proxied.harvest(FIRST, {}, described=LAYER)
-    with serving(proxied) as client:
-        said = head(client, f"/s/{MAP}/{FIRST}/1,2,0")
-    assert said.meta["og:url"] == f"https://maps.example.org/v/s/{MAP}/{FIRST}/1,2,0?layer=day"
-
-
-def test_of_a_map_that_is_not_served_nothing_is_told(tmp_path: Any) -> None:
-    hidden = World(tmp_path)
-    hidden.maps_file.write_text(
-        '[other]\nurl = "https://other.example.net/"\n'
-        f'[{MAP}]\nurl = "https://map.example.net/"\nviewer = "https://secret.example.org/"\n'
-    )
-    with serving(hidden, only=["other"]) as client:
-        for host in ("elsewhere.example", "127.0.0.1"):
-            reply = client.get("/oembed", {"url": f"http://{host}/s/{MAP}/{FIRST}/1,2,0"})
-            assert reply.status == 404
-            assert "secret" not in reply.error
-
-
 def policy(client: Client, path: str) -> tuple[str, str | None]:
     headers = client.get(path).headers
     return headers["Content-Security-Policy"].partition("frame-ancestors ")[2], headers["X-Frame-Options"]
@@ -342,11 +266,3 @@ def test_what_is_no_site_is_refused(site: str) -> None:
     with pytest.raises(ConfigurationError, match="write a site such as") as refused:
         parse_ancestors(["https://fine.example", site])
     assert str(refused.value).startswith(f"--frame-ancestors {site} cannot be")
-
-
-def test_no_name_of_a_site_steers_how_the_page_reads() -> None:
-    outline: Any = SimpleNamespace(name=MAP, renderer="overviewer")
-    layer: Any = SimpleNamespace(name="ni\u202eght\x1b", latest=LAYER)
-    place = SharedPlace(outline, layer, (date(2024, 5, 1),), 15, 15.5, -1)
-    assert place.description == "Seen at X 15, Z 16, layer ni\\u202eght\\x1b."
-    assert HIDDEN.findall(place.html("http://viewer.example.net/").replace("\n", "")) == []

@@ -18,7 +18,6 @@ from tests.viewer.building import (
     SECOND,
     THIRD,
     World,
-    name_of,
     picture,
     square,
 )
@@ -57,34 +56,6 @@ def test_each_tile_is_as_it_was_last_recorded(changing: World, day: date, layer:
     }
 
 
-def test_a_tile_that_is_gone_is_null(changing: World) -> None:
-    with serving(changing) as client:
-        tiles = client.get(VIEW, of_area(AROUND, layer=DAY_LAYER, day=SECOND)).json["tiles"]
-    assert tiles == {"1_1": None, "-3_5": name_of(picture(GREEN))}
-
-
-def test_the_edges_belong_to_the_area(changing: World) -> None:
-    area = TileRange(0, -3, 1, 1, 5)
-    with serving(changing) as client:
-        tiles = client.get(VIEW, of_area(area, layer=DAY_LAYER, day=THIRD)).json["tiles"]
-    assert set(tiles) == {"1_1", "-3_5"}
-
-
-def test_what_lies_outside_the_area_is_not_told(changing: World) -> None:
-    area = TileRange(0, -1, -1, -1, 3)
-    with serving(changing) as client:
-        tiles = client.get(VIEW, of_area(area, layer=DAY_LAYER, day=THIRD)).json["tiles"]
-    assert set(tiles) == {"-1_-1"}
-
-
-def test_each_zoom_has_its_own_tiles(changing: World) -> None:
-    area = TileRange(-1, -2, 2, -2, 2)
-    with serving(changing) as client:
-        answer = client.get(VIEW, of_area(area, layer=DAY_LAYER, day=THIRD)).json
-    assert answer["tiles"] == {"2_2": name_of(picture(RED))}
-    assert answer["composed"] == {}
-
-
 def test_a_zoom_that_the_layer_lacks_is_composed_from_the_next_deeper_one(changing: World) -> None:
     area = TileRange(-3, -8, 8, -8, 8)
     with serving(changing) as client:
@@ -114,42 +85,6 @@ def test_what_is_composed_has_the_day_on_which_something_below_changed_last(
     with serving(world) as client:
         answer = client.get(VIEW, of_area(TileRange(-1, -6, 6, -6, 6), layer=DAY_LAYER, day=day)).json
     assert (answer["tiles"], answer["composed"]) == ({}, composed)
-
-
-def test_many_levels_up_all_is_composed_into_four_tiles(world: World) -> None:
-    world.harvest(FIRST, dict.fromkeys(square(0, 6, -3, -3), picture()))
-    world.harvest(SECOND, {A: picture(BLUE)})
-    area = TileRange(-6, -192, 192, -192, 192)
-    with serving(world) as client:
-        answer = client.get(VIEW, of_area(area, layer=DAY_LAYER, day=SECOND)).json
-    first = "2021-02-13"
-    assert answer["composed"] == {"64_64": "2021-02-16", "-64_64": first, "64_-64": first, "-64_-64": first}
-
-
-def test_below_the_deepest_zoom_that_is_kept_is_nothing(world: World) -> None:
-    world.harvest(FIRST, {Tile(-3, 8, 8): picture()})
-    with serving(world) as client:
-        answer = client.get(VIEW, of_area(TileRange(-2, 4, 12, 4, 12), layer=DAY_LAYER, day=FIRST)).json
-    assert (answer["tiles"], answer["composed"]) == ({}, {})
-
-
-def test_a_zoom_that_is_kept_later_was_composed_before(world: World) -> None:
-    """On the day it is kept, the layer has it, even where it has no tile yet."""
-    world.harvest(FIRST, {A: picture()})
-    world.harvest(SECOND, {Tile(-1, -2, -2): picture()})
-    area = of_area(TileRange(-1, -2, 2, -2, 2), layer=DAY_LAYER)
-    with serving(world) as client:
-        before = client.get(VIEW, {**area, "day": FIRST}).json
-        since = client.get(VIEW, {**area, "day": SECOND}).json
-    assert (before["tiles"], before["composed"]) == ({}, {"2_2": "2021-02-13"})
-    assert (since["tiles"], since["composed"]) == ({"-2_-2": name_of(picture())}, {})
-
-
-def test_a_map_with_nothing_in_it(world: World) -> None:
-    world.harvest(FIRST, {})
-    with serving(world) as client:
-        answer = client.get(VIEW, of_area(AROUND, layer=DAY_LAYER, day=FIRST)).json
-    assert (answer["tiles"], answer["composed"]) == ({}, {})
 
 
 def test_1024_tiles_are_an_area_and_more_are_not(changing: World) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import asynccontextmanager, closing, contextmanager
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from tileharvest.commands.project_command import Options
+    from tileharvest.history.database import History
+    from tileharvest.maps.description import MapDescription
     from tileharvest.viewer.application import Application
 
 HOST: Final = "127.0.0.1"
@@ -110,6 +113,7 @@ def viewer_of(
         areas_file(settings),
         lambda: open_history_if_any(settings),
         lambda name: workers_on(settings, name),
+        lambda description, history: _next_due(settings, description, history),
         names,
     )
     with (
@@ -117,6 +121,21 @@ def viewer_of(
         closing(Application(served, store, composer, page_files(), cache, sites, most_filmed)) as application,
     ):
         yield application
+
+
+def _next_due(settings: BaseSettings, description: MapDescription, history: History) -> datetime | None:
+    """Returns when a worker begins the map's next harvest, or None if it never does."""
+    from tileharvest.commands.due_maps import dues
+    from tileharvest.harvest.settings import times_for
+
+    now = datetime.now(UTC)
+    if not description.enabled:
+        return None
+    try:
+        found = dues(history, [times_for(settings, description, now)], now)
+    except ConfigurationError:
+        return None
+    return found[description.name].moment if found else None
 
 
 def listening(application: Application, opts: Namespace) -> AbstractAsyncContextManager[None]:

@@ -1,8 +1,9 @@
-"""The viewer's page for a folder without a server: its modules as one script, and its other files.
+"""The viewer's page with its modules as one script, for the server and for a folder without one.
 
-Browsers load no modules for a page that was opened by a double click. So all modules are put into one script,
-each as a function that is called when another module imports it. They are the modules that
-`tileharvest serve` sends, but a few that need a server are replaced by those of `published/`.
+Each module is a function of the script, which is called when another module imports it. Browsers load no
+modules for a page that was opened by a double click, and one file is smaller and comes sooner than thirty. A
+folder has all modules in the script, of which a few are replaced by those of `published/` that need no
+server. The server's script has the modules without which the page cannot begin.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ _LEAFLET: Final = "leaflet/leaflet.js"
 """Leaflet, which is no module, and is loaded before the script."""
 _SCRIPT: Final = "page.js"
 _INDEX: Final = "index.html"
+_MAIN_MODULE: Final = "main.js"
 
 _IMPORT: Final = re.compile(r'^import (?:([^"]+?) from )?"([^"]+)";', re.MULTILINE)
 _EXPORT: Final = re.compile(r"^export (?=(?:async )?(?:function\*?|class|const|let) (\w+))", re.MULTILINE)
@@ -60,7 +62,6 @@ def index_page(files: Mapping[str, bytes], data: str) -> bytes:
     scripts = "".join(
         f"<script{how}></script>\n  "
         for how in (
-            f' src="page/{_LEAFLET}"',
             f' src="page/{_OWN}lists.js"',
             f' src="lists/{data[:2]}/{data}.js"',
         )
@@ -76,20 +77,46 @@ def bundle(modules: Mapping[str, str]) -> str:
     """Returns a script with all modules, which are given by path. It begins by running `main.js`.
 
     Raises ValueError for a module whose imports or exports have a form that this function does not know."""
-    parts = [_BEGINNING]
-    parts += [
-        f'modules["{name}"] = {_function(name, text, modules)};\n' for name, text in sorted(modules.items())
-    ]
-    return f"{''.join(parts)}{_END}"
+    parts = "".join(_registered(name, text, modules) for name, text in sorted(modules.items()))
+    return f"{_BEGINNING}{parts}{_END}"
+
+
+def served_modules(modules: Mapping[str, str]) -> dict[str, str]:
+    """Returns the scripts that the server sends, by path: `main.js` with all that it imports, and each other
+    module alone, which comes when it is imported. Nothing without `main.js`.
+
+    Raises ValueError as `bundle` does."""
+    if _MAIN_MODULE not in modules:
+        return {}
+    first: dict[str, str] = {}
+    waiting = [_MAIN_MODULE]
+    while waiting:
+        name = waiting.pop()
+        if name not in first and name in modules:
+            first[name] = modules[name]
+            waiting += [_path(found[2], name) for found in _IMPORT.finditer(modules[name])]
+    made = {name: _registered(name, text, modules) for name, text in modules.items()}
+    script = "".join(made[name] for name in sorted(first))
+    return {
+        **{name: text for name, text in made.items() if name not in first},
+        _MAIN_MODULE: f"{_BEGINNING}{script}{_END}",
+    }
 
 
 def without_comments(module: str) -> str:
-    """Returns a module of the page without its comments, which are a sixth of the page. The code stays in its
-    lines, so a browser's messages name the lines of the file.
+    """Returns a module of the page without its comments, which are a sixth of the page.
 
     No text in a module may look like a comment of JSDoc, and no line of a text may begin with `//`.
     """
-    return _COMMENT.sub(lambda found: "\n" * found[0].count("\n"), module)
+    return _COMMENT.sub("", module)
+
+
+def _registered(name: str, text: str, modules: Mapping[str, str]) -> str:
+    return f'modules["{name}"] = {_function(name, text, modules)};\n'
+
+
+def _path(imported: str, importer: str) -> str:
+    return posixpath.normpath(posixpath.join(posixpath.dirname(importer), imported))
 
 
 def _function(name: str, text: str, modules: Mapping[str, str]) -> str:
@@ -103,11 +130,12 @@ def _function(name: str, text: str, modules: Mapping[str, str]) -> str:
     body = _IMPORT_LATER.sub("later(", body)
     if re.search(r"^(?:import|export)\b", body, re.MULTILINE):
         raise ValueError(f"module {name} imports or exports in a form that cannot be put into one script")
-    return f"async (exports, later) => {{\n{body}\nObject.assign(exports, {{ {', '.join(exported)} }});\n}}"
+    named = ", ".join(exported)
+    return f"async (exports, later, given) => {{\n{body}\nObject.assign(exports, {{ {named} }});\n}}"
 
 
 def _imported(found: re.Match[str], name: str, modules: Mapping[str, str]) -> str:
-    names, path = found[1], posixpath.normpath(posixpath.join(posixpath.dirname(name), found[2]))
+    names, path = found[1], _path(found[2], name)
     if path == _LEAFLET:
         return ""
     if path not in modules:
@@ -145,17 +173,22 @@ def _below(folder: Traversable, above: str) -> Iterator[tuple[str, bytes]]:
 
 _BEGINNING: Final = """/* The page of TileHarvest, made of the modules in tileharvest/viewer/page. */
 "use strict";
-const modules = {};
+globalThis.modules = {};
 const made = {};
-const given = (name) => (made[name] ??= (async () => {
+const given = (name) => (made[name] ??= load(name).catch((error) => {
+  delete made[name];
+  throw error;
+}));
+async function load(name) {
+  if (!(name in modules)) await import(`./${name}`);
   const exports = {};
   const folder = name.slice(0, name.lastIndexOf("/") + 1);
   await modules[name](exports, (path) => {
     const wanted = new URL(path, `https://module.invalid/${folder}`).pathname.slice(1);
     const own = `published/${wanted}`;
     return given(own in modules && !name.startsWith("published/") ? own : wanted);
-  });
+  }, given);
   return exports;
-})());
+}
 """
 _END: Final = 'given("main.js");\n'

@@ -95,6 +95,8 @@ class MapOutline:
     come after all others: another renderer may have taken the place of the first one."""
     renderer: str | None = None
     """The program that drew the map, by its last harvest. None for a map that was never harvested."""
+    reason: str | None = None
+    """How the last harvest ended, or None if it has not."""
     ended: tuple[datetime | None, ...] = ()
     """For each day the moment at which the last of its harvests, and of all earlier ones, ended. None if one
     of them has not ended.
@@ -143,8 +145,8 @@ _DAYS: Final = (
 )
 _OWN_MAP: Final = select(maps.c.id).where(maps.c.name == bindparam("map_name")).with_for_update()
 """For SQLite the FOR UPDATE is left out, because a file has one writer anyway."""
-_RENDERER: Final = (
-    select(harvests.c.renderer)
+_LAST: Final = (
+    select(harvests.c.renderer, harvests.c.reason)
     .where(harvests.c.map == bindparam("in_map"))
     .order_by(harvests.c.day.desc(), harvests.c.id.desc())
     .limit(1)
@@ -263,7 +265,7 @@ def map_outline(history: History, map_name: str) -> MapOutline:
         of_map = {"in_map": known_map_id(connection, map_name)}
         rows = connection.execute(_LAYERS, of_map).all()
         days = connection.execute(_DAYS, of_map).all()
-        renderer = connection.execute(_RENDERER, of_map).scalar()
+        last = connection.execute(_LAST, of_map).one_or_none()
         described: dict[int, list[Row[*tuple[Any, ...]]]] = {row.id: [] for row in rows}
         for row in connection.execute(_DESCRIPTIONS, of_map).all():
             described[row[0]].append(row)
@@ -278,7 +280,8 @@ def map_outline(history: History, map_name: str) -> MapOutline:
     outlines.sort(key=lambda one: one.last_day != newest)
     unfinished = tuple(row.day for row in days if not row.finished)
     every = tuple(row.day for row in days)
-    return MapOutline(map_name, every, tuple(outlines), renderer, _ends(days), unfinished)
+    renderer, reason = last or (None, None)
+    return MapOutline(map_name, every, tuple(outlines), renderer, reason, _ends(days), unfinished)
 
 
 def _ends(days: Sequence[Row[*tuple[Any, ...]]]) -> tuple[datetime | None, ...]:

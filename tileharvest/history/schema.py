@@ -198,6 +198,8 @@ PARTIAL: Final = (PUSHED_WALK, CHANGES_WALK)
 """The walks of finished harvests that do not tell the state of every tile."""
 GIT_WALK: Final = "git"
 """The walk of a harvest that knew every tile's state from git. It proves nothing about the host's times."""
+MOVED: Final = "moved"
+"""The reason of a harvest that no longer found the map at its address."""
 INTERRUPTED: Final = "interrupted"
 """The reason of a harvest that was still unfinished when the map's next one began."""
 

@@ -8,7 +8,8 @@ history cannot be read. `docs/api.md` is the contract.
 from __future__ import annotations
 
 from datetime import date
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -16,22 +17,25 @@ from tileharvest.errors import ConfigurationError
 from tileharvest.history.area_changes import changed_in, place_of, view_of
 from tileharvest.history.changes import changed_blocks, deepest_changes, heat, last_changes
 from tileharvest.history.recorded_versions import shown, story
-from tileharvest.history.schema import BLOCK_LEVELS, FINISHED, NOT_WALKED
+from tileharvest.history.schema import BLOCK_LEVELS, FINISHED, MOVED, NOT_WALKED
 from tileharvest.monitoring.stats import HarvestStats, State
 from tileharvest.program import program
-from tileharvest.viewer.events import list_events
+from tileharvest.viewer.host_names import is_loopback
 from tileharvest.viewer.parameters import AREA, Parameters, parse_tile
 from tileharvest.viewer.replies import quoted, unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from tileharvest.history.summaries import HarvestSummary
+    from tileharvest.maps.description import MapDescription
     from tileharvest.maps.named_areas import NamedArea
     from tileharvest.tiles.grid import Tile
     from tileharvest.tiles.versions import Version
     from tileharvest.viewer.parameters import Query
     from tileharvest.viewer.served_maps import ServedMaps
+
+Question: TypeAlias = "Callable[[ServedMaps, Sequence[str], Query], Any]"
 
 MOST_TILES: Final = 1024
 """The most tiles of an area. A 4K screen shows 150 tiles of 384 pixels."""
@@ -53,11 +57,23 @@ def outline(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
     found = served.outline(names[0])
     return {
         **_map_as_plain(served, names[0]),
+        "live": is_live(served.described(names[0]), found.reason),
         "renderer": found.renderer,
         "days": [day.isoformat() for day in found.days],
         "unfinished": [day.isoformat() for day in found.unfinished],
         "layers": [layer.as_plain() for layer in found.layers],
     }
+
+
+def is_live(description: MapDescription | None, reason: str | None) -> bool:
+    """Returns whether a map's own page answers at its address, for all that is known without asking it.
+    `reason` says how the map's last harvest ended.
+
+    An address of the loopback leads each visitor to a computer of their own.
+    """
+    if description is None or reason == MOVED:
+        return False
+    return not is_loopback(urlsplit(description.url).hostname or "")
 
 
 def view(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
@@ -127,10 +143,11 @@ def list_harvests(served: ServedMaps, names: Sequence[str], query: Query) -> Any
     """Answers with a map's harvests, newest first. If a harvest is unfinished, all tiles of the map are
     read."""
     Parameters(query, ())
-    summaries, workers = served.harvests(names[0])
+    summaries, workers, due = served.harvests(names[0])
     return {
         "harvests": [{"id": summary.id, **summary.as_plain()} for summary in reversed(summaries)],
         "running": _running(summaries, workers),
+        "next_due": due.isoformat() if due else None,
         "stored_bytes": sum(summary.cost.stored_bytes for summary in summaries),
     }
 
@@ -171,17 +188,6 @@ def heated_in(kept: list[int], zoom: int, factor: int = 2) -> int:
     """
     levels = BLOCK_LEVELS if factor == 2 else 1
     return min((each for each in kept if each >= zoom + levels), default=max(kept))
-
-
-OF_LAYERS: Final = {
-    "view": view,
-    "changes": count_changes,
-    "heat": heat_map,
-}
-"""The questions about a layer of a map, by the last part of their address."""
-LONG: Final = {"places": most_changed, "events": list_events}
-"""The questions that may take seconds. They wait in a queue of their own, and their answers are kept on
-disk."""
 
 
 _STATS: Final = (

@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final, TypeVar
-from urllib.parse import unquote
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from aiohttp import web
@@ -21,15 +19,15 @@ from tileharvest.store.port import MissingImageError
 from tileharvest.tiles.versions import is_image_name
 from tileharvest.viewer import api
 from tileharvest.viewer.composed_pictures import composed_picture
+from tileharvest.viewer.events import list_events
 from tileharvest.viewer.feeds import FEEDS, feed
 from tileharvest.viewer.films import film
 from tileharvest.viewer.ground_replies import ground_picture, pixel_story
 from tileharvest.viewer.page_files import INDEX
-from tileharvest.viewer.parameters import Parameters, picture_days
+from tileharvest.viewer.parameters import picture_days
 from tileharvest.viewer.replies import (
     AFTER_ASKING,
     FOR_EVER,
-    HEADERS,
     HTML,
     JSON,
     NEVER,
@@ -48,29 +46,28 @@ from tileharvest.viewer.replies import (
     unknown,
 )
 from tileharvest.viewer.shared_places import (
-    LostPlaceError,
     known_parameters,
-    names_in,
+    lost_place,
+    oembed,
     place_picture,
     shared_name,
     shared_place,
-    spoken,
 )
 from tileharvest.viewer.work_queue import WorkQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping
+    from datetime import date
 
     from tileharvest.pictures.composer import Composer
     from tileharvest.store.cache import DiskCache
     from tileharvest.store.port import TileStore
+    from tileharvest.viewer.api import Question
     from tileharvest.viewer.page_files import PageFile
     from tileharvest.viewer.parameters import Query
     from tileharvest.viewer.served_maps import ServedMaps
 
-    Question = Callable[[ServedMaps, Sequence[str], Query], Any]
-
-_Result = TypeVar("_Result")
+    Answer = Callable[[web.Request], web.StreamResponse]
 
 _log = logging.getLogger(__name__)
 
@@ -94,23 +91,15 @@ minute."""
 _FILM_THREADS: Final = 1
 _FILMS_WAITING: Final = 4
 """Each film takes up to a minute."""
-_FORMS: Final = (
-    "areas",
-    "areas/AREA",
-    "before/DAY/DAY.jpg",
-    "composed/TILE/DAY.png",
-    "film.webp",
-    "ground/DAY.jpg",
-    "harvests",
-    "pixels",
-    "tiles/TILE",
-)
-"""The forms of the questions about a map that are not in the tables of `api` and `feeds`."""
-_FORM: Final = "answer 1"
+_FORM: Final = "answer 2"
 """The form of the answers, a part of each name in the cache. Change the number with the form: the cache
 outlives the program."""
 
+_MAPS: Final = "/api/v1/maps"
+_MAP: Final = "/api/v1/maps/{map}"
+_PLACE: Final = "/s/{map}/{days}/{place}"
 _KINDS: Final = {"png": "image/png", "jpg": "image/jpeg", "webp": "image/webp"}
+_LINES: Final = {"Content-Type": "application/x-ndjson", "Cache-Control": AFTER_ASKING}
 _PICTURE: Final = {"Content-Type": "image/jpeg", "Cache-Control": AFTER_ASKING}
 """The headers of a picture of the past, which an import may change."""
 FAILED: Final = "the viewer failed; its log says why"
@@ -121,8 +110,7 @@ class Application:
 
     Nothing that may wait for a disk runs in the event loop. Quick questions, long questions, the reading of
     images, the composing of pictures and films have threads of their own, so that no kind of work waits for
-    another. Work that takes long has a queue with a bound. All other work is bounded by the server's
-    connections.
+    another. Work that takes long has a queue with a bound.
     """
 
     def __init__(
@@ -150,12 +138,50 @@ class Application:
         self._composing = WorkQueue("composing", _COMPOSING_THREADS, _COMPOSING_WAITING)
         self._filming = WorkQueue("films", _FILM_THREADS, _FILMS_WAITING)
 
-    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Returns the answer to a request. Raises nothing but CancelledError."""
+    def routes(self) -> list[web.RouteDef]:
+        """Returns what answers each address."""
+        quick, queued = self._quick, _queued
+        return [
+            web.get("/", self._index),
+            web.get("/page/{name:.+}", self._page_file),
+            web.get("/healthz", _alive),
+            web.get("/tiles/{image}", self._image),
+            web.get("/pictures/{image}", self._image),
+            web.get(f"{_PLACE}.jpg", queued(self._composing, self._shared_picture)),
+            web.get("/s/{names:.*}", quick(self._shared_page)),
+            web.get("/oembed", quick(self._oembed)),
+            web.get(_MAPS, quick(self._asked(api.list_maps))),
+            web.get(_MAP, quick(self._asked(api.outline))),
+            web.get(f"{_MAP}/view", quick(self._asked(api.view))),
+            web.get(f"{_MAP}/changes", quick(self._asked(api.count_changes))),
+            web.get(f"{_MAP}/heat", quick(self._asked(api.heat_map))),
+            web.get(f"{_MAP}/tiles/{{tile}}", quick(self._asked(api.tile_story))),
+            web.get(f"{_MAP}/harvests", quick(self._asked(api.list_harvests))),
+            web.get(f"{_MAP}/areas", quick(self._asked(api.list_areas))),
+            web.get(f"{_MAP}/areas/{{area}}", quick(self._asked(api.area_story))),
+            web.get(f"{_MAP}/places", queued(self._long_questions, self._long_asked(api.most_changed))),
+            web.get(f"{_MAP}/events", queued(self._long_questions, self._long_asked(list_events))),
+            *(web.get(f"{_MAP}/{form}", queued(self._long_questions, self._feed)) for form in FEEDS),
+            web.get(f"{_MAP}/pixels", queued(self._long_questions, self._pixels)),
+            web.get(f"{_MAP}/composed/{{tile}}/{{picture}}", queued(self._composing, self._composed)),
+            web.get(f"{_MAP}/before/{{day}}/{{picture}}", queued(self._composing, self._ground_picture)),
+            web.get(f"{_MAP}/ground/{{picture}}", queued(self._composing, self._ground_picture)),
+            web.get(f"{_MAP}/film.webp", queued(self._filming, self._film)),
+        ]
+
+    @web.middleware
+    async def refuse(self, request: web.Request, handler: Callable[[web.Request], Any]) -> web.StreamResponse:
+        """Answers what cannot be answered otherwise. Raises nothing but CancelledError."""
         try:
-            return await self._answer(request)
+            if request.method not in METHODS:
+                allowed = ", ".join(METHODS)
+                message = f"{quoted(request.method)} is not possible here, only {allowed}"
+                return error(HTTPStatus.METHOD_NOT_ALLOWED, message, {"Allow": allowed})
+            response: web.StreamResponse = await handler(request)
         except RefusedError as refused:
             return error(refused.status, str(refused), refused.headers)
+        except web.HTTPNotFound:
+            return error(HTTPStatus.NOT_FOUND, self._nothing_at(request.rel_url.raw_path))
         except HistoryError as failed:
             _log.error("%s", failed)
             return error(HTTPStatus.INTERNAL_SERVER_ERROR, str(failed))
@@ -164,6 +190,7 @@ class Application:
         except Exception:  # noqa: BLE001 - a bug must not take the server's other answers with it
             _log.exception("%s %s failed", request.method, request.rel_url)
             return error(HTTPStatus.INTERNAL_SERVER_ERROR, FAILED)
+        return response
 
     def close(self) -> None:
         """Lets no more work begin. Work that is under way in threads comes to its end."""
@@ -173,62 +200,35 @@ class Application:
         for queue in (self._long_questions, self._composing, self._filming):
             queue.close()
 
-    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        if request.method not in METHODS:
-            allowed = ", ".join(METHODS)
-            message = f"{quoted(request.method)} is not possible here, only {allowed}"
-            return error(HTTPStatus.METHOD_NOT_ALLOWED, message, {"Allow": allowed})
-        match [unquote(part) for part in request.rel_url.raw_path.split("/")[1:]]:
-            case ["tiles", name]:
-                return await self._image(name, request, self._store.named)
-            case ["pictures", name]:
-                return await self._image(name, request, lambda name: picture_of(self._store.named(name)))
-            case [""]:
-                page = self._page_file(INDEX, request)
-                return framed(page, self._ancestors if "embed" in request.query else ())
-            case ["page", *names]:
-                return self._page_file("/".join(names), request)
-            case ["healthz"]:
-                return reply(b'{"ok":true}', {"Content-Type": JSON, "Cache-Control": NEVER})
-            case ["oembed"]:
-                return await _in_thread(self._questions, lambda: self._oembed(request))
-            case ["s", *names]:
-                return await self._shared(names, request)
-            case ["api", "v1", "maps", *names]:
-                return await self._of_maps(names, request)
-        raise unknown(f"there is nothing at {quoted(request.rel_url.raw_path)}")
+    def _nothing_at(self, path: str) -> str:
+        if not path.startswith(f"{_MAPS}/"):
+            return f"there is nothing at {quoted(path)}"
+        forms = [route.path.removeprefix(f"{_MAP}/") for route in self.routes()]
+        there = ", ".join(form for form in forms if not form.startswith("/"))
+        asked = "/".join(path.removeprefix(f"{_MAPS}/").split("/")[1:])
+        return f"{quoted(asked)} is no question about a map; there are: {there}"
 
-    async def _of_maps(self, parts: Sequence[str], request: web.BaseRequest) -> web.StreamResponse:
-        match parts:
-            case [_, "composed", _, _]:
-                names = parts[0], *parts[2:]
-                return await _run(
-                    self._composing,
-                    request,
-                    lambda: composed_picture(self._served, self._composer, names, request),
-                )
-            case [name, "before", _, _] | [name, "ground", _]:
-                return await _run(
-                    self._composing, request, lambda: self._ground_picture(name, parts[2:], request)
-                )
-            case [name, "film.webp"]:
-                return await _run(self._filming, request, lambda: self._film(name, request))
-            case [name, "pixels"]:
-                return await self._pixels(name, request)
-            case [name, form] if form in FEEDS:
-                return await _run(self._long_questions, request, lambda: self._feed(name, form, request))
-            case [name, question] if question in api.LONG:
-                return await _run(
-                    self._long_questions, request, lambda: self._long_asked(name, question, request)
-                )
-        return await _in_thread(self._questions, lambda: self._asked(parts, request))
+    def _quick(self, answer: Answer) -> Any:
+        async def handle(request: web.Request) -> web.StreamResponse:
+            return await asyncio.get_running_loop().run_in_executor(self._questions, answer, request)
 
-    def _page_file(self, name: str, request: web.BaseRequest) -> web.Response:
+        return handle
+
+    async def _index(self, request: web.Request) -> web.Response:
+        if INDEX not in self._page:
+            raise unknown("the page is not there")
+        page = self._page[INDEX].answer(request)
+        return framed(page, self._ancestors if "embed" in request.query else ())
+
+    async def _page_file(self, request: web.Request) -> web.Response:
+        name = request.match_info["name"]
         if name not in self._page:
             raise unknown(f"the page has no file {quoted(name)}")
         return self._page[name].answer(request)
 
-    async def _image(self, name: str, request: web.BaseRequest, read: Callable[[str], bytes]) -> web.Response:
+    async def _image(self, request: web.Request) -> web.Response:
+        """Answers with an image, or with the picture that it shows."""
+        name = request.match_info["image"]
         if not is_image_name(name):
             raise unknown(f"{quoted(name)} is no image: write its sha1 and its extension, as in a view")
         sha1, _, extension = name.partition(".")
@@ -237,8 +237,13 @@ class Application:
         # The name tells the content, so nothing is read for a client that has the image.
         if is_named(request, tag):
             return not_modified(headers)
+
+        def read() -> bytes:
+            body = self._store.named(name)
+            return picture_of(body) if request.path.startswith("/pictures/") else body
+
         try:
-            body = await _in_thread(self._images, lambda: read(name))
+            body = await asyncio.get_running_loop().run_in_executor(self._images, read)
         except MissingImageError:
             raise unknown(f"the store has no image {name}") from None
         except StoreError as failed:
@@ -248,32 +253,49 @@ class Application:
             ) from None
         return not_modified(headers) if knows(request, tag) else reply(body, headers)
 
-    def _asked(self, parts: Sequence[str], request: web.BaseRequest) -> web.Response:
-        question, names = _question(parts)
-        return json(msgspec.json.encode(question(self._served, names, _query(request))), request)
+    def _asked(self, question: Question) -> Answer:
+        def answer(request: web.Request) -> web.Response:
+            names = tuple(request.match_info.values())
+            return json(msgspec.json.encode(question(self._served, names, _query(request))), request)
 
-    def _long_asked(self, name: str, question: str, request: web.BaseRequest) -> web.Response:
-        query = _query(request)
+        return answer
+
+    def _long_asked(self, question: Question) -> Answer:
+        def answer(request: web.Request) -> web.Response:
+            names = tuple(request.match_info.values())
+
+            def make() -> bytes:
+                return msgspec.json.encode(question(self._served, names, _query(request)))
+
+            return json(self._remembered(request, make), request)
+
+        return answer
+
+    def _composed(self, request: web.Request) -> web.Response:
+        names = tuple(request.match_info.values())
+        return composed_picture(self._served, self._composer, names, request)
+
+    def _ground_picture(self, request: web.Request) -> web.Response:
+        name, *texts = request.match_info.values()
+        days: tuple[date, ...] = picture_days(texts, ".jpg")
 
         def make() -> bytes:
-            return msgspec.json.encode(api.LONG[question](self._served, (name,), query))
+            return ground_picture(self._served, self._store, self._composer, name, days, _query(request))
 
-        return json(self._remembered(name, (question,), query, make), request)
-
-    def _ground_picture(self, name: str, days: Sequence[str], request: web.BaseRequest) -> web.Response:
-        of_days, query = picture_days(days, ".jpg"), _query(request)
-
-        def make() -> bytes:
-            return ground_picture(self._served, self._store, self._composer, name, of_days, query)
-
-        body = self._remembered(name, ("ground", *days), query, make)
+        body = self._remembered(request, make)
         if not body:
             # A browser would report status 404 as an error, and it is none.
             return reply(b"", {"Cache-Control": AFTER_ASKING}, HTTPStatus.NO_CONTENT)
         return tagged(body, tag_of(body), _PICTURE, request, None)
 
-    def _film(self, name: str, request: web.BaseRequest) -> web.Response:
-        query = _query(request)
+    def _pixels(self, request: web.Request) -> web.Response:
+        def make() -> bytes:
+            return pixel_story(self._served, self._store, request.match_info["map"], _query(request))
+
+        return compressible(self._remembered(request, make), _LINES, request)
+
+    def _film(self, request: web.Request) -> web.Response:
+        name, query = request.match_info["map"], _query(request)
 
         def check() -> None:
             if request.transport is None:
@@ -282,58 +304,53 @@ class Application:
         def make() -> bytes:
             return film(self._served, self._store, name, query, self._most_filmed, Awaited(check))
 
-        body = self._remembered(name, ("film", self._most_filmed), query, make)
+        body = self._remembered(request, make, str(self._most_filmed))
         return tagged(body, tag_of(body), {**_PICTURE, "Content-Type": "image/webp"}, request, None)
 
-    async def _shared(self, names: Sequence[str], request: web.BaseRequest) -> web.Response:
-        if len(names) == 3 and names[-1].endswith(".jpg"):
-            return await _run(self._composing, request, lambda: self._shared_picture(names, request))
-        return await _in_thread(self._questions, lambda: self._shared_page(names, request))
+    def _feed(self, request: web.Request) -> web.Response:
+        name, form = request.match_info["map"], request.path.rpartition("/")[2]
+        # A feed reader needs whole addresses, so the answer depends on the viewer's address.
+        viewer = self._address(name, request)
 
-    def _shared_page(self, names: Sequence[str], request: web.BaseRequest) -> web.Response:
-        query = known_parameters(_query(request))
+        def make() -> bytes:
+            return feed(self._served, name, form, viewer, _query(request))
+
+        headers = {"Content-Type": FEEDS[form], "Cache-Control": AFTER_ASKING}
+        return compressible(self._remembered(request, make, viewer), headers, request)
+
+    def _shared_page(self, request: web.Request) -> web.Response:
+        names, query = request.match_info["names"].split("/"), known_parameters(_query(request))
         try:
             place = shared_place(self._served, names, query)
-        except LostPlaceError as lost:
-            if "text/html" not in request.headers.get("Accept", ""):
+        except RefusedError as lost:
+            if "text/html" not in request.headers.get("Accept", "") or lost.status != HTTPStatus.NOT_FOUND:
                 raise
-            page = lost.html(
-                spoken(query, request.headers.get("Accept-Language", "")), "../" * len(names) or "./"
-            )
-            return reply(page.encode(), {"Content-Type": HTML, "Cache-Control": NEVER}, lost.status)
+            body = lost_place(names, query).encode()
+            return reply(body, {"Content-Type": HTML, "Cache-Control": NEVER}, lost.status)
         body = place.html(self._address(place.outline.name, request)).encode()
         headers = {"Content-Type": HTML, "Cache-Control": AFTER_ASKING}
         return framed(compressible(body, headers, request), self._ancestors if place.is_embedded else ())
 
-    def _shared_picture(self, names: Sequence[str], request: web.BaseRequest) -> web.Response:
-        query = _query(request)
-        place = shared_place(self._served, (*names[:2], names[2].removesuffix(".jpg")), query)
+    def _shared_picture(self, request: web.Request) -> web.Response:
+        place = shared_place(self._served, tuple(request.match_info.values()), _query(request))
 
         def make() -> bytes:
             return place_picture(self._served, self._store, self._composer, place)
 
-        body = self._remembered(place.outline.name, ("shared", *names), query, make)
+        body = self._remembered(request, make)
         response = tagged(body, tag_of(body), _PICTURE, request, None)
         if self._ancestors:
             # Sites that may show the page in a frame may show its picture, too.
             response.headers["Cross-Origin-Resource-Policy"] = "cross-origin"
         return response
 
-    def _oembed(self, request: web.BaseRequest) -> web.Response:
-        parameters = Parameters(_query(request), ("url",), ("format", "maxwidth", "maxheight"))
-        if "format" in parameters and parameters.text("format") != "json":
-            # The status that oEmbed asks for, in section 2.3.3.
-            raise RefusedError(HTTPStatus.NOT_IMPLEMENTED, "oEmbed is told as JSON only: write format=json")
-        wide, high = (parameters.number(name, 1, 100_000, 100_000) for name in ("maxwidth", "maxheight"))
+    def _oembed(self, request: web.Request) -> web.Response:
         # The address names the map, and the map may have an address of its own.
-        map_name = shared_name(parameters.text("url"))
-        viewer = self._address(map_name, request)
-        names, query = names_in(parameters.text("url"), viewer)
-        place = shared_place(self._served, names, known_parameters(query))
-        told = place.oembed(viewer, wide, high, is_framed=bool(self._ancestors))
+        viewer = self._address(shared_name(request.query.get("url", "")), request)
+        told = oembed(self._served, viewer, _query(request), is_framed=bool(self._ancestors))
         return json(msgspec.json.encode(told), request)
 
-    def _address(self, map_name: str, request: web.BaseRequest) -> str:
+    def _address(self, map_name: str, request: web.Request) -> str:
         """Returns the viewer's address for other people, with a slash at its end. Behind another server only
         the map's owner knows it, and may have written it into maps.toml."""
         described = self._served.described(map_name)
@@ -341,73 +358,18 @@ class Application:
         # People copy the address of a place on the page, which stands behind `#`.
         return f"{viewer.split('#', 1)[0].rstrip('/')}/"
 
-    def _feed(self, name: str, form: str, request: web.BaseRequest) -> web.Response:
-        # A feed reader needs whole addresses, so the answer depends on the viewer's address.
-        viewer, query = self._address(name, request), _query(request)
+    def _remembered(self, request: web.Request, make: Callable[[], bytes], also: str = "") -> bytes:
+        """Returns the answer to a request about a map from the cache on disk, or makes it.
 
-        def make() -> bytes:
-            return feed(self._served, name, form, viewer, query)
-
-        body = self._remembered(name, (form, viewer), query, make)
-        return compressible(body, {"Content-Type": FEEDS[form], "Cache-Control": AFTER_ASKING}, request)
-
-    async def _pixels(self, name: str, request: web.BaseRequest) -> web.StreamResponse:
-        """Answers with the story of some pixels, and sends each line as soon as it is found."""
-        loop, query = asyncio.get_running_loop(), _query(request)
-        lines: asyncio.Queue[bytes | None] = asyncio.Queue()
-
-        def tell() -> bytes:
-            story = pixel_story(self._served, self._store, name, query)
-            return self._remembered(name, ("pixels",), query, lambda: whole(story()))
-
-        def whole(story: Iterator[bytes]) -> bytes:
-            told = []
-            for line in story:
-                if request.transport is None:
-                    raise RefusedError(HTTPStatus.REQUEST_TIMEOUT, "nobody waits for this story any more")
-                told.append(line)
-                loop.call_soon_threadsafe(lines.put_nowait, line)
-            return b"".join(told)
-
-        def told(done: asyncio.Future[bytes]) -> None:
-            # If the reader has left, nobody else asks for the exception.
-            if not done.cancelled():
-                done.exception()
-            lines.put_nowait(None)
-
-        telling = asyncio.ensure_future(self._long_questions.run(tell))
-        telling.add_done_callback(told)
-        headers = {"Content-Type": "application/x-ndjson", "Cache-Control": NEVER}
-        line = await lines.get()
-        if line is None or request.method == "HEAD":
-            return reply(await telling, headers)
-        response = web.StreamResponse(headers={**HEADERS, **headers})
-        # A reader who leaves in between is no failure.
-        with suppress(ConnectionResetError):
-            await response.prepare(request)
-            while line is not None:
-                await response.write(line)
-                line = await lines.get()
-            if telling.exception() is not None and request.transport is not None:
-                _log.error("a story of map %s broke off", name, exc_info=telling.exception())
-                await response.write(msgspec.json.encode({"error": FAILED}) + b"\n")
-            await response.write_eof()
-        return response
-
-    def _remembered(
-        self, map_name: str, asked: Sequence[Any], query: Query, make: Callable[[], bytes]
-    ) -> bytes:
-        """Returns an answer about a map from the cache on disk, or makes the answer.
-
-        `asked`, in plain types, and the query tell the question from all others. Answers are not kept if a
-        harvest of the map is unfinished. Raises RefusedError for a map that is not served, and what `make`
-        raises. Call it in a thread.
+        It depends on the address, the query, and `also`. Answers are not kept if a harvest of the map is
+        unfinished. Raises RefusedError for a map that is not served, and what `make` raises. Call it in a
+        thread.
         """
-        state = self._served.outline(map_name).ended
+        state = self._served.outline(request.match_info["map"]).ended
         if not state or state[-1] is None:
             return make()
-        whole = [*asked, *map(list, sorted(query))]
-        key = msgspec.json.encode([_FORM, map_name, len(state), state[-1], whole]).decode()
+        asked = [request.path, *map(list, sorted(_query(request))), also]
+        key = msgspec.json.encode([_FORM, len(state), state[-1], asked]).decode()
         kept = self._cache.get(key)
         if kept is None:
             kept = make()
@@ -415,37 +377,19 @@ class Application:
         return kept
 
 
-def _question(parts: Sequence[str]) -> tuple[Question, Sequence[str]]:
-    match parts:
-        case []:
-            return api.list_maps, ()
-        case [name]:
-            return api.outline, (name,)
-        case [name, "harvests"]:
-            return api.list_harvests, (name,)
-        case [name, "areas"]:
-            return api.list_areas, (name,)
-        case [name, "areas", area]:
-            return api.area_story, (name, area)
-        case [name, "tiles", tile]:
-            return api.tile_story, (name, tile)
-        case [name, question] if question in api.OF_LAYERS:
-            return api.OF_LAYERS[question], (name,)
-    there = ", ".join([*_FORMS, *api.OF_LAYERS, *api.LONG, *FEEDS])
-    raise unknown(f"{quoted('/'.join(parts[1:]))} is no question about a map; there are: {there}")
+async def _alive(request: web.Request) -> web.Response:
+    return reply(b'{"ok":true}', {"Content-Type": JSON, "Cache-Control": NEVER})
 
 
-def _query(request: web.BaseRequest) -> list[tuple[str, str]]:
+def _query(request: web.Request) -> Query:
     return list(request.query.items())
 
 
-async def _run(
-    queue: WorkQueue, request: web.BaseRequest, answer: Callable[[], web.Response]
-) -> web.Response:
-    """Returns the answer, which is made when its turn comes in the queue, or an empty one if the client has
-    hung up by then. It may have scrolled on."""
-    return await queue.run(lambda: reply(b"", {}) if request.transport is None else answer())
+def _queued(queue: WorkQueue, answer: Answer) -> Any:
+    """Returns a handler whose answer is made when its turn comes in the queue, or an empty one if the client
+    has hung up by then. It may have scrolled on."""
 
+    async def handle(request: web.Request) -> web.StreamResponse:
+        return await queue.run(lambda: reply(b"", {}) if request.transport is None else answer(request))
 
-async def _in_thread(threads: ThreadPoolExecutor, call: Callable[[], _Result]) -> _Result:
-    return await asyncio.get_running_loop().run_in_executor(threads, call)
+    return handle

@@ -16,7 +16,7 @@ from tileharvest.viewer.rectangles import RECTANGLE, needed_ground
 from tileharvest.viewer.replies import damaged, unknown, wrong
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from datetime import date
 
     from tileharvest.history.database import History
@@ -56,12 +56,9 @@ def ground_picture(
         raise damaged("rectangle") from None
 
 
-def pixel_story(
-    served: ServedMaps, store: TileStore, map_name: str, query: Query
-) -> Callable[[], Iterator[bytes]]:
-    """Returns a function that tells the story of a rectangle's pixels. It yields a line of JSON for each day
-    on which they changed, as soon as the day is found, and a last line that sums up. Raises RefusedError if
-    there can be no story."""
+def pixel_story(served: ServedMaps, store: TileStore, map_name: str, query: Query) -> bytes:
+    """Returns the story of a rectangle's pixels: a line of JSON for each day on which they changed, and a
+    last line that sums up. Raises RefusedError if there can be no story."""
     history, outline, layer, ground = _asked(served, map_name, query, None)
     if not layer.zooms:
         raise unknown("nothing was ever recorded in this layer")
@@ -69,7 +66,7 @@ def pixel_story(
         story = PixelStory(store, layer, max(layer.zooms), ground)
     except ValueError as error:
         raise wrong(f"of this rectangle no story can be told: {error}; draw another one") from None
-    return lambda: map(_line, _told(story, history, outline))
+    return b"".join(msgspec.json.encode(line) + b"\n" for line in _told(story, history, outline))
 
 
 def _told(story: PixelStory, history: History, outline: MapOutline) -> Iterator[dict[str, Any]]:
@@ -94,10 +91,6 @@ def _told(story: PixelStory, history: History, outline: MapOutline) -> Iterator[
         "since": last.day.isoformat() if last is not None else None,
         "same_before": same,
     }
-
-
-def _line(told: dict[str, Any]) -> bytes:
-    return msgspec.json.encode(told) + b"\n"
 
 
 def _asked(

@@ -8,7 +8,7 @@ from importlib import resources
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
-from tileharvest.export.published_page import without_comments
+from tileharvest.export.published_page import served_modules
 from tileharvest.viewer.replies import AFTER_ASKING, tag_of, tagged
 
 if TYPE_CHECKING:
@@ -21,23 +21,19 @@ FOLDER: Final = resources.files("tileharvest.viewer").joinpath("page")
 """The page's folder. It is read as a resource, because on scrapyd it lies in a zipped egg."""
 INDEX: Final = "index.html"
 
-_TEXTS: Final = {
+_KINDS: Final = {
     ".css": "text/css; charset=utf-8",
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
-    ".json": "application/json",
     ".md": "text/plain; charset=utf-8",
+    ".png": "image/png",
     ".svg": "image/svg+xml",
-    ".txt": "text/plain; charset=utf-8",
     "": "text/plain; charset=utf-8",
 }
-_MODULE: Final = ".js"
-_PICTURES: Final = {
-    ".ico": "image/x-icon",
-    ".png": "image/png",
-    ".webp": "image/webp",
-    ".woff2": "font/woff2",
-}
+_LIBRARY: Final = "leaflet/"
+"""The folder of a script that is no module of ours."""
+_WITHOUT_SERVER: Final = "published"
+"""The folder of modules for pages without a server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,29 +54,32 @@ class PageFile:
 
 def page_files(folder: Traversable = FOLDER) -> dict[str, PageFile]:
     """Returns the files of the folder and of the folders in it by their path, such as `leaflet/leaflet.css`.
-    Modules have no comments.
+    The modules are scripts (`served_modules`).
 
-    Hidden files, and files of kinds that no page has, are left out. A missing folder has no files. Raises
-    OSError for a file that cannot be read.
+    Hidden files, files of kinds that no page has, and those for pages without a server are left out. A
+    missing folder has no files. Raises OSError for a file that cannot be read.
     """
-    return dict(sorted(_below(folder, ""))) if folder.is_dir() else {}
+    bodies = dict(_below(folder, "")) if folder.is_dir() else {}
+    modules = {name: bodies.pop(name).decode() for name in list(bodies) if _is_module(name)}
+    scripts = {name: text.encode() for name, text in served_modules(modules).items()}
+    return {name: _file(name, body) for name, body in sorted((bodies | scripts).items())}
 
 
-def _below(folder: Traversable, above: str) -> Iterator[tuple[str, PageFile]]:
+def _below(folder: Traversable, above: str) -> Iterator[tuple[str, bytes]]:
     for part in folder.iterdir():
-        if part.name.startswith("."):
+        if part.name.startswith(".") or above + part.name == _WITHOUT_SERVER:
             continue
-        suffix = PurePath(part.name).suffix
         if part.is_dir():
             yield from _below(part, f"{above}{part.name}/")
-        elif suffix in _TEXTS or suffix in _PICTURES:
-            yield above + part.name, _read(part.read_bytes(), suffix)
+        elif PurePath(part.name).suffix in _KINDS:
+            yield above + part.name, part.read_bytes()
 
 
-def _read(body: bytes, suffix: str) -> PageFile:
-    if suffix in _PICTURES:
-        return PageFile(body, _PICTURES[suffix], tag_of(body), None)
-    if suffix == _MODULE:
-        body = without_comments(body.decode()).encode()
-    zipped = gzip.compress(body, mtime=0)
-    return PageFile(body, _TEXTS[suffix], tag_of(body), zipped if len(zipped) < len(body) else None)
+def _is_module(name: str) -> bool:
+    return name.endswith(".js") and not name.startswith(_LIBRARY)
+
+
+def _file(name: str, body: bytes) -> PageFile:
+    kind = _KINDS[PurePath(name).suffix]
+    zipped = None if kind == "image/png" else gzip.compress(body, mtime=0)
+    return PageFile(body, kind, tag_of(body), zipped if zipped and len(zipped) < len(body) else None)

@@ -17,6 +17,7 @@ from tileharvest.viewer.replies import quoted, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+    from datetime import datetime
     from pathlib import Path
 
     from tileharvest.history.database import History
@@ -85,13 +86,15 @@ class ServedMaps:
         areas_file: Path,
         open_history: Callable[[], History | None],
         workers: Callable[[str], int],
+        due: Callable[[MapDescription, History], datetime | None] = lambda *_: None,
         only: Collection[str] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`only` names the maps to serve. If it is empty all maps are served.
 
         `open_history` returns None until a harvest has begun a history. `workers` returns how many workers
-        harvest the map of that name now. A bool counts as 0 or 1.
+        harvest the map of that name now. A bool counts as 0 or 1. `due` returns when a map's next harvest
+        begins, or None if it never does.
 
         A missing file describes no maps or areas. Raises ConfigurationError for a mistake in a file, and for
         a name in `only` that neither `maps.toml` nor the history has.
@@ -105,9 +108,12 @@ class ServedMaps:
         self._opening = threading.Lock()
         self._opened: History | None = None
         self._workers = workers
+        self._due = due
         self._briefs: TimedCache[dict[str, dict[str, Any]]] = TimedCache(OUTLINE_AGE, clock)
         self._outlines: TimedCache[MapOutline] = TimedCache(OUTLINE_AGE, clock)
-        self._harvests: TimedCache[tuple[list[HarvestSummary], int]] = TimedCache(HARVESTS_AGE, clock)
+        self._harvests: TimedCache[tuple[list[HarvestSummary], int, datetime | None]] = TimedCache(
+            HARVESTS_AGE, clock
+        )
         self._only: frozenset[str] = frozenset()
         missing = sorted(set(only).difference(known := self.names()))
         if missing:
@@ -154,12 +160,18 @@ class ServedMaps:
             return MapOutline(name, (), ())
         return self._outlines.get(name, lambda: map_outline(history, name), history.stamp)
 
-    def harvests(self, name: str) -> tuple[list[HarvestSummary], int]:
-        """Returns the map's harvests, oldest first, and the number of workers that harvest it now."""
-        days, history = self.outline(name).days, self.history
+    def harvests(self, name: str) -> tuple[list[HarvestSummary], int, datetime | None]:
+        """Returns the map's harvests, oldest first, the number of workers that harvest it now, and the moment
+        at which its next harvest is due, or None if that is not known."""
+        days, history, described = self.outline(name).days, self.history, self.described(name)
         if history is None or not days:
-            return [], 0
-        return self._harvests.get(name, lambda: (harvest_summaries(history, name), int(self._workers(name))))
+            return [], 0, None
+
+        def look() -> tuple[list[HarvestSummary], int, datetime | None]:
+            due = self._due(described, history) if described else None
+            return harvest_summaries(history, name), int(self._workers(name)), due
+
+        return self._harvests.get(name, look)
 
     def layer(self, map_name: str, name: str) -> tuple[History, MapOutline, LayerOutline]:
         """Returns the history, the map's outline and the layer's outline. Raises RefusedError for an unknown

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import logging
 import os
 import re
 import signal
@@ -18,39 +17,20 @@ import uvloop
 from aiohttp import web
 
 from tileharvest.errors import ConfigurationError, TileHarvestError
-from tileharvest.viewer.application import FAILED, Application
 from tileharvest.viewer.host_names import HostNames
 from tileharvest.viewer.replies import error, quoted
-from tileharvest.viewer.work_queue import RETRY_AFTER
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        AsyncIterator,
-        Awaitable,
-        Callable,
-        Collection,
-        Iterable,
-        Mapping,
-        Sequence,
-    )
+    from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
     from contextlib import AbstractAsyncContextManager
 
-
-_log = logging.getLogger(__name__)
+    from tileharvest.viewer.application import Application
 
 PATIENCE: Final = 0.3
 """Seconds for which requests under way may go on when the server is stopped."""
 
 KEPT_ALIVE: Final = 30.0
 """Seconds for which an idle connection is held. An open page asks every 15."""
-MOST_CONNECTIONS: Final = 512
-"""The most connections at once: half of the files that most systems let a process open."""
-HEADER_SECONDS: Final = 10.0
-"""Seconds within which all headers of a request must arrive."""
-UNREAD_SECONDS: Final = 30.0
-"""Seconds after which a connection is closed if its reader takes none of the bytes that are sent."""
-LINGERING: Final = 1.0
-"""Seconds for which the rest of a refused request is still read, so that its sender gets the reply."""
 
 _HIGHEST_PORT: Final = 65_535
 _ORIGIN: Final = re.compile(
@@ -100,10 +80,6 @@ async def listening(
     host: str,
     port: int,
     allowed: Collection[str] = (),
-    *,
-    most_connections: int = MOST_CONNECTIONS,
-    header_seconds: float = HEADER_SECONDS,
-    unread_seconds: float = UNREAD_SECONDS,
 ) -> AsyncIterator[list[str]]:
     """Listens while the block lasts. Yields the server's addresses, each with a slash at its end.
 
@@ -111,9 +87,9 @@ async def listening(
     if it cannot listen, and ConfigurationError for a host that is not this computer's, or for a text that is
     no name.
     """
-    names = HostNames.of(host, allowed)
-    server = _Server(_guarded(application, names), most_connections, header_seconds, unread_seconds)
-    runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=PATIENCE)
+    site = web.Application(middlewares=[_guard(HostNames.of(host, allowed)), application.refuse])
+    site.add_routes(application.routes())
+    runner = web.AppRunner(site, access_log=None, keepalive_timeout=KEPT_ALIVE, shutdown_timeout=PATIENCE)
     await runner.setup()
     try:
         await _listen(runner, host, port)
@@ -122,12 +98,11 @@ async def listening(
         await runner.cleanup()
 
 
-def _guarded(
-    application: Application, names: HostNames
-) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:
-    """Returns a handler that answers only requests to one of these names."""
+def _guard(names: HostNames) -> Any:
+    """Returns a middleware that lets only requests to one of these names through."""
 
-    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+    @web.middleware
+    async def guard(request: web.Request, handler: Callable[[web.Request], Any]) -> web.StreamResponse:
         # A request may have a whole address, which counts instead of the header. aiohttp's `host` has the one
         # that counts.
         for named in {request.host, *request.headers.getall("Host", [""])}:
@@ -137,9 +112,10 @@ def _guarded(
                     f"the viewer is not at {quoted(named)}; if that is a name of yours, start it with"
                     " --allow-host and this name",
                 )
-        return await application.handle(request)
+        response: web.StreamResponse = await handler(request)
+        return response
 
-    return handle
+    return guard
 
 
 def _addresses(host: str, bound: Sequence[Sequence[Any]]) -> list[str]:
@@ -166,7 +142,7 @@ def _outward(loopback: str, elsewhere: str) -> list[str]:
     return []
 
 
-async def _listen(runner: web.ServerRunner, host: str, port: int) -> None:
+async def _listen(runner: web.AppRunner, host: str, port: int) -> None:
     elsewhere = ConfigurationError(f"--host {host} is no address of this computer")
     if not host:
         # To asyncio an empty host means every address of this computer. Nobody should open them all by
@@ -186,143 +162,3 @@ async def _listen(runner: web.ServerRunner, host: str, port: int) -> None:
             ) from None
         said = os.strerror(error.errno) if error.errno else str(error)
         raise TileHarvestError(f"port {port} of {host} cannot be opened: {said}") from None
-
-
-def _at_once(status: HTTPStatus, message: str, headers: Mapping[str, str] | None = None) -> bytes:
-    """Returns the bytes of an answer for a connection that has sent no whole request."""
-    refused = error(status, message, headers)
-    body = refused.body
-    assert isinstance(body, bytes)
-    lines = [f"HTTP/1.1 {status.value} {status.phrase}"]
-    lines += [f"{name}: {value}" for name, value in refused.headers.items()]
-    lines += [f"Content-Length: {len(body)}", "Connection: close", "", ""]
-    return "\r\n".join(lines).encode() + body
-
-
-_TOO_MANY: Final = _at_once(
-    HTTPStatus.SERVICE_UNAVAILABLE,
-    f"too many are connected to the viewer: ask again in {RETRY_AFTER} seconds",
-    {"Retry-After": str(RETRY_AFTER)},
-)
-_TOO_SLOW: Final = _at_once(HTTPStatus.REQUEST_TIMEOUT, "the request's headers did not come in time")
-
-
-class _Connection(web.RequestHandler):
-    """A client's connection. Bytes that are no HTTP get a reply of the same form as any other error."""
-
-    __slots__ = ("_begun", "_is_ended", "_is_refused", "_patience", "_server", "_unread", "_until")
-
-    def __init__(self, server: _Server, patience: float, unread: float) -> None:
-        """`patience` is the seconds that headers may take, and `unread` the seconds for which the reader may
-        take nothing."""
-        super().__init__(
-            server,
-            loop=asyncio.get_running_loop(),
-            access_log=None,  # type: ignore[arg-type]
-            keepalive_timeout=KEPT_ALIVE,
-            lingering_time=LINGERING,
-        )
-        self._server = server
-        self._patience = patience
-        self._unread = unread
-        self._until: asyncio.TimerHandle | None = None
-        """The timer that ends the connection if no request is complete by then."""
-        self._begun = False
-        """Whether a part of a request has arrived."""
-        self._is_refused = False
-        self._is_ended = False
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        super().connection_made(transport)
-        own: socket.socket | None = transport.get_extra_info("socket")
-        if own is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
-            # The system closes such a connection, even if the request is over and only the system still has
-            # bytes to send.
-            own.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(self._unread * 1000))
-        self._is_refused = not self._server.admit()
-        if self._is_refused:
-            self._end(_TOO_MANY)
-        else:
-            self._until = self._loop.call_later(self._patience, self._end_slow)
-
-    def connection_lost(self, exc: BaseException | None) -> None:
-        self._stop_clock()
-        self._server.leave(is_refused=self._is_refused)
-        super().connection_lost(exc)
-
-    def data_received(self, data: bytes) -> None:
-        if self._is_ended:
-            return
-        known = self._request_count
-        super().data_received(data)
-        # aiohttp calls this without data to look for further requests in the bytes that it has kept.
-        self._begun = self._request_count == known and (self._begun or bool(data))
-        if not self._begun:
-            self._stop_clock()
-        elif self._until is None:
-            self._until = self._loop.call_later(self._patience, self._end_slow)
-
-    def handle_error(
-        self,
-        request: web.BaseRequest,
-        status: int = HTTPStatus.INTERNAL_SERVER_ERROR,
-        exc: BaseException | None = None,
-        message: str | None = None,
-    ) -> web.StreamResponse:
-        if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            _log.error("a request of %s failed", request.remote, exc_info=exc)
-            response = error(status, FAILED)
-        else:
-            response = error(status, "this is no request that HTTP knows")
-        response.force_close()
-        return response
-
-    def _stop_clock(self) -> None:
-        if self._until is not None:
-            self._until.cancel()
-            self._until = None
-
-    def _end_slow(self) -> None:
-        # A browser opens spare connections. A connection that has asked nothing gets no answer.
-        self._end(_TOO_SLOW if self._begun else b"")
-
-    def _end(self, answer: bytes) -> None:
-        """Sends an answer, and ends the connection. Bytes that still arrive are read for a while: TCP resets
-        a connection that is closed with unread bytes, and then the client would never see the answer."""
-        self._stop_clock()
-        self._is_ended = True
-        self.close()
-        if self.transport is not None:
-            self.transport.write(answer)
-            self.transport.write_eof()
-            self._until = self._loop.call_later(LINGERING, self.force_close)
-
-
-class _Server(web.Server):
-    """An HTTP server with a bounded number of connections."""
-
-    def __init__(
-        self,
-        handle: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
-        most_connections: int,
-        header_seconds: float,
-        unread_seconds: float,
-    ) -> None:
-        super().__init__(handle)
-        self._places = most_connections
-        self._header_seconds = header_seconds
-        self._unread_seconds = unread_seconds
-
-    def admit(self) -> bool:
-        """Returns whether there is a place for a new connection, and takes that place."""
-        if self._places <= 0:
-            return False
-        self._places -= 1
-        return True
-
-    def leave(self, *, is_refused: bool) -> None:
-        """Gives back the place of a closed connection. A refused connection had none."""
-        self._places += not is_refused
-
-    def __call__(self) -> web.RequestHandler:
-        return _Connection(self, self._header_seconds, self._unread_seconds)

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from html import escape
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from PIL import Image
@@ -28,7 +28,7 @@ from tileharvest.viewer.parameters import Parameters, parse_day
 from tileharvest.viewer.replies import RefusedError, damaged, echoed, quoted, unknown, wrong
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from datetime import date
 
     from tileharvest.history.outlines import LayerOutline, MapOutline
@@ -36,9 +36,6 @@ if TYPE_CHECKING:
     from tileharvest.store.port import TileStore
     from tileharvest.viewer.parameters import Query
     from tileharvest.viewer.served_maps import ServedMaps
-
-Look: TypeAlias = "Mapping[str, str]"
-"""What the viewer's page is to show, as its addresses have it behind `#`."""
 
 WIDTH: Final = 1200
 HEIGHT: Final = 630
@@ -54,9 +51,10 @@ _MOST_ENLARGED: Final = 2
 """The deepest zoom in the page's addresses, and `_COARSEST` the coarsest (`permalink.js`)."""
 _FARTHEST: Final = 180
 """A distance from the equator, in degrees of longitude, that lies beyond both poles of a map of the earth."""
+_ROOT: Final = "../../../"
+"""The viewer's address, as seen from that of a shared place."""
+_ENGLISH: Final = "en"
 _PARAMETERS: Final = ("layer", "language", "embed")
-_MOST_OFFERED: Final = 20
-"""The most maps or layers that a page offers. The viewer has a field that finds others."""
 _WORDS: Final = {
     "en": {
         "one": "{map} on {day}",
@@ -65,20 +63,6 @@ _WORDS: Final = {
         "degrees": "{y:.5f}\u00b0, {x:.5f}\u00b0",
         "place": "Seen at {place}, layer {layer}.",
         "open": "Open it on the map",
-        "lost": "There is nothing at this address",
-        "no form": "A shared place is written s/MAP/DAY/X,Z,ZOOM. There are these maps:",
-        "no map": "There is no map {map} here. There are:",
-        "no layer": "Map {map} has no layer {layer}. It has:",
-        "never": "Map {map} was never harvested, so it has no pictures yet. There are these maps:",
-        "no day": "“{text}” is no day, and no two days, the earlier one first."
-        " The history of map {map} begins and ends:",
-        "outside": "The history of map {map} has no {text}. It begins and ends:",
-        "no place": "“{text}” is no place. X, Z and a zoom are written 120,-340,-1. The map on that day:",
-        "no zoom": "There is no zoom {text}. The zooms of map {map} go from {coarsest} to {deepest}, the"
-        " deepest, and enlarged to {enlarged}. The map on that day:",
-        "too far": "“{text}” is farther out than the map. The map on that day:",
-        "more": "and {n} more",
-        "viewer": "Open the viewer",
     },
     "zh": {
         "one": "{day} 的 {map}",
@@ -87,19 +71,6 @@ _WORDS: Final = {
         "degrees": "{y:.5f}\u00b0, {x:.5f}\u00b0",
         "place": "位置：{place}，图层：{layer}。",
         "open": "在地图上打开",
-        "lost": "这个地址没有可显示的内容",
-        "no form": "分享的位置写作 s/地图/日期/X,Z,缩放级别。现有的地图：",
-        "no map": "这里没有名为 {map} 的地图。现有的地图：",
-        "no layer": "地图 {map} 没有图层 {layer}。现有图层：",
-        "never": "地图 {map} 从未采集过，还没有图片。现有的地图：",
-        "no day": "“{text}”不是日期，也不是先早后晚的两个日期。地图 {map} 历史的起止：",
-        "outside": "地图 {map} 的历史中没有 {text}。历史的起止：",
-        "no place": "“{text}”不是位置。X、Z 和缩放级别写作 120,-340,-1。当天的整张地图：",
-        "no zoom": "没有缩放级别 {text}。地图 {map} 的缩放级别从 {coarsest} 到最细的 {deepest}，"
-        "放大后到 {enlarged}。当天的整张地图：",
-        "too far": "“{text}”在地图范围之外。当天的整张地图：",
-        "more": "还有 {n} 个",
-        "viewer": "打开查看器",
     },
 }
 
@@ -152,8 +123,7 @@ class SharedPlace:
 
     def html(self, viewer: str) -> str:
         """Returns the HTML that other sites read. It leads a browser to the viewer's page."""
-        root = "../../../"
-        page = escape(self.page(root, is_embedded=self.is_embedded))
+        page = escape(self.page(_ROOT, is_embedded=self.is_embedded))
         meta = {
             "og:type": "website",
             "og:site_name": "TileHarvest",
@@ -168,18 +138,18 @@ class SharedPlace:
         }
         asked = urlencode({"url": self.address(viewer), "format": "json"})
         oembed = escape(f"{viewer}oembed?{asked}")
-        lines = [
-            *_head(self.language, self.title, root),
+        return _page(
+            self.language,
+            self.title,
+            page,
             f'<meta name="description" content="{escape(self.description)}">',
             *(f'<meta property="{name}" content="{escape(value)}">' for name, value in meta.items()),
             '<meta name="twitter:card" content="summary_large_image">',
             f'<link rel="alternate" type="application/json+oembed" href="{oembed}">',
-            f'<meta http-equiv="refresh" content="0; url={page}">',
             f'<main class="empty"><h1>{escape(self.title)}</h1>',
             f"<p>{escape(self.description)}</p>",
             f'<p><a href="{page}">{escape(self._words("open"))}</a></p></main>',
-        ]
-        return "\n".join(lines) + "\n"
+        )
 
     def oembed(self, viewer: str, most_wide: int, most_high: int, *, is_framed: bool) -> dict[str, Any]:
         """Returns the place in the form of oEmbed: a frame if other sites may show the viewer in one, else
@@ -204,91 +174,54 @@ class SharedPlace:
         return told
 
     def _words(self, key: str, **values: object) -> str:
-        return _in_words(self.language, key, **values)
+        shown = {name: printable(one) if isinstance(one, str) else one for name, one in values.items()}
+        return _WORDS[self.language][key].format(**shown)
 
 
-class LostPlaceError(RefusedError):
-    """An address that names a place that is not there. It says so to programs in a line, and to people in a
-    page that offers what there is."""
-
-    def __init__(self, message: str, key: str, offers: Sequence[tuple[str, Look]], **values: object) -> None:
-        """`key` and `values` make the words for people. Each of the offers has a name, and what the viewer's
-        page shows instead."""
-        super().__init__(HTTPStatus.NOT_FOUND, message)
-        self._key = key
-        self._offers = offers
-        self._values = values
-
-    def html(self, language: str, viewer: str) -> str:
-        """Returns the page for people. `viewer` is the viewer's address, as seen from this one."""
-        title, what = _in_words(language, "lost"), _in_words(language, self._key, **self._values)
-        links = [
-            f'<li><a href="{viewer}#{escape(urlencode(look))}">{escape(printable(name))}</a></li>'
-            for name, look in self._offers[:_MOST_OFFERED]
-        ]
-        left = len(self._offers) - len(links)
-        more = f"<p>{_in_words(language, 'more', n=left)}</p>" if left > 0 else ""
-        lines = [
-            *_head(language, f"{title} – TileHarvest", viewer),
-            f'<main class="empty"><h1>{escape(title)}</h1>',
-            f"<p>{escape(what)}</p>",
-            f'<ul class="offers">{"".join(links)}</ul>{more}',
-            f'<p><a href="{viewer}">{_in_words(language, "viewer")}</a></p></main>',
-        ]
-        return "\n".join(lines) + "\n"
-
-
-def _head(language: str, title: str, viewer: str) -> list[str]:
-    """Returns the first lines of a page in the viewer's colours. A browser goes on from the page of a shared
-    place at once, and would else be white for that moment."""
-    return [
+def _page(language: str, title: str, target: str, *lines: str) -> str:
+    """Returns a page in the viewer's colours that leads a browser on to the target. It would else be white
+    for that moment."""
+    head = [
         "<!doctype html>",
         f'<html lang="{language}" data-theme="auto" prefix="og: https://ogp.me/ns#">',
         '<meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         '<meta name="color-scheme" content="light dark">',
         f"<title>{escape(title)}</title>",
-        f'<link rel="icon" href="{viewer}page/icon.svg" type="image/svg+xml">',
-        f'<link rel="stylesheet" href="{viewer}page/style.css">',
+        f'<link rel="icon" href="{_ROOT}page/icon.svg" type="image/svg+xml">',
+        f'<link rel="stylesheet" href="{_ROOT}page/style.css">',
+        f'<meta http-equiv="refresh" content="0; url={target}">',
     ]
+    return "\n".join((*head, *lines, ""))
 
 
-def _in_words(language: str, key: str, **values: object) -> str:
-    shown = {name: printable(one) if isinstance(one, str) else one for name, one in values.items()}
-    return _WORDS[language][key].format(**shown)
-
-
-def spoken(query: Query, accepted: str) -> str:
-    """Returns the language for a person who has asked for a place: that of the address, or the first one of
-    the browser's, whose header Accept-Language is `accepted`, or English."""
-    wanted = [value for name, value in query if name == "language"]
-    wanted += [part.strip()[:2].lower() for part in accepted.split(",")]
-    return next((language for language in wanted if language in _WORDS), "en")
+def lost_place(names: Sequence[str], query: Query) -> str:
+    """Returns a page for the address of a place that is not there. The viewer's page, to which it leads, says
+    what is not there and offers what is."""
+    map_name, days, place = (*names, "", "", "")[:3]
+    *before, day = days.split("..")
+    look = {"map": map_name, "day": day, **dict(zip(("x", "z", "zoom"), place.split(","), strict=False))}
+    look |= {name: value for name, value in query if name == "layer"}
+    if before:
+        look |= {"mode": "swipe", "with": before[0]}
+    target = (
+        f"{'../' * len(names) or './'}#{urlencode({name: value for name, value in look.items() if value})}"
+    )
+    return _page(_ENGLISH, "TileHarvest", escape(target))
 
 
 def shared_place(served: ServedMaps, names: Sequence[str], query: Query) -> SharedPlace:
     """Returns the place that an address names. Raises RefusedError, which says what is not there."""
     parameters = Parameters(query, (), _PARAMETERS)
-    maps = [(name, {"map": name}) for name in served.names()]
     if len(names) != 3:
-        raise LostPlaceError("a shared place is written s/MAP/DAY/X,Z,ZOOM", "no form", maps)
+        raise unknown("a shared place is written s/MAP/DAY/X,Z,ZOOM")
     map_name, days_text, place_text = names
-    try:
-        outline = served.outline(map_name)
-    except RefusedError as refused:
-        raise LostPlaceError(str(refused), "no map", maps, map=echoed(map_name)) from None
-    there = [layer.name for layer in outline.layers]
-    layer_name = parameters.text("layer") if "layer" in parameters else "".join(there[:1])
-    try:
-        layer = served.layer(map_name, layer_name)[2]
-    except RefusedError as refused:
-        said = {"map": map_name, "layer": echoed(layer_name)}
-        layers = [(name, {"map": map_name, "layer": name}) for name in there]
-        key, offers = ("no layer", layers) if there else ("never", maps)
-        raise LostPlaceError(str(refused), key, offers, **said) from None
+    outline = served.outline(map_name)
+    there = outline.layers[0].name if outline.layers else ""
+    layer = served.layer(map_name, parameters.text("layer") if "layer" in parameters else there)[2]
     language = parameters.language(tuple(_WORDS))
-    days = _days(outline, layer_name, days_text)
-    x, z, zoom = _place(outline, layer, days[-1], place_text)
+    days = _days(outline, days_text)
+    x, z, zoom = _place(outline, layer, place_text)
     return SharedPlace(outline, layer, days, x, z, zoom, language, "embed" in parameters)
 
 
@@ -322,6 +255,19 @@ def names_in(address: str, viewer: str) -> tuple[Sequence[str], Query]:
     return names[1:], parse_qsl(parts.query, keep_blank_values=True)
 
 
+def oembed(served: ServedMaps, viewer: str, query: Query, *, is_framed: bool) -> dict[str, Any]:
+    """Returns what oEmbed asks for about the shared place of this viewer in the parameter `url`. Raises
+    RefusedError."""
+    parameters = Parameters(query, ("url",), ("format", "maxwidth", "maxheight"))
+    if "format" in parameters and parameters.text("format") != "json":
+        # The status that oEmbed asks for, in section 2.3.3.
+        raise RefusedError(HTTPStatus.NOT_IMPLEMENTED, "oEmbed is told as JSON only: write format=json")
+    wide, high = (parameters.number(name, 1, 100_000, 100_000) for name in ("maxwidth", "maxheight"))
+    names, asked = names_in(parameters.text("url"), viewer)
+    place = shared_place(served, names, known_parameters(asked))
+    return place.oembed(viewer, wide, high, is_framed=is_framed)
+
+
 def place_picture(served: ServedMaps, store: TileStore, composer: Composer, place: SharedPlace) -> bytes:
     """Returns a JPEG of 1200 x 630 pixels. It shows the place on its day, or on both days with the days above
     them.
@@ -346,44 +292,30 @@ def place_picture(served: ServedMaps, store: TileStore, composer: Composer, plac
     return as_jpeg(side_by_side(halves[0], halves[1], Image.new("L", size)))
 
 
-def _days(outline: MapOutline, layer: str, text: str) -> tuple[date, ...]:
+def _days(outline: MapOutline, text: str) -> tuple[date, ...]:
     days = tuple(day for day in map(parse_day, text.split("..")) if day is not None)
     first, last = outline.days[0], outline.days[-1]
-    ends = [
-        (str(day), {"map": outline.name, "layer": layer, "day": str(day)})
-        for day in dict.fromkeys((first, last))
-    ]
-    said = {"map": outline.name, "text": echoed(text)}
     if len(days) != len(text.split("..")) or len(days) > 2 or list(days) != sorted(set(days)):
-        message = f"{quoted(text)} is no day and no two: write 2021-02-13, or 2021-02-13..2021-02-16"
-        raise LostPlaceError(message, "no day", ends, **said)
+        raise unknown(f"{quoted(text)} is no day and no two: write 2021-02-13, or 2021-02-13..2021-02-16")
     if days[0] < first or days[-1] > last:
-        message = f"the history of map '{outline.name}' goes from {first} to {last}, without {text}"
-        raise LostPlaceError(message, "outside", ends, **said)
+        raise unknown(f"the history of map '{outline.name}' goes from {first} to {last}, without {text}")
     return days
 
 
-def _place(outline: MapOutline, layer: LayerOutline, day: date, text: str) -> tuple[float, float, float]:
-    """Returns X, Z and the zoom of a place. Raises LostPlaceError."""
+def _place(outline: MapOutline, layer: LayerOutline, text: str) -> tuple[float, float, float]:
+    """Returns X, Z and the zoom of a place. Raises RefusedError."""
     place = _PLACE.fullmatch(text)
-    look = {"map": outline.name, "layer": layer.name, "day": str(day)}
-    whole = [(f"{outline.name}, {day}", look)]
-    said = {"map": outline.name, "text": echoed(text)}
     if place is None:
-        message = f"{quoted(text)} is no place: write X,Z,ZOOM, as in 120,-340,-1"
-        raise LostPlaceError(message, "no place", whole, **said)
-    if not _COARSEST <= float(place[3]) <= _MOST_ENLARGED:
+        raise unknown(f"{quoted(text)} is no place: write X,Z,ZOOM, as in 120,-340,-1")
+    x, z, zoom = map(float, place.groups())
+    if not _COARSEST <= zoom <= _MOST_ENLARGED:
         kept = layer.kept_zooms() or [0]
-        zooms = {"coarsest": kept[0], "deepest": kept[-1], "enlarged": _MOST_ENLARGED}
-        message = (
+        raise unknown(
             f"{quoted(text)} is no place: there is no zoom {place[3]}; the zooms go from {kept[0]} to"
             f" {kept[-1]}, the deepest, and enlarged to {_MOST_ENLARGED}"
         )
-        raise LostPlaceError(message, "no zoom", whole, **{**said, "text": place[3]}, **zooms)
-    if is_on_earth(layer.latest, outline.renderer) and abs(float(place[2])) > _FARTHEST:
-        message = f"{quoted(text)} is farther out than the map"
-        raise LostPlaceError(message, "too far", whole, **said)
-    x, z, zoom = map(float, place.groups())
+    if is_on_earth(layer.latest, outline.renderer) and abs(z) > _FARTHEST:
+        raise unknown(f"{quoted(text)} is farther out than the map")
     return x, z, zoom
 
 

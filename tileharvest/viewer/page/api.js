@@ -16,9 +16,9 @@
  *   north_direction: number, factor: number, projection: import("./projection.js").Projection | null,
  *   world: string | null, background: string | null, spawn: [number, number, number] | null}} Description
  * @typedef {{name: string, zooms: Record<string, string>, last_day: string, descriptions: Description[]}} Layer
- * @typedef {{name: string, url: string | null, note: string, renderer: string | null,
- *   days: string[], unfinished: string[], layers: Layer[], composed?: boolean}} MapOutline `composed`: false where
- *   pictures of zooms without tiles are not put together
+ * @typedef {{name: string, url: string | null, live?: boolean, note: string, renderer: string | null,
+ *   days: string[], unfinished: string[], layers: Layer[], composed?: boolean}} MapOutline `live`: false if the
+ *   map is not at its url any more; `composed`: false where pictures of zooms without tiles are not put together
  * @typedef {{day: string, image: string | null, size: number | null}} StoredVersion
  * @typedef {{tile: string, days: number, tiles: number}} ChangedPlace
  * @typedef {{day: string, started: string, ended: string | null, reason: string | null,
@@ -38,7 +38,8 @@
  * @typedef {{day: string, before: string, share: number, empty: boolean, damaged: boolean}} PixelChapter
  * @typedef {{versions: number, changes: number, first: string | null, since: string | null,
  *   same_before: string[]}} PixelSum
- * @typedef {{harvests: Harvest[], running: Running | null, stored_bytes: number}} Harvests
+ * @typedef {{harvests: Harvest[], running: Running | null, next_due: string | null,
+ *   stored_bytes: number}} Harvests
  */
 
 const BASE = "api/v1";
@@ -140,6 +141,9 @@ async function viewOf(map, layer, day, area) {
 export async function reach(map, layer) {
   return null;
 }
+
+/** Whether the owner of the maps can name areas. */
+export const hasAreas = true;
 
 /** @returns {boolean} whether pictures of other days may be loaded in advance, at no cost but their own */
 export function isAtHand() {

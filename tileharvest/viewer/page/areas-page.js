@@ -26,6 +26,7 @@ export async function drawAreas(maps, missing) {
   }));
   const none = sections.length > 0 ? [] : [
     element("p", {}, text("areasNone")),
+    element("p", {}, text("areasDraw")),
     element("pre", {}, element("code", {}, 'tileharvest areas NAME add "my base" 80,-400 240,-200')),
   ];
   fill("areas-page", [

@@ -91,8 +91,16 @@ export class Calendar {
       return square;
     });
     // Monday is the first row.
-    squares[0].style.gridRowStart = String(((first + 3) % 7) + 1);
-    return element("div", { class: "strip", "aria-hidden": "true" }, ...squares);
+    const row = (first + 3) % 7;
+    squares[0].style.gridRowStart = String(row + 1);
+    const months = Array.from({ length: 12 }, (_, month) => {
+      const label = element("span", {}, monthInWords(this.year, month, "short"));
+      const begins = Date.UTC(this.year, month, 1) / 86_400_000 - first;
+      label.style.gridColumnStart = String(Math.floor((row + begins) / 7) + 1);
+      return label;
+    });
+    return element("div", { "aria-hidden": "true" },
+      element("div", { class: "strip-months" }, ...months), element("div", { class: "strip" }, ...squares));
   }
 
   /** @param {string} day @returns {string} the classes that colour it by what changed in view */

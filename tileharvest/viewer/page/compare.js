@@ -62,9 +62,7 @@ export class CompareTools {
     }
     part("lens-switch").hidden = mode !== "one" && mode !== "lens";
     part("other-field").hidden = mode === "one";
-    // The lens' own button says enough for people who see it.
-    part("other-field").firstElementChild.classList.toggle("unseen", mode === "lens");
-    part("onion-field").hidden = mode !== "onion";
+    part("other-name").textContent = text(mode === "lens" ? "lensDay" : "comparedWith");
     Object.assign(part("other"), { min: outline.firstDay, max: outline.lastDay, value: other ?? "" });
   }
 
@@ -75,7 +73,8 @@ export class CompareTools {
   show(mode, day, other) {
     this.border.hidden = mode !== "swipe";
     this.#showLens(mode === "lens" ? other : null);
-    const sides = mode === "swipe" || mode === "side";
+    part("onion-field").hidden = mode !== "onion";
+    const sides = mode === "swipe" || mode === "side" || mode === "onion";
     for (const [id, shown] of [["left-day", other], ["right-day", day]]) {
       part(String(id)).hidden = !sides;
       part(String(id)).textContent = shown ? dayInWords(shown) : "";

@@ -1,6 +1,6 @@
 /** The page of harvests: the outcomes and the cost of each, and the progress of a running one. */
 import * as api from "./api.js";
-import { dayInWords } from "./days.js";
+import { dayInWords, dayOf } from "./days.js";
 import { element, part, phrase, settled } from "./dom.js";
 import { writeHash } from "./permalink.js";
 import { NOTHING } from "./state.js";
@@ -25,6 +25,11 @@ const MOST_SHOWN = 100; // Harvests of a map; a daily one's last three months.
 
 const MOST_MAPS = 20; // Each costs a question. Who has more finds the others by their names.
 
+const DAYS_SHOWN = 30; // In the bar of the last days.
+
+/** @type {Map<string, boolean>} whether the table of a map's harvests is open. It stays so when the page is drawn again */
+const opened = new Map();
+
 /** The text of the search. It stays when the page is drawn again. */
 let wanted = "";
 
@@ -34,7 +39,7 @@ export async function drawHarvests(maps) {
   const found = maps.filter(({ name, note }) => `${name} ${note}`.toLowerCase().includes(words));
   const sections = await Promise.all(found.slice(0, MOST_MAPS).map(async (map) => {
     const answer = map.days === 0 ? null : await api.harvests(map.name);
-    return section(map, answer);
+    return section(map, answer, maps.length === 1);
   }));
   // Meanwhile something else may have been typed.
   if (words !== wanted.toLowerCase()) return;
@@ -47,8 +52,8 @@ export async function drawHarvests(maps) {
   const href = before?.getAttribute("href");
   const at = before instanceof HTMLInputElement ? before.selectionStart : null;
   page.replaceChildren(...[
-    element("h1", {}, text("harvestsTitle")), search && element("p", { class: "search" }, search), legend(),
-    ...sections, more ? element("p", { role: "status" }, more) : null,
+    element("h1", {}, text("harvestsTitle")), search && element("p", { class: "search" }, search),
+    ...sections, legend(), more ? element("p", { role: "status" }, more) : null,
   ].filter((child) => child !== null));
   if (search !== null && at !== null) {
     search.focus({ preventScroll: true });
@@ -79,8 +84,8 @@ function legend() {
       ` ${text(OUTCOMES[/** @type {keyof typeof OUTCOMES} */ (outcome)])}`)));
 }
 
-/** @param {api.MapSummary} map @param {api.Harvests | null} answer */
-function section(map, answer) {
+/** @param {api.MapSummary} map @param {api.Harvests | null} answer @param {boolean} isOnly whether there is no other map */
+function section(map, answer, isOnly) {
   const address = writeHash({ ...NOTHING, map: map.name });
   const title = element("h2", {}, element("a", { href: address }, text("harvestsOf", { map: map.name })));
   const note = map.note ? element("p", { class: "note" }, map.note) : null;
@@ -94,8 +99,55 @@ function section(map, answer) {
     }),
     text("harvestsStored", { size: bytesInWords(answer.stored_bytes) }),
   ];
-  return element("section", {}, title, note,
-    element("p", { class: "facts" }, facts.join(" · ")), progress(map.name, answer), table(map.name, answer.harvests));
+  const all = element("details", { class: "all-harvests" }, element("summary", {}, text("harvestsAll")), table(map.name, answer.harvests));
+  all.open = opened.get(map.name) ?? isOnly;
+  all.addEventListener("toggle", () => opened.set(map.name, all.open));
+  return element("section", {}, title, note, status(answer), lastDays(answer.harvests),
+    element("p", { class: "facts" }, facts.join(" · ")), progress(map.name, answer), all);
+}
+
+/** @param {api.Harvests} answer @returns {HTMLElement} how the last harvest ended, and when the next one is due */
+function status({ harvests: [last], running, next_due: due }) {
+  const state = running?.active ? "running" : last.reason ?? "unfinished";
+  const ended = text("statusLast", { end: endOf(last), when: ago(Date.parse(last.ended ?? last.started)) });
+  const words = [
+    state === "running" ? text("statusRunning") : ended,
+    due === null ? "" : Date.parse(due) <= Date.now() ? text("statusDue") : text("statusNext", { when: ago(Date.parse(due)) }),
+  ];
+  return element("p", { class: "status" }, element("span", { class: `light ${state}`, "aria-hidden": "true" }),
+    words.filter((each) => each !== "").join(" · "));
+}
+
+/** @param {api.Harvest} harvest */
+function endOf({ reason }) {
+  if (reason === null) return text("endUnfinished");
+  return reason in ENDS ? text(ENDS[/** @type {keyof typeof ENDS} */ (reason)]) : reason;
+}
+
+/** @param {number} moment in milliseconds @returns {string} how long ago, or how far ahead, such as `in 3 hours` */
+function ago(moment) {
+  const seconds = (moment - Date.now()) / 1000;
+  const [unit, length] = /** @type {[Intl.RelativeTimeFormatUnit, number]} */ (
+    [["day", 86_400], ["hour", 3600], ["minute", 60]].find(([, each]) => Math.abs(seconds) >= Number(each)) ?? ["second", 1]);
+  return new Intl.RelativeTimeFormat(language(), { numeric: "auto" }).format(Math.round(seconds / length), unit);
+}
+
+/** @param {api.Harvest[]} harvests newest first @returns {HTMLElement} a mark for each of the last days */
+function lastDays(harvests) {
+  const today = Math.floor(Date.now() / 86_400_000);
+  const days = Array.from({ length: DAYS_SHOWN }, (_, index) => dayOf(today - DAYS_SHOWN + 1 + index));
+  const counts = { fine: 0, poor: 0 };
+  const marks = days.map((day) => {
+    const harvest = harvests.find((one) => one.day === day);
+    const failed = harvest?.counts.fail ?? 0;
+    const kind = harvest === undefined ? "none" : harvest.reason === "finished" && failed === 0 ? "fine" : "poor";
+    if (kind !== "none") counts[kind] += 1;
+    const words = harvest === undefined ? text("noHarvestDay")
+      : `${endOf(harvest)}${failed > 0 ? `, ${text("harvestFailures", { n: failed })}` : ""}`;
+    return element("span", { class: kind, title: text("calendarDay", { day: dayInWords(day), change: words }) });
+  });
+  const words = text("statusDays", { n: DAYS_SHOWN, fine: counts.fine, poor: counts.poor });
+  return element("div", { class: "last-days", role: "img", "aria-label": words, title: words }, ...marks);
 }
 
 /** @param {string} map @param {api.Harvests} answer */
@@ -143,8 +195,7 @@ function table(map, harvests) {
 /** @param {string} map @param {api.Harvest} harvest @param {number} most tiles that a harvest had */
 function row(map, harvest, most) {
   // The reason for the stop stands above the table, which would become too wide.
-  const end = harvest.reason === null ? text("endUnfinished")
-    : harvest.reason in ENDS ? text(ENDS[/** @type {keyof typeof ENDS} */ (harvest.reason)]) : harvest.reason;
+  const end = endOf(harvest);
   const began = new Intl.DateTimeFormat(language(), { dateStyle: "short", timeStyle: "short" });
   const failed = harvest.counts.fail ?? 0;
   const cell = (/** @type {string} */ words) => element("td", { class: "figure" }, words);

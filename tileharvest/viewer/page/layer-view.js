@@ -34,7 +34,8 @@ export class LayerView {
    * @param {object} actions
    * @param {(place: Place | null) => void} actions.moved null if the page has moved the map, not a person
    * @param {(place: {x: number, y: number} | null) => void} actions.pointed in grid units
-   * @param {(tile: api.Tile) => void} actions.chosen
+   * @param {(tile: api.Tile, point: {x: number, y: number}) => void} actions.chosen
+   * @param {() => void} actions.whole a person wants to see the whole map
    * @param {() => void} actions.filling pictures begin to be loaded, or all are, or some cannot be
    */
   constructor(outline, layer, actions) {
@@ -85,10 +86,15 @@ export class LayerView {
     for (const screen of this.screens) screen.retry();
   }
 
-  /** Frame a tile, or none. @param {api.Tile | null} tile */
-  mark(tile) {
+  /** Frame a tile and mark a point in it, or nothing. @param {api.Tile | null} tile @param {{x: number, y: number}} [point] */
+  mark(tile, point) {
     this.marked = tile;
-    for (const screen of this.screens) screen.mark(tile);
+    for (const screen of this.screens) screen.mark(tile, point);
+  }
+
+  /** Bring a point into view. @param {{x: number, y: number}} point in grid units */
+  reveal(point) {
+    for (const screen of this.screens) screen.reveal(point);
   }
 
   get description() {
@@ -104,6 +110,12 @@ export class LayerView {
   fits(outline) {
     const { coarsest, deepest } = this.screen;
     return coarsest === outline.coarsest(this.layer.name) && deepest === outline.deepest(this.layer.name);
+  }
+
+  /** @param {Outline} outline of the same map, which has been harvested again and `fits` */
+  renew(outline) {
+    this.outline = outline;
+    this.layer = outline.layer(this.layer.name);
   }
 
   /** @returns {api.Area} the area in view, or its middle if the whole has too many tiles to be counted */
@@ -301,6 +313,17 @@ export class LayerView {
     return found.some((address) => address !== null && address !== undefined);
   }
 
+  /**
+   * @param {string[]} days
+   * @returns {Promise<boolean>} whether nothing in view has a picture on any of the days. What could not be asked may
+   *   have one
+   */
+  async isEmpty(days) {
+    const tiles = this.screen.tilesInView;
+    const found = await Promise.all(days.flatMap((day) => tiles.map(this.#pictures(day)))).catch(() => ["?"]);
+    return tiles.length > 0 && found.every((address) => address === null || address === undefined);
+  }
+
   /** @param {string} day @returns {Promise<string | null>} the address of the picture in the middle of the screen */
   async pictureInMiddle(day) {
     const { position: { x, y }, tileZoom, factor } = this.screen;
@@ -319,7 +342,7 @@ export class LayerView {
   /** The address of the middle of the screen on the map's own page. @returns {string | null} null: it has none */
   get live() {
     const { outline, layer, description } = this;
-    return outline.url === null ? null : this.renderer.writeLink(outline.url, {
+    return outline.live === null ? null : this.renderer.writeLink(outline.live, {
       ...blockAt(this.screen.position, description), zoom: this.screen.position.zoom,
       depth: description.depth, layer: layer.name, world: description.world,
     });
@@ -361,11 +384,13 @@ export class LayerView {
       isSquare: this.renderer.isSquare === true && this.outline.isComposed,
       zoomIn: text("zoomIn"),
       zoomOut: text("zoomOut"),
+      whole: text("wholeMap"),
+      showWhole: this.actions.whole,
     });
     screen.onFilling = this.actions.filling;
     screen.onPointer(this.actions.pointed);
     screen.onChoice(({ x, y }) => {
-      this.actions.chosen(tileAt(x, y, screen.tileZoom, this.description.factor));
+      this.actions.chosen(tileAt(x, y, screen.tileZoom, this.description.factor), { x, y });
     });
     return screen;
   }

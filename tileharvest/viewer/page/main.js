@@ -40,7 +40,7 @@ async function route(hash) {
   const onHarvests = hash === HARVESTS;
   const area = readArea(hash);
   const onAreas = hash === AREAS || area !== null;
-  part("to-areas").hidden = !onAreas && maps.every(({ areas }) => areas === 0);
+  part("to-areas").hidden = !api.hasAreas;
   for (const [id, current] of [
     ["to-map", !onHarvests && !onAreas], ["to-harvests", onHarvests], ["to-areas", onAreas],
   ]) {

@@ -31,16 +31,19 @@ const FRINGE = 0.001; // Of a tile: what of it must be on the screen so that it 
 const FINE_SCREEN = 1.5;
 const DIGITS = 2; // Behind the point of a zoom that nobody has zoomed to.
 const MARGIN = 8; // Pixels around what is fitted into the screen.
+/** Pixels by which pictures that are scaled reach below the next ones: their outermost ones may be half transparent. */
+const OVERLAP = 2;
+const DOT = 20; // Pixels between a marked point and the edge of the screen.
 
 export class MapView {
   /**
    * @param {HTMLElement} container
    * @param {{tileSize: Size, factor: number, coarsest: number, deepest: number, isSquare: boolean,
-   *   zoomIn: string, zoomOut: string}} options `coarsest` and `deepest` are the zooms of tiles that there ever
+   *   zoomIn: string, zoomOut: string, whole: string, showWhole: () => void}} options `coarsest` and `deepest` are the zooms of tiles that there ever
    *   were; with `isSquare` there is nothing but four tiles of the coarsest zoom and what
    *   lies below them
    */
-  constructor(container, { tileSize, factor, coarsest, deepest, isSquare, zoomIn, zoomOut }) {
+  constructor(container, { tileSize, factor, coarsest, deepest, isSquare, zoomIn, zoomOut, whole, showWhole }) {
     this.container = container;
     this.tileSize = tileSize;
     this.factor = factor;
@@ -79,7 +82,8 @@ export class MapView {
       markerZoomAnimation: !calm,
       inertia: !calm,
     });
-    L.control.zoom({ zoomInTitle: zoomIn, zoomOutTitle: zoomOut }).addTo(this.map);
+    const buttons = L.control.zoom({ zoomInTitle: zoomIn, zoomOutTitle: zoomOut }).addTo(this.map).getContainer();
+    buttons.append(wholeButton(whole, showWhole));
     // The pictures of two days are blended with each other and with nothing else.
     const days = this.map.createPane("days");
     days.style.zIndex = "200";
@@ -139,6 +143,14 @@ export class MapView {
   get tiles() {
     return Object.entries(this.layers).filter(([pane]) => pane !== "heat").slice(0, 1)
       .flatMap(([, layer]) => [...layer.squares.values()]);
+  }
+
+  /** @returns {Tile[]} those of `tiles` of which a part is in view */
+  get tilesInView() {
+    const { west, south, east, north } = this.ground;
+    return this.tiles.map((tile) => ({ tile, ground: groundOf(tile, this.factor) }))
+      .filter(({ ground }) => ground.west < east && ground.east > west && ground.south < north && ground.north > south)
+      .map(({ tile }) => tile);
   }
 
   /** The number of squares that lack their pictures. */
@@ -277,10 +289,23 @@ export class MapView {
     other.map.on("unload", () => this.map.off("move zoomend", there));
   }
 
-  /** Frame a tile, or none. @param {Tile | null} tile */
-  mark(tile) {
+  /**
+   * Frame a tile and mark a point in it, or mark nothing.
+   * @param {Tile | null} tile @param {{x: number, y: number}} [point] in grid units
+   */
+  mark(tile, point) {
     this.frame?.remove();
-    if (tile !== null) this.frameGround(groundOf(tile, this.factor));
+    this.dot?.remove();
+    if (tile === null) return;
+    this.frameGround(groundOf(tile, this.factor));
+    if (point === undefined) return;
+    this.dot = L.circleMarker([point.y, point.x], { className: "point-mark", radius: 6, interactive: false }).addTo(this.map);
+  }
+
+  /** Bring a point into view. @param {{x: number, y: number}} point in grid units */
+  reveal({ x, y }) {
+    this.map.invalidateSize();
+    this.map.panInside([y, x], { padding: [DOT, DOT], animate: false });
   }
 
   /** Frame a rectangle instead of a tile. @param {import("./api.js").Ground} ground */
@@ -443,6 +468,15 @@ export class MapView {
   }
 }
 
+/** @param {string} words @param {() => void} showWhole @returns {HTMLElement} */
+function wholeButton(words, showWhole) {
+  const button = document.createElement("a");
+  Object.assign(button, { className: "whole", href: "#", title: words, role: "button", ariaLabel: words });
+  L.DomEvent.disableClickPropagation(button);
+  L.DomEvent.on(button, "click", L.DomEvent.stop).on(button, "click", showWhole);
+  return button;
+}
+
 /**
  * @param {{lat: number, lng: number}} one @param {{lat: number, lng: number}} other opposite corners
  * @returns {import("./api.js").Ground}
@@ -475,6 +509,32 @@ const squareLayer = L.GridLayer.extend({
       this.squares.delete(event.tile);
       this.failed.delete(event.tile);
     });
+  },
+
+  _setZoomTransform(/** @type {any} */ level, /** @type {any} */ center, /** @type {number} */ zoom) {
+    L.GridLayer.prototype._setZoomTransform.call(this, level, center, zoom);
+    level.scale = this._map.getZoomScale(zoom, level.zoom);
+    for (const square of Object.values(this._tiles)) if (square.coords.z === level.zoom) this.fit(square, level);
+  },
+
+  _addTile(/** @type {any} */ coords, /** @type {any} */ container) {
+    L.GridLayer.prototype._addTile.call(this, coords, container);
+    this.fit(this._tiles[this._tileCoordsToKey(coords)], this._level);
+  },
+
+  /**
+   * Put a square on whole pixels of the page, whatever the scale of its level: through edges between pixels the
+   * background would shine. Where it may still end within a pixel of the screen, it reaches below the next one.
+   */
+  fit(/** @type {any} */ { el: square, coords }, /** @type {any} */ { origin, scale }) {
+    const size = this.getTileSize();
+    const corner = (/** @type {any} */ cell) => cell.scaleBy(size).subtract(origin).multiplyBy(scale).round();
+    const start = corner(coords);
+    const { x: width, y: height } = corner(coords.add([1, 1])).subtract(start);
+    const isWhole = [size.x * scale, size.y * scale, window.devicePixelRatio].every(Number.isInteger);
+    const overlap = isWhole ? 0 : OVERLAP;
+    L.DomUtil.setTransform(square, start.divideBy(scale), 1 / scale);
+    Object.assign(square.style, { width: `${width + overlap}px`, height: `${height + overlap}px` });
   },
 
   createTile(/** @type {any} */ coords, /** @type {(error: unknown, square: HTMLElement) => void} */ done) {

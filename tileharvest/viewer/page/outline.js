@@ -20,7 +20,8 @@ export class Outline {
     /** The links of the map's own page, and the way in which it writes places */
     this.links = links;
     this.name = answer.name;
-    this.url = answer.url;
+    /** The address of the map's own page, if the map is there as far as is known */
+    this.live = answer.live === false ? null : answer.url;
     /** ISO dates of harvests, oldest first */
     this.days = answer.days;
     /** Those of `days` whose harvest is not finished */

@@ -1,7 +1,10 @@
 /** The panel "When did this change?": the story of the pixels of a rectangle, as a strip of small pictures. */
 import * as api from "./api.js";
 import { dayInWords } from "./days.js";
-import { element } from "./dom.js";
+import { announce, element } from "./dom.js";
+import { isCopied } from "./place-box.js";
+import { gridToWorld } from "./projection.js";
+import { latitudeOf } from "./renderers/xyz.js";
 import { changedInWords, text } from "./text.js";
 
 /**
@@ -71,9 +74,33 @@ export function pixelsPanel(view, ground, actions, signal) {
   }, signal).catch((error) => {
     if (!signal.aborted) sum.textContent = text("failed", { message: error.message });
   });
-  return element("div", { class: "pixels-panel" },
+  return element("div", { class: "pixels-panel" }, watchedArea(view, ground),
     element("p", { class: "actions" }, element("button", { type: "button", onclick: actions.again }, text("pixelsAgain"))),
     sum, strip);
+}
+
+/**
+ * @param {import("./layer-view.js").LayerView} view @param {api.Ground} ground
+ * @returns {HTMLElement | null} the command that names the rectangle as an area; null: it cannot be named
+ */
+function watchedArea({ outline, layer, description, renderer }, { west, south, east, north }) {
+  if (!api.hasAreas || description.projection === null) return null;
+  const corners = [{ x: west, y: north }, { x: east, y: south }].map((point) => {
+    const { x, z } = gridToWorld(point, description);
+    const written = renderer.inDegrees ? [latitudeOf(z + 0.5), x + 0.5].map((value) => value.toFixed(5)) : [x, z].map(Math.round);
+    return written.join(",");
+  });
+  const ofLayer = layer.name === outline.layers[0].name ? "" : ` --layer ${JSON.stringify(layer.name)}`;
+  const command = `tileharvest areas ${outline.name} add ${JSON.stringify(text("watchName"))} ${corners.join(" ")}${ofLayer}`;
+  const copy = element("button", {
+    type: "button",
+    onclick: async () => {
+      if (await isCopied(command)) announce(copy.textContent = text("copiedCommand"));
+    },
+  }, text("copyCommand"));
+  return element("details", { class: "watch" }, element("summary", {}, text("watchArea")),
+    element("p", {}, text("watchHint")), element("pre", {}, element("code", {}, command)),
+    element("p", { class: "actions" }, copy));
 }
 
 /**

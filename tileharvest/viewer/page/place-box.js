@@ -59,7 +59,7 @@ export class PlaceBox {
  * still copy a selection.
  * @param {string} words @returns {Promise<boolean>}
  */
-async function isCopied(words) {
+export async function isCopied(words) {
   if (navigator.clipboard !== undefined) return navigator.clipboard.writeText(words).then(() => true, () => false);
   const field = element("textarea", { class: "unseen", readonly: true }, words);
   const focused = /** @type {HTMLElement | null} */ (document.activeElement);

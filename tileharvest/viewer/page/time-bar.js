@@ -36,8 +36,8 @@ export class TimeBar {
     this.counting = "changeCounting";
     /** @type {string | undefined} the first day on which the zoom in view has pictures */
     this.begun = undefined;
-    /** @type {string | undefined} the day of the last harvest of the layer */
-    this.ended = undefined;
+    /** The last day on which the site had the layer on the screen. */
+    this.ended = "";
     /** Whether two days are shown. Then the history's first day can only be the earlier one. */
     this.comparing = false;
     this.playing = 0;
@@ -203,9 +203,7 @@ export class TimeBar {
     if (count === 0 && this.begun !== undefined && day < this.begun) {
       return text("changeLater", { day: dayInWords(this.begun) });
     }
-    if (count === 0 && this.ended !== undefined && day > this.ended) {
-      return text("changeEnded", { day: dayInWords(this.ended) });
-    }
+    if (count === 0 && day > this.ended) return text("changeEnded", { day: dayInWords(this.ended) });
     if (count === 0) return this.days.includes(day) ? text("changeNone") : text("noHarvestDay");
     return text("changeMany", { n: count });
   }

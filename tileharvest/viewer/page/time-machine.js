@@ -55,6 +55,8 @@ export class TimeMachine {
      */
     this.newDay = "";
     this.signal = 0;
+    /** Whether nothing in view has a picture. */
+    this.isEmpty = false;
     part("heat-switch").addEventListener("click", () => this.#switchHeat());
     part("save-switch").addEventListener("click", () => this.#offerToSave());
     // A browser lets no page from a file read the pictures that it shows.
@@ -93,7 +95,8 @@ export class TimeMachine {
     if (this.view !== view) return;
     const { lastDay } = view.outline;
     if (view.fits(outline)) {
-      view.outline = outline;
+      view.renew(outline);
+      this.time.ended = view.layer.last_day;
       for (const day of [lastDay, outline.lastDay]) view.addresses.forget(day);
       this.time.harvested = outline.days;
     } else {
@@ -159,13 +162,15 @@ export class TimeMachine {
     const view = new LayerView(outline, outline.layer(this.state.look.layer), {
       moved: (place) => this.#moved(place),
       pointed: (point) => this.#showPlace(point),
-      chosen: (tile) => this.#tellStory(tile),
+      chosen: (tile, point) => this.#tellStory(tile, point),
+      whole: () => this.state.set({ x: null, z: null, zoom: null }),
       filling: () => this.#signalFilling(),
     });
     this.view = view;
     this.newDay = "";
     this.counting?.abort();
     this.time.forget();
+    this.time.ended = view.layer.last_day;
     view.day = this.#day(view);
     view.moveTo(this.state.look);
     this.place.ask(view.coordinates.example);
@@ -177,6 +182,7 @@ export class TimeMachine {
     this.counting?.abort(); // What it counts is in view no more.
     this.time.changesInView = null;
     this.count();
+    this.#lookForGround();
     if (place === null) return;
     this.followed = true;
     this.state.set(place);
@@ -199,6 +205,7 @@ export class TimeMachine {
       this.tools.show(mode, day, other);
       view.arrange(mode, this.tools);
       this.#notice();
+      this.#lookForGround();
       this.lookAhead();
     });
   }
@@ -303,13 +310,13 @@ export class TimeMachine {
     ));
   }
 
-  /** @param {api.Tile} tile */
-  async #tellStory(tile) {
+  /** @param {api.Tile} tile @param {{x: number, y: number}} point that was chosen in it */
+  async #tellStory(tile, point) {
     const { view } = this;
     if (view === null) return;
     // The Enter key may ask for a story while a person is to draw a rectangle.
     this.answers.closed();
-    view.mark(tile);
+    view.mark(tile, point);
     const { outline, layer, description } = view;
     const { storyPanel } = await import("./story.js");
     const content = await storyPanel(outline, layer, tile, api.tileSizeOf(description), {
@@ -318,7 +325,9 @@ export class TimeMachine {
         day, other: before, mode: this.state.look.mode === "one" ? "swipe" : this.state.look.mode,
       }),
     }).catch((error) => text("failed", { message: error.message }));
-    if (this.view === view && view.marked === tile) this.panel.open("story", text("storyTitle"), content);
+    if (this.view !== view || view.marked !== tile) return;
+    this.panel.open("story", text("storyTitle", { place: view.spot(point).words }), content);
+    view.reveal(point);
   }
 
   async #countChanges() {
@@ -331,8 +340,8 @@ export class TimeMachine {
       const { outline, layer, countable } = view;
       const changes = await api.changes(outline.name, layer.name, countable, signal);
       this.time.begun = outline.begun(layer.name, countable.zoom);
-      this.time.ended = layer.last_day;
       this.time.changesInView = changes;
+      this.#notice();
       this.calendar?.renew();
       this.lookAhead();
     } catch (error) {
@@ -367,6 +376,30 @@ export class TimeMachine {
     if (this.view === view) await view.lookAhead(this.time.neighbours(AHEAD, turned));
   }
 
+  /** Say it if nothing in view has a picture. */
+  async #lookForGround() {
+    const { view } = this;
+    if (view === null) return;
+    const { mode, other } = this.state.look;
+    const isEmpty = await view.isEmpty(mode === "one" || other === null ? [view.day] : [other, view.day]);
+    if (this.view !== view || this.isEmpty === isEmpty) return;
+    this.isEmpty = isEmpty;
+    this.#notice();
+  }
+
+  /** @param {string} day on which nothing in view has a picture @returns {HTMLElement} what to do about it */
+  #nothingHere(day) {
+    const button = (/** @type {string} */ words, /** @type {() => void} */ onclick) =>
+      element("button", { type: "button", onclick }, words);
+    const later = [...this.time.changes.keys()].sort().find((one) => one > day);
+    const isCounted = this.time.counting === "";
+    const words = isCounted && this.time.changes.size === 0
+      ? text("nothingEver") : text("nothingHere", { day: dayInWords(day) });
+    return element("p", {}, words, " ", isCounted && later !== undefined
+      ? button(text("nothingUntil", { day: dayInWords(later) }), () => this.#chooseDay(later))
+      : button(text("wholeMap"), () => this.state.set({ x: null, z: null, zoom: null })));
+  }
+
   /** Say what a person must know about the pictures on the screen. */
   #notice() {
     const { view } = this;
@@ -380,10 +413,14 @@ export class TimeMachine {
       lines.push(element("p", { class: "failure" }, words, " ",
         element("button", { type: "button", onclick: () => view.retry() }, text("tryAgain"))));
     }
+    if (this.isEmpty && failed === 0) lines.push(this.#nothingHere(day));
     if (this.newDay !== "") {
       const { newDay } = this;
       lines.push(element("p", {}, text("newDay", { day: dayInWords(newDay) }), " ",
         element("button", { type: "button", onclick: () => this.#chooseDay(newDay) }, text("newDayShow"))));
+    }
+    if (harvest > view.layer.last_day) {
+      lines.push(element("p", {}, text("layerEnded", { day: dayInWords(view.layer.last_day) })));
     }
     if (outline.unfinished.includes(harvest)) {
       lines.push(element("p", {}, text("dayUnfinished", { day: dayInWords(harvest) })));
@@ -407,6 +444,7 @@ export class TimeMachine {
       this.signal = 0;
       part("loading").hidden = true;
       this.#notice();
+      this.#lookForGround();
     } else if (this.signal === 0) {
       this.signal = window.setTimeout(() => {
         part("loading").textContent = text("loading", { day: dayInWords(this.time.day, "long") });

@@ -12,6 +12,9 @@ import { language } from "../text.js";
 
 export { ApiError, tileSizeOf };
 
+/** Nobody can name areas in a page without a server. */
+export const hasAreas = false;
+
 export const BLOCK_LEVELS = 3; // A block has 2^3 = 8 tiles along an edge.
 
 const SIDE = 64; // Tiles along a square's edge. It has 8 blocks along an edge.

@@ -172,7 +172,7 @@ def test_outcomes_are_told_in_words_with_the_historys_own_as_a_tooltip(page_of_h
 def test_the_bar_of_outcomes_says_its_counts_to_those_who_do_not_see_it(
     page_of_harvests: Page, told: dict[str, list[dict[str, Any]]]
 ) -> None:
-    bars = section(page_of_harvests, "antworld").get_by_role("img")
+    bars = section(page_of_harvests, "antworld").get_by_role("table").get_by_role("img")
     expect(bars).to_have_count(len(told["antworld"]))
     for index, harvest in enumerate(told["antworld"]):
         words = bars.nth(index).get_attribute("aria-label") or ""

@@ -80,6 +80,7 @@ def test_harvests_are_told_newest_first(world: World) -> None:
             },
         ],
         "running": None,
+        "next_due": None,
         "stored_bytes": one + len(picture(BLUE)),
     }
 
@@ -87,7 +88,12 @@ def test_harvests_are_told_newest_first(world: World) -> None:
 def test_a_map_that_was_never_harvested_has_none(world: World) -> None:
     world.describe()
     with serving(world) as client:
-        assert client.get(HARVESTS).json == {"harvests": [], "running": None, "stored_bytes": 0}
+        assert client.get(HARVESTS).json == {
+            "harvests": [],
+            "running": None,
+            "next_due": None,
+            "stored_bytes": 0,
+        }
 
 
 def test_a_running_harvest_tells_its_speed_and_what_is_left(world: World, worker: Driven) -> None:

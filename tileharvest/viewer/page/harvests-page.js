@@ -114,7 +114,7 @@ function status({ harvests: [last], running, next_due: due }) {
     state === "running" ? text("statusRunning") : ended,
     due === null ? "" : Date.parse(due) <= Date.now() ? text("statusDue") : text("statusNext", { when: ago(Date.parse(due)) }),
   ];
-  return element("p", { class: "status" }, element("span", { class: `light ${state}`, "aria-hidden": "true" }),
+  return element("p", { class: "status" }, element("span", { class: "light", "data-state": state, "aria-hidden": "true" }),
     words.filter((each) => each !== "").join(" · "));
 }
 

@@ -563,6 +563,21 @@ def test_plain_tiles_outside_of_the_bounds_are_not_asked_for(project: Project, t
     assert {line.host for line in log} == {"127.0.0.1"}
 
 
+def test_a_region_of_a_canvas_is_kept_and_most_of_it_is_empty(project: Project, tmp_path: Path) -> None:
+    """Of one zoom, which its addresses do not name. Its tiles have 64 pixels, as the first image tells."""
+    site = plain_site(tmp_path / "site", ["1024/1024.png", "1030/1029.png", "5/5.png"])
+    with nginx(site) as server:
+        zone = {"center": [2058, -2058], "width": 12, "height": 12, "zoom": 0}
+        keys = {"canvas": {"tiles": [2048, 2048]}, "zones": [zone]}
+        project.add_map("canvas", f"{server.url}/{{x}}/{{y}}.png", **keys)
+        first = project.harvest("canvas", DAY)["counts"]
+        (site / "1030/1029.png").write_bytes(coloured(77))
+        second = project.harvest("canvas", NEXT_DAY)["counts"]
+    assert (first["add"], first["404"]) == (2, 142)
+    assert (second["upd"], second["ign"]) == (1, 1)
+    assert project.query("SELECT DISTINCT tile_width FROM harvest_layers") == [(64,)]
+
+
 def test_an_added_tile_json_is_harvested_by_its_spider(
     project: Project, shared_maps: Path, tmp_path: Path
 ) -> None:

@@ -12,9 +12,10 @@ import pytest
 from tests.servers.plain_tiles import WORLD
 from tileharvest.errors import ConfigurationError, SiteError
 from tileharvest.maps.description import MapDescription, TileBounds
+from tileharvest.maps.regions import Canvas, bounds_at
 from tileharvest.renderers.registry import probe
 from tileharvest.renderers.site import Fetched, UnrecognisedError
-from tileharvest.renderers.xyz import bounds_at, mercator
+from tileharvest.renderers.xyz import mercator
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.zones import Zone
 from tileharvest.walk.walk import Walk
@@ -171,7 +172,7 @@ def test_an_entry_keeps_a_part_of_what_a_tile_json_has() -> None:
         ({"site_zooms": (0, 9)}, r"nobody says how far .* the world has 262,144 of zoom 9: write bounds = "),
         (
             {"site_zooms": (14, 16), "bounds": WORLD},
-            r"the 268,435,456 tiles of zoom 14, .* by smaller bounds, or by zones, .* site_zooms = \[7, 16\]",
+            r"the 268,435,456 tiles of zoom 14, .* by smaller bounds, or by zones, .* site_zooms = \[8, 16\]",
         ),
         ({"site_zooms": (0, 3), "bounds": TileBounds(zoom=5, x=(0, 1), y=(0, 1))}, "no deeper one than 3"),
     ],
@@ -266,3 +267,37 @@ def test_a_page_of_something_else_is_not_recognised() -> None:
 def test_of_another_renderers_map_they_limit_nothing_and_are_refused(keys: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match="of a map of Mapcrafter keep a part by zones and zooms"):
         site("https://h/map/", renderer="mapcrafter", **keys)
+
+
+CANVAS = "https://canvas.example.net/tiles/{x}/{y}.png"
+ZONE = Zone(center=(2, -2), width=2, height=2, zoom=0)
+
+
+def test_an_address_without_a_zoom_is_a_canvas_of_one_zoom() -> None:
+    found = layer(CANVAS, canvas=Canvas(tiles=(40, 20), tile=1000))
+    assert (found.depth, found.tile_size, found.tells_size) == (1, (1000, 1000), True)
+    assert found.pyramid.range_at(0) == TileRange.between(Tile.at(0, 0, 0), Tile.at(0, 39, 19))
+    url = "https://canvas.example.net/tiles/39/19.png"
+    assert found.addresses.url_of(Tile.at(0, 39, 19)) == url
+    assert found.addresses.tile_of(url) == Tile.at(0, 39, 19)
+    # A pixel counts as a block.
+    assert found.projection is not None
+    assert found.projection.block_at(3, -1) == (1500, 500)
+
+
+def test_the_size_of_its_tiles_may_be_learnt_from_the_first_image() -> None:
+    assert not layer(CANVAS, canvas=Canvas(tiles=(4, 4))).tells_size
+
+
+def test_wplace_is_known_by_its_host_and_lies_on_the_earth() -> None:
+    url = "https://backend.wplace.live/files/s0/tiles/{x}/{y}.png"
+    found = layer(url, zones=(ZONE,))
+    assert (found.name, found.tile_size) == ("zoom11", (1000, 1000))
+    assert found.projection == mercator(11)
+    with pytest.raises(ConfigurationError, match=r"would begin with the 4,194,304 tiles .* or by zones"):
+        layer(url)
+
+
+def test_a_canvas_of_unknown_size_is_refused_with_what_to_write() -> None:
+    with pytest.raises(ConfigurationError, match=r"has no \{z\}, so it is a canvas .* write how many tiles"):
+        layer(CANVAS)

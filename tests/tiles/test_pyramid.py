@@ -55,6 +55,7 @@ def test_an_endless_layer_by_fives_has_all_its_children_within() -> None:
     [
         (lambda: Pyramid(0), "depth 0 has no tiles"),
         (lambda: Pyramid(3, factor=1), "factor of 1"),
+        (lambda: Pyramid.endless(3, (), factor=9), "factor of 9"),
         (lambda: Pyramid(3, factor=5), "no names that stay"),
         (lambda: Pyramid.endless(4, (Tile.at(0, 0, 0),)), "not of the coarsest zoom, -3"),
         (lambda: Pyramid.endless(4, (SEED,), stride=0), "within 0 tiles"),

@@ -7,8 +7,10 @@ from itertools import pairwise
 
 import pytest
 
-from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.walk.extent import MOST_ALIKE, Extent, most_tiles
+from tileharvest.walk.walk import Walk
 
 SAME = "a" * 40
 ALIKE = f"has the same image {SAME} at more than 10,000 neighbouring places"
@@ -36,6 +38,14 @@ def square(side: int) -> list[Tile]:
 )
 def test_how_many_tiles_a_layer_may_have(found: int, wish: int | None, is_same: bool, most: int) -> None:
     assert most_tiles(found, wish, is_same=is_same) == most
+
+
+def test_a_layer_may_have_all_tiles_of_the_area_in_which_its_map_says_they_lie() -> None:
+    canvas = Walk(Pyramid(1, area=TileRange.between(Tile.at(0, 0, 0), Tile.at(0, 2047, 2047))))
+    assert most_tiles(0, described=canvas.described_size) == 2048**2
+    assert most_tiles(0, 50, described=canvas.described_size) == 50
+    assert Walk(Pyramid(9)).described_size == 0
+    assert Walk(Pyramid.endless(1, (Tile.at(0, 0, 0),))).described_size == 0
 
 
 def test_a_layer_is_ended_with_the_first_tile_too_many_by_whomever_it_was_found() -> None:

@@ -39,6 +39,14 @@ def _numbers(text: str) -> list[float]:
         raise ArgumentTypeError(f"'{text}' are no numbers with commas between them") from None
 
 
+def _size(text: str) -> list[int]:
+    """Returns columns and rows of a text such as `40x30`. Raises ArgumentTypeError."""
+    found = re.fullmatch(r"(\d+)x(\d+)", text, re.ASCII)
+    if found is None:
+        raise ArgumentTypeError(f"'{text}' is no size in tiles, such as 40x30")
+    return [int(found[1]), int(found[2])]
+
+
 class Command(ProjectCommand, ScrapyCommand):
     arguments = "NAME URL"
     summary = "Probe a map's site and add it to maps.toml under a name of yours"
@@ -52,6 +60,9 @@ class Command(ProjectCommand, ScrapyCommand):
         "--renderer": value("the program that draws the map (default: found out)"),
         "--bounds": value("how far plain tiles reach, in degrees", _numbers, metavar="W,S,E,N"),
         "--site-zooms": value("the zooms of plain tiles, such as 0,9", _numbers, metavar="FIRST,LAST"),
+        "--canvas": value("how many tiles a canvas of one zoom has, such as 2048x2048", _size, metavar="WxH"),
+        "--around": value("keep a region of plain tiles around the place of a share link", metavar="LINK"),
+        "--size": value("the size of that region in tiles, such as 40x30", _size, metavar="WxH"),
         "--depth": value("the number of levels, of a site of Overviewer without a configuration", int),
         "--layer": value("keep this layer only; may be repeated", action="append"),
         "--permitted": switch("the map's owner has allowed it: obey no robots.txt there (robots = false)"),
@@ -68,6 +79,10 @@ class Command(ProjectCommand, ScrapyCommand):
             entry["renderer"] = renderer_named(opts.renderer).name
         reach = {"bounds": opts.bounds, "site_zooms": opts.site_zooms, "depth": opts.depth}
         entry |= {key: value for key, value in reach.items() if value is not None}
+        if opts.canvas:
+            entry["canvas"] = {"tiles": opts.canvas}
+        if opts.around:
+            entry["zones"] = [{"link": opts.around, "size": opts.size or [20, 20]}]
         if opts.permitted:
             entry["robots"] = False
         # A mistake is told before a person is asked anything.

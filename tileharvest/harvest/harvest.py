@@ -381,7 +381,8 @@ class Harvest:
         extents = {}
         for name, part in self.layers.items():
             tiles, its_kept = last.get(name, (0, None))
-            most = most_tiles(tiles, wish, is_same=its_kept == kept)
+            described = part.walk.described_size
+            most = most_tiles(tiles, wish, is_same=its_kept == kept, described=described)
             is_alike_an_end = wish is None and not part.layer.pyramid.has_edge
             extents[name] = Extent(most, found.get(name, 0), is_alike_an_end=is_alike_an_end)
         return extents

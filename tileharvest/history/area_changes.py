@@ -11,7 +11,8 @@ from tileharvest.errors import ConfigurationError
 from tileharvest.history.areas import AreaQuery
 from tileharvest.history.outlines import in_words
 from tileharvest.history.schema import versions
-from tileharvest.renderers.xyz import NORTHMOST, is_on_earth, south_of
+from tileharvest.maps.regions import NORTHMOST
+from tileharvest.renderers.xyz import is_on_earth, south_of
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.ground import Rectangle
 

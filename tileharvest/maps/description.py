@@ -19,6 +19,7 @@ from tileharvest.maps.budgets import Budget, parse_size
 from tileharvest.maps.intervals import AUTO, Interval, parse_time
 from tileharvest.maps.quiet_hours import QuietHours
 from tileharvest.maps.rates import LONGEST, Gap, parse_rate
+from tileharvest.maps.regions import Canvas
 from tileharvest.maps.template import DEEPEST, Template, is_template
 from tileharvest.tiles.versions import is_image_name
 from tileharvest.tiles.zones import Zone
@@ -39,6 +40,7 @@ EXAMPLES: Final = {
     "zooms": "zooms = [-3, 0]",
     "bounds": "bounds = [5.9, 45.8, 10.5, 47.8] or bounds = {zoom = 5, x = [0, 31], y = [0, 31]}",
     "site_zooms": "site_zooms = [4, 9]",
+    "canvas": "canvas = {tiles = [2048, 2048], tile = 1000}",
     "depth": "depth = 9",
     "blank": 'blank = ["356a192b7913b04c54574d18c28d46e6395428ab"]',
     "zones": "zones = [{center = [0, -8], width = 56, height = 29, zoom = -3}]",
@@ -173,6 +175,8 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     site_zooms: tuple[int, int] | None = None
     """The coarsest and the deepest zoom of plain tiles, in the site's own numbers, where 0 is the coarsest.
     None means that the site tells them."""
+    canvas: Canvas | None = None
+    """The size of a shared picture of one zoom, whose addresses do not name a zoom."""
     depth: int | None = None
     """The number of zoom levels of a site without a configuration. None means that it is found out by asking
     for tiles."""

@@ -12,6 +12,7 @@ import msgspec
 
 from tileharvest.errors import ConfigurationError, nearest
 from tileharvest.maps.description import EXAMPLES, HostEntry, MapDescription
+from tileharvest.maps.regions import with_tiles
 from tileharvest.program import program
 
 if TYPE_CHECKING:
@@ -190,6 +191,8 @@ def replace_file(file: Path, text: str) -> None:
 def _as_toml(value: Any) -> str:
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key} = {_as_toml(one)}" for key, one in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_as_toml, value)) + "]"
     # A JSON string is a TOML basic string, and a list of them is a TOML array.
     return json.dumps(value, ensure_ascii=False)
 
@@ -209,9 +212,11 @@ def _described(file: Path, name: str, entry: Any) -> MapDescription:
     if "url" not in entry:
         raise ConfigurationError(f"{place}: key 'url' is missing; write for example {EXAMPLES['url']}")
     try:
-        return msgspec.convert({**entry, "name": name}, MapDescription)
+        return msgspec.convert({**with_tiles(entry), "name": name}, MapDescription)
     except msgspec.ValidationError as error:
         raise ConfigurationError(f"{place}: {_in_words(str(error))}") from None
+    except ValueError as error:
+        raise ConfigurationError(f"{place}: key 'zones': {error}") from None
 
 
 def _in_words(message: str) -> str:

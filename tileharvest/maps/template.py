@@ -52,12 +52,20 @@ class Template:
         encoded = quote(self.text, safe=_UNRESERVED)
         form = _PLACEHOLDER.sub(_named, _HOSTS.sub(_first_host, encoded))
         names = set(_PLACEHOLDER.findall(form))
-        if not (names >= {"z", "x"} and names & {"y", "up"}) and "q" not in names:
-            raise ValueError("a template has {z}, {x} and {y}, or {-y} in place of {y}, or {q} alone")
+        if not (names >= {"z", "x"} and names & {"y", "up"}) and "q" not in names and names != {"x", "y"}:
+            raise ValueError(
+                "a template has {z}, {x} and {y}, or {-y} in place of {y}, or {q} alone; that of a canvas has"
+                " {x} and {y}"
+            )
         if "{" in urlsplit(form).netloc or "{" in _PLACEHOLDER.sub("", form).replace("}", "{"):
             raise ValueError("there is a brace that belongs to no placeholder, or one in the host's name")
         object.__setattr__(self, "form", form)
         object.__setattr__(self, "_pattern", _pattern_of(encoded))
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether all tiles are of one zoom, which the addresses do not name."""
+        return "{z}" not in self.form and "{q}" not in self.form
 
     @property
     def page(self) -> str:
@@ -82,7 +90,8 @@ class Template:
     def place(self, url: str) -> tuple[int, int, int] | None:
         """Returns zoom, column and row of a tile's address at any of the hosts, or None for another address.
 
-        If the template has no placeholder in its query, the query is ignored.
+        The zoom is 0 if addresses do not name it. If the template has no placeholder in its query, the query
+        is ignored.
         """
         if "{" not in self.form.partition("?")[2]:
             url = url.partition("?")[0]
@@ -92,7 +101,7 @@ class Template:
         groups = found.groupdict()
         if "q" in groups:
             return _of_quadkey(groups["q"])
-        z = int(groups["z"])
+        z = int(groups.get("z", 0))
         y = int(groups["y"]) if "y" in groups else (1 << z) - 1 - int(groups["up"])
         return z, int(groups["x"]), y
 

@@ -26,7 +26,7 @@ from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.ground import tiles_around
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.projection import Projection
-from tileharvest.tiles.pyramid import Pyramid
+from tileharvest.tiles.pyramid import MOST_FACTOR, Pyramid
 from tileharvest.tiles.verdict import Answer
 from tileharvest.walk.change_index import ChangeIndex
 
@@ -60,7 +60,7 @@ _TILE: Final = re.compile(r"/(\d+)/x(-?\d(?:/\d)*)/z(-?\d(?:/\d)*)\.png", re.ASC
 
 _Place: TypeAlias = tuple[int, int]
 """Column and row of a region or a tile."""
-_Factor: TypeAlias = Annotated[int, msgspec.Meta(ge=2, le=1024)]
+_Factor: TypeAlias = Annotated[int, msgspec.Meta(ge=2, le=MOST_FACTOR)]
 _Count: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=12)]
 """The number of levels. With twelve levels of the least factor, 2, one image shows a world's whole width."""
 

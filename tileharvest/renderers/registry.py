@@ -169,10 +169,10 @@ async def with_indexes(site: Site, fetch: Fetch) -> Site:
 async def _probed(renderer: Renderer, description: MapDescription, fetch: Fetch) -> Site:
     """Returns the site as the renderer reads it. Raises ConfigurationError for keys of maps.toml that are for
     other renderers: here they would have no effect."""
-    if renderer.name != Xyz.name and (description.bounds or description.site_zooms):
+    if renderer.name != Xyz.name and (description.bounds or description.site_zooms or description.canvas):
         raise ConfigurationError(
-            f"map '{description.name}' has bounds or site_zooms, which are for {Xyz.title}; of a map of"
-            f" {renderer.title} keep a part by zones and zooms"
+            f"map '{description.name}' has bounds, site_zooms or canvas, which are for {Xyz.title}; of a map"
+            f" of {renderer.title} keep a part by zones and zooms"
         )
     site = await _with_seeds(renderer, await renderer.probe(description, fetch), fetch)
     if renderer.name != Overviewer.name and description.depth is not None:

@@ -8,7 +8,7 @@ tilenames" of OpenStreetMap's wiki).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import asinh, atan, ceil, degrees, floor, log, pi, radians, sinh, tan
+from math import asinh, atan, ceil, degrees, log, radians, sinh, tan
 from typing import TYPE_CHECKING, Annotated, Final
 from urllib.parse import urljoin, urlsplit
 
@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from tileharvest.errors import ConfigurationError, SiteError
 from tileharvest.maps.description import EXAMPLES, TileBounds
+from tileharvest.maps.regions import KNOWN, bounds_at
 from tileharvest.maps.template import DEEPEST, Template, is_template
 from tileharvest.renderers.bounds import Number, Side, Text, Whole, converted, read_json, shown
 from tileharvest.renderers.port import Renderer
@@ -30,15 +31,12 @@ from tileharvest.walk.walk import Walk
 
 if TYPE_CHECKING:
     from tileharvest.maps.description import MapDescription
+    from tileharvest.maps.regions import Canvas
     from tileharvest.renderers.site import Fetch, Site
 
 _TILE_SIDE: Final = 256
-NORTHMOST: Final = 85.05112877980659
-"""The latitude, in degrees north, at which the square world of web maps ends."""
-_MOST_FIRST: Final = 16384
+_MOST_FIRST: Final = 65_536
 """The most tiles of the coarsest zoom. A walk asks for all of them."""
-_ROUNDING: Final = 1e-6
-"""The part of a tile by which bounds that end at its edge may miss the edge, because they were rounded."""
 _NO_IMAGES: Final = frozenset({"avif", "gif", "geojson", "json", "mvt", "pbf", "terrain", "tif", "tiff"})
 
 
@@ -78,6 +76,8 @@ class TemplateAddresses:
         if place is None or place[0] > self.deepest:
             return None
         zoom, column, row = place
+        if self.template.is_flat:
+            zoom = self.deepest
         return Tile.at(zoom - self.deepest, column, row)
 
 
@@ -114,32 +114,8 @@ class Xyz(Renderer):
 
 def is_plain(description: MapDescription) -> bool:
     """Returns whether an entry of maps.toml shows by itself that its map is of plain tiles."""
-    url, keys = description.url, (description.bounds, description.site_zooms)
-    return is_template(url) or urlsplit(url).path.endswith(".json") or keys != (None, None)
-
-
-def bounds_at(bounds: tuple[float, float, float, float], zoom: int) -> tuple[int, int, int, int]:
-    """Returns the first and the last column, and the first and the last row, of bounds in degrees.
-
-    `bounds` are west, south, east and north, and `zoom` is the site's own number. A tile of which only the
-    edge lies within the bounds is left out.
-    """
-    west, south, east, north = bounds
-    side = 1 << zoom
-    left, right = ((degrees + 180) / 360 * side for degrees in (west, east))
-    top, bottom = (
-        (1 - asinh(tan(radians(max(-NORTHMOST, min(NORTHMOST, degrees))))) / pi) / 2 * side
-        for degrees in (north, south)
-    )
-    (x_from, x_to), (y_from, y_to) = (_between(left, right, side), _between(top, bottom, side))
-    return x_from, x_to, y_from, y_to
-
-
-def _between(first: float, last: float, side: int) -> tuple[int, int]:
-    """Returns the numbers of the first and the last tile between two points of a row of `side` tiles. There
-    is always at least one tile."""
-    begin = min(side - 1, max(0, floor(first + _ROUNDING)))
-    return begin, min(side - 1, max(begin, ceil(last - _ROUNDING) - 1))
+    url, keys = description.url, {description.bounds, description.site_zooms, description.canvas}
+    return is_template(url) or urlsplit(url).path.endswith(".json") or keys != {None}
 
 
 async def _tile_json(url: str, fetch: Fetch) -> _TileJson:
@@ -162,8 +138,9 @@ def _is_doubled(template: Template) -> bool:
 
 
 def _layer(description: MapDescription, said: _TileJson, template: Template) -> Layer:
-    coarsest, deepest = _zooms(description, said)
-    pyramid = Pyramid(deepest - coarsest + 1, area=_area(description, said, deepest))
+    canvas = description.canvas or (KNOWN.get(description.host) if template.is_flat else None)
+    coarsest, deepest = _zooms(description, said, canvas)
+    pyramid = Pyramid(deepest - coarsest + 1, area=_area(description, said, deepest, canvas))
     _check_start(description, pyramid, deepest)
     ending = template.ending.lower() or said.format.lower()
     if ending in _NO_IMAGES:
@@ -171,7 +148,12 @@ def _layer(description: MapDescription, said: _TileJson, template: Template) -> 
             f"the tiles of map '{description.name}' are of the kind '{ending}': kept are PNG, JPEG and WebP"
         )
     extension = {"jpeg": "jpg"}.get(ending, ending)
-    side = 2 * _TILE_SIDE if _is_doubled(template) else said.tile_size or _TILE_SIDE
+    told = said.tile_size if canvas is None else canvas.tile
+    side = 2 * _TILE_SIDE if _is_doubled(template) else told or _TILE_SIDE
+    projection = None if isinstance(description.bounds, TileBounds) else mercator(deepest)
+    if canvas is not None and not canvas.earth:
+        # A pixel counts as a block.
+        projection = None if canvas.tile is None else Projection.from_above(canvas.tile)
     try:
         return Layer(
             name=f"zoom{deepest}",
@@ -180,9 +162,9 @@ def _layer(description: MapDescription, said: _TileJson, template: Template) -> 
             image_extension=extension if extension in EXTENSIONS else "png",
             addresses=TemplateAddresses(template, deepest),
             tile_size=(side, side),
-            tells_size=said.tile_size is not None or _is_doubled(template),
+            tells_size=told is not None or _is_doubled(template),
             world=said.name,
-            projection=None if isinstance(description.bounds, TileBounds) else mercator(deepest),
+            projection=projection,
         )
     except ValueError as error:
         raise SiteError(f"{description.url}: {error}") from None
@@ -208,8 +190,15 @@ def _check_start(description: MapDescription, pyramid: Pyramid, deepest: int) ->
         )
 
 
-def _zooms(description: MapDescription, said: _TileJson) -> tuple[int, int]:
+def _zooms(description: MapDescription, said: _TileJson, canvas: Canvas | None) -> tuple[int, int]:
     """Returns the coarsest and the deepest of the site's zooms that the map has."""
+    if canvas is not None:
+        return canvas.zoom, canvas.zoom
+    if Template(said.tiles[0]).is_flat:
+        raise ConfigurationError(
+            f"the address of map '{description.name}' has no {{z}}, so it is a canvas of one zoom: write how"
+            f" many tiles it has, such as {EXAMPLES['canvas']}"
+        )
     coarsest, deepest = description.site_zooms or (said.minzoom, said.maxzoom)
     if deepest is None:
         raise ConfigurationError(
@@ -232,8 +221,10 @@ def _zooms(description: MapDescription, said: _TileJson) -> tuple[int, int]:
     return coarsest, deepest
 
 
-def _area(description: MapDescription, said: _TileJson, deepest: int) -> TileRange:
+def _area(description: MapDescription, said: _TileJson, deepest: int, canvas: Canvas | None) -> TileRange:
     bounds = description.bounds or said.bounds
+    if bounds is None and canvas is not None:
+        return TileRange.between(Tile.at(0, 0, 0), Tile.at(0, canvas.tiles[0] - 1, canvas.tiles[1] - 1))
     if bounds is None:
         raise ConfigurationError(
             f"nobody says how far the tiles of map '{description.name}' reach, and the world has"

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 MOST_DEPTH: Final = 32
 """Levels of a layer. A square of this depth is 2^32 tiles wide, so that all numbers of tiles stay far below
 64 bits."""
+MOST_FACTOR: Final = 8
+"""The most tiles of the next deeper zoom along a tile's edge: those of a block. BlueMap writes 5."""
 MOST_LISTED: Final = 500_000
 """The most tiles that a site may list one by one. They take some 120 MB of memory."""
 MOST_SEEDS: Final = 1000
@@ -79,7 +81,7 @@ class Pyramid:
             raise ValueError(f"a layer of depth {self.depth} has no tiles")
         if self.depth > MOST_DEPTH:
             raise ValueError(f"a layer has a depth of {self.depth}, and {MOST_DEPTH} is the most")
-        if self.factor < 2:
+        if not 2 <= self.factor <= MOST_FACTOR:
             raise ValueError(f"tiles cannot nest by a factor of {self.factor}")
         if self.area is None and self.factor != 2:
             raise ValueError(f"a square that is divided by {self.factor} has no names that stay")

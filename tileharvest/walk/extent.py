@@ -25,18 +25,19 @@ _REMEMBERED: Final = 256
 """The most images that are counted at the same time, so that memory does not grow with the map."""
 
 
-def most_tiles(found: int, wish: int | None = None, *, is_same: bool = True) -> int:
+def most_tiles(found: int, wish: int | None = None, *, is_same: bool = True, described: int = 0) -> int:
     """Returns how many tiles a layer may have.
 
     `found` is the number of tiles that its last complete harvest has found; 0 if there was none. A layer may
     always have twice as many, so that no real map is cut off. `wish` is `max_tiles` in maps.toml; it alone
     counts if it is given. `is_same` says whether that harvest was for the same zones and zooms. If it was
-    not, it does not lower the limit.
+    not, it does not lower the limit. `described` is how many tiles the map's own description has, if it says
+    where the layer ends: it may have all of them.
     """
     if wish is not None:
         return wish
     most = min(MOST_TILES, max(_LEAST, _GROWTH * found)) if found and is_same else MOST_TILES
-    return max(most, _REAL_GROWTH * found)
+    return max(most, _REAL_GROWTH * found, described)
 
 
 class Extent:

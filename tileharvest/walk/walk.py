@@ -231,6 +231,13 @@ class Walk:
         audit = self.audit(known, (), share, seed, least=0)
         return replace(audit, is_of_index=True)
 
+    @property
+    def described_size(self) -> int:
+        """The number of kept tiles of a layer whose description says in which area they lie; else 0."""
+        pyramid = self.pyramid
+        is_described = pyramid.area is not None and pyramid.there is None and not pyramid.is_endless
+        return sum(map(len, self.kept())) if is_described else 0
+
     def kept(self) -> tuple[TileRange, ...]:
         """Returns all tiles that are kept, as ranges. Ranges of several zones may overlap."""
         return tuple(r for zoom in self.kept_zooms for r in self._ranges[zoom])

@@ -105,8 +105,8 @@ def test_tile_under_two_zones_is_asked_for_once():
 @pytest.mark.parametrize(
     ("outcome", "known", "is_followed"),
     [
-        *((outcome, False, True) for outcome in THERE),
-        *((outcome, True, False) for outcome in MISSING),
+        *((outcome, False, True) for outcome in sorted(THERE)),
+        *((outcome, True, False) for outcome in sorted(MISSING)),
         (Outcome.FAILED, True, True),
         (Outcome.FAILED, False, False),
     ],

@@ -61,7 +61,7 @@ class Worker:
         self.maps = DueMaps(box.settings, only, lambda: box.now)
         self.maps.read_maps()
         # `open` gives signs of life, too, for which no event loop runs here.
-        self.maps._shared._leases._states.open()
+        self.maps._leases._states.open()
 
     def take(self) -> str | None:
         return asyncio.run(self.maps.take())

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from datetime import UTC, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from tileharvest.commands.shared_maps import LOOK, SharedMaps, utc_now
 from tileharvest.commands.terminal import say, write_error
 from tileharvest.errors import ConfigurationError, ExitStatus, QueueError, TileHarvestError
 from tileharvest.harvest.due import due, first_day, pause_after
 from tileharvest.maps.maps_file import stamp_of
 from tileharvest.maps.settings import all_maps, described_map, maps_file
 from tileharvest.program import program
+from tileharvest.queue.cancellation import cancel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from datetime import datetime
 
     from scrapy.settings import BaseSettings
 
@@ -25,6 +24,10 @@ if TYPE_CHECKING:
     from tileharvest.history.database import History
     from tileharvest.maps.description import MapDescription
     from tileharvest.queue.map_table import MapLease
+
+LOOK: Final = 5.0
+"""Seconds between two looks for maps that others have left, and between two signs of life. A killed worker
+counts as gone after six times as long."""
 
 _GLANCE: Final = 1.0
 """Seconds between two looks whether maps.toml has changed."""
@@ -39,6 +42,9 @@ _HELD_BACK: Final = timedelta(minutes=1)
 
 _DAY: Final = timedelta(days=1)
 """Longer than any time for which a map is left alone."""
+
+_JOINED_AT_ONCE: Final = 16
+"""The most maps of others that an idle worker looks at in one look."""
 
 _SUCCESS: Final = (ExitStatus.DONE, ExitStatus.FAILED_TILES)
 
@@ -56,9 +62,15 @@ def dues(history: History | None, times: Iterable[Times], now: datetime) -> dict
     return {one.name: one for one in sorted((one for one in found if one), key=lambda one: one.moment)}
 
 
+def utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
 class DueMaps:
     """Gives a worker one map after the other, each when it is due and no other worker holds it.
 
+    A worker leases its maps, so that others leave them alone. If no map is free, it joins others at a map
+    without a rate, which one worker alone would not keep as busy as it may be.
     maps.toml and the history decide when a map is due. Both are read again while the worker runs. So maps can
     be added, changed and removed without a restart, and a kill loses nothing.
     """
@@ -70,10 +82,13 @@ class DueMaps:
         clock: Callable[[], datetime] = utc_now,
     ) -> None:
         """`only` names the maps. Without names all enabled maps are taken. Opens nothing yet."""
+        from tileharvest.queue.settings import map_leases
+
         self._settings = settings
         self._only = only
         self._clock = clock
-        self._shared = SharedMaps(settings, clock)
+        self._leases = map_leases(settings)
+        self._signs: asyncio.Task[None] | None = None
         self._file = maps_file(settings)
         self._stamp: object = None
         """The state of the file when it was read last. None if there was no file."""
@@ -106,12 +121,25 @@ class DueMaps:
         self._times = {one.name: times_for(self._settings, one, now) for one in self.described}
 
     async def open(self) -> None:
-        """Opens the leases. Raises QueueError."""
-        await self._shared.open()
+        """Opens the leases and begins to give signs of life. Raises QueueError."""
+        await self._leases.open()
+        self._signs = asyncio.ensure_future(self._give_signs())
 
     async def close(self) -> None:
         """Releases all maps. Raises nothing."""
-        await self._shared.close()
+        if self._signs is not None:
+            await cancel(self._signs)
+        with suppress(TileHarvestError):
+            await self._leases.close(self._clock().timestamp())
+
+    async def _give_signs(self) -> None:
+        from tileharvest.queue.settings import lease_seconds
+
+        pause = min(LOOK, lease_seconds(self._settings) / 6)
+        while True:
+            await asyncio.sleep(pause)
+            with suppress(TileHarvestError):
+                await self._leases.extend(self._clock().timestamp())
 
     async def take(self) -> str | None:
         """Returns a map that is due, or None if there is none. The worker holds the map until `done`.
@@ -159,13 +187,19 @@ class DueMaps:
         lease, now = self._held.pop(name), self._clock()
         self._news.set()
         if status in _SUCCESS or is_stopping:
-            await self._shared.release(name)
+            await self._release(name)
         else:
             again = now + self._pause(lease, now)
             say(f"map '{name}' is tried again at {self._in_words(name, again)}")
             # If other workers share the map, their lease goes on, and only this worker leaves the map alone.
             self._held_back[name] = again
-            await self._shared.fail(name, again)
+            # If the queue does not hear of it, it learns so from this worker's silence.
+            with suppress(TileHarvestError):
+                await self._leases.fail(name, again.timestamp(), now.timestamp())
+
+    async def _release(self, name: str) -> None:
+        with suppress(TileHarvestError):
+            await self._leases.release(name, self._clock().timestamp())
 
     def _in_words(self, name: str, moment: datetime) -> str:
         """Returns the moment in the map's time zone, as text."""
@@ -180,7 +214,7 @@ class DueMaps:
             await self._look(list(self._times), now)
             self._looked = now
         while names := self._candidates(now):
-            lease = await self._shared.take(names)
+            lease = await self._leased(names, now.timestamp())
             if lease is None:
                 return None
             begins = False
@@ -190,11 +224,34 @@ class DueMaps:
                 begins = lease.map in self._candidates(now) and await self._may_begin(lease.map, now)
             finally:
                 if not begins:
-                    await self._shared.release(lease.map)
+                    await self._release(lease.map)
             if begins:
                 self._held[lease.map] = lease
                 return lease.map
         return None
+
+    async def _leased(self, names: Sequence[str], now: float) -> MapLease | None:
+        """Returns a lease on the first of these maps that is free or has room, or None if there is none."""
+        from tileharvest.queue.settings import is_shared, workers_of_all
+
+        lease = await self._leases.acquire(names, now)
+        if lease is not None or not is_shared(self._settings):
+            return lease
+        others = (await self._leases.taken(names, now))[:_JOINED_AT_ONCE]
+        for name, workers in (await workers_of_all(self._settings, others)).items():
+            if 0 < len(workers) < self._most_workers(name):
+                lease = await self._leases.join(name, now)
+                if lease is not None:
+                    return lease
+        return None
+
+    def _most_workers(self, name: str) -> int:
+        from tileharvest.politeness.settings import rules_for
+
+        rules = rules_for(self._settings, described_map(self._settings, name))
+        if rules.gap.at_least(rules.host_gap):
+            return 1
+        return min(rules.concurrency, rules.host_concurrency or rules.concurrency)
 
     def _read_maps_anew(self) -> None:
         self._looked = None

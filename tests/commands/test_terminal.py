@@ -21,12 +21,10 @@ from tileharvest.commands.terminal import (
     write_error,
     write_json,
     write_line,
-    write_outcomes,
     write_table,
 )
 from tileharvest.errors import ConfigurationError, HistoryError, MovedError, StoppedError, printable
 from tileharvest.maps.budgets import bytes_in_words
-from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,14 +84,6 @@ def test_a_narrow_terminal_leaves_out_the_columns_that_are_spare_and_cuts_nothin
     lines = re.sub(r"\x1b\[\d+m", "", capsys.readouterr().out).splitlines()
     assert lines[0].split() == left
     assert "  ".join(row[: len(left)]) == lines[2].rstrip()
-
-
-def test_the_outcome_table_has_every_outcome_in_order(capsys: pytest.CaptureFixture[str]) -> None:
-    write_outcomes({Outcome.IGNORED: 12345, Outcome.UPDATED: 7})
-    _, _, *lines = capsys.readouterr().out.splitlines()
-    counts = ["404 0", "ign 12,345", "skip 0", "nMod 0", "upd 7", "add 0", "rep 0", "gone 0", "fail 0"]
-    assert [" ".join(line.split()[:2]) for line in lines] == counts
-    assert all(len(line.split()) > 3 for line in lines)
 
 
 @pytest.mark.parametrize("write", [write_line, say, write_error])

@@ -7,7 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from tileharvest.commands.terminal import MOST_NAMED, first_of, say, write_json, write_line, write_outcomes
+from tileharvest.commands.terminal import MOST_NAMED, first_of, say, write_json, write_line
 from tileharvest.errors import ExitStatus, counted
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.monitoring.stats import outcomes_in_words
@@ -176,7 +176,8 @@ class Report:
     def _write(self, end: HarvestEnd) -> None:
         write_line(end.in_words)
         if self._is_verbose:
-            write_outcomes(end.counts)
+            codes = (f"{word} {number:,}" for word, number in counts_as_plain(end.counts).items())
+            write_line(f"  in codes: {', '.join(codes)}")
 
     def _write_alone(self, end: HarvestEnd) -> None:
         # The log has told of an end with an error.

@@ -13,7 +13,6 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from tileharvest.errors import HIDDEN, ExitStatus, StoppedError, TileHarvestError, printable
-from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
     import re
@@ -184,12 +183,6 @@ def write_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, spare:
             sys.stdout.write("─" * (sum(widths) + len(_BETWEEN) * (len(widths) - 1)) + "\n")
 
 
-def write_outcomes(counts: Mapping[Outcome, int]) -> None:
-    """Writes the outcomes of a harvest with their codes, a line each, in the order of docs/outcomes.md."""
-    rows = [[outcome.value, f"{counts.get(outcome, 0):,}", meaning] for outcome, meaning in _MEANINGS.items()]
-    write_table(["outcome", ">tiles", "meaning"], rows)
-
-
 def console(file: Any) -> Console:
     """Returns a Rich console that reads no markup. It cuts nothing off unless the output is a terminal."""
     return Console(
@@ -199,16 +192,3 @@ def console(file: Any) -> Console:
         highlight=False,
         emoji=False,
     )
-
-
-_MEANINGS = {
-    Outcome.NOTHING: "nothing there, nothing known",
-    Outcome.IGNORED: "unchanged by its ETag, not fetched",
-    Outcome.SKIPPED: "not asked: nothing above it has changed",
-    Outcome.NOT_MODIFIED: "fetched, and the same bytes",
-    Outcome.UPDATED: "other bytes than before",
-    Outcome.ADDED: "first version",
-    Outcome.REPLACED: "changed again on the same day",
-    Outcome.GONE: "was there, is there no more",
-    Outcome.FAILED: "no usable answer; asked again next time",
-}

@@ -67,6 +67,8 @@ def test_alone_it_lists_its_commands(tileharvest: Tileharvest) -> None:
         (["push", "small"], "write tileharvest push NAME TILE|URL..."),
         (["push", "smal", "0_1_1"], "has no map 'smal'; did you mean 'small'?"),
         (["failures", "small", "--retry", "--clear"], "leave one of them out"),
+        (["rate", "small", "fast"], "or default for its own"),
+        (["history", "small", "0_2_1"], "both must be odd multiples of 1"),
         (["workers"], "no Redis is named: set REDIS_URL"),
         (["check-store", "--clean", "small"], "leave the name out; nothing was done"),
     ],

@@ -76,11 +76,6 @@ def test_what_no_version_names_is_told(stage: Stage) -> None:
     assert told(stage)["unnamed"] == [f"{sha1(UNNAMED).hexdigest()}.png"]
 
 
-def test_of_one_map_only_what_its_versions_name_is_compared(stage: Stage) -> None:
-    found = told(stage, "small")
-    assert (len(found["missing"]), found["unnamed"]) == (2, None)
-
-
 def test_damaged_bytes_are_found_by_reading_them(stage: Stage) -> None:
     assert [one["tile"] for one in told(stage, "--bytes")["missing"]] == ["0_-3_1", "0_-3_3", "0_-1_3"]
 

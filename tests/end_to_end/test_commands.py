@@ -101,11 +101,6 @@ def test_maps_as_a_table(told: Project, antworld: list[Harvested]) -> None:
     assert walk.endswith(f"(as of {day})")
 
 
-def test_maps_without_any(project: Project) -> None:
-    project.maps_file.touch()
-    assert "scrapy add" in project.scrapy("maps").stdout
-
-
 def test_harvests_as_a_table(told: Project, antworld: list[Harvested]) -> None:
     lines = rows(told.scrapy("harvests", ANTWORLD).stdout)
     assert len(lines) == len(antworld)
@@ -135,15 +130,6 @@ def test_history_as_json_has_every_version_once(told: Project, antworld: list[Ha
     assert [day for *_, day, _, _ in shown] == sorted(day for *_, day, _, _ in shown)
 
 
-def test_history_as_a_table_loses_nothing_on_a_pipe(told: Project, antworld: list[Harvested]) -> None:
-    lines = rows(told.scrapy("history", ANTWORLD).stdout)
-    shown = Counter((line.split()[2], line.split()[3]) for line in lines)
-    assert shown == Counter(
-        (f"{version.zoom}_{version.x}_{version.y}", f"{version.sha1}.png")
-        for version in antworld[-1].versions
-    )
-
-
 def test_history_of_one_tile_shows_how_it_changed(told: Project, antworld: list[Harvested]) -> None:
     """The tile with the most versions, and its published bytes day by day."""
     tile = Counter(version.tile for version in antworld[-1].versions).most_common(1)[0][0]
@@ -160,21 +146,6 @@ def test_history_of_one_tile_shows_how_it_changed(told: Project, antworld: list[
 def test_history_of_a_tile_that_never_was(told: Project) -> None:
     done = told.scrapy("history", ANTWORLD, "0_-1_-1")
     assert "has no version of 0_-1_-1" in done.stdout
-
-
-def test_what_is_no_tile_name_is_refused(told: Project) -> None:
-    done = told.scrapy("history", ANTWORLD, "0_2_1", check=False)
-    assert (done.returncode, done.stdout) == (2, "")
-    (line,) = done.stderr.splitlines()
-    assert line.startswith("error: ")
-
-
-def test_a_map_that_the_history_does_not_have(told: Project) -> None:
-    done = told.scrapy("history", "antwrold", check=False)
-    assert (done.returncode, done.stdout) == (2, "")
-    (line,) = done.stderr.splitlines()
-    assert "'antwrold'" in line
-    assert f"'{ANTWORLD}'" in line
 
 
 def test_without_a_history_they_say_so_and_make_none(project: Project) -> None:

@@ -19,7 +19,7 @@ from tests.end_to_end.project import Project, answered, await_condition
 from tests.servers.nginx import nginx as nginx_server
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.end_to_end.bad_input.small_site import SmallSite
@@ -199,19 +199,6 @@ def test_of_several_maps_a_paused_one_is_passed_over(story: Story) -> None:
     assert (report["map"], report["finished"]) == ("other", True)
 
 
-def test_all_maps_are_done_where_the_only_one_is_paused(project: Project) -> None:
-    """So that a timer's run does not wait for a person."""
-    project.add_map("small", "http://127.0.0.1:1/")
-    said = project.scrapy("pause", "small").stdout
-    assert said == (
-        "map 'small' is paused: nobody works on it now, and the next run will wait;"
-        " scrapy resume small lets it go on\n"
-    )
-    done = project.scrapy("harvest", "--all")
-    assert "map 'small' is paused since " in done.stderr
-    assert done.stderr.endswith(" and was passed over; scrapy resume small lets it go on\n")
-
-
 def test_a_harvest_of_a_paused_map_is_stopped_before_its_first_request(story: Story) -> None:
     assert story.said["stop"].status == 0
     stopped = story.said["stopped"]
@@ -255,18 +242,3 @@ def test_programs_are_told_the_same(story: Story) -> None:
     told = {what: json.loads(story.said[f"{what} for programs"].output) for what in ("pause", "resume")}
     assert told["pause"] == {"map": "small", "paused": story.queue["paused"], "is_running": True}
     assert told["resume"] == {"map": "small", "was_paused": False, "is_running": False}
-
-
-def test_of_several_maps_one_that_is_being_harvested_does_not_keep_the_others_waiting(
-    project: Project, tmp_path: Path, nginx: Callable[..., Nginx]
-) -> None:
-    server = nginx(publish(tmp_path / "site").folder)
-    project.add_map("small", server.url, delay=30)
-    project.add_map("other", server.url, requests_per_second=1000)
-    with project.running(*HARVEST) as process:
-        assert await_condition(lambda: answered(server) > 0, process)
-        done = project.scrapy("harvest", "--all", "-a", f"day={FIRST_DAY}", "--json", check=False)
-    small, other = json.loads(done.stdout)
-    assert (done.returncode, small["exit_status"], other["exit_status"]) == (2, 2, 0)
-    assert "is being harvested by another process" in small["error"]
-    assert other["counts"] == {"add": len(PATHS)}

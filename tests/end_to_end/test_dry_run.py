@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-
 from tests.end_to_end.bad_input.small_site import FIRST_DAY, staged, visit
 from tests.end_to_end.project import contents
 from tests.end_to_end.real_maps import ANTWORLD
@@ -17,7 +15,6 @@ if TYPE_CHECKING:
 
     from tests.end_to_end.project import Project
     from tests.end_to_end.real_maps import Harvested
-    from tests.end_to_end.rendering import Rendering
     from tests.servers.nginx import Nginx
 
 
@@ -59,12 +56,6 @@ def test_a_dry_run_of_a_new_map_makes_no_data_folder(
     assert sorted(file.name for file in project.folder.iterdir()) == ["maps.toml"]
 
 
-def test_dry_runs_can_be_had_from_crawl_too(project: Project, small_map: Rendering) -> None:
-    done = project.crawl("small", "2021-01-01", "-a", "dry=1")
-    assert f"add {len(small_map.paths())}" in done.stderr
-    assert not project.data.exists()
-
-
 def test_a_dry_run_counts_against_the_days_budget(tmp_path: Path) -> None:
     """A first harvest of the small site needs 22 requests, a dry one too."""
     with staged(tmp_path) as stage:
@@ -78,12 +69,3 @@ def test_a_dry_run_counts_against_the_days_budget(tmp_path: Path) -> None:
         third = visit(stage.project, FIRST_DAY, "-a", "dry=1")
         assert (third.status, len(stage.site.received)) == (4, 30)
         assert "has spent its daily budget" in third.said
-
-
-@pytest.mark.usefixtures("small_map")
-def test_a_misspelt_dry_is_refused(project: Project) -> None:
-    """A harvest that was meant to be dry must not write."""
-    done = project.scrapy("harvest", "small", "-a", "dry=yes", check=False)
-    assert done.returncode == 2
-    assert "dry=1" in done.stderr
-    assert not project.data.exists()

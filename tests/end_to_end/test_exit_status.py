@@ -88,23 +88,6 @@ def test_a_crawl_ends_with_the_status_of_a_harvest(
     assert status("away", "-s", "RETRY_TIMES=0") == 5
 
 
-def test_a_failed_tile_is_told_and_asked_for_again_the_next_time(
-    project: Project, small_map: Rendering, nginx: Callable[..., Nginx]
-) -> None:
-    failing = min(small_map.paths(), key=len)
-    refusing = f"location = /{LAYER}{failing}.png {{ return 403; }}"
-    project.maps_file.unlink()
-    project.add_map(SMALL, nginx(small_map.folder, server=refusing).url)
-    done = project.scrapy("harvest", SMALL, "-a", f"day={SMALL_DAY}", check=False)
-    assert done.returncode == 3
-    assert project.outcomes()[small_map.tile(failing)] == "fail"
-    project.maps_file.unlink()
-    project.add_map(SMALL, nginx(small_map.folder).url)
-    project.harvest(SMALL, SMALL_DAY, "-a", "segment=run")
-    assert project.outcomes()[small_map.tile(failing)] == "add"
-    assert {version.tile for version in project.versions()} == small_map.tiles(small_map.paths())
-
-
 def test_a_site_that_does_not_answer_is_unreachable(project: Project, nobody: str) -> None:
     project.add_map("away", nobody)
     done = project.scrapy("harvest", "away", "-s", "RETRY_PAUSE=0.01", "--json", check=False)
@@ -113,17 +96,6 @@ def test_a_site_that_does_not_answer_is_unreachable(project: Project, nobody: st
     assert (report["finished"], report["requests"], report["exit_status"]) == (False, 5, 5)
     assert nobody in report["error"]
     assert project.kept() == {}
-
-
-def test_all_leaves_out_maps_that_are_not_enabled(
-    project: Project, small_map: Rendering, nobody: str, nginx: Callable[..., Nginx]
-) -> None:
-    project.add_map("asleep", nobody, enabled=False)
-    project.add_map("awake", nginx(small_map.folder).url)
-    done = project.scrapy("harvest", "--all", "-a", f"day={SMALL_DAY}", "--json")
-    reports = json.loads(done.stdout)
-    assert [report["map"] for report in reports] == [SMALL, "awake"]
-    assert [report["counts"]["add"] for report in reports] == [len(small_map.paths())] * 2
 
 
 def test_of_several_maps_one_out_of_reach_is_worse_than_one_whose_budget_is_spent(

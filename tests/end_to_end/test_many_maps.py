@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
-import tomllib
 from collections import Counter, defaultdict
 from contextlib import ExitStack
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
 
 import pytest
 
@@ -39,8 +36,6 @@ HOSTILE: Final = {
     "resets": rules.reset(),
     "fails": rules.status(500),
 }
-START: Final = re.compile(r"INFO: Scrapy .* started|DEBUG: Using (AsyncCrawlerProcess|selector)")
-"""What Scrapy says before the first crawler is made."""
 
 
 @pytest.fixture(scope="module")
@@ -193,27 +188,3 @@ def test_more_maps_are_harvested_than_a_process_may_open_files_for(project: Proj
     assert "`ulimit -n` lets this process open files for 21 maps at once, not for 40" in done.stderr
     assert finished(project) == {f"map-{one}" for one in range(40)}
     assert all(report["counts"] == {"add": 4} for report in json.loads(done.stdout))
-
-
-def test_every_line_of_the_log_says_whose_it_is(project: Project, server: Nginx, tmp_path: Path) -> None:
-    """Ours and Scrapy's, of maps that fail beside each other each in its own way."""
-    with ExitStack() as sites:
-        for name in ("fails", "resets"):
-            site = sites.enter_context(misbehaving(publish(tmp_path / name).folder))
-            site.rule_for_all = tiles_only(HOSTILE[name])
-            project.add_map(name, f"{site.url}/")
-        unkind = sites.enter_context(misbehaving(publish(tmp_path / "unkind").folder))
-        unkind.rule_for_all = rules.status(500)
-        project.add_map("unkind", f"{unkind.url}/")
-        add_maps(project, server, 1)
-        done = project.scrapy(*HARVEST, "-L", "DEBUG", "-s", "RETRY_TIMES=0", check=False)
-    maps = tomllib.loads(project.maps_file.read_text(encoding="utf-8"))
-    lines = [line for line in done.stderr.splitlines() if re.match(r"\d{4}-\d\d-\d\d .*\] [A-Z]+: ", line)]
-    named = {name: [line for line in lines if f"map '{name}'" in line] for name in maps}
-    unnamed = set(lines).difference(*named.values())
-    assert all(START.search(line) for line in unnamed)
-    for name, own in named.items():
-        assert any("Spider closed" in line for line in own)
-        asked = {urlsplit(url).netloc for line in own for url in re.findall(r"http://[^ >]+", line)}
-        assert asked == {urlsplit(maps[name]["url"]).netloc}
-    assert any(" ERROR: map 'unkind': " in line and "robots.txt answers 500" in line for line in lines)

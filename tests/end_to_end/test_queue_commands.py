@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,7 +27,6 @@ from tests.end_to_end.bad_input.small_site import (
 )
 from tests.end_to_end.project import await_condition
 from tests.servers import rules
-from tests.servers.redis import redis_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -111,13 +110,6 @@ def test_the_queue_can_be_looked_at_while_a_harvest_runs_and_after(stage: Stage)
     assert queue(stage) == NOTHING | {"done": len(PATHS), "seen": len(PATHS), "left": 0}
 
 
-def test_the_queue_is_shown_as_a_table(stage: Stage) -> None:
-    visit(stage.project, FIRST_DAY)
-    lines = [line.split() for line in stage.project.scrapy("queue", "small").stdout.splitlines()]
-    assert ["done", str(len(PATHS))] in lines
-    assert ["left", "0"] in lines
-
-
 def test_a_map_that_was_never_harvested_has_an_empty_queue_and_gets_none(stage: Stage) -> None:
     assert set(queue(stage).values()) == {0}
     assert failures(stage) == []
@@ -163,26 +155,13 @@ def test_failures_can_be_put_back_and_have_all_attempts_again(stage: Stage) -> N
     assert first_asked(stage) == address(LAST)
 
 
-def test_failures_can_be_forgotten(stage: Stage) -> None:
-    stage.site.rules[address(LAST)] = rules.status(403)
-    visit(stage.project, FIRST_DAY)
-    done = stage.project.scrapy("failures", "small", "--clear")
-    assert "the queue of map 'small' has forgotten 1 failure" in done.stdout
-    assert failures(stage) == []
-    assert "no request of map 'small' has failed" in stage.project.scrapy("failures", "small").stdout
-    stage.site.rules.clear()
-    stage.site.received.clear()
-    assert visit(stage.project, SECOND_DAY).counts == {"ign": 19, "add": 1}
-    assert first_asked(stage) != address(LAST)
-
-
-@pytest.mark.parametrize("by", ["tile", "layer and tile", "address"])
+@pytest.mark.parametrize("by", ["layer and tile", "address"])
 def test_what_is_pushed_into_a_harvest_that_stays_is_asked_and_recorded(stage: Stage, by: str) -> None:
     with staying(stage) as process:
         stage.files.write(LAST, drawn("changed"))
         asked = len(stage.site.received)
         url = f"{stage.site.url}{address(LAST)}"
-        what = {"tile": [LAST_NAME], "layer and tile": [f"{LAYER}:{LAST_NAME}"], "address": [url]}
+        what = {"layer and tile": [f"{LAYER}:{LAST_NAME}"], "address": [url]}
         done = stage.project.scrapy("push", "small", *what[by])
         assert "1 pushed into the queue of map 'small'" in done.stdout
         digest = stage.files.sha1(LAST)
@@ -194,31 +173,27 @@ def test_what_is_pushed_into_a_harvest_that_stays_is_asked_and_recorded(stage: S
     assert [row[:2] for row in versions(stage.project, LAST)] == [recorded]
 
 
-@pytest.mark.parametrize("waits_in", ["sqlite", "redis"])
 def test_what_is_pushed_or_put_back_after_the_end_is_harvested_by_the_next_harvest_at_once(
-    stage: Stage, waits_in: str, monkeypatch: pytest.MonkeyPatch
+    stage: Stage,
 ) -> None:
     """The story of a day: a tile fails, is put back, and another one has changed meanwhile."""
-    with redis_server() if waits_in == "redis" else nullcontext() as server:
-        if server is not None:
-            monkeypatch.setenv("REDIS_URL", server.url)
-        stage.site.rules[address(LAST)] = rules.status(403)
-        assert visit(stage.project, FIRST_DAY).status == 3
-        stage.site.rules.clear()
-        stage.files.write("00", drawn("changed"))
-        stage.project.scrapy("failures", "small", "--retry")
-        stage.project.scrapy("push", "small", "0_-3_3", "-1_-2_2")
-        stage.site.received.clear()
-        done = visit(stage.project, FIRST_DAY)
-        assert (done.status, done.counts) == (0, {"ign": 1, "rep": 1, "add": 1})
-        tiles = {request.path for request in stage.site.received[BEFORE:]}
-        assert tiles == {address(path) for path in (LAST, "00", "0")}
-        assert found(stage.project)[LAST] == Found("add", None)
-        (report,) = visit(stage.project, FIRST_DAY).reports
-        assert "is already harvested" in report["note"]
-        assert visit(stage.project, SECOND_DAY).counts == {"ign": 20}
-        walks = stage.project.query("SELECT walk, reason FROM harvests ORDER BY id")
-        assert walks == [("full", "finished"), ("pushed", "finished"), ("full", "finished")]
+    stage.site.rules[address(LAST)] = rules.status(403)
+    assert visit(stage.project, FIRST_DAY).status == 3
+    stage.site.rules.clear()
+    stage.files.write("00", drawn("changed"))
+    stage.project.scrapy("failures", "small", "--retry")
+    stage.project.scrapy("push", "small", "0_-3_3", "-1_-2_2")
+    stage.site.received.clear()
+    done = visit(stage.project, FIRST_DAY)
+    assert (done.status, done.counts) == (0, {"ign": 1, "rep": 1, "add": 1})
+    tiles = {request.path for request in stage.site.received[BEFORE:]}
+    assert tiles == {address(path) for path in (LAST, "00", "0")}
+    assert found(stage.project)[LAST] == Found("add", None)
+    (report,) = visit(stage.project, FIRST_DAY).reports
+    assert "is already harvested" in report["note"]
+    assert visit(stage.project, SECOND_DAY).counts == {"ign": 20}
+    walks = stage.project.query("SELECT walk, reason FROM harvests ORDER BY id")
+    assert walks == [("full", "finished"), ("pushed", "finished"), ("full", "finished")]
 
 
 def test_what_is_pushed_for_later_waits_and_the_harvest_says_until_when(stage: Stage) -> None:

@@ -54,16 +54,3 @@ def test_a_rate_set_by_hand_holds_for_the_running_harvest(
     phases = re.split("the rate of map 'small', set by hand", logged)
     for phase, gap in zip(phases[:3], (0.25, 0.125, 0.5), strict=True):
         assert min(gaps_between(given_starts(phase, "small"))) == pytest.approx(gap)
-
-
-@pytest.mark.parametrize(
-    ("rate", "wrong"),
-    [("fast", "'fast' is no rate"), ("0/s", "'0/s' is no rate"), ("0.01/h", "no time to wait")],
-)
-def test_what_is_no_rate_is_wrong_usage(project: Project, rate: str, wrong: str) -> None:
-    project.add_map("small", "http://127.0.0.1:9/")
-    done = project.scrapy("rate", "small", rate, check=False)
-    assert (done.returncode, done.stdout) == (2, "")
-    (line,) = done.stderr.splitlines()
-    assert wrong in line
-    assert not project.data.exists()

@@ -82,18 +82,6 @@ def test_maps_come_and_a_mistake_is_mended_while_it_runs(stage: Stage) -> None:
         assert await_condition(lambda: finished(project) == ["small", "second", "idle"], process)
 
 
-def test_it_waits_for_a_file_that_is_not_there_yet(stage: Stage) -> None:
-    project = stage.project
-    project.maps_file.unlink()
-    with project.running("run") as process:
-        assert (
-            said(process, "there is no")
-            == f"there is no {project.maps_file}: `scrapy add NAME URL` writes one\n"
-        )
-        project.add_map("small", f"{stage.site.url}/")
-        assert await_condition(lambda: finished(project) == ["small"], process)
-
-
 def test_the_second_signal_names_the_maps_that_are_left_at_once(stage: Stage) -> None:
     stage.site.rules[address("3")] = rules.hang()
     with stage.project.running("run") as process:

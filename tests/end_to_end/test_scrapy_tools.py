@@ -51,29 +51,6 @@ def test_shell_gives_the_response(project: Project, site: Nginx) -> None:
     assert not project.data.exists()
 
 
-def test_shell_asks_for_the_same_page_as_often_as_it_is_told(project: Project, site: Nginx) -> None:
-    again = f"fetch(scrapy.Request('{site.url}/1.html'))"
-    code = f"({again}, {again}, response.css('title::text').get())"
-    done = project.scrapy("shell", f"{site.url}/index.html", "-c", code, "--nolog")
-    assert done.stdout == "(None, None, 'Page 1')\n"
-    assert asked(site) == ["/index.html", "/1.html", "/1.html"]
-
-
-def test_shell_reads_a_local_file(project: Project, tmp_path: Path) -> None:
-    page = tmp_path / "page.html"
-    page.write_text("<title>Mine</title>", encoding="utf-8")
-    done = project.scrapy("shell", str(page), "-c", "response.css('title::text').get()", "--nolog")
-    assert done.stdout == "Mine\n"
-
-
-def test_fetch_prints_the_body_or_the_headers(project: Project, site: Nginx) -> None:
-    done = project.scrapy("fetch", "--nolog", f"{site.url}/1.html")
-    assert done.stdout == "<title>Page 1</title>\n"
-    done = project.scrapy("fetch", "--nolog", "--headers", f"{site.url}/1.html")
-    assert "< Content-Type: text/html\n" in done.stdout
-    assert not project.data.exists()
-
-
 def test_fetch_asks_as_the_spider_of_maps_would(project: Project, site: Nginx) -> None:
     done = project.scrapy("fetch", "--nolog", "--spider", "overviewer", f"{site.url}/1.html")
     assert done.stdout == "<title>Page 1</title>\n"
@@ -153,12 +130,6 @@ def test_runspider_runs_the_spider_of_a_file(project: Project, site: Nginx, tmp_
     project.scrapy("runspider", str(source), "-a", f"site={site.url}", "-O", str(items))
     assert len(items.read_text(encoding="utf-8").splitlines()) == PAGES
     assert len(asked(site)) == PAGES
-
-
-def test_bench_measures(project: Project) -> None:
-    done = project.scrapy("bench", "-s", "CLOSESPIDER_PAGECOUNT=40")
-    assert "Spider closed (closespider_pagecount)" in done.stderr
-    assert not project.data.exists()
 
 
 def test_genspider_writes_a_spider_that_is_listed(project: Project, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from tests.end_to_end.bad_input.small_site import (
     staged,
     visit,
 )
-from tests.end_to_end.project import Project, answered, await_condition, stop
+from tests.end_to_end.project import Project, await_condition, stop
 from tests.end_to_end.real_maps import SMALL, SMALL_DAY
 from tests.end_to_end.rendering import Rendering
 from tests.servers.published import published
@@ -88,36 +88,6 @@ def test_after_a_stop_only_what_was_not_asked_is_asked(stage: Stage) -> None:
     assert times == Counter({(method, address(path)): 1 for method in ("HEAD", "GET") for path in PATHS})
 
 
-def test_what_was_left_of_yesterday_is_not_asked_today_on_a_map_that_has_grown(
-    project: Project, shared_maps: Path, tmp_path: Path, nginx: Callable[..., Nginx]
-) -> None:
-    """All addresses have changed: one of yesterday would show another tile."""
-    server = nginx(published(shared_maps, "alexjj", 1, tmp_path / "site"))
-    project.add_map(SMALL, server.url, concurrency=1)
-    command = ("harvest", SMALL, "-a", f"day={SMALL_DAY}")
-    with project.running(*command) as process:
-        assert await_condition(lambda: answered(server) >= 12, process)
-        stop(process, signal.SIGTERM)
-    assert process.returncode == 1
-    kept = {version.tile: version for version in project.versions()}
-    published(shared_maps, "alexjj", 2, tmp_path / "site")
-    server.clear_log()
-    project.harvest(SMALL, NEXT_DAY)
-    asked_today = Counter((line.method, line.path) for line in server.log())
-    assert set(asked_today.values()) == {1}
-    undisturbed = Project(tmp_path)
-    undisturbed.add_map(SMALL, server.url, first="head")
-    server.clear_log()
-    undisturbed.harvest(SMALL, NEXT_DAY)
-    assert {path for _, path in asked_today} >= {line.path for line in server.log() if line.method == "HEAD"}
-    latest = {version.tile: version.sha1 for version in sorted(project.versions(), key=lambda one: one.day)}
-    new = {version.tile: version.sha1 for version in undisturbed.versions()}
-    assert {tile: name for tile, name in latest.items() if name is not None} == new
-    ended = project.query("SELECT day, reason FROM harvests ORDER BY id")
-    assert ended == [(SMALL_DAY, "interrupted"), (NEXT_DAY, "finished")]
-    assert kept.keys() <= latest.keys()
-
-
 def test_what_failed_yesterday_is_asked_where_it_is_today_on_a_map_that_has_grown(
     project: Project,
     small_map: Rendering,
@@ -158,12 +128,6 @@ def test_tiles_below_the_maps_max_depth_are_not_asked(stage: Stage) -> None:
     stage.project.crawl("small", FIRST_DAY)
     assert set(found(stage.project)) == set(FIRST_LEVEL)
     assert {path for path in PATHS if asked(stage.site, path)} == set(FIRST_LEVEL)
-
-
-def test_tiles_at_the_maps_max_depth_are_asked(stage: Stage) -> None:
-    limit(stage, 1)
-    stage.project.crawl("small", FIRST_DAY)
-    assert set(found(stage.project)) == set(PATHS)
 
 
 def test_tiles_that_are_known_below_a_max_depth_set_later_are_neither_asked_nor_vanished(

@@ -12,7 +12,7 @@ import pytest
 
 from tests.end_to_end.bad_input.small_site import FIRST_DAY, PATHS, address, found, staged, versions, visit
 from tests.end_to_end.forking import ROOT
-from tests.end_to_end.project import await_condition, quiet_now
+from tests.end_to_end.project import await_condition
 from tests.servers import rules
 
 if TYPE_CHECKING:
@@ -53,18 +53,6 @@ def test_the_first_signal_ends_a_long_pause_between_two_requests(stage: Stage, h
         assert process.stderr.readline() == f"{STOPPING}\n"
         _, errors = process.communicate(timeout=240)
     assert (process.returncode, errors) == (1, f"{STOPPED}\n")
-
-
-def test_the_first_signal_ends_a_harvest_that_waits_for_the_end_of_quiet_hours(stage: Stage) -> None:
-    describe(stage, quiet_hours=quiet_now())
-    with stage.project.running(*HARVEST) as process:
-        assert "map 'small' has quiet hours: nothing is asked until" in process.stderr.readline()
-        assert stage.project.scrapy("queue", "small").stdout.startswith("a harvest waits: quiet hours")
-        process.send_signal(signal.SIGTERM)
-        _, errors = process.communicate(timeout=240)
-    # Also where it is yet opening its queue.
-    assert (process.returncode, errors.splitlines()) == (1, [STOPPING, STOPPED])
-    assert stage.site.received == []
 
 
 def test_the_second_signal_quits_at_once_and_nothing_is_lost(stage: Stage) -> None:

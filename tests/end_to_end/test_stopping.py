@@ -64,19 +64,6 @@ def test_a_stopped_harvest_is_continued_as_if_it_had_not_been_stopped(
     assert requests == len(list(server.log()))
 
 
-def test_crawl_stops_as_cleanly_and_at_ctrl_c(
-    project: Project, server: Nginx, antworld: list[Harvested]
-) -> None:
-    first = antworld[0]
-    with project.running("crawl", "overviewer", "-a", f"map={ANTWORLD}", "-a", f"day={first.day}") as process:
-        assert await_condition(lambda: answered(server) >= ENOUGH, process)
-        _, stderr = stop(process, signal.SIGINT)
-    assert "run it again to continue" in stderr
-    assert "Spider closed (shutdown)" in stderr
-    assert "Traceback" not in stderr
-    assert begun(project) == [(1, first.day, None)]
-
-
 def test_a_stopped_harvest_that_is_not_continued_that_day_is_ended_by_the_next(
     project: Project, server: Nginx, antworld: list[Harvested]
 ) -> None:

@@ -43,6 +43,7 @@ def test_alone_it_lists_its_commands(tileharvest: Tileharvest) -> None:
     done = tileharvest()
     assert done.status == 0
     assert "  harvest      Harvest maps, and show progress and outcomes\n" in done.out
+    assert "\\n" not in done.out
 
 
 @pytest.mark.parametrize(

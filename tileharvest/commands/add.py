@@ -166,7 +166,8 @@ def _asked_contact(known: Sequence[str]) -> str:
         # The end of the input means "none".
         answer = (sys.stdin.readline() or _NONE).strip()
     except KeyboardInterrupt:
-        raise StoppedError("\nstopped at the question; nothing was added") from None
+        say("")
+        raise StoppedError("stopped at the question; nothing was added") from None
     if answer in ("", _NONE):
         return known[-1] if known and not answer else ""
     return _checked_contact(answer)

@@ -92,7 +92,9 @@ def _commands(package: str) -> dict[str, Any]:
 
 
 def _list(commands: Mapping[str, Any]) -> None:
-    write_line(f"{program()} COMMAND [options]: the time machine for web maps\n")
+    write_line(f"{program()} COMMAND [options]: the time machine for web maps")
+    write_line("")
     for word, command in sorted(commands.items()):
         write_line(f"  {word:<12} {command().short_desc()}")
-    write_line(f"\n{program()} COMMAND -h says more; Scrapy's own commands, such as shell, work too")
+    write_line("")
+    write_line(f"{program()} COMMAND -h says more; Scrapy's own commands, such as shell, work too")

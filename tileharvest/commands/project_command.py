@@ -139,7 +139,7 @@ class ProjectCommand:
 
     def wrong_usage(self) -> ConfigurationError:
         """Returns the error about arguments that the command does not have."""
-        return ConfigurationError(f"write {program()} {self.word} {self.form or self.arguments}")
+        return ConfigurationError(f"write {program()} {self.word} {self.form or self.arguments}".rstrip())
 
     def _read(self, args: list[str], opts: argparse.Namespace) -> None:
         """Puts the arguments into `opts`. Raises ConfigurationError for too few or too many."""

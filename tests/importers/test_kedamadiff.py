@@ -16,7 +16,7 @@ from tests.importers.kedamadiff_script import KedamaDiff
 from tests.servers.published import published
 from tests.servers.s3 import lead_to
 from tests.servers.s3 import s3 as s3_server
-from tileharvest.errors import ConfigurationError, TileHarvestError
+from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError
 from tileharvest.history.database import History
 from tileharvest.history.outlines import map_outline
 from tileharvest.history.recorded_versions import tile_versions
@@ -28,6 +28,7 @@ from tileharvest.importers.kedamadiff_import import KedamaDiffImport
 from tileharvest.maps.description import MapDescription
 from tileharvest.store.files import FileStore
 from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.zones import Zone
 
 if TYPE_CHECKING:
     import subprocess
@@ -228,6 +229,10 @@ def test_only_what_the_map_keeps_is_imported(newer: KedamaDiff, project: Project
     assert zooms == {-6, -5, -4}
     everything = sum(len(records) for records in newer.records.values())
     assert watch.outside + len(project.versions()) == everything
+    corner = Zone(center=(127, 127), width=1, height=1, zoom=0)
+    nothing = MapDescription(name="other", url="http://127.0.0.1/", zooms=(0, 0), zones=(corner,))
+    with pytest.raises(SiteError, match="map 'other' keeps none of the tiles of antworld_day"):
+        imported(newer.folder, project.data / "other", nothing)
 
 
 def test_the_layer_is_as_deep_as_the_archive_says_or_needs(newer: KedamaDiff, project: Project) -> None:

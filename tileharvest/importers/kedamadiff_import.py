@@ -13,7 +13,7 @@ from hashlib import sha1
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from tileharvest.errors import ConfigurationError, HistoryError, counted
+from tileharvest.errors import ConfigurationError, HistoryError, SiteError, counted
 from tileharvest.harvest.walks import kept_in_words, walk_over
 from tileharvest.history.imported_day import ImportedDay, ImportedTile, imported_days, record_day
 from tileharvest.history.outlines import map_outline
@@ -69,20 +69,26 @@ class KedamaDiffImport:
         """Imports all days that were not imported yet, or whose records have changed since, oldest first.
 
         Each day is one transaction, so that a killed import goes on with the next day. Raises
-        ConfigurationError if nobody says to which layer the archive belongs, StoreError, HistoryError, and
-        TileHarvestError for records that cannot be read.
+        ConfigurationError if nobody says to which layer the archive belongs, SiteError if the map keeps none
+        of its tiles, StoreError, HistoryError, and TileHarvestError for records that cannot be read.
         """
         known = self._known()
         name = self._layer_name(known)
         done = imported_days(self.history, self.description.name, self.archive.source)
         today = self.clock().astimezone(self.description.zone_info).date()
         watch.expects(self.archive.count())
+        is_any = bool(done)
         for day, records in self.archive.days():
             if day > today + _A_DAY:
                 watch.left_out(day, "the day has not begun")
             elif done.get(day) != (state := _state(records)):
-                self._record(day, records, state, name, known, watch)
+                is_any |= self._record(day, records, state, name, known, watch)
             watch.passed(1)
+        if self.outside and not is_any:
+            raise SiteError(
+                f"map '{self.description.name}' keeps none of the tiles of {self.archive.savename}, by its"
+                " zooms and zones in maps.toml; nothing was imported"
+            )
 
     def _record(
         self,
@@ -92,8 +98,9 @@ class KedamaDiffImport:
         name: str,
         known: MapOutline | None,
         watch: ImportWatch,
-    ) -> None:
-        """Records a day, unless none of its images is there."""
+    ) -> bool:
+        """Records a day, unless the map keeps none of its tiles or none of its images is there. Returns
+        whether the map keeps any of its tiles."""
         layer = self._described(name, known, day, records)
         areas = walk_over(self.description, layer).kept()
         kept = [one for one in records if any(one.tile in area for area in areas)]
@@ -108,9 +115,10 @@ class KedamaDiffImport:
                     tiles.append(ImportedTile(name, one.tile, None, missing=why))
             else:
                 tiles.append(ImportedTile(name, one.tile, image, Validator(one.etag)))
-        if records and missing == len(kept) and not self.keeps_missing:
-            watch.left_out(day, f"none of its {counted(missing, 'image')} can be read")
-            return
+        if missing == len(kept) and not self.keeps_missing:
+            if kept:
+                watch.left_out(day, f"none of its {counted(missing, 'image')} can be read")
+            return bool(kept)
         record = record_day(
             self.history,
             ImportedDay(
@@ -128,6 +136,7 @@ class KedamaDiffImport:
             ),
         )
         watch.recorded(day, record)
+        return bool(kept)
 
     def _read(
         self, day: date, records: Sequence[ArchivedTile]

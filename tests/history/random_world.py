@@ -29,6 +29,7 @@ Opening = Callable[[str], AbstractContextManager["History"]]
 """Opens a new history in a database of the kind that is named, for as long as a block lasts."""
 FIRST = date(2021, 2, 13)
 DAYS = 40
+HARVESTS = 30
 ZOOMS = (0, -1, -2, -5)
 LAYERS = ("day", "night")
 MAP = "world"
@@ -92,8 +93,8 @@ class World:
 
 def random_world(history: History, seed: int) -> World:
     world = World(history, Random(seed))
-    for number in range(30):
-        day = FIRST + timedelta(days=number * DAYS // 30 // 2 * 2)
+    for number in range(HARVESTS):
+        day = FIRST + timedelta(days=number * DAYS // HARVESTS // 2 * 2)
         world.harvest(day, str(number))
     world.ids = {layer.name: layer.id for layer in map_outline(history, MAP).layers}
     return world

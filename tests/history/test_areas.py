@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.history.making import DAY, EVERYWHERE, LATER, LAYER, began, ended, found
-from tileharvest.history.areas import MOST_COLUMNS
 from tileharvest.tiles.block import Block
 from tileharvest.tiles.grid import Tile, TileRange
 
@@ -70,16 +69,6 @@ def test_latest_gives_exactly_the_tiles_of_the_area(harvest: HarvestRecord) -> N
         assert {version.day for version in versions.values() if not version.gone} <= {DAY}
 
 
-def test_latest_of_a_wide_area_is_the_same(harvest: HarvestRecord) -> None:
-    width = 2 * MOST_COLUMNS + 1
-    wide = TileRange(0, -width, width, -3, 3)
-    assert latest(harvest, wide).keys() == {tile for tile in SQUARE if -3 <= tile.y <= 3}
-
-
-def test_latest_has_the_tiles_of_one_zoom_only(harvest: HarvestRecord) -> None:
-    assert latest(harvest, TileRange(-1, -2, 2, -2, 2)) == {}
-
-
 def test_a_look_up_goes_to_the_rows_of_the_block_directly(sqlite_history: History) -> None:
     """Else its cost would grow with the map."""
     harvest = harvested(sqlite_history)
@@ -123,22 +112,10 @@ def test_outcomes_are_those_of_the_tiles_that_this_harvest_has_recorded(harvest:
     assert harvest.outcomes(LAYER, []) == {}
 
 
-def test_unasked_gives_no_more_than_the_limit(harvest: HarvestRecord) -> None:
-    assert len(harvest.unasked(EVERYWHERE, 10)) == 10
-    assert harvest.unasked(EVERYWHERE, 0) == []
-
-
 def test_vanished_are_those_found_gone_and_those_not_asked(harvest: HarvestRecord) -> None:
     found_gone = sorted(ASKED - GONE)[:5]
     harvest.record([found("gone", tile) for tile in found_gone])
     assert harvest.vanished(EVERYWHERE) == (5, len(set(SQUARE) - GONE - ASKED))
-
-
-def test_a_tile_found_after_all_has_not_vanished(harvest: HarvestRecord) -> None:
-    tile = min(ASKED - GONE)
-    harvest.record([found("gone", tile)])
-    harvest.record([found("ign", tile)])
-    assert harvest.vanished({LAYER: [TileRange(0, tile.x, tile.x, tile.y, tile.y)]}) == (0, 0)
 
 
 def test_a_layer_that_the_harvest_does_not_have_is_refused(harvest: HarvestRecord) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.history.making import DAY, END, EVERYWHERE, LATER, LAYER, START, A, B, began, ended, found
+from tests.history.making import DAY, END, LATER, START, B, began, ended, found
 from tileharvest.errors import AlreadyHarvestedError, HistoryError
 from tileharvest.history.harvest_row import Beginning
 from tileharvest.history.harvests import begin
@@ -49,11 +49,6 @@ def described(history: History, *layers: Layer) -> list[dict[str, object]]:
     with history.reading() as connection:
         rows = connection.exec_driver_sql("SELECT * FROM harvest_layers ORDER BY layer").mappings()
         return [dict(row) for row in rows]
-
-
-def test_a_new_harvest_is_not_continued(history: History) -> None:
-    harvest = began(history)
-    assert (harvest.day, harvest.continued) == (DAY, False)
 
 
 def test_an_unfinished_harvest_of_the_segment_is_continued(history: History) -> None:
@@ -127,13 +122,6 @@ def test_all_who_continue_a_harvest_name_it_the_same_and_no_other_one_so(history
     assert began(history, LATER).identity != first.identity
 
 
-def test_a_harvest_of_another_map_is_left_alone(history: History) -> None:
-    other = began(history, name="other")
-    began(history, LATER)
-    other.record([found("add")])
-    assert other.counts() == {Outcome.ADDED: 1}
-
-
 def test_an_unfinished_harvest_of_an_older_segment_ends_as_interrupted(history: History) -> None:
     first = began(history)
     first.record([found("add"), found("fail", B)])
@@ -150,19 +138,6 @@ def test_an_interrupted_harvest_takes_no_more_results(history: History) -> None:
         first.record([found("add")])
 
 
-def test_what_an_interrupted_harvest_found_gone_is_neither_recorded_nor_counted(history: History) -> None:
-    first = began(history)
-    first.record([found("add")])
-    ended(first)
-    second = began(history, LATER)
-    second.record([found("gone"), found("404", B)])
-    third = began(history, LATER.replace(day=20))
-    assert harvest_summaries(history, "world")[1].counts == {Outcome.NOTHING: 1}
-    assert third.unasked(EVERYWHERE, 10) == [(LAYER, A)]
-    third.finish(END, "finished", settle_gone=True)
-    assert [recorded.version.gone for recorded in tile_versions(history, "world")] == [False]
-
-
 def test_a_day_before_the_latest_version_is_refused(history: History) -> None:
     harvest = began(history, LATER)
     harvest.record([found("add")])
@@ -173,26 +148,10 @@ def test_a_day_before_the_latest_version_is_refused(history: History) -> None:
         began(history, DAY)
 
 
-def test_a_refused_beginning_ends_no_harvest(history: History) -> None:
-    harvest = began(history, LATER)
-    harvest.record([found("add")])
-    with pytest.raises(HistoryError):
-        began(history, DAY)
-    assert harvest_summaries(history, "world")[0].ended is None
-    assert len(harvest_summaries(history, "world")) == 1
-
-
 def test_a_day_without_versions_does_not_bar_an_earlier_one(history: History) -> None:
     """A run with a wrong clock that recorded nothing new leaves such a day."""
     ended(began(history, LATER))
     assert began(history, DAY).day == DAY
-
-
-def test_the_day_of_the_latest_version_is_not_refused(history: History) -> None:
-    harvest = began(history)
-    harvest.record([found("add")])
-    ended(harvest)
-    assert began(history, segment="2021-02-13T12").day == DAY
 
 
 def test_what_the_site_says_of_a_layer_is_kept(history: History) -> None:
@@ -219,23 +178,6 @@ def test_a_continued_harvest_takes_what_the_site_says_now(history: History) -> N
     described(history, SITE)
     rows = described(history, replace(SITE, pyramid=Pyramid(8)), Layer("new", Pyramid(2), "png"))
     assert [row["depth"] for row in rows] == [8, 2]
-
-
-def test_a_map_that_grew_has_a_depth_per_harvest(history: History) -> None:
-    for day, depth in ((DAY, 5), (LATER, 6)):
-        harvest = begin(
-            history,
-            Beginning(
-                map_name="world",
-                segment=str(day),
-                day=day,
-                started=START,
-                renderer="overviewer",
-                layers=[Layer(LAYER, Pyramid(depth), "png")],
-            ),
-        )
-        ended(harvest)
-    assert [summary.depth for summary in harvest_summaries(history, "world")] == [{LAYER: 5}, {LAYER: 6}]
 
 
 @pytest.mark.parametrize("layers", [[], [SITE, SITE]])

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from tileharvest.history.database import History
 
 BEFORE, AFTER = FIRST - timedelta(days=1), FIRST + timedelta(days=DAYS + 9)
-ALL_BLOCKS = TileRange(-3, -24, 24, -24, 24)
 REPEATS = 40
 
 
@@ -115,13 +114,6 @@ def test_heat_is_the_number_of_versions_after_one_day_and_until_another(world: W
         assert heat(world.history, world.ids[layer], area, after, until) == expected
 
 
-def test_no_days_give_no_heat(world: World) -> None:
-    area = TileRange(0, -31, 31, -31, 31)
-    for after, until in ((FIRST, FIRST), (AFTER, BEFORE)):
-        assert heat(world.history, world.ids["day"], area, after, until) == {}
-        assert changed_blocks(world.history, world.ids["day"], 0, after, until, 5) == []
-
-
 def test_a_wide_area_is_as_hot_as_its_parts(world: World) -> None:
     layer = world.ids["day"]
     wide = heat(world.history, layer, TileRange(0, -601, 601, -3, 3), BEFORE, AFTER)
@@ -155,10 +147,6 @@ def test_places_are_the_blocks_that_changed_most(world: World) -> None:
         assert changed_blocks(world.history, world.ids[layer], zoom, after, until, limit) == expected
 
 
-def test_a_zoom_that_is_not_kept_has_no_places(world: World) -> None:
-    assert changed_blocks(world.history, world.ids["day"], -3, BEFORE, AFTER, 5) == []
-
-
 @pytest.mark.parametrize("levels", [1, 2, 3, 4, 6])
 def test_last_changes_are_those_of_the_tiles_below(world: World, levels: int) -> None:
     random = Random(8)
@@ -174,13 +162,6 @@ def test_last_changes_are_those_of_the_tiles_below(world: World, levels: int) ->
         assert last_changes(world.history, world.ids[layer], zoom, area, day) == expected
 
 
-@pytest.mark.parametrize("levels", [1, 2, 3, 4])
-def test_nothing_changed_before_the_first_day(world: World, levels: int) -> None:
-    unit = 1 << levels
-    area = TileRange(-levels, -unit, unit, -unit, unit)
-    assert last_changes(world.history, world.ids["day"], 0, area, BEFORE) == {}
-
-
 @pytest.mark.parametrize("zoom", [0, -2])
 def test_an_area_that_is_not_coarser_is_refused(history: History, zoom: int) -> None:
     unit = 1 << -zoom
@@ -194,11 +175,6 @@ def test_the_ground_of_an_area_is_what_its_tiles_cover(levels: int) -> None:
     below = tiles_of(area.at_zoom(levels - 4))
     assert all(sum(covers(coarse, tile) for coarse in tiles_of(area)) == 1 for tile in below)
     assert len(below) == len(area) * 4**levels
-
-
-def test_another_layer_of_the_history_changes_nothing(world: World) -> None:
-    assert changed_days_in_blocks(world.history, 99, 0, ALL_BLOCKS) == {}
-    assert last_changes(world.history, 99, 0, ALL_BLOCKS, AFTER) == {}
 
 
 @pytest.mark.parametrize("factor", [2, 5])

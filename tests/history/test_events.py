@@ -130,12 +130,6 @@ def test_a_day_is_settled_when_its_harvest_is_complete(history: History) -> None
     assert certainty(history, the_layer(history).id).settled == DAY
 
 
-def test_a_day_that_is_being_harvested_is_not_settled(history: History) -> None:
-    harvest(history, DAY, [A])
-    began(history, LATER)
-    assert certainty(history, the_layer(history).id).settled == DAY
-
-
 def test_a_day_that_is_harvested_by_the_hour_is_settled_when_the_next_has_begun(history: History) -> None:
     for day in (DAY, LATER):
         ended(began(history, day, segment=f"{day}T06+00:00"))

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.history.making import EVERYWHERE, LAYER, began, found
+from tests.history.making import EVERYWHERE, began, found
 from tileharvest.errors import HistoryError, StoreError
 from tileharvest.history.database import History
-from tileharvest.history.recorded_versions import tile_versions
 from tileharvest.store.files import FileStore
 from tileharvest.tiles.grid import Tile
 
@@ -65,18 +64,6 @@ def test_a_full_disk_is_one_clear_line_and_loses_nothing(small_disk: Path) -> No
     shutil.copytree(small_disk, small_disk.parent / "larger")
     with History.open(f"sqlite:///{small_disk.parent / 'larger' / 'history.sqlite'}") as history:
         assert began(history).known(EVERYWHERE) == recorded > 0
-
-
-def test_when_space_was_freed_the_harvest_goes_on(small_disk: Path) -> None:
-    ballast = small_disk / "ballast"
-    with History.open(f"sqlite:///{small_disk / 'history.sqlite'}") as history:
-        harvest = began(history)
-        fill(ballast)
-        with pytest.raises(HistoryError, match="disk full"):
-            harvest.record(row_of_tiles(1))
-        ballast.unlink()
-        harvest.record(row_of_tiles(1))
-        assert len(tile_versions(history, "world", LAYER)) == 200
 
 
 def test_no_history_begins_on_a_full_disk(small_disk: Path) -> None:

@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.history.making import EVERYWHERE, LATER, LAYER, A, B, began, ended, found
+from tests.history.making import EVERYWHERE, LATER, LAYER, B, began, ended, found
 from tileharvest.errors import HistoryError
 from tileharvest.history.database import History
 from tileharvest.history.recorded_versions import tile_versions
-from tileharvest.history.summaries import harvest_summaries, map_summaries
+from tileharvest.history.summaries import map_summaries
 from tileharvest.tiles.grid import Tile, TileRange
-from tileharvest.tiles.outcomes import Outcome
 
 
 @pytest.fixture
@@ -38,24 +37,12 @@ def columns(file: Path) -> list[str]:
         return [row[1] for row in connection.execute("PRAGMA table_info(maps)")]
 
 
-def test_a_new_history_is_created_with_its_folder(url: str, file: Path) -> None:
-    with History.open(url) as history:
-        assert map_summaries(history) == []
-    assert file.is_file()
-
-
 def test_an_empty_file_becomes_a_history(url: str, file: Path) -> None:
     """A kill between creating the file and the tables leaves such a file."""
     file.parent.mkdir()
     file.touch()
     with History.open(url) as history:
         assert map_summaries(history) == []
-
-
-def test_what_was_recorded_is_there_when_opened_again(url: str) -> None:
-    harvested(url)
-    with History.open(url) as history:
-        assert [recorded.tile for recorded in tile_versions(history, "world")] == [A]
 
 
 def test_several_may_create_the_history_at_once(url: str, file: Path) -> None:
@@ -151,12 +138,6 @@ def test_a_file_in_the_way_of_the_folder_is_one_clear_line(url: str, file: Path)
     assert "\n" not in str(caught.value)
 
 
-def test_a_folder_in_the_place_of_the_file_is_one_clear_line(url: str, file: Path) -> None:
-    file.mkdir(parents=True)
-    with pytest.raises(HistoryError, match=r"cannot be opened .unable to open database file.; nothing"):
-        History.open(url)
-
-
 def test_a_history_that_is_locked_too_long_is_one_clear_line(url: str, file: Path) -> None:
     harvested(url)
     with closing(sqlite3.connect(file, isolation_level=None)) as other:
@@ -184,14 +165,6 @@ def test_reading_only_refuses_an_empty_file(url: str, file: Path) -> None:
     assert file.read_bytes() == b""
 
 
-def test_reading_only_reads_while_a_harvest_runs(url: str) -> None:
-    with History.open(url) as history:
-        harvest = began(history)
-        harvest.record([found("add")])
-        with History.open_read_only(url) as reader:
-            assert harvest_summaries(reader, "world")[0].counts == {Outcome.ADDED: 1}
-
-
 def test_the_stamp_is_another_one_after_each_transaction(url: str) -> None:
     with History.open(url) as writer, History.open_read_only(url) as reader:
         assert reader.stamp() == reader.stamp()
@@ -201,13 +174,6 @@ def test_the_stamp_is_another_one_after_each_transaction(url: str) -> None:
         ended(harvest)
         assert len({before, begun, reader.stamp()}) == 3
         assert reader.stamp() == reader.stamp()
-
-
-def test_the_stamp_tells_of_transactions_of_the_same_program(url: str) -> None:
-    with History.open(url) as history:
-        before = history.stamp()
-        began(history)
-        assert history.stamp() != before
 
 
 def test_reading_only_refuses_to_write(url: str) -> None:
@@ -254,23 +220,6 @@ def test_a_dry_copy_knows_what_the_history_knows(history: History) -> None:
     with history.dry_copy("world") as copy:
         area = EVERYWHERE[LAYER][0]
         assert began(copy, LATER).look_up(LAYER, area) == harvest.look_up(LAYER, area)
-
-
-def test_a_dry_copy_leaves_the_history_as_it_is(history: History) -> None:
-    harvest = began(history)
-    harvest.record([found("add", body=b"a")])
-    with history.dry_copy("world") as copy:
-        began(copy).record([found("rep", body=b"other"), found("add", B)])
-    assert harvest.known(EVERYWHERE) == 1
-    assert [recorded.version.image.size for recorded in tile_versions(history, "world")] == [1]
-
-
-def test_a_dry_copy_of_a_map_leaves_out_the_others(history: History) -> None:
-    for name in ("world", "other"):
-        harvest = began(history, name=name)
-        harvest.record([found("add")])
-    with history.dry_copy("other") as copy:
-        assert [summary.name for summary in map_summaries(copy)] == ["other"]
 
 
 def test_a_dry_copy_of_an_unknown_map_is_empty(history: History) -> None:

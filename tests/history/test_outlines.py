@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.history.making import DAY, END, LATER, START, A, B, began, ended, found, image_of
-from tests.history.random_world import FIRST, LAYERS, MAP, ZOOMS, World, any_area, any_day, random_world
+from tests.history.making import DAY, END, LATER, START, A, began, ended, found, image_of
+from tests.history.random_world import LAYERS, MAP, ZOOMS, World, any_area, any_day, random_world
 from tileharvest.errors import HistoryError
 from tileharvest.history.harvest_row import Beginning
 from tileharvest.history.harvests import begin
@@ -18,7 +18,6 @@ from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.projection import Projection
 from tileharvest.tiles.pyramid import Pyramid
-from tileharvest.tiles.versions import Validator, Version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -155,12 +154,6 @@ def test_a_day_is_unfinished_until_a_harvest_of_it_has_come_to_its_end(history: 
     assert map_outline(history, "world").unfinished == ()
 
 
-def test_a_spawn_at_the_origin_is_one(history: History) -> None:
-    described(history, DAY, Layer("day", Pyramid(10), "png", spawn=(0, 0, 0)))
-    (layer,) = map_outline(history, "world").layers
-    assert layer.descriptions[DAY].spawn == (0, 0, 0)
-
-
 def test_a_description_that_says_the_same_is_left_out(history: History) -> None:
     days = [DAY + timedelta(days=number) for number in range(6)]
     for day, depth in zip(days, (3, 3, 4, 4, 3, 3), strict=True):
@@ -214,14 +207,6 @@ def test_a_layer_that_came_later_is_described_from_then_on(history: History) -> 
     ]
 
 
-def test_maps_are_outlined_apart(history: History) -> None:
-    began(history).record([found("add")])
-    began(history, LATER, name="nether")
-    nether, world = (map_outline(history, name) for name in ("nether", "world"))
-    assert (nether.days, nether.layers[0].zooms) == ((LATER,), {})
-    assert (world.days, world.layers[0].zooms) == ((DAY,), {0: DAY})
-
-
 def test_an_outline_has_each_zoom_with_the_day_of_its_first_version(world: World) -> None:
     for layer in map_outline(world.history, MAP).layers:
         firsts = {
@@ -243,50 +228,12 @@ def test_a_tile_is_shown_as_its_last_version_of_the_day_or_before(world: World) 
         assert shown(world.history, world.ids[layer], area, day) == expected
 
 
-def test_nothing_is_shown_before_the_first_day(world: World) -> None:
-    area = TileRange(0, -23, 23, -23, 23)
-    assert shown(world.history, world.ids["day"], area, FIRST - timedelta(days=1)) == {}
-
-
-def test_an_area_wider_than_can_be_named_column_by_column_is_shown(world: World) -> None:
-    random = Random(8)
-    wide, day = TileRange(0, -601, 601, -3, 3), any_day(random)
-    narrow = TileRange(0, -31, 31, -3, 3)
-    layer = world.ids["day"]
-    assert shown(world.history, layer, wide, day) == shown(world.history, layer, narrow, day)
-
-
-def test_gone_tiles_are_shown_as_gone_until_they_come_back(history: History) -> None:
-    for number, outcome in enumerate(["add", "gone", "ign", "add"]):
-        harvest = began(history, DAY.replace(day=13 + number))
-        harvest.record([found(outcome, body=b"%d" % number)])
-        ended(harvest)
-    states = [shown(history, 1, AREA, DAY.replace(day=12 + number)).get(A) for number in range(5)]
-    assert states == [
-        None,
-        f"{image_of(b'0').sha1}.png",
-        None,
-        None,
-        f"{image_of(b'3').sha1}.png",
-    ]
-
-
 def test_what_is_provisionally_gone_is_shown_as_it_was(history: History) -> None:
     first = began(history)
     first.record([found("add")])
     ended(first)
     began(history, LATER).record([found("gone")])
     assert shown(history, 1, AREA, LATER) == {A: f"{image_of(b'first').sha1}.png"}
-
-
-def test_a_tile_that_was_only_asked_is_not_shown(history: History) -> None:
-    began(history).record([found("404"), found("fail", B)])
-    assert shown(history, 1, AREA, LATER) == {}
-
-
-def test_a_layer_that_is_unknown_shows_nothing(history: History) -> None:
-    began(history).record([found("add")])
-    assert shown(history, 99, AREA, LATER) == {}
 
 
 def test_the_story_of_a_tile_is_all_its_versions_in_order(world: World) -> None:
@@ -297,17 +244,6 @@ def test_the_story_of_a_tile_is_all_its_versions_in_order(world: World) -> None:
             for version in told
         ]
         assert names == sorted(versions.items())
-
-
-def test_a_story_has_what_the_site_said_of_the_file(history: History) -> None:
-    began(history).record([found("add", body=b"sea", etag='"7"')])
-    assert story(history, 1, A) == [Version(DAY, image_of(b"sea"), Validator('"7"'))]
-
-
-def test_a_tile_without_versions_has_an_empty_story(history: History) -> None:
-    began(history).record([found("add"), found("404", B)])
-    assert story(history, 1, B) == []
-    assert story(history, 1, Tile(0, 101, 101)) == []
 
 
 def test_a_layer_whose_tiles_nest_by_fives_is_known_as_one(history: History) -> None:

@@ -19,22 +19,11 @@ def past(history: History, segment: tuple[str, object] = SEGMENT, name: str = "w
     return pasts(history, {name: segment}, ())[name]  # type: ignore[dict-item]
 
 
-def test_of_an_unknown_map_nothing_is_known(history: History) -> None:
-    assert past(history) == Past()
-
-
 def test_a_harvest_is_begun_and_then_complete(history: History) -> None:
     harvest = began(history)
     assert past(history) == Past(is_begun=True)
     ended(harvest)
     assert past(history) == Past(was_ever_finished=True, is_complete=True)
-
-
-def test_the_next_segment_is_not_complete(history: History) -> None:
-    ended(began(history))
-    assert past(history, NEXT) == Past(was_ever_finished=True)
-    began(history, LATER)
-    assert past(history, NEXT) == Past(was_ever_finished=True, is_begun=True)
 
 
 def test_a_harvest_that_ended_otherwise_is_neither_begun_nor_complete(history: History) -> None:
@@ -82,9 +71,3 @@ def test_visits_are_read_only_where_they_are_asked_for_and_never_all(history: Hi
     visits = pasts(history, {"world": SEGMENT}, ["world", "unknown"])["world"].visits
     assert len(visits) == VISITS
     assert visits[-1].started.date() == DAY + timedelta(days=VISITS + 2)
-
-
-def test_an_unfinished_harvest_is_no_visit(history: History) -> None:
-    ended(began(history))
-    began(history, LATER)
-    assert len(pasts(history, {"world": NEXT}, ["world"])["world"].visits) == 1

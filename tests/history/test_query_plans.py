@@ -62,7 +62,6 @@ QUESTIONS: Final[dict[str, Callable[[History], object]]] = {
     "certainty": lambda history: certainty(history, 1),
     "last_changes above blocks": lambda history: last_changes(history, 1, 0, BLOCKS, LAST),
 }
-PLANNING: Final = {"jit": "off", "max_parallel_workers_per_gather": "0", "random_page_cost": "1.1"}
 SMALL: Final = {"uq_maps_name", "ix_harvests_unfinished"}
 """Indexes that may be gone through: they have a row per map at most."""
 NO_TABLES: Final = {"asked", "kept", "block_columns", "blocks", "places", "CONSTANT"}
@@ -193,26 +192,6 @@ def test_postgresql_goes_through_no_table(on_server: History, question: Callable
         assert node["Node Type"] != "Seq Scan", node
         # Without a condition the whole index is gone through.
         assert "Index Cond" in node or node["Index Name"] in SMALL, node
-
-
-def test_postgresql_goes_to_a_version_by_its_id_before_it_knows_the_table(on_server: History) -> None:
-    """Else it goes through all versions of the zoom for each tile of a map whose first harvest has just
-    ended."""
-    harvest = begun(on_server)
-    (read,) = (
-        node
-        for node in server_plan(on_server, lambda _: harvest.look_up(LAYERS[0], TILES))
-        if node["Relation Name"] == "versions"
-    )
-    assert read["Index Cond"] == "(id = tiles.version)"
-
-
-def test_postgresql_goes_to_the_rows_of_an_area_that_it_takes_for_large(on_server: History) -> None:
-    """Which it does where one layer has most of the tiles: it takes columns for independent of each other."""
-    with on_server.reading() as connection:
-        driver: Any = connection.connection.dbapi_connection
-        settings = {name: driver.execute(f"SHOW {name}").fetchone()[0] for name in PLANNING}
-    assert settings == PLANNING
 
 
 def test_every_question_can_be_said_to_postgresql() -> None:

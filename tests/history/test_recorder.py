@@ -8,29 +8,23 @@ import pytest
 from sqlalchemy import select
 
 from tests.history.making import (
-    DAY,
     EVERYWHERE,
     LATER,
     LAYER,
     RECORDED,
-    A,
     B,
     C,
-    D,
     began,
     ended,
     found,
-    image_of,
 )
 from tileharvest.history.costs import Cost
 from tileharvest.history.errors import HarvestEndedError
-from tileharvest.history.recorded_versions import tile_versions
 from tileharvest.history.schema import failures, metadata
 from tileharvest.history.summaries import harvest_summaries
-from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.results import TileResult
-from tileharvest.tiles.versions import Validator, Version
 
 if TYPE_CHECKING:
     from tileharvest.history.database import History
@@ -56,16 +50,6 @@ def later(history: History) -> HarvestRecord:
     return began(history, LATER)
 
 
-def versions_of(history: History, tile: Tile = A) -> list[Version]:
-    return [recorded.version for recorded in tile_versions(history, "world", LAYER, tile)]
-
-
-def latest(harvest: HarvestRecord, tile: Tile = A) -> Version | None:
-    area = TileRange(tile.zoom, tile.x, tile.x, tile.y, tile.y)
-    versions, _ = harvest.look_up(LAYER, area)
-    return versions.get((tile.zoom, tile.x, tile.y))
-
-
 def dump(history: History) -> dict[str, list[tuple[Any, ...]]]:
     """All rows of all tables."""
     with history.reading() as connection:
@@ -73,42 +57,6 @@ def dump(history: History) -> dict[str, list[tuple[Any, ...]]]:
             table.name: sorted(map(tuple, connection.execute(select(table))), key=repr)
             for table in metadata.sorted_tables
         }
-
-
-def test_a_first_version_has_the_day_of_the_harvest(history: History, harvest: HarvestRecord) -> None:
-    harvest.record([found("add", body=b"grass", etag='W/"7"')])
-    assert versions_of(history) == [Version(DAY, image_of(b"grass"), Validator('W/"7"'))]
-
-
-def test_an_update_leaves_the_older_version(history: History, later: HarvestRecord) -> None:
-    later.record([found("upd", body=b"second")])
-    assert [(v.day, v.image) for v in versions_of(history)] == [
-        (DAY, image_of(b"first")),
-        (LATER, image_of(b"second")),
-    ]
-
-
-def test_a_replacement_takes_the_place_of_the_version_of_the_day(
-    history: History, later: HarvestRecord
-) -> None:
-    later.record([found("upd", body=b"second", etag='"2"')])
-    later.record([found("rep", body=b"third", etag='"3"')])
-    assert versions_of(history)[1:] == [Version(LATER, image_of(b"third"), Validator('"3"'))]
-
-
-def test_not_modified_keeps_the_day_and_takes_the_new_validator(
-    history: History, later: HarvestRecord
-) -> None:
-    later.record([found("nMod", etag='"2"')])
-    assert versions_of(history) == [Version(DAY, image_of(b"first"), Validator('"2"'))]
-
-
-@pytest.mark.parametrize("outcome", ["ign", "fail", "404"])
-def test_other_outcomes_change_no_version(history: History, later: HarvestRecord, outcome: str) -> None:
-    before = versions_of(history)
-    later.record([found(outcome)])
-    assert versions_of(history) == before
-    assert later.counts() == {Outcome(outcome): 1}
 
 
 def test_the_reason_of_a_failure_is_kept_until_the_tile_answers(
@@ -152,39 +100,6 @@ def test_of_two_results_the_one_that_says_most_is_kept(history: History, first: 
     assert later.counts() == Counter(expected.values())
 
 
-@pytest.mark.parametrize("first", RECORDED)
-def test_the_result_of_an_earlier_harvest_is_always_replaced(history: History, first: Outcome) -> None:
-    earlier = began(history)
-    earlier.record([found(first)])
-    ended(earlier)
-    later = began(history, LATER)
-    later.record([found("fail")])
-    assert later.counts() == {Outcome.FAILED: 1}
-
-
-def test_results_for_one_tile_in_one_batch_are_recorded_in_their_order(
-    history: History, later: HarvestRecord
-) -> None:
-    later.record(
-        [
-            found("nMod", etag='"2"'),
-            found("upd", body=b"second", etag='"3"'),
-            found("nMod", etag='"4"'),
-            found("rep", body=b"third", etag='"5"'),
-        ]
-    )
-    assert versions_of(history) == [
-        Version(DAY, image_of(b"first"), Validator('"2"')),
-        Version(LATER, image_of(b"third"), Validator('"5"')),
-    ]
-
-
-def test_a_batch_may_mix_tiles_and_outcomes(harvest: HarvestRecord) -> None:
-    harvest.record([found("add", A, b"a"), found("404", B), found("fail", C), found("add", D, b"d")])
-    assert harvest.counts() == {Outcome.ADDED: 2, Outcome.NOTHING: 1, Outcome.FAILED: 1}
-    assert latest(harvest, D) == Version(DAY, image_of(b"d"), Validator('"1"'))
-
-
 def test_costs_add_up(history: History, harvest: HarvestRecord) -> None:
     harvest.record([found("add")], Cost(2, 1_000, 900, 80, 0.5))
     harvest.record([], Cost(1, 3_000_000_000, 4_000_000_000, 5_000_000_000, 0.25))
@@ -214,53 +129,6 @@ def test_what_a_harvest_cost_is_counted_when_it_is_told_after_its_end(
     harvest.record([], Cost(1, 20, 300))
     (summary,) = harvest_summaries(history, "world")
     assert (summary.cost.requests, summary.cost.received_bytes, summary.cost.stored_bytes) == (1, 20, 300)
-
-
-def test_gone_makes_no_version_before_the_harvest_ends(history: History, later: HarvestRecord) -> None:
-    later.record([found("gone")])
-    assert [version.gone for version in versions_of(history)] == [False]
-    assert latest(later) == versions_of(history)[0]
-
-
-def test_settled_gone_becomes_a_version_of_the_day(history: History, later: HarvestRecord) -> None:
-    later.record([found("gone")])
-    ended(later, settle_gone=True)
-    assert versions_of(history)[1:] == [Version(LATER, None)]
-    assert latest(later) == Version(LATER, None)
-
-
-def test_settled_gone_takes_the_place_of_a_version_of_the_day(history: History, later: HarvestRecord) -> None:
-    later.record([found("upd", body=b"second")])
-    later.record([found("gone")])
-    ended(later, settle_gone=True)
-    assert versions_of(history) == [Version(DAY, image_of(b"first"), Validator('"1"')), Version(LATER, None)]
-
-
-def test_what_is_gone_already_gets_no_second_version(history: History, later: HarvestRecord) -> None:
-    later.record([found("gone")])
-    ended(later)
-    third = began(history, LATER.replace(day=20))
-    third.record([found("gone")])
-    ended(third)
-    assert [version.day for version in versions_of(history)] == [DAY, LATER]
-
-
-def test_a_tile_that_comes_back_gets_a_version_after_the_gone_one(
-    history: History, later: HarvestRecord
-) -> None:
-    later.record([found("gone")])
-    ended(later)
-    third = began(history, LATER.replace(day=20))
-    third.record([found("add", body=b"back")])
-    assert [version.gone for version in versions_of(history)] == [False, True, False]
-
-
-def test_gone_that_is_not_settled_leaves_nothing(history: History, later: HarvestRecord) -> None:
-    later.record([found("gone"), found("404", B)])
-    ended(later, settle_gone=False)
-    assert [version.gone for version in versions_of(history)] == [False]
-    assert harvest_summaries(history, "world")[-1].counts == {Outcome.NOTHING: 1}
-    assert later.unasked(EVERYWHERE, 10) == [(LAYER, A)]
 
 
 def test_a_harvest_ends_with_one_reason_only(history: History, harvest: HarvestRecord) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import socket
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
@@ -16,12 +15,11 @@ import pytest
 from tests.history.making import B, began, ended, found
 from tests.servers.postgresql import PASSWORD, postgresql_server
 from tileharvest.errors import HistoryError
-from tileharvest.harvest.holdings import HISTORIES, Holdings
+from tileharvest.harvest.holdings import Holdings
 from tileharvest.history import connection
 from tileharvest.history.connection import parse_address, place_of
 from tileharvest.history.costs import Cost
 from tileharvest.history.database import History
-from tileharvest.history.recorded_versions import tile_versions
 from tileharvest.history.summaries import harvest_summaries
 from tileharvest.store.files import FileStore
 from tileharvest.tiles.grid import TileRange
@@ -131,35 +129,6 @@ def test_where_no_harvest_has_begun_there_is_no_history_yet(
     assert postgresql.ask("SELECT tablename FROM pg_tables WHERE schemaname = 'public'", database) == []
 
 
-def test_who_looks_into_a_history_shares_its_connection_with_the_harvest_that_follows(
-    emptied_postgresql: History, shared_database: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Before it is known whether there is a history, too."""
-    opened: list[str] = []
-    create = connection.create_engine
-
-    def noted(url: Any, **options: Any) -> Any:
-        opened.append(url)
-        return create(url, **options)
-
-    monkeypatch.setattr(connection, "create_engine", noted)
-    began(emptied_postgresql)
-    holdings = Holdings(shared_database, partial(FileStore, Path("tiles")))
-    with HISTORIES.kept():
-        with holdings.open_to_look() as looking:
-            assert looking is not None
-        with holdings.open_history() as history:
-            assert history is looking
-    assert len(opened) == 1
-
-
-def test_where_one_has_begun_there_is(emptied_postgresql: History, shared_database: str) -> None:
-    assert History.is_begun(shared_database)
-    began(emptied_postgresql).record([found("add")])
-    with Holdings(shared_database, partial(FileStore, Path("tiles")), "world").open_history() as dry:
-        assert began(dry).counts() == {Outcome.ADDED: 1}
-
-
 def test_reading_only_refuses_to_write_to_a_server(emptied_postgresql: History, shared_database: str) -> None:
     with (
         History.open_read_only(shared_database) as reader,
@@ -197,24 +166,6 @@ def test_a_server_that_stays_away_is_one_clear_line(restarted: PostgresqlServer)
         assert harvest.counts() == {Outcome.ADDED: 1}
 
 
-def test_a_reader_outlives_a_restart_of_the_server(restarted: PostgresqlServer) -> None:
-    """The viewer reads so. It asks again by itself."""
-    with restarted.database() as name, History.open(restarted.url(name)) as history:
-        began(history).record([found("add")])
-        with History.open_read_only(restarted.url(name)) as reader:
-            assert len(tile_versions(reader, "world")) == 1
-            restarted.stop()
-            restarted.start()
-            assert len(tile_versions(reader, "world")) == 1
-
-
-def test_a_silent_server_is_no_server_to_begin_with(restarted: PostgresqlServer) -> None:
-    with restarted.database() as name, restarted.frozen():
-        assert "cannot be reached (connection timeout expired" in said(
-            f"{restarted.url(name)}&connect_timeout=2"
-        )
-
-
 def lose_answers(history: History, monkeypatch: pytest.MonkeyPatch, number: int = 1) -> list[str]:
     """The next transactions are committed, but the connection breaks before the answer comes."""
     dialect, lost = history._engine.dialect, []
@@ -231,38 +182,12 @@ def lose_answers(history: History, monkeypatch: pytest.MonkeyPatch, number: int 
     return lost
 
 
-def test_a_batch_that_was_not_committed_is_recorded_again(
-    emptied_postgresql: History, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    harvest = began(emptied_postgresql)
-    dialect, commit = emptied_postgresql._engine.dialect, emptied_postgresql._engine.dialect.do_commit
-
-    def breaking(connection: PoolProxiedConnection) -> None:
-        monkeypatch.setattr(dialect, "do_commit", commit)
-        connection.dbapi_connection.close()
-        commit(connection)
-
-    monkeypatch.setattr(dialect, "do_commit", breaking)
-    harvest.record([found("add")], Cost(1, 10, 100))
-    (summary,) = harvest_summaries(emptied_postgresql, "world")
-    assert (summary.cost.requests, summary.counts) == (1, {Outcome.ADDED: 1})
-
-
 def test_a_beginning_whose_commit_got_no_answer_is_still_a_beginning(
     emptied_postgresql: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lose_answers(emptied_postgresql, monkeypatch)
     assert not began(emptied_postgresql).continued
     assert len(harvest_summaries(emptied_postgresql, "world")) == 1
-
-
-def test_an_end_whose_commit_got_no_answer_is_one(
-    emptied_postgresql: History, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    harvest = began(emptied_postgresql)
-    lose_answers(emptied_postgresql, monkeypatch)
-    ended(harvest)
-    assert harvest.ended() == "finished"
 
 
 def test_a_process_that_is_frozen_in_a_transaction_keeps_nobody_waiting_for_ever(
@@ -283,36 +208,6 @@ def test_a_process_that_is_frozen_in_a_transaction_keeps_nobody_waiting_for_ever
         harvest.record([found("add", B)], Cost(1))
     (summary,) = harvest_summaries(emptied_postgresql, "world")
     assert (summary.cost.requests, summary.counts) == (2, {Outcome.ADDED: 2})
-
-
-def test_a_transaction_that_was_broken_off_for_another_is_tried_again(emptied_postgresql: History) -> None:
-    """Each of two locks one row and then wants that of the other: PostgreSQL ends one of them."""
-    for name in ("a", "b"):
-        began(emptied_postgresql, name=name)
-    both_hold_one = threading.Barrier(2)
-    one_is_through = threading.Event()
-    attempts: list[str] = []
-
-    def lock(first: str, second: str) -> None:
-        def work(connection: object) -> None:
-            attempts.append(first)
-            is_again = len(attempts) > 2
-            if is_again:
-                # Otherwise it may take its first row again before the other has it, and be broken off anew.
-                one_is_through.wait(240)
-            connection.exec_driver_sql(f"SELECT * FROM maps WHERE name = '{first}' FOR UPDATE")
-            if not is_again:
-                both_hold_one.wait(240)
-            connection.exec_driver_sql(f"SELECT * FROM maps WHERE name = '{second}' FOR UPDATE")
-
-        emptied_postgresql.write(work)
-        one_is_through.set()
-
-    other = threading.Thread(target=lock, args=("b", "a"))
-    other.start()
-    lock("a", "b")
-    other.join()
-    assert len(attempts) == 3
 
 
 def test_there_are_more_ids_of_versions_than_four_bytes_hold(

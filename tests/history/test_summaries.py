@@ -69,14 +69,6 @@ def test_what_a_list_of_maps_needs_is_asked_for_all_maps_at_once(harvested: Hist
     assert asked[0] == asked[1] == asked[2] > 0
 
 
-def test_maps_come_by_name_and_apart(harvested: History) -> None:
-    began(harvested, name="nether")
-    assert [(summary.name, summary.tiles, summary.image_bytes) for summary in map_summaries(harvested)] == [
-        ("nether", 0, 0),
-        ("world", 1, 9),
-    ]
-
-
 def test_harvests_come_oldest_first_with_what_they_found(harvested: History) -> None:
     first, second = harvest_summaries(harvested, "world")
     assert first == HarvestSummary(
@@ -108,15 +100,6 @@ def test_versions_of_a_tile_come_newest_last(harvested: History) -> None:
     ]
 
 
-def test_without_a_tile_all_versions_come(harvested: History) -> None:
-    assert [(recorded.tile, recorded.version.day) for recorded in tile_versions(harvested, "world")] == [
-        (A, DAY),
-        (B, DAY),
-        (A, LATER),
-        (B, LATER),
-    ]
-
-
 def test_a_tile_never_recorded_has_no_versions(harvested: History) -> None:
     assert tile_versions(harvested, "world", LAYER, C) == []
 
@@ -139,26 +122,3 @@ def test_an_empty_history_says_that_it_has_no_map(history: History) -> None:
 
 def test_a_finished_segment_says_when_it_was(harvested: History) -> None:
     assert finished_at(harvested, "world", DAY.isoformat()) == END
-
-
-def test_a_segment_never_harvested_is_not_finished(harvested: History) -> None:
-    assert finished_at(harvested, "world", "2021-02-14") is None
-
-
-def test_a_segment_of_another_map_is_not_finished(harvested: History) -> None:
-    began(harvested, name="nether")
-    assert finished_at(harvested, "nether", DAY.isoformat()) is None
-
-
-def test_an_unfinished_segment_is_not_finished(harvested: History) -> None:
-    day = LATER.replace(day=20)
-    began(harvested, day)
-    assert finished_at(harvested, "world", day.isoformat()) is None
-
-
-def test_an_interrupted_segment_is_not_finished(harvested: History) -> None:
-    interrupted = LATER.replace(day=20)
-    began(harvested, interrupted)
-    began(harvested, LATER.replace(day=21))
-    assert harvest_summaries(harvested, "world")[-2].reason == "interrupted"
-    assert finished_at(harvested, "world", interrupted.isoformat()) is None

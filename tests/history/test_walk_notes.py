@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 from msgspec.structs import replace
 
-from tests.history.making import EVERYWHERE, LATER, LAYER, A, B, C, D, began, ended, found
-from tests.history.pyramid import NEW, OLD, THIRD, UPPER, is_trusted, mark, seen, skipping
+from tests.history.making import LATER, LAYER, A, B, D, began, ended, found
+from tests.history.pyramid import NEW, THIRD, UPPER, is_trusted, mark, seen, skipping
 from tileharvest.history.errors import HarvestEndedError
 from tileharvest.history.proofs import proofs
 from tileharvest.history.summaries import harvest_summaries, progress_of
-from tileharvest.tiles.grid import Tile, TileRange, unpacked
+from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.results import Step
 from tileharvest.tiles.versions import Validator
@@ -24,29 +24,11 @@ if TYPE_CHECKING:
     from tileharvest.history.harvests import HarvestRecord
 
 
-def test_what_was_seen_is_remembered_and_not_yet_trusted(first: HarvestRecord) -> None:
-    assert mark(first, A) == Mark('"1"', OLD, False)
-
-
-def test_what_a_finished_harvest_has_seen_is_trusted(second: HarvestRecord) -> None:
-    assert is_trusted(second, UPPER, D, A, B) == [True] * 4
-
-
 def test_of_a_zoom_that_is_not_kept_nothing_but_what_was_seen_is_recorded(second: HarvestRecord) -> None:
     assert mark(second, UPPER) == Mark('"1"', NEW, True)
     assert second.look_up(LAYER, TileRange(-2, 4, 4, 4, 4))[0] == {}
     second.record([seen("ign", UPPER)])
     assert second.counts() == {}
-
-
-def test_a_tile_that_was_never_there_is_not_remembered(first: HarvestRecord) -> None:
-    first.record([replace(found("404", C), step=Step(seen=Validator()))])
-    assert mark(first, C) is None
-
-
-def test_what_is_gone_is_forgotten(second: HarvestRecord) -> None:
-    second.record([found("gone", A)])
-    assert mark(second, A) is None
 
 
 def test_an_interrupted_harvest_trusts_nothing_of_its_own(history: History, second: HarvestRecord) -> None:
@@ -55,42 +37,10 @@ def test_an_interrupted_harvest_trusts_nothing_of_its_own(history: History, seco
     assert is_trusted(third, D, A) == [False, True]
 
 
-def test_what_lies_above_something_untrusted_is_not_trusted_either(
-    history: History, second: HarvestRecord
-) -> None:
-    """Even where a site breaks the law: a walk that trusted it would not come to what is below."""
-    second.record([seen("upd", A)])
-    assert is_trusted(began(history, THIRD), A, D, UPPER, B) == [False, False, False, True]
-
-
 def test_a_moved_map_makes_nothing_trusted(history: History, second: HarvestRecord) -> None:
     second.record([seen("ign", UPPER, "Sun, 14 Feb 2021 06:00:00 GMT")])
     ended(second, reason="moved", settle_gone=False)
     assert is_trusted(began(history, THIRD), UPPER) == [False]
-
-
-def test_a_failure_takes_trust_from_all_above(history: History, second: HarvestRecord) -> None:
-    second.record([found("fail", A)])
-    assert is_trusted(began(history, THIRD), UPPER, D, A, B) == [False, False, False, True]
-
-
-def test_above_a_failure_nothing_becomes_trusted_again(history: History, second: HarvestRecord) -> None:
-    """Whichever of them is recorded first, and although the tile that failed was not known."""
-    second.record([found("fail", Tile(0, 3, 3))])
-    second.record([seen("upd", D, NEW, '"2"'), seen("ign", UPPER, NEW, '"2"')])
-    ended(second)
-    assert is_trusted(began(history, THIRD), UPPER, D, A) == [False, False, True]
-
-
-def test_what_failed_is_trusted_when_it_was_seen_again_with_all_above(
-    history: History, second: HarvestRecord
-) -> None:
-    second.record([found("fail", A)])
-    ended(second)
-    third = began(history, THIRD)
-    third.record([seen("ign", A), seen("ign", D), seen("ign", UPPER)])
-    ended(third)
-    assert is_trusted(began(history, date(2021, 2, 21)), UPPER, D, A) == [True] * 3
 
 
 def test_what_lay_below_a_missing_tile_is_not_trusted_when_it_comes_back(
@@ -105,31 +55,6 @@ def test_what_lay_below_a_missing_tile_is_not_trusted_when_it_comes_back(
     third.record([found("gone", tile) for tile in (D, A, B)])
     ended(third)
     assert is_trusted(began(history, date(2021, 2, 21)), UPPER) == [False]
-
-
-def test_the_marks_of_an_area_are_those_of_its_tiles(second: HarvestRecord) -> None:
-    for area, tiles in ((TileRange(0, 1, 3, 1, 1), {A, B}), (TileRange(0, 3, 5, 1, 1), {B})):
-        assert {Tile(*cell) for cell in second.look_up(LAYER, area)[1]} == tiles
-
-
-def test_what_lies_below_a_top_is_neither_unasked_nor_vanished(second: HarvestRecord) -> None:
-    second.record([skipping(UPPER)])
-    assert second.tops(LAYER) == [UPPER]
-    assert second.unasked(EVERYWHERE, 10) == []
-    assert second.vanished(EVERYWHERE) == (0, 0)
-
-
-def test_the_top_itself_is_not_skipped(second: HarvestRecord) -> None:
-    second.record([skipping(D)])
-    assert set(unpacked(second.skipped(LAYER, EVERYWHERE[LAYER]))) == {A, B}
-
-
-def test_what_is_beside_a_top_is_unasked(history: History, first: HarvestRecord) -> None:
-    first.record([seen("add", C)])
-    ended(first)
-    second = began(history, LATER)
-    second.record([skipping(D)])
-    assert second.unasked(EVERYWHERE, 10) == [(LAYER, C)]
 
 
 def test_what_was_skipped_is_counted(history: History, second: HarvestRecord) -> None:
@@ -158,39 +83,6 @@ def test_what_the_map_keeps_no_more_is_not_counted_as_skipped(
     assert harvest_summaries(history, "world")[-1].counts[Outcome.SKIPPED] == 1
 
 
-def test_an_audited_tile_stays_in_the_list_of_skipped_ones(second: HarvestRecord) -> None:
-    second.record([skipping(D), found("ign", A)])
-    assert set(unpacked(second.skipped(LAYER, EVERYWHERE[LAYER]))) == {A, B}
-    assert second.outcomes(LAYER, [A, B]) == {A: Outcome.IGNORED}
-
-
-def test_an_audited_tile_that_is_gone_has_vanished(second: HarvestRecord) -> None:
-    second.record([skipping(D), found("gone", A)])
-    assert second.vanished(EVERYWHERE) == (1, 0)
-
-
-def test_the_tops_of_an_earlier_harvest_are_none_of_this_one(history: History, second: HarvestRecord) -> None:
-    second.record([skipping(UPPER)])
-    ended(second)
-    third = began(history, THIRD)
-    assert third.tops(LAYER) == []
-    assert len(third.unasked(EVERYWHERE, 10)) == 3
-
-
-def test_a_top_that_is_seen_anew_skips_nothing_more(second: HarvestRecord) -> None:
-    second.record([skipping(D)])
-    second.record([seen("ign", D)])
-    assert second.tops(LAYER) == []
-
-
-def test_distrust_opens_what_was_skipped_and_trusts_nothing(second: HarvestRecord) -> None:
-    second.record([skipping(UPPER)])
-    assert second.distrust(LAYER, "a change") == [UPPER]
-    assert second.tops(LAYER) == []
-    assert {tile for _, tile in second.unasked(EVERYWHERE, 10)} == {D, A, B}
-    assert is_trusted(second, UPPER, D, A, B) == [False] * 4
-
-
 def test_distrust_gives_the_tops_until_they_were_asked_again(history: History, second: HarvestRecord) -> None:
     second.record([skipping(D)])
     assert second.distrust(LAYER, "a change") == [D]
@@ -198,33 +90,6 @@ def test_distrust_gives_the_tops_until_they_were_asked_again(history: History, s
     assert continued.distrust(LAYER, "another") == [D]
     continued.record([seen("ign", D)])
     assert continued.distrust(LAYER, "another") == []
-
-
-def test_distrust_gives_no_top_that_failed_since(second: HarvestRecord) -> None:
-    second.record([skipping(D)])
-    second.distrust(LAYER, "a change")
-    second.record([found("fail", D)])
-    assert second.distrust(LAYER, "a change") == []
-
-
-def test_what_another_process_skips_after_distrust_skips_nothing(
-    history: History, second: HarvestRecord
-) -> None:
-    second.distrust(LAYER, "a change")
-    other = began(history, LATER)
-    other.record([skipping(D)])
-    assert other.distrusted() == {LAYER: "a change"}
-    assert {tile for _, tile in other.unasked(EVERYWHERE, 10)} == {A, B}
-    assert other.distrust(LAYER, "a change") == [D]
-
-
-def test_above_what_was_skipped_in_spite_of_distrust_nothing_becomes_trusted(
-    history: History, second: HarvestRecord
-) -> None:
-    second.distrust(LAYER, "a change")
-    second.record([seen("ign", UPPER, NEW, '"2"'), skipping(D)])
-    ended(second)
-    assert is_trusted(began(history, THIRD), UPPER, D) == [False, False]
 
 
 def test_distrust_keeps_the_first_reason(history: History, second: HarvestRecord) -> None:

@@ -7,19 +7,18 @@ from dataclasses import asdict, fields
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import bindparam, func, or_, select, true
+from sqlalchemy import BigInteger, and_, bindparam, func, or_, select, true, type_coerce
 
-from tileharvest.history.areas import AreaQuery
+from tileharvest.history.areas import IN_SLICES, AreaQuery
 from tileharvest.history.remembered import unpack
-from tileharvest.history.results import ITS_LAYERS, all_found
+from tileharvest.history.results import ITS_LAYERS, BlockResults
 from tileharvest.history.schema import (
+    BLOCK,
     GIT_WALK,
     blocks,
     harvest_layers,
     harvests,
     index_readings,
-    is_block,
-    its_block,
     layers,
     maps,
     replace_into,
@@ -63,7 +62,18 @@ _IN_FULL: Final = ITS_LAYERS.where(
     ),
 )
 """The layers of the harvest in which it has skipped nothing and has withdrawn no trust."""
-_REMEMBERED: Final = select(validators).where(is_block(validators), validators.c.there != 0)
+_FOUND_AND_REMEMBERED: Final = (
+    select(
+        blocks,
+        validators.c.harvest.label("seen_by"),
+        # Null if nothing is remembered, which no mask is.
+        *(type_coerce(validators.c[name], BigInteger).label(name) for name in ("seen", "whole")),
+        validators.c.packed,
+    )
+    .outerjoin(validators, and_(*(validators.c[name] == blocks.c[name] for name in BLOCK)))
+    .where(blocks.c.layer == bindparam("in_layer"))
+    .order_by(blocks.c.zoom)
+)
 _MODIFIED: Final = AreaQuery.over(
     tiles,
     select(tiles.c.x, tiles.c.y, versions.c.last_modified)
@@ -165,13 +175,12 @@ def _times(connection: Connection, harvest: int, layer: int) -> Iterator[DatedCe
     again after a kill, because `walk.trust.remember` leaves out late answers. Such a state was seen by
     another harvest and is not whole, and the tile has changed since.
     """
-    for one in all_found(connection, harvest, layer):
-        block = Block("", one.zoom, one.column, one.row)
-        row = connection.execute(_REMEMBERED, its_block(layer, block)).first()
+    for row in connection.execute(_FOUND_AND_REMEMBERED, {"in_layer": layer}, execution_options=IN_SLICES):
+        one = BlockResults(row, harvest)
         seen = whole = 0
         remembered: dict[int, Validator] = {}
-        if row is not None:
-            seen, whole = row.seen if row.harvest == harvest else 0, row.whole
+        if row.packed is not None:
+            seen, whole = row.seen if row.seen_by == harvest else 0, row.whole
             remembered = unpack(row.packed)
         present = one.present & one.asked & ~one.of(Outcome.FAILED)
         fetched = one.changed | one.of(Outcome.NOT_MODIFIED)
@@ -181,6 +190,7 @@ def _times(connection: Connection, harvest: int, layer: int) -> Iterator[DatedCe
         for bit, (zoom, x, y) in zip(bits_of(dated), one.cells(dated), strict=True):
             yield zoom, x, y, remembered[bit].last_modified
         if undated := present & ~there:
-            for x, y, modified in _MODIFIED.rows(connection, layer, block.area):
+            area = Block("", one.zoom, one.column, one.row).area
+            for x, y, modified in _MODIFIED.rows(connection, layer, area):
                 if undated >> bit_of(Tile(one.zoom, x, y)) & 1:
                     yield one.zoom, x, y, modified

@@ -1,0 +1,92 @@
+"""A block is looked up as it was recorded, and recording it again changes nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlalchemy import select
+
+from tests.history.making import DAY, LATER, LAYER, began, ended, image_of
+from tileharvest.history.blocks import FoundBlock, KnownBlock
+from tileharvest.history.schema import metadata
+from tileharvest.history.summaries import failing
+from tileharvest.tiles.block import Block
+from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.versions import Validator, Version
+from tileharvest.walk.trust import Mark
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from tileharvest.history.database import History
+
+BLOCK = Block(LAYER, -1, -1, 2)
+FIRST, LAST = 0, 63
+SEEN = Validator('"1"', "Sat, 13 Feb 2021 06:00:00 GMT")
+FOUND = FoundBlock(
+    {Outcome.ADDED: 1 << FIRST | 1 << LAST, Outcome.NOTHING: 1 << 1, Outcome.FAILED: 1 << 2},
+    images={FIRST: image_of(b"first"), LAST: image_of(b"last")},
+    validators={FIRST: SEEN},
+    reasons={2: "500 Internal Server Error"},
+    seen={FIRST: SEEN},
+)
+
+
+def dump(history: History) -> dict[str, list[tuple[Any, ...]]]:
+    with history.reading() as connection:
+        return {
+            table.name: sorted(map(tuple, connection.execute(select(table))), key=repr)
+            for table in metadata.sorted_tables
+        }
+
+
+def test_of_a_block_that_was_never_asked_nothing_is_known(history: History) -> None:
+    assert began(history).look_up_block(BLOCK) == KnownBlock()
+
+
+def test_a_block_is_looked_up_as_it_was_recorded(history: History) -> None:
+    harvest = began(history)
+    harvest.record_block(BLOCK, FOUND)
+    known = harvest.look_up_block(BLOCK)
+    assert known.versions == {
+        FIRST: Version(DAY, image_of(b"first"), SEEN),
+        LAST: Version(DAY, image_of(b"last")),
+    }
+    assert known.remembered == {FIRST: Mark(SEEN.etag, SEEN.last_modified, False)}
+    assert known.outcomes == FOUND.outcomes
+    assert (known.asked, known.failed) == (1 << FIRST | 1 << LAST | 0b110, 0b100)
+
+
+def test_recording_a_block_again_changes_nothing(history: History) -> None:
+    harvest = began(history)
+    harvest.record_block(BLOCK, FOUND)
+    before = dump(history)
+    harvest.record_block(BLOCK, FOUND)
+    assert dump(history) == before
+
+
+def test_the_rest_of_a_block_that_was_cut_short_joins_what_was_recorded(history: History) -> None:
+    harvest = began(history)
+    harvest.record_block(BLOCK, FOUND)
+    harvest.record_block(BLOCK, FoundBlock({Outcome.NOTHING: 0b1100}))
+    assert harvest.counts() == {Outcome.ADDED: 2, Outcome.NOTHING: 3}
+    assert failing(history, "world") == {}
+
+
+def test_the_next_harvest_knows_what_was_found_and_has_asked_nothing(history: History) -> None:
+    first = began(history)
+    first.record_block(BLOCK, FOUND)
+    ended(first)
+    known = began(history, LATER).look_up_block(BLOCK)
+    assert (len(known.versions), known.asked) == (2, 0)
+    assert known.remembered == {FIRST: Mark(SEEN.etag, SEEN.last_modified, True)}
+
+
+def test_of_a_zoom_that_is_not_kept_only_failures_count(history: History) -> None:
+    harvest = began(history)
+    found = FoundBlock(
+        {Outcome.IGNORED: 0b01, Outcome.FAILED: 0b10}, reasons={1: "it broke"}, seen={0: SEEN}, is_kept=False
+    )
+    harvest.record_block(BLOCK, found)
+    assert harvest.counts() == {Outcome.FAILED: 1}
+    assert list(harvest.look_up_block(BLOCK).remembered) == [0]

@@ -191,7 +191,7 @@ def contents(folder: Path) -> dict[str, bytes]:
         (["mosaic", SMALL, "map.png", "--zoom", "1"], 2, "has zooms 0 to -12 on 2016-10-06"),
         (["mosaic", SMALL, "map.png", "--max-bytes", "lots"], 2, "'lots' is no size"),
         (["diff", SMALL, SMALL_DAY, SMALL_DAY, "map.png", "--max-pixels", "0"], 2, "leaves nothing to draw"),
-        (["film", SMALL, "film.avi"], 2, "film.avi is no name of a film"),
+        (["film", SMALL, "film.avi"], 2, "film.avi is not a name for a film"),
         (["publish", SMALL, "out", "--zooms", "5"], 2, "are no zooms: write them as -5..0"),
         (["publish", SMALL, "out", "--mirror", "ftp://away"], 2, "--mirror is no address on S3"),
     ],

@@ -145,8 +145,8 @@ def test_a_named_area_is_that_of_its_corners(tmp_path: Path) -> None:
     [
         (Wanted(layer="nigth"), "did you mean 'night'?"),
         (Wanted(layer=NIGHT_LAYER), "had no tile yet on 2021-05-12"),
-        (Wanted(day="yesterday"), "yesterday is no day: write it as 2021-05-12"),
-        (Wanted(day="2021-02-30"), "2021-02-30 is no day"),
+        (Wanted(day="yesterday"), "yesterday is not a day: write it as 2021-05-12"),
+        (Wanted(day="2021-02-30"), "2021-02-30 is not a day"),
         (Wanted(day="2021-02-12"), "before the history of map 'world', which begins on 2021-02-13"),
         (Wanted(last="2021-02-12"), "2021-02-12 is before the history"),
         (
@@ -199,7 +199,7 @@ def test_days_are_written_in_these_ways(history: History, text: str | None, days
     [
         (f"{FIRST + NEXT}..{SECOND - NEXT}", f"the nearest harvests are of {FIRST} and {SECOND}$"),
         (f"{THIRD + NEXT}..9999-12-31", f"the nearest harvests are of {THIRD}$"),
-        ("0", "0 is no day"),
+        ("0", "0 is not a day"),
         (f"{THIRD}..{FIRST}", "is later than the last"),
         ("2001-01-01..", "before the history"),
     ],

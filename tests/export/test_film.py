@@ -237,7 +237,7 @@ def test_a_camera_that_follows_goes_where_it_changes(road: World, tmp_path: Path
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("1280*720", "is no size: write wide, square, upright, or 1280x720"),
+        ("1280*720", "is not a size: write wide, square, upright, or 1280x720"),
         ("1281x720", "an edge has 64 to 4,096 pixels, in steps of 2"),
         ("99999999x99999999", "an edge has 64 to 4,096 pixels"),
     ],
@@ -250,13 +250,23 @@ def test_a_size_that_cannot_be_is_said(text: str, words: str) -> None:
 @pytest.mark.parametrize(
     ("name", "style", "wanted", "words"),
     [
-        ("film.avi", FilmStyle(), PERIOD, r"no name of a film: end it with \.mp4, \.webm, \.webp, \.gif;"),
-        ("film.apng", FilmStyle(), PERIOD, "no name of a film"),
+        (
+            "film.avi",
+            FilmStyle(),
+            PERIOD,
+            r"a film: end it with \.mp4, \.webm, \.webp, \.gif;",
+        ),
+        ("film.apng", FilmStyle(), PERIOD, "not a name for a film"),
         ("film.webp", FilmStyle((4096, 4096)), PERIOD, "packed in 300 MB of memory"),
         ("film.gif", FilmStyle((1920, 1200), every="day"), PERIOD, "86 pictures of this size at most.*webp"),
         ("film.gif", FilmStyle(), Wanted(area="90000,90000,90001,90001"), "nothing was there in this area"),
         ("film.gif", FilmStyle((64, 64), title="\U0010fffd"), PERIOD, "no font here has all signs"),
-        ("film.gif", FilmStyle((64, 64), font="none.ttf"), PERIOD, "--font none.ttf is no font"),
+        (
+            "film.gif",
+            FilmStyle((64, 64), font="none.ttf"),
+            PERIOD,
+            "none.ttf cannot be read as a font",
+        ),
     ],
 )
 def test_what_cannot_be_made_is_said(

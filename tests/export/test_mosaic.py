@@ -93,7 +93,7 @@ def test_zooms_without_images_are_composed(world: World, history: History, tmp_p
         ("map.png", 0, 1023, "zoom 0 has 32 x 32 pixels, and --max-pixels allows 1,023"),
         ("map.png", 0, 1023, "--zoom -1 fits: 16 x 16"),
         ("map.png", None, 3, "no zoom fits: choose a smaller --area"),
-        ("map.bmp", 0, None, "map.bmp is no name of a picture: end it with .png"),
+        ("map.bmp", 0, None, "map.bmp is not a name for a picture: end it with .png"),
     ],
 )
 def test_what_cannot_be_made_is_said_with_what_can(

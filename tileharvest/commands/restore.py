@@ -58,8 +58,8 @@ class Command(ExportCommand, ScrapyCommand):
 
 
 def _in_words(folder: Path, day: date, restored: Restored) -> list[str]:
-    told = f"{counted(restored.tiles, 'tile')} of {day}, {counted(len(restored.files), 'configuration file')}"
-    lines = [f"{folder}: {told}; {bytes_in_words(restored.bytes)}"]
+    what = f"{counted(restored.tiles, 'tile')} of {day}, {counted(len(restored.files), 'configuration file')}"
+    lines = [f"{folder}: {what}; {bytes_in_words(restored.bytes)}"]
     lines += [
         f"zoom {zoom} is composed and not the site's own: {counted(number, 'tile')}"
         for zoom, number in sorted(restored.composed.items())

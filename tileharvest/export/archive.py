@@ -24,7 +24,7 @@ from tileharvest.export.excerpt import areas_with_tiles, nothing_there, zooms_be
 from tileharvest.export.picture_file import background_of, on_ground
 from tileharvest.export.target import made_whole
 from tileharvest.history.recorded_versions import kinds
-from tileharvest.pictures.composer import Composer
+from tileharvest.pictures.composer import composing
 from tileharvest.pictures.pixels import UNREADABLE, picture_of
 from tileharvest.pictures.threads import each_in_order, open_threads
 from tileharvest.program import program
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from tileharvest.export.excerpt import Excerpt
     from tileharvest.export.target import Watch
-    from tileharvest.pictures.composer import Composition, PastLayer
+    from tileharvest.pictures.composer import Composer, Composition, PastLayer
     from tileharvest.store.port import TileStore
 
 FORMS: Final = (".pmtiles", ".mbtiles", ".zip")
@@ -120,7 +120,7 @@ class ArchivePlan:
         area."""
         if path.suffix.lower() not in FORMS:
             raise ConfigurationError(
-                f"{path.name} is no name of an archive: end it with {', '.join(FORMS)}; nothing was made"
+                f"{path.name} is not a name for an archive: end it with {', '.join(FORMS)}; nothing was made"
             )
         chosen = _zooms(excerpt, zooms)
         counts: Counter[str] = Counter()
@@ -203,31 +203,27 @@ def write_archive(
     excerpt = plan.excerpt
     numbering = Numbering.of(excerpt, plan.zooms)
     done = Archived(kind=plan.kind)
-    composer = Composer(store)
     watch.expects(plan.tiles)
     with (
         made_whole(path, watch, most_bytes) as target,
         _opened(path, target.file, plan) as archive,
         open_threads(_AT_ONCE, "archive") as pool,
+        composing(store) as composer,
     ):
-        try:
-            for zoom in plan.zooms:
-                past = excerpt.past(zoom)
-                assert past is not None
-                tiles = _tiles(excerpt, past, zoom, numbering, composer)
-                drawn = each_in_order(pool, partial(_body, plan, past, composer, store), tiles, 4 * _AT_ONCE)
-                for tile, name, body, is_whole in drawn:
-                    target.passed(int(past.source == zoom), archive.beside)
-                    done.missing += not is_whole
-                    if body is None:
-                        continue
-                    done.tiles += 1
-                    done.composed += past.source != zoom
-                    done.packed_anew += name.startswith("anew ") and past.source == zoom
-                    archive.put(numbering.place(tile), name, body)
-        except BaseException:
-            composer.stop()
-            raise
+        for zoom in plan.zooms:
+            past = excerpt.past(zoom)
+            assert past is not None
+            tiles = _tiles(excerpt, past, zoom, numbering, composer)
+            drawn = each_in_order(pool, partial(_body, plan, past, composer, store), tiles, 4 * _AT_ONCE)
+            for tile, name, body, is_whole in drawn:
+                target.passed(int(past.source == zoom), archive.beside)
+                done.missing += not is_whole
+                if body is None:
+                    continue
+                done.tiles += 1
+                done.composed += past.source != zoom
+                done.packed_anew += name.startswith("anew ") and past.source == zoom
+                archive.put(numbering.place(tile), name, body)
         if not done.tiles:
             raise TileHarvestError(
                 f"{path} was not made, and what was there before is as it was: none of the images of"
@@ -357,7 +353,7 @@ def _degrees(zoom: int, column: int, row: int) -> tuple[float, float]:
 
 @contextmanager
 def _opened(path: Path, file: BinaryIO, plan: ArchivePlan) -> Iterator[ArchiveFile]:
-    """Opens an archive of the form that the path's ending tells."""
+    """Opens an archive of the format that the path's ending says."""
     suffix = path.suffix.lower()
     if suffix == ".pmtiles":
         # On the disk of the archive, and not in a folder that may lie in memory.
@@ -443,8 +439,8 @@ class MbtilesFile:
     def end(self, about: Mapping[str, Any]) -> None:
         bounds = about["bounds"]
         middle = [(bounds[0] + bounds[2]) / 2, (bounds[1] + bounds[3]) / 2, about["minzoom"]]
-        told = {**about, "bounds": _in_row(bounds), "center": _in_row(middle)}
-        rows = [(name, str(value)) for name, value in told.items() if value is not None]
+        metadata = {**about, "bounds": _in_row(bounds), "center": _in_row(middle)}
+        rows = [(name, str(value)) for name, value in metadata.items() if value is not None]
         self._opened.executemany("INSERT INTO metadata VALUES (?, ?)", rows)
         self._opened.execute("COMMIT")
 
@@ -470,12 +466,14 @@ class ZipOfTiles:
 
     def end(self, about: Mapping[str, Any]) -> None:
         kinds = [kind for kind, _ in self._kinds.most_common()]
-        told = {
+        tilejson = {
             "tilejson": "3.0.0",
             "scheme": "xyz",
             "tiles": [f"{{z}}/{{x}}/{{y}}.{kind}" for kind in kinds[:1]],
         }
-        self._write("tiles.json", json.dumps({**about, **told, "format": kinds[0], "kinds": kinds}).encode())
+        self._write(
+            "tiles.json", json.dumps({**about, **tilejson, "format": kinds[0], "kinds": kinds}).encode()
+        )
 
     def _write(self, name: str, body: bytes) -> None:
         self._opened.writestr(zipfile.ZipInfo(name, self._time), body)

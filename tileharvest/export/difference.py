@@ -17,7 +17,7 @@ from tileharvest.history.areas import MOST_COLUMNS
 from tileharvest.history.recorded_versions import differences
 from tileharvest.pictures.bands import PixelBox
 from tileharvest.pictures.changed_tiles import Change, difference_of
-from tileharvest.pictures.composer import Composer
+from tileharvest.pictures.composer import composing
 from tileharvest.pictures.pixels import stored
 from tileharvest.renderers.xyz import is_on_earth, latitude_of
 from tileharvest.tiles.grid import Tile, TileRange
@@ -122,7 +122,6 @@ def write_difference(
     excerpt = sheet.excerpt
     found, factor, size = Differences(excerpt), excerpt.layer.factor, excerpt.tile_size
     days = excerpt.past(sheet.zoom, excerpt.first), excerpt.past(sheet.zoom)
-    composer = Composer(store)
     damaged: set[Tile] = set()
 
     def image(
@@ -153,8 +152,8 @@ def write_difference(
 
         return {tile: partial(draw, tile) for tile in {*now, *cells} if tile in area}
 
-    with made_whole(path, watch, most_bytes) as target:
-        write_sheet(sheet, target, composer, row, background)
+    with made_whole(path, watch, most_bytes) as target, composing(store) as composer:
+        write_sheet(sheet, target, row, background)
     return path.stat().st_size, len(damaged)
 
 

@@ -151,7 +151,7 @@ class Excerpt:
     def _ground_of(self, there: Reach, deep: Sequence[Reach | None]) -> Ground:
         """Returns the ground of all tiles of a zoom.
 
-        A coarse tile also shows ground on which nothing is, so the deepest tiles of either day tell how far
+        A coarse tile also shows ground on which nothing is, so the deepest tiles of either day say how far
         the map reaches, unless coarse tiles lie beyond all of them: then deeper tiles are missing there.
         """
         factor, zoom = self.layer.factor, there.area.zoom
@@ -279,7 +279,7 @@ def _layer(outline: MapOutline, name: str | None) -> LayerOutline:
 def day_of(outline: MapOutline, text: str | None) -> date:
     """Returns the day that a person has written, or the day of the last harvest if the text is None.
 
-    Raises ConfigurationError for a text that is no day, and for a day before the first harvest. Raises
+    Raises ConfigurationError for a text that is not a day, and for a day before the first harvest. Raises
     HistoryError for a map that was never harvested.
     """
     if not outline.days:
@@ -293,7 +293,7 @@ def day_of(outline: MapOutline, text: str | None) -> date:
     except ValueError:
         day = None
     if day is None:
-        raise ConfigurationError(f"{text} is no day: write it as {outline.days[-1]}")
+        raise ConfigurationError(f"{text} is not a day: write it as {outline.days[-1]}")
     if day < outline.days[0]:
         raise ConfigurationError(
             f"{day} is before the history of map '{outline.name}', which begins on {outline.days[0]}"
@@ -326,7 +326,7 @@ def _ground(
     if (found := _CORNERS.fullmatch(text.strip())) is None:
         example = "write two corners in blocks, such as --area=-100,-50,100,50"
         hint = nearest(text, [*named, WHOLE, "zone"], example)
-        raise ConfigurationError(f"--area {text} is no area; {hint}")
+        raise ConfigurationError(f"--area {text} is not an area; {hint}")
     first, second, third, fourth = map(float, found.groups())
     try:
         rectangle = rectangle_of(((first, second), (third, fourth)), described, outline.renderer)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from itertools import pairwise
@@ -25,7 +24,7 @@ from tileharvest.export.picture_file import background_of
 from tileharvest.export.target import made_whole
 from tileharvest.history.area_changes import MOST_TILES
 from tileharvest.history.changes import changed_blocks, deepest_changes, heat
-from tileharvest.pictures.composer import Composer
+from tileharvest.pictures.composer import composing
 from tileharvest.pictures.frames import Frames, Lens, light, outline_between
 from tileharvest.pictures.legend import Legend, scale_bar
 from tileharvest.pictures.threads import drawing_threads
@@ -201,13 +200,13 @@ class Film:
 
 
 def size_of(text: str) -> Size:
-    """Returns a film's width and height. Raises ConfigurationError for a text that is no size of a film."""
+    """Returns a film's width and height. Raises ConfigurationError for any other text."""
     if text in SIZES:
         return SIZES[text]
     width, _, height = text.partition("x")
     if not (width.isascii() and width.isdigit() and height.isascii() and height.isdigit()):
         words = ", ".join(SIZES)
-        raise ConfigurationError(f"--size {text} is no size: write {words}, or 1280x720")
+        raise ConfigurationError(f"--size {text} is not a size: write {words}, or 1280x720")
     size = int(width), int(height)
     if not all(_SMALLEST <= edge <= _LONGEST and edge % 2 == 0 for edge in size):
         raise ConfigurationError(
@@ -257,9 +256,14 @@ def write_film(
     The file has at most `most_bytes`, or is not made. Several threads read the store. Raises
     TileHarvestError.
     """
-    shots = film.shots()
+    shots, ground = film.shots(), background_of(film.style.background, film.excerpt.described.background)
     watch.expects(len(shots))
-    with made_whole(path, watch, most_bytes) as target, _drawing(film, store) as frames:
+    with (
+        made_whole(path, watch, most_bytes) as target,
+        drawing_threads() as pool,
+        composing(store, _REMEMBERED) as composer,
+    ):
+        frames = Frames(composer, film.lens, ground, pool)
         pictures = _Pictures(film, frames)
 
         def draw(number: int) -> Image.Image:
@@ -269,19 +273,6 @@ def write_film(
         write_film_file(target, film.style.size, [shot.ticks for shot in shots], draw, film.style.quality)
         target.passed()
     return path.stat().st_size, len(frames.damaged)
-
-
-@contextmanager
-def _drawing(film: Film, store: TileStore) -> Iterator[Frames]:
-    """Yields what draws the film's scenes."""
-    composer = Composer(store, most_remembered=_REMEMBERED)
-    ground = background_of(film.style.background, film.excerpt.described.background)
-    with drawing_threads() as pool:
-        try:
-            yield Frames(composer, film.lens, ground, pool)
-        except BaseException:
-            composer.stop()
-            raise
 
 
 class _Pictures:

@@ -73,7 +73,7 @@ def film_format_of(path: Path) -> FilmFormat:
     found = FILM_FORMATS.get(path.suffix.lower())
     if found is None:
         raise ConfigurationError(
-            f"{path.name} is no name of a film: end it with {', '.join(FILM_FORMATS)}; nothing was made"
+            f"{path.name} is not a name for a film: end it with {', '.join(FILM_FORMATS)}; nothing was made"
         )
     if not found.is_at_hand:
         raise ConfigurationError(

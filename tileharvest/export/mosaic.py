@@ -12,7 +12,7 @@ from tileharvest.export.picture_file import USUAL_MOST_PIXELS, format_of, write_
 from tileharvest.export.target import made_whole
 from tileharvest.history.recorded_versions import Reach
 from tileharvest.pictures.bands import PixelBox, bands
-from tileharvest.pictures.composer import Composer
+from tileharvest.pictures.composer import composing
 from tileharvest.pictures.threads import drawing_threads
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def write_mosaic(
     The file has at most `most_bytes`, or is not made. Several threads read the store. Raises
     TileHarvestError.
     """
-    past, composer = sheet.excerpt.past(sheet.zoom), Composer(store)
+    past = sheet.excerpt.past(sheet.zoom)
     assert past is not None
     damaged: set[Tile] = set()
 
@@ -122,15 +122,14 @@ def write_mosaic(
     def row(area: TileRange) -> Row:
         return {tile: partial(draw, tile, part) for tile, part in composer.parts(past, area).items()}
 
-    with made_whole(path, watch, most_bytes) as target:
-        write_sheet(sheet, target, composer, row, background, quality)
+    with made_whole(path, watch, most_bytes) as target, composing(store) as composer:
+        write_sheet(sheet, target, row, background, quality)
     return path.stat().st_size, len(damaged)
 
 
 def write_sheet(
     sheet: Sheet,
     target: GrowingFile,
-    composer: Composer,
     row: Callable[[TileRange], Row],
     background: tuple[int, int, int] | None,
     quality: int | None = None,
@@ -145,9 +144,5 @@ def write_sheet(
 
     target.watch.expects(len(sheet.box.tiles(sheet.zoom, sheet.excerpt.tile_size).rows))
     with drawing_threads() as pool:
-        try:
-            drawn = bands(sheet.box, sheet.zoom, sheet.excerpt.tile_size, watched, pool)
-            write_picture(target, (sheet.box.width, sheet.box.height), drawn, background, quality)
-        except BaseException:
-            composer.stop()
-            raise
+        drawn = bands(sheet.box, sheet.zoom, sheet.excerpt.tile_size, watched, pool)
+        write_picture(target, (sheet.box.width, sheet.box.height), drawn, background, quality)

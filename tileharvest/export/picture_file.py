@@ -84,7 +84,7 @@ def format_of(path: Path) -> PictureFormat:
     found = FORMATS.get(path.suffix.lower())
     if found is None:
         raise ConfigurationError(
-            f"{path.name} is no name of a picture: end it with {', '.join(FORMATS)}; nothing was made"
+            f"{path.name} is not a name for a picture: end it with {', '.join(FORMATS)}; nothing was made"
         )
     return found
 
@@ -93,7 +93,7 @@ def background_of(said: str | None, described: str | None) -> tuple[int, int, in
     """Returns the colour where a map shows nothing: the colour that a person has `said`, or else the colour
     that the site describes.
 
-    Raises ConfigurationError if a person has said what is no colour.
+    Raises ConfigurationError if a person has said something else.
     """
     if said is None:
         return background(described)
@@ -101,7 +101,7 @@ def background_of(said: str | None, described: str | None) -> tuple[int, int, in
         red, green, blue, *_ = ImageColor.getrgb(said)
     except ValueError:
         raise ConfigurationError(
-            f"--background {said} is no colour: write it as '#1a1a1a' or black"
+            f"--background {said} is not a colour: write it as '#1a1a1a' or black"
         ) from None
     return red, green, blue
 

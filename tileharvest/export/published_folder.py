@@ -36,7 +36,7 @@ MARK: Final = "tileharvest.json"
 """The file that marks a folder of ours. It is written first, and names the map of the folder."""
 INDEX: Final = "index.html"
 NO_JEKYLL: Final = ".nojekyll"
-"""The file that tells GitHub Pages to send the other files as they are."""
+"""The file that makes GitHub Pages send the other files as they are."""
 _NOT_PUBLISHED: Final = (
     "was not published, and what was there before works as it did",
     "free space, and publish again, which goes on from here",
@@ -157,7 +157,7 @@ class _Publication:
         with other files."""
         folder, mark = self._folder, self._folder / MARK
         if folder.exists() and not folder.is_dir():
-            raise ConfigurationError(f"{folder} is no folder; nothing was written")
+            raise ConfigurationError(f"{folder} is not a folder; nothing was written")
         if folder.is_dir() and not mark.is_file() and any(folder.iterdir()):
             raise ConfigurationError(
                 f"{folder} holds files that were not published here; nothing was written: name a folder"
@@ -165,14 +165,14 @@ class _Publication:
             )
         folder.mkdir(parents=True, exist_ok=True)
         with held(folder) as file:
-            told = file.read()
-            there = map_in(told)
-            if told and there != map_name:
+            mark_there = file.read()
+            there = map_in(mark_there)
+            if mark_there and there != map_name:
                 holds = "something else" if there is None else f"map '{there}'"
                 raise ConfigurationError(
                     f"{folder} holds {holds}; nothing was written: publish each map into a folder of its own"
                 )
-            if not told:
+            if not mark_there:
                 # The folder is new, or an earlier run was stopped before it wrote anything else.
                 file.write(msgspec.json.encode({"map": map_name}))
                 file.flush()
@@ -254,7 +254,7 @@ class _Publication:
         return f"{self._folder}/{path}"
 
     def _is_there(self, path: str, size: int | None = None) -> bool:
-        """Returns whether a file of so many bytes is there. Without a size any file counts but an empty one,
+        """Returns whether a file of this size is there. Without a size any file counts but an empty one,
         which a power cut can leave."""
         try:
             there = os.stat(self._path(path)).st_size
@@ -335,14 +335,14 @@ def _image_path(name: str) -> str:
 
 
 def is_ours(path: str) -> bool:
-    """Returns whether this is the path of a file of ours, whose name tells its content."""
+    """Returns whether this is the path of a file of ours, which is named by its content."""
     return _OURS.fullmatch(path) is not None
 
 
 def map_in(mark: bytes) -> str | None:
-    """Returns the name of the map in the content of a mark, or None if the content is no mark."""
+    """Returns the name of the map in the content of a mark, or None if it is not a mark."""
     try:
-        told = msgspec.json.decode(mark)
+        found = msgspec.json.decode(mark)
     except msgspec.DecodeError:
         return None
-    return told.get("map") if isinstance(told, dict) else None
+    return found.get("map") if isinstance(found, dict) else None

@@ -224,11 +224,11 @@ class PublishedLists:
             of_month = list(days)
             # A month never has too many changes to be clustered.
             found = events(excerpt.history, excerpt.layer, of_month[0], of_month[-1], sure.first_asked)
-            told = [self._event(event, excerpt) for event in found if self._is_within(event, excerpt)]
-            if told:
-                told.sort(key=lambda one: (-one["tiles"], one["first"]))
-                kept = {"count": len(told), "events": told[:_MOST_EVENTS]}
-                made.months[month] = self._write(kept)
+            kept = [self._event(event, excerpt) for event in found if self._is_within(event, excerpt)]
+            if kept:
+                kept.sort(key=lambda one: (-one["tiles"], one["first"]))
+                of_list = {"count": len(kept), "events": kept[:_MOST_EVENTS]}
+                made.months[month] = self._write(of_list)
 
     def _is_within(self, event: Event, excerpt: Excerpt) -> bool:
         ground = Ground.of(event.area, excerpt.layer.factor)

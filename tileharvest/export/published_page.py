@@ -22,7 +22,7 @@ _FOLDER: Final = ("viewer", "page")
 _OWN: Final = "published/"
 """The folder of modules that replace others of the same name."""
 _LEAFLET: Final = "leaflet/leaflet.js"
-"""Leaflet, which is no module, and is loaded before the script."""
+"""Leaflet, which is not a module, and is loaded before the script."""
 _SCRIPT: Final = "page.js"
 _INDEX: Final = "index.html"
 _MAIN_MODULE: Final = "main.js"

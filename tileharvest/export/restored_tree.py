@@ -62,13 +62,13 @@ class Restored:
     """The number of tiles of each zoom that were composed of deeper ones, because the history has no images
     of them."""
     lacking: list[str] = field(default_factory=list)
-    """Sentences that tell a person what the tree lacks, or has in another form."""
+    """Sentences about what the tree lacks, or has in another form."""
     missing: int = 0
     """The number of tiles whose images cannot be read. They were left out."""
     elsewhere: int = 0
     """The number of tiles and files whose addresses do not lie below the map's page. They were left out."""
     undated: int = 0
-    """The number of files without a time, because the site told none."""
+    """The number of files without a time, because the site sent none."""
     later: int = 0
     """The number of files whose time is later than the day. The site has written them again since, with the
     same bytes."""
@@ -91,12 +91,12 @@ class PastSite:
     files_day: date | None
     """The later day from which the files are, or None if they are of the day itself."""
     unconfigured: str | None = None
-    """The reason why the tiles get the renderer's usual places, or None if the site's files tell their
+    """The reason why the tiles get the renderer's usual places, or None if the site's files say their
     places."""
 
     @classmethod
     def on(cls, history: History, description: MapDescription, outline: MapOutline, day: date) -> PastSite:
-        """Returns the site on that day. Raises TileHarvestError if nothing tells the places of its tiles."""
+        """Returns the site on that day. Raises TileHarvestError if nothing says where its tiles lie."""
         if outline.renderer is not None:
             description = msgspec.structs.replace(description, renderer=outline.renderer)
 
@@ -235,7 +235,7 @@ class _Restoring:
                     self._restore_zoom(outline, layer, zoom, pool)
                 self._compose(outline, layer)
                 self._compose_whole_map(outline, layer)
-        self._tell_lacking({outline.name for outline, _ in kept})
+        self._note_what_is_lacking({outline.name for outline, _ in kept})
         return restored
 
     def _restore_zoom(self, outline: LayerOutline, layer: Layer, zoom: int, pool: Executor) -> None:
@@ -336,25 +336,25 @@ class _Restoring:
             image.save(target, layer.image_extension)
         return target
 
-    def _tell_lacking(self, restored_layers: set[str]) -> None:
-        past, tell = self._past, self.restored.lacking.append
+    def _note_what_is_lacking(self, restored_layers: set[str]) -> None:
+        past, note = self._past, self.restored.lacking.append
         if past.unconfigured is not None:
             usual = "the tiles lie where the renderer writes them unless a `base` is configured"
-            tell(f"{past.unconfigured}; {usual}")
+            note(f"{past.unconfigured}; {usual}")
         if past.files_day is not None:
-            tell(f"the configuration is that of {past.files_day}: no earlier one is kept")
+            note(f"the configuration is that of {past.files_day}: no earlier one is kept")
         for layer in past.site.layers:
             if layer.name not in restored_layers:
-                tell(f"layer '{layer.name}' had no tile in the history on {past.day}")
+                note(f"layer '{layer.name}' had no tile in the history on {past.day}")
         for outline, layer in past.layers():
             deepest = outline.kept_zooms(past.day)[-1]
             if deepest < 0:
-                tell(f"of layer '{layer.name}' the history has nothing deeper than zoom {deepest}")
+                note(f"of layer '{layer.name}' the history has nothing deeper than zoom {deepest}")
             lacks = [zoom for zoom in range(layer.pyramid.first, deepest) if zoom not in outline.zooms]
             if lacks and outline.factor != 2:
                 zooms = ", ".join(map(str, lacks))
-                tell(f"of layer '{layer.name}' the zooms {zooms} are not kept, and cannot be composed")
-        tell(
+                note(f"of layer '{layer.name}' the zooms {zooms} are not kept, and cannot be composed")
+        note(
             "files that no harvest asks for are not kept, such as the page with its scripts; a fresh"
             " installation of the renderer has the page"
         )

@@ -23,7 +23,7 @@ _ANOTHER_FOLDER: Final = "name a folder that is there and can be written"
 
 
 class Watch(Protocol):
-    """Somebody who is told how an export gets on."""
+    """Somebody who watches how an export gets on."""
 
     note: str
     """A text beside the numbers: the bytes that the file has so far."""
@@ -32,7 +32,7 @@ class Watch(Protocol):
         """Learns how many parts the export has."""
 
     def passed(self, parts: int = 1) -> None:
-        """Learns that so many more parts are done."""
+        """Learns that more parts are done."""
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ class Awaited:
 
 @dataclass(slots=True)
 class GrowingFile:
-    """The unfinished file of an export. It tells the watch how many bytes it has."""
+    """The unfinished file of an export. The watch learns how many bytes it has."""
 
     file: BinaryIO
     target: Path

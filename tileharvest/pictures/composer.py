@@ -16,6 +16,7 @@ import threading
 from bisect import bisect_right
 from collections import OrderedDict
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -28,7 +29,7 @@ from tileharvest.pictures.pixels import UNREADABLE, decoded, shrunk, stored
 from tileharvest.tiles.grid import TileRange
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from datetime import date, datetime
 
     from tileharvest.history.database import History
@@ -180,6 +181,17 @@ class PictureMemory:
         while self._room < 0 and len(self._pictures) > 1:
             _, oldest = self._pictures.popitem(last=False)
             self._room += len(oldest.body)
+
+
+@contextmanager
+def composing(store: TileStore, most_remembered: int = MOST_REMEMBERED) -> Iterator[Composer]:
+    """Yields a composer for one export. If the block raises, nothing more is composed."""
+    composer = Composer(store, most_remembered=most_remembered)
+    try:
+        yield composer
+    except BaseException:
+        composer.stop()
+        raise
 
 
 class Composer:

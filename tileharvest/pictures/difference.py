@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tileharvest.tiles.layers import Size
 
 LARGEST_FILE: Final = 1_000_000
-"""The most bytes of a picture. All services that take messages accept so many."""
+"""The most bytes of a picture. All services that take messages accept this size."""
 PANEL: Final = 588
 """The width of each half in pixels. Both together are less than 1200 wide, and 2, 3 or 4 scaled tiles fit
 exactly."""

@@ -137,7 +137,7 @@ def _font(text: str, file: str | None, line: int) -> ImageFont.FreeTypeFont:
         try:
             font = ImageFont.truetype(file, line)
         except OSError as error:
-            raise ConfigurationError(f"--font {file} is no font that can be read: {error}") from None
+            raise ConfigurationError(f"--font {file} cannot be read as a font: {error}") from None
         if not _has_all(font, text):
             raise ConfigurationError(f"--font {file} lacks signs of the title; choose another font")
         return font

@@ -134,7 +134,7 @@ class PixelStory:
         so pixels that change little by little are found, too.
         """
         shown = {tile: self._part(tile, None) for tile in self._area}
-        told, is_begun, was_lossy = dict(shown), False, False
+        last, is_begun, was_lossy = dict(shown), False, False
         # Cells cost more than everything else, and are needed only if an image is lossy.
         needs_cells = any(_is_lossy(name) for _, names in days for name in names.values())
         for day, parts in self._unpacked(days):
@@ -144,11 +144,11 @@ class PixelStory:
             if not is_begun:
                 share = 0.0 if is_empty else 1.0
             elif is_lossy or was_lossy:
-                share = share_of_change(self._whole(told), self._whole(shown), is_lossy=True)
+                share = share_of_change(self._whole(last), self._whole(shown), is_lossy=True)
             else:
-                share = self._share_of(told, parts)
+                share = self._share_of(last, parts)
             if share:
-                told, is_begun, was_lossy = dict(shown), True, is_lossy
+                last, is_begun, was_lossy = dict(shown), True, is_lossy
                 is_damaged = any(part.is_damaged for part in shown.values())
                 cells = cells_of(self._whole(shown)) if needs_cells else None
                 digest = None if is_lossy else b"".join(part.digest for part in shown.values())
@@ -160,13 +160,13 @@ class PixelStory:
             whole.paste(part.pixels, self._place(tile)[0])
         return whole
 
-    def _share_of(self, told: Mapping[Tile, _Part], parts: Mapping[Tile, _Part]) -> float:
+    def _share_of(self, last: Mapping[Tile, _Part], parts: Mapping[Tile, _Part]) -> float:
         """Returns the share of the rectangle that differs after these parts have replaced others."""
         pixels = sum(
-            share_of_change(told[tile].pixels, part.pixels, is_lossy=False)
+            share_of_change(last[tile].pixels, part.pixels, is_lossy=False)
             * (part.pixels.width * part.pixels.height)
             for tile, part in parts.items()
-            if part.digest != told[tile].digest
+            if part.digest != last[tile].digest
         )
         return pixels / (self._extent[0] * self._extent[1])
 

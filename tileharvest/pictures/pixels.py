@@ -90,7 +90,7 @@ def picture_of(body: bytes) -> bytes:
     """Returns the part of an image that a person is to see: the bytes as they are, or a PNG of a part.
 
     Only an image that holds more than a picture is unpacked, so the call costs nearly nothing for any other.
-    Raises one of `UNREADABLE` if the image that is unpacked is no tile.
+    Raises one of `UNREADABLE` if the image that is unpacked is not a tile.
     """
     size = _png_size(body)
     if size is None or not _holds_more(*size):

@@ -78,7 +78,7 @@ class Scenes:
         if source is None:
             return None
         below = ground.tiles(source, factor)
-        # Python's `len` cannot tell of more than 2^63 tiles.
+        # Python's `len` counts no more than 2^63 tiles.
         most = MOST_DRAWN if source == zoom else MOST_COMPOSED
         return zoom if len(below.columns) * len(below.rows) <= most else None
 

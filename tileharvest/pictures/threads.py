@@ -43,7 +43,7 @@ def each_in_order(
 ) -> Iterator[_Told]:
     """Yields what the call returns for each value, in the order of the values.
 
-    At most so many calls are under way or wait at once, so memory does not grow with the number of values.
+    At most `most` calls are under way or wait at once, so memory does not grow with the number of values.
     Raises what a call raises, and what `asked` raises.
     """
     left = iter(asked)

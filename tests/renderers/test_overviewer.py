@@ -66,18 +66,6 @@ def with_config(text: str) -> FakeSite:
     return FakeSite({f"{PAGE}overviewerConfig.js": Fetched(200, text.encode())})
 
 
-@pytest.fixture
-def run():
-    """Runs a coroutine that never waits for anything. Errors come through."""
-
-    def run(coroutine):
-        with pytest.raises(StopIteration) as stopped:
-            coroutine.send(None)
-        return stopped.value.value
-
-    return run
-
-
 @pytest.mark.parametrize("name", REAL)
 def test_real_configuration_has_the_values_that_the_file_shows(shared_maps, name):
     layers = parse_config((shared_maps / "configs" / name).read_text(), PAGE)

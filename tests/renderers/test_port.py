@@ -14,7 +14,6 @@ from tileharvest.errors import ConfigurationError, SiteError
 from tileharvest.maps.description import MapDescription
 from tileharvest.renderers.registry import RENDERERS, probe
 from tileharvest.renderers.site import UnrecognisedError
-from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.verdict import Answer
 from tileharvest.tiles.versions import Validator
@@ -23,6 +22,7 @@ from tileharvest.walk.walk import Walk
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tileharvest.tiles.grid import Tile
     from tileharvest.tiles.layers import Layer
 
 MOST_ASKED = 6
@@ -84,24 +84,6 @@ def test_a_site_that_has_not_changed_is_the_same_again(drawn: Drawn) -> None:
 
 
 def test_every_published_tile_has_one_name_and_every_name_one_address(drawn: Drawn) -> None:
-    assert_named(drawn)
-
-
-@pytest.mark.parametrize(("renderer", "name", "last"), [one for one in MAPS if one[0] != "minedmap"])
-def test_so_has_every_tile_of_the_versions_before(
-    shared_maps: Path, tmp_path: Path, renderer: str, name: str, last: int
-) -> None:
-    for version in range(1, last):
-        try:
-            drawn = Drawn(renderer, of_map(shared_maps, name, version, tmp_path / str(version)))
-        except SiteError:
-            # The map is begun anew here, and has no world yet.
-            assert (name, version) == ("duckmap", 3)
-        else:
-            assert_named(drawn)
-
-
-def assert_named(drawn: Drawn) -> None:
     for layer in drawn.layers:
         tiles = drawn.tiles(layer)
         for tile, url in tiles.items():
@@ -109,7 +91,6 @@ def assert_named(drawn: Drawn) -> None:
             assert address.partition("?")[0] == url
             assert address.startswith(f"{layer.addresses.folder}/")
             assert layer.addresses.tile_of(address) == tile
-            assert Tile.parse(str(tile)) == tile
         below = {url for url in drawn.site.images() if url.startswith(f"{layer.addresses.folder}/")}
         assert below - set(tiles.values()) == {url for url in below if is_no_tile(url)}
 

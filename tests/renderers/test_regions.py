@@ -1,131 +1,203 @@
-"""What squaremap and Pl3xMap have in common: where tiles lie, where a search begins, and what is missing."""
+"""Maps of squaremap and Pl3xMap: their settings, where blocks lie, and where a search begins."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 from math import floor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.renderers.sites import PAGE
-from tileharvest.errors import SiteError
+from tests.renderers.sites import PAGE, PublishedSite, of_map
+from tileharvest.errors import ConfigurationError, SiteError
 from tileharvest.maps.description import MapDescription
-from tileharvest.renderers.columns import ColumnAddresses
 from tileharvest.renderers.pl3xmap import Pl3xMap
 from tileharvest.renderers.regions import BLOCKS, Place, endless_pyramid
-from tileharvest.renderers.site import Fetched
+from tileharvest.renderers.site import Fetched, UnrecognisedError
 from tileharvest.renderers.squaremap import Squaremap
 from tileharvest.tiles.grid import Tile
 from tileharvest.walk.walk import Walk
 
 if TYPE_CHECKING:
-    from tileharvest.renderers.site import Site
+    from collections.abc import Awaitable, Callable
+    from pathlib import Path
 
-FOLDER = f"{PAGE}tiles/minecraft_overworld"
-SQUAREMAP = ColumnAddresses(FOLDER, "/{zoom}/{x}_{y}.png", 4, deepest=3, step=1)
-PL3XMAP = ColumnAddresses(f"{PAGE}tiles/minecraft-overworld", "/{zoom}/basic/{x}_{y}.png", 4)
-
-BLOCKS_AT = [(0, 0), (511, 511), (-1, -1), (-399, 78), (512, -513), (100_000, -30_000)]
+SETTINGS = "tiles/settings.json"
+WORLD = '{"zoom": {"max": 3, "maxOut": 3}}'
 
 
-@pytest.mark.parametrize(("x", "z"), BLOCKS_AT)
+@pytest.fixture
+def site(request: pytest.FixtureRequest, shared_maps: Path, tmp_path: Path) -> PublishedSite:
+    """The last version of a real map."""
+    return of_map(shared_maps, request.param, 6, tmp_path)
+
+
+duckmap = pytest.mark.parametrize("site", ["duckmap"], indirect=True)
+sbatserver = pytest.mark.parametrize("site", ["sbatserver"], indirect=True)
+
+
+def put(folder: Path, settings: Any, worlds: str = "w", own: str = WORLD) -> PublishedSite:
+    for world in worlds:
+        (folder / "tiles" / world).mkdir(parents=True)
+        (folder / f"tiles/{world}/settings.json").write_text(own, encoding="utf-8")
+    (folder / SETTINGS).write_text(json.dumps(settings), encoding="utf-8")
+    return PublishedSite(folder)
+
+
+def pl3xmap(**keys: Any) -> dict[str, Any]:
+    world = {"name": "w", "renderers": [{"label": "basic"}, {"label": "night sky"}]}
+    return {"worldSettings": [world], "format": "png"} | keys
+
+
+@duckmap
+def test_each_world_of_squaremap_is_a_layer(site: PublishedSite) -> None:
+    layers = site.probed("squaremap").layers
+    names = ["minecraft_overworld", "minecraft_the_end", "minecraft_the_nether"]
+    assert [layer.name for layer in layers] == names
+    overworld = layers[0]
+    assert (overworld.depth, overworld.tile_size, overworld.image_extension) == (4, (512, 512), "png")
+    assert overworld.spawn == (-399, 64, 78)
+    assert overworld.addresses.url_of(Tile.at(0, -9, 4)) == f"{PAGE}tiles/minecraft_overworld/3/-9_4.png"
+
+
+@sbatserver
+def test_each_renderer_of_a_world_of_pl3xmap_is_a_layer(site: PublishedSite) -> None:
+    layers = site.probed("pl3xmap").layers
+    assert [(layer.name, layer.depth, layer.tile_size) for layer in layers] == [
+        ("minecraft-overworld/vintage_story", 4, (512, 512)),
+        ("minecraft-the_nether/basic", 4, (512, 512)),
+        ("minecraft-the_end/basic", 4, (512, 512)),
+    ]
+    assert layers[2].spawn == (0, 64, 0)
+    assert layers[2].addresses.url_of(Tile.at(0, 10, 7)) == f"{PAGE}tiles/minecraft-the_end/0/basic/10_7.png"
+    # Who is online makes no other site: the first file names the players, and is another one each second.
+    file = site.folder / SETTINGS
+    players = [{"name": "Steve", "world": "minecraft:overworld", "position": {"x": 1, "z": 2}}]
+    file.write_text(json.dumps(json.loads(file.read_bytes()) | {"players": players}), encoding="utf-8")
+    assert site.probed("pl3xmap").layers == layers
+
+
+@duckmap
+def test_of_worlds_that_are_not_kept_nothing_is_asked_and_one_without_settings_is_no_layer(
+    site: PublishedSite,
+) -> None:
+    site.probed("squaremap", layers=("minecraft_the_end",))
+    assert site.asked == [f"GET {PAGE}{SETTINGS}", f"GET {PAGE}tiles/minecraft_the_end/settings.json"]
+    (site.folder / "tiles/minecraft_the_end/settings.json").unlink()
+    assert "minecraft_the_end" not in [layer.name for layer in site.probed("squaremap").layers]
+    with pytest.raises(ConfigurationError, match="no layer 'minecraft_the_end'"):
+        site.probed("squaremap", layers=("minecraft_the_end",))
+
+
+@duckmap
+def test_a_tile_keeps_its_name_when_the_owner_adds_zooms(site: PublishedSite) -> None:
+    """Then every level has another number."""
+    file = site.folder / "tiles/minecraft_overworld/settings.json"
+    before = site.probed("squaremap").layers[0]
+    file.write_text(file.read_text(encoding="utf-8").replace('"max":3', '"max":5'), encoding="utf-8")
+    after = site.probed("squaremap").layers[0]
+    tile = before.addresses.tile_of(f"{PAGE}tiles/minecraft_overworld/3/-9_4.png")
+    assert tile is not None
+    assert after.addresses.url_of(tile) == f"{PAGE}tiles/minecraft_overworld/5/-9_4.png"
+    assert after.depth == 6
+
+
+def test_worlds_stand_in_the_order_of_the_page(tmp_path: Path) -> None:
+    worlds = {"worlds": [{"name": "b", "order": 1}, {"name": "c"}, {"name": "a", "order": 1}]}
+    layers = put(tmp_path, worlds, "abc").probed("squaremap").layers
+    assert [layer.name for layer in layers] == ["c", "a", "b"]
+
+
+def test_two_renderers_of_a_world_share_its_folder_and_no_address(tmp_path: Path) -> None:
+    site = put(tmp_path, pl3xmap())
+    basic, night = site.probed("pl3xmap").layers
+    tile = Tile.at(-1, -2, 5)
+    assert basic.addresses.url_of(tile) == f"{PAGE}tiles/w/1/basic/-2_5.png"
+    assert night.addresses.url_of(tile) == f"{PAGE}tiles/w/1/night%20sky/-2_5.png"
+    assert night.addresses.tile_of(night.addresses.url_of(tile)) == tile
+    assert night.addresses.tile_of(basic.addresses.url_of(tile)) is None
+    site.asked.clear()
+    assert site.probed("pl3xmap", layers=("w/night sky",)).layers == (night,)
+    assert site.asked == [f"GET {PAGE}{SETTINGS}", f"GET {PAGE}tiles/w/settings.json"]
+
+
+@pytest.mark.parametrize(("told", "extension", "ending"), [("jpeg", "jpg", "jpeg"), ("webp", "webp", "webp")])
+def test_images_have_the_ending_that_the_site_names(
+    tmp_path: Path, told: str, extension: str, ending: str
+) -> None:
+    layer = put(tmp_path, pl3xmap(format=told)).probed("pl3xmap").layers[0]
+    assert layer.image_extension == extension
+    assert layer.addresses.url_of(Tile.at(0, 0, 0)).endswith(f"/0_0.{ending}")
+
+
+@pytest.mark.parametrize(
+    ("renderer", "settings", "own", "error", "message"),
+    [
+        ("squaremap", {"worlds": [{"title": "w"}]}, WORLD, SiteError, "not as squaremap writes it: .*name"),
+        ("squaremap", {"worlds": []}, WORLD, SiteError, "has no layer"),
+        ("squaremap", pl3xmap(), WORLD, UnrecognisedError, "names the worlds of squaremap"),
+        ("pl3xmap", {"worlds": [{"name": "w"}]}, WORLD, UnrecognisedError, "names the worlds of Pl3xMap"),
+        ("pl3xmap", pl3xmap(format="bmp"), WORLD, SiteError, "format is bmp: expected"),
+        *(
+            ("squaremap", {"worlds": [{"name": "w"}]}, own, SiteError, message)
+            for own, message in (
+                ('{"zoom": {"max": -1}}', r"tiles/w/settings\.json"),
+                ('{"zoom": {"max": 40}}', "where 1 to 16 can be"),
+                ('{"zoom": {"max": "3"}}', r"tiles/w/settings\.json"),
+                ('{"zoom": {"max": null}}', "it names no last zoom"),
+                ('{"zoom": {"max": 3}, "spawn": {"x": 99999999}}', "spawn.x is 99999999: expected `int` <="),
+            )
+        ),
+    ],
+)
+def test_what_a_renderer_has_not_written_is_refused_with_what_is_wrong(
+    tmp_path: Path, renderer: str, settings: Any, own: str, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        put(tmp_path, settings, own=own).probed(renderer)
+
+
+@pytest.mark.parametrize("wholes", [(False, False, True), (False, False, False)])
+def test_a_file_that_is_being_written_is_read_again_and_then_told(
+    run: Callable[[Awaitable[Any]], Any], wholes: tuple[bool, ...]
+) -> None:
+    """Pl3xMap empties each of its two files once a second, and writes it anew (`FileUtil.java`)."""
+    bodies = iter(wholes)
+
+    async def fetch(method: str, url: str) -> Fetched:
+        text = json.dumps(pl3xmap()) if url.endswith(SETTINGS) else WORLD
+        is_whole = next(bodies, True)
+        return Fetched(200, text.encode()[: None if is_whole else 40], url)
+
+    probing = Pl3xMap().probe(MapDescription(name="m", url=PAGE), fetch)
+    if any(wholes):
+        assert len(run(probing).layers) == 2
+    else:
+        with pytest.raises(SiteError, match=r"tiles/settings\.json is cut off or damaged"):
+            run(probing)
+
+
+@pytest.mark.parametrize("x", [0, 511, -1, -399, 512, 100_000])
 @pytest.mark.parametrize("out", range(4))
-def test_a_block_is_in_the_tile_that_the_renderers_formula_names(x: int, z: int, out: int) -> None:
+def test_a_block_is_in_the_tile_that_the_renderers_formula_names(x: int, out: int) -> None:
     """A tile is 512 * 2^n blocks wide n levels from the deepest. `Image.java` of squaremap: the region's x /
-    2^n, rounded down; `TileImage.java` of Pl3xMap: x >> n. squaremap counts levels from the coarsest."""
-    column, row = floor(x / (512 * 2**out)), floor(z / (512 * 2**out))
-    tile = Tile.at(-out, column, row)
-    assert SQUAREMAP.url_of(tile) == f"{FOLDER}/{3 - out}/{column}_{row}.png"
-    assert PL3XMAP.url_of(tile) == f"{PAGE}tiles/minecraft-overworld/{out}/basic/{column}_{row}.png"
+    2^n, rounded down; `TileImage.java` of Pl3xMap: x >> n."""
+    z = -3 * x + 7
+    tile = Tile.at(-out, *(floor(one / (512 * 2**out)) for one in (x, z)))
     right, up = BLOCKS.point_of(x, z)
     assert abs(right - tile.x) <= tile.reach
     assert abs(up - tile.y) <= tile.reach
     assert BLOCKS.block_at(right, up) == (x, z)
 
 
-@pytest.mark.parametrize("addresses", [SQUAREMAP, PL3XMAP])
-def test_a_tile_is_drawn_between_the_blocks_at_its_corners(addresses: ColumnAddresses) -> None:
-    tile = addresses.tile_of(addresses.url_of(Tile.at(-2, -3, 1)))
-    assert tile is not None
-    left_top = BLOCKS.block_at(tile.x - tile.reach, tile.y + tile.reach)
-    right_bottom = BLOCKS.place_at(tile.x + tile.reach, tile.y - tile.reach)
-    assert left_top == (-3 * 2048, 1 * 2048)
-    assert right_bottom == (-2 * 2048, 2 * 2048)
-
-
-def columns_and_rows(tiles: tuple[Tile, ...]) -> set[tuple[int, int]]:
-    return {(tile.column, tile.row) for tile in tiles}
-
-
-def test_the_search_begins_around_the_origin_and_the_spawn() -> None:
+def test_the_search_begins_around_the_origin_and_the_spawn_and_goes_over_one_empty_place() -> None:
     """A coarsest tile of four levels is 4,096 blocks wide."""
-    spawn = Place(x=41_000, z=-4097)
-    pyramid = endless_pyramid(4, [spawn])
+    pyramid = endless_pyramid(4, [Place(x=41_000, z=-4097)])
     around_origin = {(x, y) for x in range(-2, 2) for y in range(-2, 2)}
     around_spawn = {(x, y) for x in (9, 10, 11) for y in (-3, -2, -1)}
-    assert columns_and_rows(pyramid.start()) == around_origin | around_spawn
-
-
-def test_land_beyond_one_place_without_any_is_found_and_farther_away_it_is_not() -> None:
-    pyramid = endless_pyramid(4, [])
-    walk = Walk(pyramid)
-    assert walk.goes_sideways
-    found = columns_and_rows(pyramid.beside(Tile.at(-3, -1, -1)))
-    assert {(-3, -2), (1, 1)} <= found
-    assert (-4, -1) not in found
-
-
-@pytest.mark.parametrize("levels", [0, 17, 10**9])
-def test_a_map_of_more_levels_than_the_world_is_wide_is_refused(levels: int) -> None:
-    with pytest.raises(ValueError, match="where 1 to 16 can be"):
-        endless_pyramid(levels, [])
-
-
-def probed(renderer: Squaremap | Pl3xMap, *bodies: bytes) -> tuple[Site, list[str]]:
-    """A look at a site whose files are these, one after the other; and what was asked."""
-    asked: list[str] = []
-
-    async def fetch(method: str, url: str) -> Fetched:
-        asked.append(url.removeprefix(PAGE))
-        return Fetched(200, bodies[len(asked) - 1], url)
-
-    description = MapDescription(name="m", url=PAGE)
-    return asyncio.run(renderer.probe(description, fetch)), asked
-
-
-WORLDS = json.dumps({"worldSettings": [{"name": "minecraft-w", "renderers": [{"label": "basic"}]}]}).encode()
-WORLD = json.dumps({"zoom": {"maxOut": 3}}).encode()
-
-
-def test_a_file_that_is_being_written_is_read_again() -> None:
-    """Pl3xMap empties each of its two files once a second, and writes it anew (`FileUtil.java`)."""
-    site, asked = probed(Pl3xMap(), b"", WORLDS[:40], WORLDS, WORLD[:-2], WORLD)
-    assert [layer.name for layer in site.layers] == ["minecraft-w/basic"]
-    assert asked == ["tiles/settings.json"] * 3 + ["tiles/minecraft-w/settings.json"] * 2
-
-
-def test_a_file_that_stays_cut_off_is_told() -> None:
-    with pytest.raises(SiteError, match=r"tiles/settings\.json is cut off or damaged"):
-        probed(Pl3xMap(), *[WORLDS[:40]] * 3)
-
-
-@pytest.mark.parametrize(
-    ("body", "message"),
-    [
-        (b"<!doctype html><title>Map</title>", "there is no .*/tiles/settings.json"),
-        (b'{"worlds": [{"title": "w"}]}', "not as squaremap writes it: .*name"),
-        (b'{"worlds": []}', "has no layer"),
-    ],
-)
-def test_what_squaremap_has_not_written_is_refused_with_what_is_wrong(body: bytes, message: str) -> None:
-    with pytest.raises(SiteError, match=message):
-        probed(Squaremap(), body)
-
-
-@pytest.mark.parametrize("zoom", ["-1", "40", '"3"', "null"])
-def test_a_world_whose_zooms_cannot_be_is_refused(zoom: str) -> None:
-    world = f'{{"zoom": {{"max": {zoom}}}}}'.encode()
-    with pytest.raises(SiteError, match=r"tiles/w/settings\.json"):
-        probed(Squaremap(), b'{"worlds": [{"name": "w"}]}', world)
+    assert {(tile.column, tile.row) for tile in pyramid.start()} == around_origin | around_spawn
+    assert Walk(pyramid).goes_sideways
+    beside = {(tile.column, tile.row) for tile in pyramid.beside(Tile.at(-3, -1, -1))}
+    assert {(-3, -2), (1, 1)} <= beside
+    assert (-4, -1) not in beside
+    assert Squaremap.step == -Pl3xMap.step

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.servers.plain_tiles import WORLD
-from tileharvest.errors import ConfigurationError, SiteError
+from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError
 from tileharvest.maps.description import MapDescription, TileBounds
 from tileharvest.maps.regions import Canvas, bounds_at
 from tileharvest.renderers.registry import probe
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 TEMPLATE = "https://tiles.example.net/snow/{z}/{x}/{y}.png"
 TILE_JSON = "https://tiles.example.net/services/snow/tiles.json"
+ALL = (-180, -90, 180, 90)
 SWITZERLAND = (5.95, 45.81, 10.5, 47.81)
 
 
@@ -91,35 +92,29 @@ def test_bounds_have_the_tiles_of_their_corners(zoom: int) -> None:
     assert bounds_at(SWITZERLAND, zoom) == (left, right, top, bottom)
 
 
-@pytest.mark.parametrize("zoom", [0, 3, 12])
-def test_the_world_has_every_tile_and_no_other(zoom: int) -> None:
-    last = 2**zoom - 1
-    assert bounds_at(WORLD, zoom) == bounds_at((-180, -90, 180, 90), zoom) == (0, last, 0, last)
-
-
-def test_a_tile_of_which_only_the_edge_belongs_to_the_bounds_is_left_out() -> None:
-    """East of Greenwich to 90 degrees, north of the equator: one tile of zoom 2, as a program rounds it."""
-    assert bounds_at((0.0000001, 0, 90.0000001, 66.51326), 2) == (2, 2, 1, 1)
-
-
-def test_bounds_that_are_a_point_have_its_tile() -> None:
-    assert bounds_at((13.405, 52.52, 13.405, 52.52), 9) == (275, 275, 167, 167)
+@pytest.mark.parametrize(
+    ("bounds", "zoom", "expected"),
+    [
+        *((bounds, zoom, (0, 2**zoom - 1, 0, 2**zoom - 1)) for bounds in (WORLD, ALL) for zoom in (0, 3, 12)),
+        # A tile of which only the edge belongs to the bounds is left out, as a program rounds it.
+        ((0.0000001, 0, 90.0000001, 66.51326), 2, (2, 2, 1, 1)),
+        ((13.405, 52.52, 13.405, 52.52), 9, (275, 275, 167, 167)),
+    ],
+)
+def test_which_tiles_bounds_have(
+    bounds: tuple[float, float, float, float], zoom: int, expected: tuple[int, ...]
+) -> None:
+    assert bounds_at(bounds, zoom) == expected
 
 
 def test_a_template_costs_no_request_and_has_one_layer_called_by_its_deepest_zoom() -> None:
     found = layer(bounds=SWITZERLAND, site_zooms=(4, 9))
+    assert (found.name, found.depth, found.image_extension) == ("zoom9", 6, "png")
+    assert (found.tile_size, found.host) == ((256, 256), "tiles.example.net")
     x_from, x_to, y_from, y_to = bounds_at(SWITZERLAND, 9)
-    assert (found.name, found.depth, found.image_extension, found.tile_size) == (
-        "zoom9",
-        6,
-        "png",
-        (256, 256),
-    )
-    assert found.host == "tiles.example.net"
-    whole = TileRange.between(Tile.at(0, x_from, y_from), Tile.at(0, x_to, y_to))
-    assert found.pyramid.range_at(0) == whole
-    first = {found.addresses.url_of(tile) for tile in found.pyramid.start()}
-    assert first == {f"https://tiles.example.net/snow/4/8/{y}.png" for y in (5,)}
+    assert found.pyramid.range_at(0) == TileRange.between(Tile.at(0, x_from, y_from), Tile.at(0, x_to, y_to))
+    first = [found.addresses.url_of(tile) for tile in found.pyramid.start()]
+    assert first == ["https://tiles.example.net/snow/4/8/5.png"]
 
 
 def test_bounds_in_tiles_are_those_tiles_and_lie_nowhere_on_earth() -> None:
@@ -188,13 +183,6 @@ def test_zones_keep_a_part_of_a_world_that_is_too_large_to_begin_with() -> None:
     assert Walk(found.pyramid, None, (zone,)).start_size == 40 * 30
 
 
-@pytest.mark.parametrize("missing", ["bounds", "maxzoom"])
-def test_what_a_tile_json_leaves_out_is_not_taken_for_the_world(missing: str) -> None:
-    """By the specification it would be all of the world, and zoom 30."""
-    with pytest.raises(ConfigurationError, match="nobody says"):
-        site(TILE_JSON, tile_json(**{missing: None}))
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -210,21 +198,24 @@ def test_a_damaged_tile_json_is_refused_with_what_is_wrong(text: str, message: s
         site(TILE_JSON, text)
 
 
-@pytest.mark.parametrize("zooms", [(10, 12), (0, 3)])
-def test_zooms_that_the_site_lacks_are_refused(zooms: tuple[int, int]) -> None:
-    with pytest.raises(ConfigurationError, match="none of the site's zooms 4 to 9 is among site_zooms"):
-        site(TILE_JSON, tile_json(), site_zooms=zooms)
-
-
-def test_a_zoom_that_nothing_is_drawn_at_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="names zoom 30, and kept is what lies between 0 and 24"):
-        site(TILE_JSON, tile_json(maxzoom=30))
-
-
-@pytest.mark.parametrize("url", [TEMPLATE.replace("png", "pbf"), TEMPLATE.replace("png", "gif")])
-def test_tiles_that_are_no_images_are_refused(url: str) -> None:
-    with pytest.raises(ConfigurationError, match="kept are PNG, JPEG and WebP"):
-        site(url, bounds=SWITZERLAND, site_zooms=(4, 9))
+@pytest.mark.parametrize(
+    ("said", "keys", "message"),
+    [
+        ({}, {"site_zooms": (10, 12)}, "none of the site's zooms 4 to 9 is among site_zooms"),
+        ({}, {"site_zooms": (0, 3)}, "none of the site's zooms 4 to 9 is among site_zooms"),
+        ({"maxzoom": 30}, {}, "names zoom 30, and kept is what lies between 0 and 24"),
+        # By the specification these would be all of the world, and zoom 30.
+        ({"bounds": None}, {}, "nobody says"),
+        ({"maxzoom": None}, {}, "nobody says"),
+        ({"tileSize": 4096}, {}, "its tiles have 4,096 x 4,096 pixels, and 8,388,608 are the most"),
+        ({"tiles": ["https://h/{z}/{x}/{y}.pbf"]}, {}, "kept are PNG, JPEG and WebP"),
+    ],
+)
+def test_tiles_that_cannot_be_kept_are_refused(
+    said: dict[str, Any], keys: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(TileHarvestError, match=message):
+        site(TILE_JSON, tile_json(**said), **keys)
 
 
 @pytest.mark.parametrize(
@@ -251,11 +242,6 @@ def test_only_what_says_how_large_the_tiles_are_is_believed(
 ) -> None:
     keys = {} if answer else {"bounds": SWITZERLAND, "site_zooms": (4, 9)}
     assert layer(url, answer, **keys).tells_size is tells
-
-
-def test_tiles_that_would_all_be_refused_as_images_are_refused_by_the_layer() -> None:
-    with pytest.raises(SiteError, match="its tiles have 4,096 x 4,096 pixels, and 8,388,608 are the most"):
-        site(TILE_JSON, tile_json(tileSize=4096))
 
 
 def test_a_page_of_something_else_is_not_recognised() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
@@ -31,11 +30,6 @@ def test_what_was_put_is_there_also_for_the_next_process(tmp_path: Path) -> None
     DiskCache(tmp_path, 10_000).put("a", BODY)
     assert DiskCache(tmp_path, 10_000).get("a") == BODY
     assert DiskCache(tmp_path, 10_000).get("b") is None
-
-
-def test_nothing_is_created_before_something_is_put(tmp_path: Path) -> None:
-    assert DiskCache(tmp_path / "cache", 10_000).get("a") is None
-    assert not (tmp_path / "cache").exists()
 
 
 def test_it_may_be_deleted_while_it_is_used(tmp_path: Path) -> None:
@@ -68,18 +62,6 @@ def test_what_was_not_asked_for_longest_makes_room(tmp_path: Path) -> None:
     assert {number for number in range(6) if cache.get(str(number)) is not None} == {0, 3, 4, 5}
 
 
-def test_what_a_former_process_kept_counts_too(tmp_path: Path) -> None:
-    for number in range(20):
-        DiskCache(tmp_path, 5 * 1032).put(str(number), BODY)
-    assert len(files(tmp_path)) <= 5
-
-
-def test_what_is_larger_than_the_room_is_not_kept(tmp_path: Path) -> None:
-    cache = DiskCache(tmp_path, 900)
-    cache.put("a", BODY)
-    assert files(tmp_path) == []
-
-
 def test_without_room_nothing_is_kept(tmp_path: Path) -> None:
     cache = DiskCache(tmp_path, 0)
     cache.put("a", b"")
@@ -92,19 +74,6 @@ def test_where_nothing_can_be_written_nothing_is_kept_and_nothing_fails(tmp_path
     cache = DiskCache(tmp_path / "cache", 10_000)
     cache.put("a", BODY)
     assert cache.get("a") is None
-
-
-def test_several_threads_may_use_it(tmp_path: Path) -> None:
-    cache = DiskCache(tmp_path, 10 * 1032)
-
-    def use(number: int) -> bytes | None:
-        key = str(number % 20)
-        cache.put(key, BODY + key.encode())
-        return cache.get(key)
-
-    with ThreadPoolExecutor(8) as threads:
-        for number, found in enumerate(threads.map(use, range(400))):
-            assert found in (None, BODY + str(number % 20).encode())
 
 
 def test_what_cannot_be_deleted_still_takes_its_room(tmp_path: Path) -> None:

@@ -57,14 +57,6 @@ def test_a_file_of_the_wrong_size_is_written_again(root: Path) -> None:
     assert store.named(IMAGE.file_name) == BODY
 
 
-def test_a_file_that_was_deleted_is_written_again(root: Path) -> None:
-    store = FileStore(root)
-    store.put({IMAGE: BODY})
-    store.path(IMAGE).unlink()
-    assert store.put({IMAGE: BODY})
-    assert store.named(IMAGE.file_name) == BODY
-
-
 @pytest.mark.parametrize("damage", [b"", BODY[:-1], BODY + b"\n", BODY[::-1]])
 def test_a_damaged_file_is_not_given_by_its_name(root: Path, damage: bytes) -> None:
     store = FileStore(root)
@@ -73,19 +65,6 @@ def test_a_damaged_file_is_not_given_by_its_name(root: Path, damage: bytes) -> N
     with pytest.raises(StoreError, match=r"is damaged, its sha1 is .*: restore it from a backup") as caught:
         store.named(IMAGE.file_name)
     assert not isinstance(caught.value, MissingImageError)
-
-
-def test_a_folder_in_the_place_of_an_image_cannot_be_read(root: Path) -> None:
-    store = FileStore(root)
-    store.path(IMAGE).mkdir(parents=True)
-    with pytest.raises(StoreError, match="cannot be read: Is a directory"):
-        store.named(IMAGE.file_name)
-
-
-def test_read_only_gives_what_another_program_puts(root: Path) -> None:
-    reader = FileStore(root, read_only=True)
-    FileStore(root).put({IMAGE: BODY})
-    assert reader.named(IMAGE.file_name) == BODY
 
 
 def test_read_only_takes_nothing(root: Path) -> None:
@@ -98,14 +77,6 @@ def test_read_only_deletes_nothing(root: Path) -> None:
     temporary = leftover(root, age=LEFTOVER_AGE + 1)
     FileStore(root, clock=lambda: NOW, read_only=True)
     assert temporary.exists()
-
-
-def test_the_file_of_a_killed_writer_is_no_image(root: Path) -> None:
-    leftover(root, age=0)
-    store = FileStore(root)
-    with pytest.raises(MissingImageError):
-        store.named(IMAGE.file_name)
-    assert store.put({IMAGE: BODY})
 
 
 def test_the_file_of_a_writer_killed_long_ago_is_deleted(root: Path) -> None:
@@ -127,13 +98,6 @@ def test_a_process_that_opens_the_folder_often_looks_for_such_files_once_an_hour
     assert temporary.exists()
     FileStore(root, clock=lambda: NOW + LEFTOVER_AGE)
     assert not temporary.exists()
-
-
-def test_images_are_never_deleted_however_old(root: Path) -> None:
-    store = FileStore(root)
-    store.put({IMAGE: BODY})
-    os.utime(store.path(IMAGE), (0, 0))
-    assert FileStore(root).named(IMAGE.file_name) == BODY
 
 
 def test_a_file_in_the_way_of_the_folder_is_one_clear_line(root: Path) -> None:

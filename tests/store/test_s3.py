@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha1, sha256
 from typing import TYPE_CHECKING
 
@@ -94,11 +93,6 @@ def test_an_image_is_named_by_its_sha1_below_the_prefix(s3: S3, store: S3Store) 
     assert s3.ask("GET", KEY).body == BODY
 
 
-def test_without_a_prefix_it_is_named_by_its_sha1_alone(s3: S3) -> None:
-    S3Store("tiles").put({IMAGE: BODY})
-    assert s3.ask("GET", f"/tiles/{IMAGE.sha1[:2]}/{IMAGE.sha1}.png").body == BODY
-
-
 @pytest.mark.parametrize(
     ("extension", "content_type"), [("png", "image/png"), ("jpg", "image/jpeg"), ("webp", "image/webp")]
 )
@@ -131,12 +125,6 @@ def test_a_bucket_can_be_a_host_of_its_own(between: Misbehaving, monkeypatch: py
     assert between.received[0].path == KEY.removeprefix("/tiles")
 
 
-def test_other_bytes_than_the_image_s_are_never_sent(between: Misbehaving) -> None:
-    with pytest.raises(ValueError, match="are not image"):
-        S3Store("tiles").put({IMAGE: BODY[::-1]})
-    assert between.received == []
-
-
 def test_opening_asks_nothing(between: Misbehaving) -> None:
     S3Store("tiles")
     assert between.received == []
@@ -161,24 +149,11 @@ def test_an_image_that_is_there_is_not_overwritten(s3: S3) -> None:
     assert state(s3) == before
 
 
-def test_of_many_threads_exactly_one_is_told_that_the_image_is_new(s3: S3, store: S3Store) -> None:
-    with ThreadPoolExecutor(8) as threads:
-        new = list(threads.map(lambda _: store.put({IMAGE: BODY}), range(32)))
-    assert sum(map(bool, new)) == 1
-
-
 def test_an_image_that_was_put_before_is_not_sent_again(between: Misbehaving) -> None:
     store = S3Store("tiles")
     store.put({IMAGE: BODY})
     assert not store.put({IMAGE: BODY})
     assert [received.method for received in between.received] == ["PUT", "HEAD"]
-
-
-def test_an_image_that_was_put_and_deleted_is_put_again(s3: S3, store: S3Store) -> None:
-    store.put({IMAGE: BODY})
-    s3.ask("DELETE", KEY)
-    assert store.put({IMAGE: BODY})
-    assert store.named(IMAGE.file_name) == BODY
 
 
 def test_an_object_of_the_wrong_size_is_reported_and_left_as_it_is(s3: S3, store: S3Store) -> None:
@@ -211,15 +186,6 @@ def test_a_conflict_with_a_writer_that_came_to_nothing_is_tried_again(s3: S3, be
 # ----------------------------------------------------------------- services that refuse conditions
 
 
-@pytest.mark.parametrize(("status", "words"), [(501, NOT_IMPLEMENTED), (400, NOT_IMPLEMENTED), (501, b"")])
-def test_a_service_that_refuses_conditions_keeps_images(
-    s3: S3, between: Misbehaving, status: int, words: bytes
-) -> None:
-    between.rule_for_all = without_conditions(s3, status, words)
-    assert S3Store("tiles", "maps").put({IMAGE: BODY})
-    assert s3.ask("GET", KEY).body == BODY
-
-
 def test_a_service_that_refuses_conditions_overwrites_nothing(s3: S3, between: Misbehaving) -> None:
     versioned(s3)
     between.rule_for_all = without_conditions(s3)
@@ -246,24 +212,7 @@ def test_what_is_missing_says_what_to_do(store: S3Store) -> None:
     assert str(caught.value) == f"image s3:/{KEY} is missing: restore it from a backup"
 
 
-def test_an_image_can_be_had_by_its_name(store: S3Store) -> None:
-    store.put({IMAGE: BODY})
-    assert store.named(IMAGE.file_name) == BODY
-
-
-def test_an_image_of_no_such_name_is_missing(store: S3Store) -> None:
-    with pytest.raises(MissingImageError, match=IMAGE.sha1):
-        store.named(IMAGE.file_name)
-
-
 def test_other_bytes_under_an_image_s_name_are_damage(s3: S3, store: S3Store) -> None:
     s3.ask("PUT", KEY, BODY[::-1])
     with pytest.raises(StoreError, match=f"is damaged, its sha1 is {sha1(BODY[::-1]).hexdigest()}: restore"):
         store.named(IMAGE.file_name)
-
-
-@pytest.mark.parametrize("name", ["../../secret", IMAGE.sha1.upper(), ""])
-def test_a_name_that_no_image_has_is_refused(between: Misbehaving, name: str) -> None:
-    with pytest.raises(ValueError, match="is no sha1"):
-        S3Store("tiles").named(f"{name}.png")
-    assert between.received == []

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import socket
 import time
 import traceback
 from concurrent.futures import ThreadPoolExecutor
@@ -96,11 +95,6 @@ def test_there_is_no_such_bucket(s3: S3, call: Callable[[S3Store], object]) -> N
         f"the store s3://nowhere/maps: there is no such bucket (404 NoSuchBucket); {LOST};"
         " create it or correct TILE_STORE, and run again"
     )
-
-
-def test_a_place_that_does_not_exist_is_no_bucket_whatever_its_words(site: Misbehaving) -> None:
-    site.rule_for_all = refused(404)
-    assert failure(CALLS["put"], S3Store("tiles")).startswith("the store s3://tiles: there is no such bucket")
 
 
 def test_the_credentials_are_unknown(s3: S3) -> None:
@@ -265,20 +259,6 @@ def test_a_call_for_a_silent_service_tells_when_it_gives_up(site: Misbehaving) -
     # A call begins no attempt after 30 s, and the last one makes two requests of 2 s at most.
     assert 0 < left <= 30 + 2 * 2
     assert store.patience_left is None
-
-
-def test_a_service_that_is_down_cannot_be_reached(
-    s3: S3, call: Callable[[S3Store], object], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with socket.socket() as bound:
-        # Nobody listens, and nobody else can have the port.
-        bound.bind(("127.0.0.1", 0))
-        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{bound.getsockname()[1]}")
-        line = failure(call, S3Store("tiles", **BRISK))
-    assert line == (
-        f"the store s3://tiles: the service cannot be reached; {LOST};"
-        " check AWS_ENDPOINT_URL and the network, and run again"
-    )
 
 
 def test_without_credentials_it_says_how_to_give_some(

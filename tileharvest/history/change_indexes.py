@@ -140,7 +140,7 @@ def withdraw(connection: Connection, harvest: int, day: date, layer: int, reason
     )
 
 
-def settle_indexes(connection: Connection, harvest: int, day: date) -> None:
+def store_indexes(connection: Connection, harvest: int, day: date) -> None:
     """Stores the indexes that a complete harvest has read, and judges whether they have told of all changes.
 
     Call it after `proofs.prove_layers`, at the end of a harvest. An index that has missed a change is not

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import bindparam, func, insert, literal, select, update
 
 from tileharvest.errors import AlreadyHarvestedError, HistoryError
-from tileharvest.history.change_indexes import settle_indexes
+from tileharvest.history.change_indexes import store_indexes
 from tileharvest.history.connection import in_parts
 from tileharvest.history.costs import COST_COLUMNS
 from tileharvest.history.errors import HarvestEndedError
@@ -38,7 +38,7 @@ from tileharvest.history.schema import (
     version_row,
     versions,
 )
-from tileharvest.history.trust import count_skipped, settle
+from tileharvest.history.trust import count_skipped, decide_trust
 from tileharvest.tiles.outcomes import THERE, Outcome
 from tileharvest.tiles.versions import Version
 
@@ -187,14 +187,14 @@ class HarvestRow:
         if kept:
             connection.execute(insert(harvest_counts), kept)
         is_proving = settle_gone and not self.is_pushed
-        settle(connection, self.id, is_complete=is_proving)
+        decide_trust(connection, self.id, is_complete=is_proving)
         if settle_gone:
             self._record_gone(connection)
         elif reason != INTERRUPTED:
             connection.execute(_TAKE_BACK_GONE, {"in_harvest": self.id})
         if is_proving:
             prove_layers(connection, self.id)
-            settle_indexes(connection, self.id, self.day)
+            store_indexes(connection, self.id, self.day)
 
     def counts(self, connection: Connection) -> dict[Outcome, int]:
         """Returns the number of tiles by outcome, for outcomes that occurred.

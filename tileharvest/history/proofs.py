@@ -154,8 +154,8 @@ def _is_named(*, is_one: bool) -> ColumnElement[bool]:
 def prove_layers(connection: Connection, harvest: int) -> None:
     """Writes a new proof for each layer in which this harvest has skipped nothing.
 
-    Call it after `trust.settle`. A harvest that has withdrawn a proof gives no new one, so that what it has
-    found is not forgotten on the same day. Takes some milliseconds for a thousand tiles.
+    Call it after `trust.decide_trust`. A harvest that has withdrawn a proof gives no new one, so that what it
+    has found is not forgotten on the same day. Takes some milliseconds for a thousand tiles.
     """
     its = {"in_harvest": harvest}
     day, walk = connection.execute(_DAY, its).one()

@@ -46,11 +46,14 @@ def pack(found: Mapping[int, Validator]) -> bytes:
 
 def unpack(packed: bytes) -> dict[int, Validator]:
     """Returns what was packed. Raises ValueError for anything else."""
+    return {bit: Validator(*one) for bit, one in _plain(packed).items()}
+
+
+def _plain(packed: bytes) -> _Packed:
     try:
-        plain = _READER.decode(zlib.decompress(packed))
+        return _READER.decode(zlib.decompress(packed))
     except (zlib.error, msgspec.DecodeError) as error:
         raise ValueError(f"the validators of a block cannot be read: {error}") from error
-    return {bit: Validator(*one) for bit, one in plain.items()}
 
 
 def marks_of(connection: Connection, harvest: int, its: Row) -> dict[int, Mark]:
@@ -64,10 +67,7 @@ def marks_of(connection: Connection, harvest: int, its: Row) -> dict[int, Mark]:
     if row is None:
         return {}
     whole = row.whole if row.is_trusted else 0
-    return {
-        bit: Mark(one.etag, one.last_modified, bool(whole >> bit & 1))
-        for bit, one in unpack(row.packed).items()
-    }
+    return {bit: Mark(*one, bool(whole >> bit & 1)) for bit, one in _plain(row.packed).items()}
 
 
 def remember(connection: Connection, harvest: int, its: Row, found: FoundBlock) -> tuple[int, int]:

@@ -1,9 +1,9 @@
 """Trust: which of what the walk remembers vouches for the tiles below it, and what a harvest has skipped.
 
 A tile in `validators` is whole if everything below it was asked without a failure, or lies below another
-whole tile that had not changed. Only `settle`, at the end of a harvest, makes tiles whole. It also makes sure
-that no remembered tile which is not whole lies below a whole one. A walk that trusts the upper tile would
-never come to the lower one.
+whole tile that had not changed. Only `decide_trust`, at the end of a harvest, makes tiles whole. It also
+makes sure that no remembered tile which is not whole lies below a whole one. A walk that trusts the upper
+tile would never come to the lower one.
 
 A harvest skips what lies below its tops. A top is a tile that was unchanged and trusted. Whether a tile lies
 below a top is found out here in Python: the database would go through all tiles once for each top. A walk
@@ -158,7 +158,7 @@ class _Layer:
         return {"its_layer": self._layer, "its_zoom": zoom, "its_column": column, "its_row": row}
 
 
-def settle(connection: Connection, harvest: int, *, is_complete: bool) -> None:
+def decide_trust(connection: Connection, harvest: int, *, is_complete: bool) -> None:
     """Makes the tiles whole that a complete harvest has seen, without failed tiles and all above them.
 
     Call it at the end of a harvest, after its last result. A harvest that is not complete makes no tile

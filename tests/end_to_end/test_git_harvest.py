@@ -213,6 +213,11 @@ def test_what_cannot_be_harvested_through_git_is_told_in_one_line(
         project.add_map(name, URL, git=entry)
         done = project.crawl(name, DAY, check=False)
         assert (done.returncode, words in done.stderr) == (5, True), (name, done.stderr)
+    # Plain tiles have no file by which a folder could be known.
+    plain = {"url": "https://map.example.net/{z}/{x}/{y}.png", "renderer": "xyz", "site_zooms": [0, 1]}
+    project.add_map("plain", **plain, bounds=[-180, -85, 180, 85], git=host.url)
+    done = project.crawl("plain", DAY, spider="xyz", check=False)
+    assert (done.returncode, "no map was found in" in done.stderr) == (5, True)
     assert not project.versions()
 
 

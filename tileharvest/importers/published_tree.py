@@ -12,7 +12,7 @@ from tileharvest.errors import StoreError
 from tileharvest.importers.commits import etag_of, is_git_etag
 from tileharvest.importers.fetched_commit import FetchedCommit
 from tileharvest.importers.repository import blob_id
-from tileharvest.importers.snapshot_site import SnapshotSite
+from tileharvest.importers.snapshot_site import NoTilesError, SnapshotSite
 from tileharvest.renderers.site import UnrecognisedError
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.versions import Image, Validator, Version
@@ -92,11 +92,14 @@ class PublishedTree:
     async def keep(self) -> None:
         """Keeps a result for every tile that the commit lists, and for every known tile.
 
-        The harvest must be open. Raises what `Harvest.keep` raises, and SiteError if the changed tiles cannot
-        be fetched, or are pointers of Git LFS.
+        The harvest must be open. Raises what `Harvest.keep` raises, and SiteError if neither the commit nor
+        the history has a tile, or if the changed tiles cannot be fetched or are pointers of Git LFS.
         """
         changed: list[Place] = []
-        for places in _parts(await asyncio.to_thread(self._listed), _AT_ONCE):
+        listed = await asyncio.to_thread(self._listed)
+        if not listed and not await self._harvest.unasked():
+            raise await asyncio.to_thread(self._snapshot.no_map, NoTilesError(self._found))
+        for places in _parts(listed, _AT_ONCE):
             latest = await self._latest(places)
             unread = self._found.unread(places, latest)
             changed += unread

@@ -153,7 +153,8 @@ class SnapshotSite:
         for path in paths:
             parts = path.split("/")
             for above in range(len(parts)):
-                if self.place("/".join(parts[above:])) is not None:
+                place = self.place("/".join(parts[above:]))
+                if place is not None and self.is_kept(place):
                     found["/".join(parts[:above]) or "."] += 1
         return [folder for folder, _ in found.most_common()]
 

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 Spot: TypeAlias = tuple[float, float]
 """East and south, in blocks."""
-_EDGE: Final = 30_000_000
-"""Blocks from a world's origin to its end."""
+_EDGE: Final = 29_000_000
+"""Blocks from a world's origin within which markers count. squaremap marks the world's border as well, by
+default 29,999,984 blocks away."""
 
 
 async def read_markers(fetch: Fetch, url: str) -> Any:

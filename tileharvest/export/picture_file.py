@@ -101,7 +101,7 @@ def background_of(said: str | None, described: str | None) -> tuple[int, int, in
         red, green, blue, *_ = ImageColor.getrgb(said)
     except ValueError:
         raise ConfigurationError(
-            f"--background {said} is not a colour: write it as '#1a1a1a' or black"
+            f"--background {said} cannot be read as a colour: write it as '#1a1a1a' or black"
         ) from None
     return red, green, blue
 

@@ -36,7 +36,7 @@ _COMMANDS: Final = {
 
 
 def measure(folder: Path, console: Console, versions: int) -> dict[str, Any]:
-    """Measures each command, on all cores, and tells the size of what it makes."""
+    """Measures each command, on all cores, and the size of what it makes."""
     found = {"import git": {"bytes": 0, **asdict(long_history.make(folder, versions, DEPTH))}}
     for what, words in _COMMANDS.items():
         target = next(folder / word for word in words[2:] if word not in _LAST_DAYS)

@@ -99,7 +99,7 @@ def measure(folder: Path, console: Console, tiles: int, fleets: Sequence[int]) -
 def _walk(
     folder: Path, site: FarSite, shared: Mapping[str, str], workers: int, day: date
 ) -> tuple[list[tuple[float, float]], dict[str, list[float]]]:
-    """Harvests the map with so many workers at once. Returns the CPU seconds and the memory of each, and when
+    """Harvests the map with these workers at once. Returns the CPU seconds and the memory of each, and when
     tiles were asked for."""
     limits = f"concurrency = {EACH * workers}\nchange_index = false\n"
     entry = f'[bench]\nurl = "{site.url}/"\ntimezone = "UTC"\n{limits}'

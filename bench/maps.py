@@ -111,7 +111,7 @@ def _described(folder: Path, maps: int) -> dict[str, float]:
 
 
 def describe(folder: Path, server: Nginx, maps: int, *lines: str) -> None:
-    """Writes a maps.toml with so many maps, each at an address of its own and with these lines."""
+    """Writes a maps.toml with this number of maps, each at an address of its own and with these lines."""
     entries = []
     for number in range(maps):
         address = f"127.0.{1 + number // 250}.{1 + number % 250}"

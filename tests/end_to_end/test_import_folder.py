@@ -61,7 +61,11 @@ def test_a_command_that_cannot_be_meant_is_told_in_one_line(project: Project, tm
         (("folder", folder, "small"), 2, "add --day, such as --day 2024-05-01"),
         (("folder", folder, "small", "--day", "yesterday"), 2, "--day yesterday is no date"),
         (("folder", folder, "small", "--day", "9999-01-01"), 2, "has not begun: today is"),
-        (("folder", f"{folder}/none", "small", "--day", SMALL_DAY), 2, "is no folder; nothing was changed"),
+        (
+            ("folder", f"{folder}/none", "small", "--day", SMALL_DAY),
+            2,
+            "is not a folder; nothing was changed",
+        ),
         (("folder", folder, "smal", "--day", SMALL_DAY), 2, "did you mean 'small'?"),
     ]
     for arguments, status, words in lines:

@@ -64,7 +64,7 @@ def refused(project: Project, *arguments: str, status: int) -> str:
 def test_what_is_no_repository_is_told_in_one_line(project: Project, tmp_path: Path) -> None:
     project.add_map("small", URL)
     (tmp_path / "empty").mkdir()
-    assert "is no git repository" in refused(project, "git", str(tmp_path / "empty"), "small", status=2)
+    assert "is not a git repository" in refused(project, "git", str(tmp_path / "empty"), "small", status=2)
     assert "neither a folder nor an address" in refused(project, "git", "nowhere", "small", status=2)
     closed = "http://127.0.0.1:9/map.git"
     assert f"{closed} cannot be fetched" in refused(project, "git", closed, "small", status=5)

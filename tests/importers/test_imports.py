@@ -190,7 +190,7 @@ def test_what_git_alone_does_not_have_is_told(imports: Imports, plain: Path, tmp
     git(tmp_path, "clone", "--quiet", "--depth", "1", plain.as_uri(), "shallow")
     with pytest.raises(ConfigurationError, match=r"is a shallow clone.*fetch --unshallow"):
         imports.git(tmp_path / "shallow")
-    with pytest.raises(ConfigurationError, match="is no git repository"):
+    with pytest.raises(ConfigurationError, match="is not a git repository"):
         imports.git(tmp_path)
 
 

@@ -188,7 +188,7 @@ def test_missing_images_are_listed_and_known_without_bytes_only_if_asked(
     watch = imported(newer.folder, project.data, keeps_missing=keeps)
     assert {(file, why.partition(":")[0]) for _, file, why in watch.missing} == {
         (lost, "the archive has no such image"),
-        (damaged, "the file is no image"),
+        (damaged, "the file is not an image"),
     }
     with History.open_read_only(f"sqlite:///{project.database}") as history:
         failed = failing(history, ANTWORLD)
@@ -265,7 +265,7 @@ def test_an_archive_that_is_not_there_or_not_named_is_told(newer: KedamaDiff, tm
     data = tmp_path / "data"
     with pytest.raises(ConfigurationError, match="there is no folder"):
         imported(tmp_path / "none", data)
-    with pytest.raises(ConfigurationError, match="is no archive of KedamaDiff: no data/SAVENAME/crawl"):
+    with pytest.raises(ConfigurationError, match="is not an archive of KedamaDiff: no data/SAVENAME/crawl"):
         imported(newer.data, data)
     shutil.copytree(newer.data, newer.data.parent / "v2_daytime")
     with pytest.raises(ConfigurationError, match="antworld_day, v2_daytime: say which with --savename"):

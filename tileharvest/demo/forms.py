@@ -35,7 +35,7 @@ _WORLD: Final = "minecraft_overworld"
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """A published day, as far as the files of a form tell of it."""
+    """A published day, as far as the files of a form show it."""
 
     depth: int
     drawn_at: int

@@ -1,6 +1,6 @@
 """The publication of a day as a folder of files that a renderer could have written.
 
-As on a real site, a file's time tells when it was last drawn. A new day touches only the files that differ,
+As on a real site, a file's time says when it was last drawn. A new day touches only the files that differ,
 because web servers make their ETags of time and size.
 """
 

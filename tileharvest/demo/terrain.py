@@ -128,7 +128,7 @@ def _column(x: int, z: int) -> Column:
 
 
 def _height(x: int, z: int) -> float:
-    """Returns the height in blocks above the sea. Below 0 it tells the depth of the water."""
+    """Returns the height in blocks above the sea. Below 0 it is the depth of the water."""
     land = min(LANDS, key=lambda each: each.distance(x, z))
     noise = rolling(_SEED, x, z) - 0.5
     rough = noise * _roughness(land)

@@ -45,7 +45,7 @@ class Notice:
         self._crawl = crawl
         self._harvest = harvest
         self._settings = crawl.crawler.settings
-        # Read now, so that the log tells of mistakes before hours of harvesting.
+        # Read now, so that the log names mistakes before hours of harvesting.
         self._wishes = wishes_for(self._settings, harvest.description)
         self._described = harvest.description
         self._has_begun = False

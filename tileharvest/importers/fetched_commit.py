@@ -45,8 +45,8 @@ class FetchedCommit:
     ) -> None:
         """Fetches the commit without its files, except for those that a probe is likely to read.
 
-        `folder` keeps the fetched files; it may be deleted at any time. `agent` is the user agent that the
-        host is told. Cost is added to `traffic`. `check` is called again and again during a fetch, and an
+        `folder` keeps the fetched files; it may be deleted at any time. `agent` is the user agent of its
+        requests. Cost is added to `traffic`. `check` is called again and again during a fetch, and an
         error that it raises ends the fetch.
 
         Raises SiteError if the repository cannot be reached, and TileHarvestError if there is no git program.

@@ -32,7 +32,7 @@ class FolderSnapshot:
 
     def __init__(self, folder: Path) -> None:
         if not folder.is_dir():
-            raise ConfigurationError(f"{folder} is no folder; nothing was changed")
+            raise ConfigurationError(f"{folder} is not a folder; nothing was changed")
         self.name = f"folder {folder}"
         self._folder = str(folder)
         self._paths = frozenset(_files_below(self._folder))

@@ -44,22 +44,22 @@ a row for every tile."""
 
 
 class ImportWatch(Protocol):
-    """Is told how an import gets on."""
+    """Shows how an import gets on."""
 
     def expects(self, parts: int) -> None:
-        """Is told once how many parts the source has: commits, folders or days."""
+        """Takes how many parts the source has: commits, folders or days. It is called once."""
 
     def passed(self, parts: int) -> None:
-        """Is told that this many more parts are done, whatever they brought."""
+        """Takes how many more parts are done, whatever they brought."""
 
     def recorded(self, day: date, record: DayRecord) -> None:
-        """Is told that a day is in the history now."""
+        """Takes a day that is in the history now."""
 
     def left_out(self, day: date, why: str) -> None:
-        """Is told that a day could not be read, and was not recorded."""
+        """Takes a day that could not be read, and was not recorded."""
 
     def lacks(self, day: date, file: str, why: str) -> None:
-        """Is told that the source names an image of a day and does not have it. The day is recorded without
+        """Takes an image that the source names for a day and does not have. The day is recorded without
         the image."""
 
 
@@ -105,7 +105,7 @@ class ImportedMap:
         """Records the snapshot as a harvest of the day, after its images are stored.
 
         `changed` are the paths whose bytes may differ from the snapshot before; None means that all may.
-        `state` tells this snapshot from others of the same day. With `anew` the day names all of its tiles,
+        `state` names the snapshot among others of the same day. With `anew` the day names all of its tiles,
         so that nothing is left of what was recorded for it before.
 
         Raises SiteError if the snapshot cannot be read as a map, NoTilesError if it has no tile and none is

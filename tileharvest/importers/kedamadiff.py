@@ -182,8 +182,8 @@ def _named(files: ArchiveFiles, savename: str | None) -> str:
         return str(savename)
     if not names:
         raise ConfigurationError(
-            f"{files.place} is no archive of KedamaDiff: no data/SAVENAME/{_RECORDS} or {_UPDATES} is there;"
-            " nothing was changed"
+            f"{files.place} is not an archive of KedamaDiff: no data/SAVENAME/{_RECORDS} or {_UPDATES} is"
+            " there; nothing was changed"
         )
     there = ", ".join(names)
     raise ConfigurationError(
@@ -213,7 +213,7 @@ def _rotations(file: Path) -> list[str]:
 
 def _day(text: str) -> date:
     if _DAY.fullmatch(text) is None:
-        raise ValueError(f"'{text}' is no day such as 20180202")
+        raise ValueError(f"'{text}' is not a day such as 20180202")
     return datetime.strptime(text, "%Y%m%d").date()  # noqa: DTZ007 - a day has no time
 
 

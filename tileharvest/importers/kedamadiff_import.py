@@ -157,7 +157,7 @@ class KedamaDiffImport:
                     try:
                         image = identify(body)
                     except ValueError as error:
-                        yield one, None, f"the file is no image: {error}"
+                        yield one, None, f"the file is not an image: {error}"
                         continue
                     self.images.put(image, body)
                     yield one, image, ""
@@ -186,7 +186,7 @@ class KedamaDiffImport:
         return name
 
     def _own_layer(self) -> str | None:
-        """Returns the layer's name by the archive, or None if the archive does not tell."""
+        """Returns the layer's name by the archive, or None if the archive does not say."""
         name = self.archive.attributes.get("map_name")
         is_turned = self.archive.attributes.get("renderer") == "Mapcrafter"
         rotation = self.archive.attributes.get("rotation", _ROTATION)
@@ -229,6 +229,6 @@ def _only(names: Sequence[str]) -> str | None:
 
 
 def _state(records: Sequence[ArchivedTile]) -> str:
-    """Returns a text that tells the records of one day from others."""
-    told = "\n".join(sorted(f"{one.file} {one.etag}" for one in records))
-    return sha1(told.encode(), usedforsecurity=False).hexdigest()
+    """Returns a text that differs for different records."""
+    text = "\n".join(sorted(f"{one.file} {one.etag}" for one in records))
+    return sha1(text.encode(), usedforsecurity=False).hexdigest()

@@ -59,7 +59,7 @@ class PublishedTree:
         is_limited: bool = False,
     ) -> None:
         """`folder` keeps the fetched files; it may be deleted at any time. `store` holds the images of the
-        history. `agent` is the user agent that the host is told. `check` is called again and again during a
+        history. `agent` is the user agent of its requests. `check` is called again and again during a
         fetch, and an error that it raises ends the fetch.
 
         If the bytes of a run are limited (`is_limited`), changed tiles come in several packs, small ones
@@ -152,7 +152,7 @@ class PublishedTree:
             if result.outcome is Outcome.IGNORED and version is not None and version.image is not None:
                 harvest.traffic.spared_bytes += version.image.size
                 if before is not None and before.validator != version.validator:
-                    # The bytes are the same. From now on the ETag is git's id, which tells that without
+                    # The bytes are the same. From now on the ETag is git's id, which says so without
                     # reading them.
                     renewed.append(
                         msgspec.structs.replace(

@@ -33,7 +33,7 @@ _MOST_WORDS: Final = 1 << 16
 
 SILENCE: Final = 900
 """Seconds without a word of git after which a fetch ends, however git reaches the host. Git itself waits
-without end for an ssh that is silent. A host that makes a large pack tells every second how far it is. When
+without end for an ssh that is silent. A host that makes a large pack says every second how far it is. When
 all objects have come, git checks them without a word, which takes a slow disk some minutes for millions."""
 _ENVIRONMENT: Final = {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"}
 """Variables by which git asks nobody for a password, writes English messages, and takes no lock only to
@@ -103,7 +103,7 @@ class Repository:
             prefix = repository._said("rev-parse", "--show-prefix").strip("\n").rstrip("/")
         except SiteError as error:
             raise ConfigurationError(
-                f"{folder} is no git repository ({error}); nothing was changed"
+                f"{folder} is not a git repository ({error}); nothing was changed"
             ) from None
         if repository._said("rev-parse", "--is-shallow-repository").strip() == "true":
             raise ConfigurationError(
@@ -189,8 +189,8 @@ class Repository:
 
     @property
     def origin(self) -> str:
-        """The address from which the repository was cloned, or else its folder. It tells the repository from
-        others."""
+        """The address from which the repository was cloned, or else its folder. Each repository has
+        another one."""
         try:
             return self._said("config", "--get", "remote.origin.url").strip()
         except SiteError:
@@ -246,7 +246,7 @@ class Repository:
         """
         # A fetch of bytes need not find out which commits both sides have.
         asked = ("-c", "fetch.negotiationAlgorithm=noop") if given else ()
-        # Git tells nothing of fewer than 100 objects while they come, unless it keeps them as a pack.
+        # Git reports no progress for fewer than 100 objects, unless it keeps them as a pack.
         asked = (*asked, "-c", "fetch.unpackLimit=1")
         words = (*asked, "fetch", "--progress", "--no-tags", "--no-write-fetch-head", *arguments)
         with TemporaryFile() as ids:

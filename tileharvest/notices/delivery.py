@@ -85,7 +85,7 @@ def _secret(found: re.Match[str], environment: Mapping[str, str]) -> str:
     try:
         value = Path(name).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
         raise LookupError(f"the file {name} cannot be read ({reason})") from None
     if not value:
         raise LookupError(f"the file {name} is empty")

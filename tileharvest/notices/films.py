@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import tempfile
 import time
-from concurrent.futures import wait
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -21,7 +20,6 @@ from tileharvest.history.changes import deepest_changes
 from tileharvest.history.outlines import map_outline
 from tileharvest.history.summaries import harvest_summaries
 from tileharvest.notices.delivery import in_daemon
-from tileharvest.program import program
 from tileharvest.tiles.pyramid import EVERYWHERE
 
 if TYPE_CHECKING:
@@ -37,7 +35,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 LARGEST_FILM: Final = 8_000_000
-"""The most bytes of a film. Chats and mailboxes take so many."""
+"""The most bytes of a film. Chats and mailboxes take that much."""
 _SIZE: Final = (960, 540)
 _PACE: Final = 1.0
 """The seconds for which each day is shown. There are few days."""
@@ -57,9 +55,9 @@ def film_of_days(
     """Returns the film of the last `days` days: the content of a file by its name.
 
     The film shows the whole layer. If areas are watched, it shows the first area that has changed that day.
-    Returns nothing in these cases: the message is not the first one about a change in its period of so many
-    days (periods are counted from a Monday); there is nothing to film; or the film would be too large or too
-    late, which the log tells. `patience` is the seconds for the film and for sending. Raises nothing.
+    Returns nothing in these cases: the message is not the first one about a change in its period (periods are
+    counted from a Monday); there is nothing to film; or the film would be too large or too
+    late, which the log says. `patience` is the seconds for the film and for sending. Raises nothing.
     """
     limit = _SHARE * patience
     until = time.monotonic() + limit
@@ -72,25 +70,20 @@ def film_of_days(
         with open_history() as history:
             return _film(history, open_store(), report, days, layer, areas, check)
 
-    # In a thread of its own, because a call of a disk or database that does not answer cannot be ended.
-    made = in_daemon(make)
-    wait([made], limit)
-    if not made.done():
-        _tell(report.map, f"it takes more than {limit:.2g} s")
-        return {}
-    error = made.exception()
-    if error is None:
-        return made.result()
-    # Whatever has happened, the message is sent, without a film.
-    is_told = isinstance(error, (TileHarvestError, OSError))
-    _tell(report.map, str(error) if is_told else type(error).__name__)
-    return {}
-
-
-def _tell(map_name: str, problem: str) -> None:
+    try:
+        # In a thread of its own, because a call of a disk or database that does not answer cannot be ended.
+        return in_daemon(make).result(limit)
+    except TimeoutError:
+        problem = f"it takes more than {limit:.2g} s"
+    except (TileHarvestError, OSError) as error:
+        problem = str(error)
+    # Whatever happens, the message is sent, without a film.
+    except Exception as error:  # noqa: BLE001
+        problem = type(error).__name__
     _logger.warning(
-        "the message about map '%s' goes without a film (%s): %s film makes one", map_name, problem, program()
+        "the message about map '%s' goes without a film (%s): scrapy film makes one", report.map, problem
     )
+    return {}
 
 
 def _film(
@@ -139,7 +132,7 @@ def _changed_days(
     """Returns the days since `since` on which each area has changed, by its name. Without areas it returns
     the days of each layer.
 
-    An area that cannot be shown has no days, because no message tells of it.
+    An area that cannot be shown has no days, because no message names it.
     """
     if areas is None:
         every = {layer.name: deepest_changes(history, layer, EVERYWHERE) for layer in outline.layers}

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tileharvest.notices.places import ChangedPlace
 
 _WIDTH: Final = 76
-"""The columns of an indented line. Mail programs show so many without breaking the line."""
+"""The columns of an indented line. Mail programs show that many without breaking the line."""
 
 
 _MOST_IN_TITLE: Final = 3
@@ -71,7 +71,7 @@ def is_wanted(report: Report, occasions: Collection[str]) -> bool:
     """Returns whether a notice of this result is wanted. `occasions` are words of `NOTICES`.
 
     No notice is sent if the harvest was complete already, or if its daily budget was spent before. Such a run
-    asked for nothing, and the run before it was told.
+    asked for nothing, and there was a notice of the run before.
     """
     if isinstance(report.error, (AlreadyHarvestedError, DaySpentError)):
         return False

@@ -61,7 +61,7 @@ def tell(
     views: list[tuple[int, TileRange, Size]] = []
     files: dict[str, bytes] = {}
     is_read = False
-    """Whether the history has told which areas have changed."""
+    """Whether it is known which areas have changed."""
     with suppress(TileHarvestError), open_history() as history:
         report = replace(report, cost=_cost(history, report.map, segment))
         outline = map_outline(history, report.map)

@@ -33,9 +33,9 @@ class Wishes:
     viewer: str = ""
     """The address of the viewer, for links. If it is empty there are no links."""
     areas: tuple[NamedArea, ...] | None = None
-    """The named areas whose changes are told. None means the whole map."""
+    """The named areas whose changes are reported. None means the whole map."""
     film_days: int = 0
-    """The days of the film in the first message about a change in so many days. 0 means no film."""
+    """The first message about a change in this many days has a film of them. 0 means no film."""
 
 
 def wishes_for(settings: BaseSettings, description: MapDescription) -> Wishes | None:
@@ -67,7 +67,7 @@ def wishes_for(settings: BaseSettings, description: MapDescription) -> Wishes | 
 
 
 def _watched(settings: BaseSettings, description: MapDescription) -> tuple[NamedArea, ...] | None:
-    """Returns the areas that the map's entry names, or None if it names none. The log tells of missing
+    """Returns the areas that the map's entry names, or None if it names none. The log names missing
     ones."""
     if not description.areas:
         return None

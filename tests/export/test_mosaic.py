@@ -164,7 +164,11 @@ def test_without_pyvips_a_picture_that_is_larger_than_memory_is_refused(
     )
     with pytest.raises(ConfigurationError, match=words):
         sheet_of(excerpt, Path("map.png"), 0, None)
-    assert sheet_of(excerpt, Path("map.png"), None, None).zoom == -1
+    sheet = sheet_of(excerpt, Path("map.png"), None, None)
+    assert sheet.zoom == -1
+    assert (
+        "zoom -1: 16 x 16 pixels of 15 images; zoom 0 has 32 x 32 pixels, and more than" in sheet.in_words()
+    )
 
 
 @pytest.mark.parametrize(

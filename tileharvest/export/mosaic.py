@@ -10,7 +10,6 @@ from tileharvest.errors import ConfigurationError, counted
 from tileharvest.export.excerpt import nothing_there
 from tileharvest.export.picture_file import USUAL_MOST_PIXELS, format_of, write_picture
 from tileharvest.export.target import made_whole
-from tileharvest.history.recorded_versions import Reach
 from tileharvest.pictures.bands import PixelBox, bands
 from tileharvest.pictures.composer import composing
 from tileharvest.pictures.threads import drawing_threads
@@ -38,14 +37,16 @@ class Sheet:
     zoom: int
     box: PixelBox
     format: PictureFormat
-    there: Reach
-    """The number of images that the picture is made of, and how far they reach."""
+    images: int
+    """The number of images that the picture is made of."""
+    misfit: str
+    """The reason why the picture is not of a deeper zoom, or an empty text."""
 
     def in_words(self) -> str:
         """Returns a line about the picture that will be made."""
         return (
             f"{self.excerpt.in_words()}, zoom {self.zoom}: {self.box.width:,} x {self.box.height:,} pixels of"
-            f" {counted(self.there.tiles, 'image')}"
+            f" {counted(self.images, 'image')}{self.misfit and f'; {self.misfit}'}"
         )
 
     def as_plain(self) -> dict[str, Any]:
@@ -57,7 +58,7 @@ class Sheet:
             "zoom": self.zoom,
             "width": self.box.width,
             "height": self.box.height,
-            "images": self.there.tiles,
+            "images": self.images,
         }
 
 
@@ -79,17 +80,15 @@ def sheet_of(excerpt: Excerpt, path: Path, zoom: int | None, most_pixels: int | 
         found = chosen.misfit(box.width, box.height, most)
         if found is None:
             if why and zoom is not None:
-                raise ConfigurationError(f"{why}; --zoom {candidate} fits: {box.width:,} x {box.height:,}")
-            area = box.tiles(candidate, excerpt.tile_size)
+                raise ConfigurationError(
+                    f"{why}; nothing was made; --zoom {candidate} fits: {box.width:,} x {box.height:,}"
+                )
             # A difference also shows tiles that were there only on the first day.
-            there = excerpt.reach(candidate, area) or Reach(area, 0, 0)
-            return Sheet(excerpt, candidate, box, chosen, there)
-        why = (
-            why
-            or f"zoom {candidate} has {box.width:,} x {box.height:,} pixels, and {found}; nothing was made"
-        )
+            there = excerpt.reach(candidate, box.tiles(candidate, excerpt.tile_size))
+            return Sheet(excerpt, candidate, box, chosen, there.tiles if there else 0, why)
+        why = why or f"zoom {candidate} has {box.width:,} x {box.height:,} pixels, and {found}"
     if why:
-        raise ConfigurationError(f"{why}; no zoom fits: choose a smaller --area")
+        raise ConfigurationError(f"{why}; nothing was made; no zoom fits: choose a smaller --area")
     raise nothing_there(excerpt)
 
 

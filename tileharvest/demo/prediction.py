@@ -31,7 +31,7 @@ def predicted_outcomes(world: World, day_number: int, form: Form = FORMS["overvi
     """Returns how often the harvest of this day has each outcome, after one harvest of each earlier day.
 
     Zeros are left out, and so is `404` for a map that is not a square, because its renderer decides how far
-    it is searched. The prediction is true for a map whose zooms are all kept, without an audit, and for a site
+    it is searched. The prediction is true for a map whose zooms are all kept, without an audit, on a site
     that makes its ETags of time and size. Raises ValueError for a day that the world does not have.
     """
     world.depth(day_number)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from tests.history.making import LAYER, A, B, D, began, found
-from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.tiles.block import bit_of, blocks_of
+from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.results import Step
 from tileharvest.tiles.versions import Validator
 
@@ -34,8 +35,8 @@ def skipping(tile: Tile) -> TileResult:
 
 
 def mark(harvest: HarvestRecord, tile: Tile) -> Mark | None:
-    _, marks = harvest.look_up(LAYER, TileRange(tile.zoom, tile.x, tile.x, tile.y, tile.y))
-    return marks.get((tile.zoom, tile.x, tile.y))
+    (block,) = blocks_of(LAYER, [tile])
+    return harvest.look_up_block(block).remembered.get(bit_of(tile))
 
 
 def is_trusted(harvest: HarvestRecord, *tiles: Tile) -> list[bool]:

@@ -5,14 +5,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.history.making import DAY, EVERYWHERE, LATER, LAYER, began, ended, found
+from tests.history.making import EVERYWHERE, LATER, LAYER, began, ended, found
 from tileharvest.tiles.block import Block
 from tileharvest.tiles.grid import Tile, TileRange
 
 if TYPE_CHECKING:
     from tileharvest.history.database import History
     from tileharvest.history.harvests import HarvestRecord
-    from tileharvest.tiles.versions import Version
 
 SQUARE = [Tile(0, x, y) for x in range(-7, 8, 2) for y in range(-7, 8, 2)]
 GONE = {Tile(0, -7, y) for y in range(-7, 8, 2)}
@@ -48,25 +47,6 @@ def random_areas() -> list[TileRange]:
 
 def inside(areas: list[TileRange], tiles: set[Tile]) -> set[Tile]:
     return {tile for tile in tiles if any(tile in area for area in areas)}
-
-
-def latest(harvest: HarvestRecord, area: TileRange) -> dict[Tile, Version]:
-    versions, _ = harvest.look_up(LAYER, area)
-    return {Tile(*cell): version for cell, version in versions.items()}
-
-
-def test_an_area_may_be_wider_than_any_layer(harvest: HarvestRecord) -> None:
-    """Also than Python can count."""
-    edge = 2**70 - 1
-    assert latest(harvest, TileRange(0, -edge, edge, -edge, edge)).keys() == set(SQUARE)
-
-
-def test_latest_gives_exactly_the_tiles_of_the_area(harvest: HarvestRecord) -> None:
-    for area in random_areas():
-        versions = latest(harvest, area)
-        assert set(versions) == inside([area], set(SQUARE)), area
-        assert {tile for tile, version in versions.items() if version.gone} == inside([area], GONE)
-        assert {version.day for version in versions.values() if not version.gone} <= {DAY}
 
 
 def test_a_look_up_goes_to_the_rows_of_the_block_directly(sqlite_history: History) -> None:
@@ -120,6 +100,6 @@ def test_vanished_are_those_found_gone_and_those_not_asked(harvest: HarvestRecor
 
 def test_a_layer_that_the_harvest_does_not_have_is_refused(harvest: HarvestRecord) -> None:
     with pytest.raises(KeyError, match="night"):
-        harvest.look_up("night", TileRange(0, 1, 1, 1, 1))
+        harvest.look_up_block(Block("night", 0, 0, 0))
     with pytest.raises(KeyError, match="night"):
         harvest.known({"night": []})

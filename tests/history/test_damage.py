@@ -14,7 +14,8 @@ from tests.history.making import DAY, LAYER, began, ended, found, put_empty_hist
 from tileharvest.errors import HistoryError
 from tileharvest.history.database import History
 from tileharvest.history.recorded_versions import named_images, tile_versions
-from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.tiles.block import Block
+from tileharvest.tiles.grid import Tile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,7 +65,7 @@ def test_a_tile_that_names_the_version_of_another_one_is_one_line(history: Histo
     with history.writing() as connection:
         connection.exec_driver_sql("UPDATE tiles SET version = version - 1 WHERE version > 1")
     with pytest.raises(HistoryError, match="is damaged"):
-        began(history, date(2021, 3, 1)).look_up(LAYER, TileRange(0, -9, 9, -9, 9))
+        began(history, date(2021, 3, 1)).look_up_block(Block(LAYER, 0, -1, 0))
 
 
 def test_each_flipped_bit_is_found_or_changes_no_version(file: Path, url: str) -> None:

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.history.making import EVERYWHERE, LATER, LAYER, B, began, ended, found
+from tests.history.making import LATER, LAYER, B, began, ended, found
 from tileharvest.errors import HistoryError
 from tileharvest.history.database import History
 from tileharvest.history.recorded_versions import tile_versions
 from tileharvest.history.summaries import map_summaries
-from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.tiles.block import Block
+from tileharvest.tiles.grid import Tile
 
 
 @pytest.fixture
@@ -108,7 +109,7 @@ def test_a_damaged_page_is_reported_when_it_is_met(url: str, file: Path) -> None
         with pytest.raises(HistoryError, match=r"malformed.*restore it from a backup"):
             tile_versions(history, "world")
         with pytest.raises(HistoryError, match=r"malformed.*restore it from a backup"):
-            harvest.look_up(LAYER, TileRange(0, 1, 1, 1, 1_999))
+            _ = [harvest.look_up_block(Block(LAYER, 0, 0, row)) for row in range(-125, 0)]
 
 
 def damage_leaves(file: Path, table: str) -> None:
@@ -218,8 +219,10 @@ def test_a_dry_copy_knows_what_the_history_knows(history: History) -> None:
     harvest.record([found("add", body=b"a"), found("add", B, b"b")])
     ended(harvest)
     with history.dry_copy("world") as copy:
-        area = EVERYWHERE[LAYER][0]
-        assert began(copy, LATER).look_up(LAYER, area) == harvest.look_up(LAYER, area)
+        block = Block(LAYER, 0, 0, -1)
+        known = began(copy, LATER).look_up_block(block)
+        assert len(known.versions) == 2
+        assert known == began(history, LATER).look_up_block(block)
 
 
 def test_a_dry_copy_of_an_unknown_map_is_empty(history: History) -> None:

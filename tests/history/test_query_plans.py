@@ -32,6 +32,7 @@ from tileharvest.history.outlines import map_outline
 from tileharvest.history.past import pasts
 from tileharvest.history.recorded_versions import shown, story, tile_versions
 from tileharvest.history.summaries import finished_at, is_unfinished
+from tileharvest.tiles.block import Block
 from tileharvest.tiles.grid import TileRange
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.outcomes import Outcome
@@ -171,7 +172,7 @@ def begun(history: History) -> HarvestRecord:
 
 HARVESTS: Final[dict[str, Callable[[History], object]]] = {
     "begin": begun,
-    "look_up": lambda history: begun(history).look_up(LAYERS[0], TILES),
+    "look_up": lambda history: begun(history).look_up_block(Block(LAYERS[0], 0, 0, 0)),
     "unchanged": lambda history: begun(history).record([found(Outcome.IGNORED, A)]),
     "changed": lambda history: begun(history).record([found(Outcome.UPDATED, A)]),
     "finished_at": lambda history: finished_at(history, MAP, "the next"),

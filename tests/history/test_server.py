@@ -22,7 +22,7 @@ from tileharvest.history.costs import Cost
 from tileharvest.history.database import History
 from tileharvest.history.summaries import harvest_summaries
 from tileharvest.store.files import FileStore
-from tileharvest.tiles.grid import TileRange
+from tileharvest.tiles.block import Block, bit_of
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
@@ -217,7 +217,7 @@ def test_there_are_more_ids_of_versions_than_four_bytes_hold(
         postgresql.ask(f"SELECT setval('versions_id_seq', {1 << 31})", database)
         harvest = began(history)
         harvest.record([found("add", B)])
-        assert list(harvest.look_up("day", TileRange.of(B))[0]) == [(B.zoom, B.x, B.y)]
+        assert list(harvest.look_up_block(Block("day", 0, 0, -1)).versions) == [bit_of(B)]
     assert postgresql.ask("SELECT version FROM tiles", database) == [((1 << 31) + 1,)]
 
 

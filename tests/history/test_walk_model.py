@@ -12,11 +12,11 @@ from tests.history.making import LAYER
 from tests.history.walk_model import EDGES, EVERYWHERE, RandomWalks
 from tileharvest.history.database import History
 from tileharvest.history.proofs import proofs
+from tileharvest.tiles.block import blocks_of
 from tileharvest.tiles.grid import Tile, TileRange, unpacked
 
 if TYPE_CHECKING:
     from tileharvest.history.harvests import HarvestRecord
-    from tileharvest.tiles.grid import Cell
     from tileharvest.walk.trust import Mark
 
 STEPS = 80
@@ -24,10 +24,12 @@ STEPS = 80
 
 def marks(harvest: HarvestRecord) -> dict[Tile, Mark]:
     """Returns the marks of all tiles that are not missing."""
-    found: dict[Cell, Mark] = {}
-    for zoom, edge in EDGES.items():
-        found |= harvest.look_up(LAYER, TileRange(zoom, -edge, edge, -edge, edge))[1]
-    return {Tile(*cell): mark for cell, mark in found.items() if mark.etag or mark.last_modified}
+    return {
+        block.tile(bit): mark
+        for zoom, edge in EDGES.items()
+        for block in blocks_of(LAYER, TileRange(zoom, -edge, edge, -edge, edge))
+        for bit, mark in harvest.look_up_block(block).remembered.items()
+    }
 
 
 def compare(walks: RandomWalks) -> None:

@@ -13,7 +13,8 @@ from tests.history.pyramid import NEW, THIRD, UPPER, is_trusted, mark, seen, ski
 from tileharvest.history.errors import HarvestEndedError
 from tileharvest.history.proofs import proofs
 from tileharvest.history.summaries import harvest_summaries, progress_of
-from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.tiles.block import blocks_of
+from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.results import Step
 from tileharvest.tiles.versions import Validator
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 def test_of_a_zoom_that_is_not_kept_nothing_but_what_was_seen_is_recorded(second: HarvestRecord) -> None:
     assert mark(second, UPPER) == Mark('"1"', NEW, True)
-    assert second.look_up(LAYER, TileRange(-2, 4, 4, 4, 4))[0] == {}
+    assert second.look_up_block(blocks_of(LAYER, [UPPER])[0]).versions == {}
     second.record([seen("ign", UPPER)])
     assert second.counts() == {}
 

@@ -44,14 +44,17 @@ _KEPT: Final = 2 * int(LONGEST)
 class RedisThrottle:
     """`Throttle` of all workers of all maps. In a cluster each host has a hash tag of its own.
 
-    Redis' clock counts: times in answers are told as seconds from the call. A call whose answer was lost is
-    made again, and may reserve twice.
+    Redis' clock counts. The difference to the callers' is bounded by how long each call has taken; as far as
+    the bounds allow, there is none. A call whose answer was lost is made again, and may reserve twice.
     """
 
     def __init__(self, link: Link, *, server_clock: bool = True) -> None:
         """With `server_clock=False`, for tests, the times that callers give count as Redis' time."""
         self._link = link
         self._server_clock = server_clock
+        self._ahead: dict[str, float] = {}
+        """By host, which may be on a node of its own: the seconds by which Redis' clock is ahead of the
+        callers'."""
         self._others: dict[tuple[str, str], list[Share]] = {}
         """By host and worker: the shares of the others, as Redis had them last."""
         self.process = f"{os.getpid()}-{secrets.token_hex(8)}"
@@ -63,7 +66,7 @@ class RedisThrottle:
         self, host: str, number: int, limits: Sequence[Limit], now: float, horizon: float = HORIZON
     ) -> Reservation:
         began = time.monotonic()
-        wait, granted = await self._do(
+        start, granted, its_time = await self._do(
             "reserve",
             host,
             now,
@@ -73,9 +76,10 @@ class RedisThrottle:
             set_back=SET_BACK,
             longest=LONGEST,
         )
-        if self._server_clock:
-            now += time.monotonic() - began
-        return Reservation(now + wait, max((one.spacing for one in limits), default=0.0), granted)
+        # Redis has answered between the call and now, which bounds the difference of the clocks.
+        most, least = its_time - now, its_time - now - (time.monotonic() - began)
+        ahead = self._ahead[host] = min(max(self._ahead.get(host, 0.0), least), most)
+        return Reservation(start - ahead, max((one.spacing for one in limits), default=0.0), granted)
 
     async def rest(self, host: str, seconds: float, now: float) -> None:
         await self._do("rest", host, now, seconds=seconds)

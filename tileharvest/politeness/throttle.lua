@@ -19,7 +19,7 @@ end
 
 local act = {}
 
--- As `reserve` of throttle.py. Returns the seconds until the first start, and the number of starts.
+-- As `reserve` of throttle.py. Returns the first start, the number of starts, and the time.
 function act.reserve()
   local start, spacing, is_even = now, 0, true
   local rest = at('rest')
@@ -35,13 +35,13 @@ function act.reserve()
     is_even = is_even and (place == 1 or its_spacing == spacing)
     spacing = math.max(spacing, its_spacing)
   end
-  if start > now + given.horizon or given.number < 1 then return {start - now, 0} end
+  if start > now + given.horizon or given.number < 1 then return {start, 0, now} end
   local number = given.number
   if spacing > 0 then
     number = is_even and math.min(number, 1 + math.floor((now + given.horizon - start) / spacing + 1e-6)) or 1
   end
   for _, limit in ipairs(given.limits) do set(limit[1], start + (number - 1) * spacing) end
-  return {start - now, number}
+  return {start, number, now}
 end
 
 function act.rest()

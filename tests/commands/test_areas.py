@@ -63,7 +63,7 @@ def test_an_area_is_added_listed_and_removed(tileharvest: Tileharvest) -> None:
         (["add", "base", "0,0"], "write each corner as X,Z in one word"),
         (["remove"], "write tileharvest areas NAME [add AREA"),
         (["rename", "a", "b"], "write tileharvest areas NAME [add AREA"),
-        (["add", "base", "0;0", "1,1"], "'0;0' is no corner: write two numbers, such as 80,-400"),
+        (["add", "base", "0;0", "1,1"], "'0;0' is not a corner: write two numbers, such as 80,-400"),
         (["add", "base", "0,0", "999999999,1"], "a corner of 'base' is farther out than any map"),
         (["add", "a/b", "0,0", "1,1"], "'a/b' is no name of an area"),
         (["add", "base", "0,0", "1,1", "--layer", "cave"], f"map '{MAP}' has no layer 'cave'; it has 'day'"),
@@ -107,10 +107,10 @@ corners = [[0, 0], [9999, 9999]]
     ]
     warnings = done.err.splitlines()
     assert warnings[0].startswith(
-        f"warning: area 'old' of map '{MAP}' tells of no change: map '{MAP}' has no"
+        f"warning: area 'old' of map '{MAP}' shows no change: map '{MAP}' has no"
     )
     assert warnings[1].startswith(
-        f"warning: area 'large' of map '{MAP}' tells of no change: it needs 390,625"
+        f"warning: area 'large' of map '{MAP}' shows no change: it needs 390,625"
     )
     tileharvest("areas", MAP, "remove", "old")
     assert "# By hand.\n" in file.read_text()

@@ -59,7 +59,7 @@ def test_a_command_that_cannot_be_meant_is_told_in_one_line(project: Project, tm
     folder = str(tmp_path)
     lines = [
         (("folder", folder, "small"), 2, "add --day, such as --day 2024-05-01"),
-        (("folder", folder, "small", "--day", "yesterday"), 2, "--day yesterday is no date"),
+        (("folder", folder, "small", "--day", "yesterday"), 2, "--day yesterday is not a date"),
         (("folder", folder, "small", "--day", "9999-01-01"), 2, "has not begun: today is"),
         (
             ("folder", f"{folder}/none", "small", "--day", SMALL_DAY),

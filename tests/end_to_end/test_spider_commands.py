@@ -117,7 +117,7 @@ def test_an_unknown_name_is_wrong_usage(story: Story) -> None:
 
 def test_a_tile_cannot_be_pushed_to_a_spider(story: Story) -> None:
     assert story.status["a tile"] == 2
-    assert story.said["a tile"].startswith("error: '0_1_1' is no address")
+    assert story.said["a tile"].startswith("error: '0_1_1' is not an address")
 
 
 def test_a_pushed_address_is_asked(story: Story) -> None:

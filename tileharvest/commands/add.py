@@ -43,7 +43,7 @@ def _size(text: str) -> list[int]:
     """Returns columns and rows of a text such as `40x30`. Raises ArgumentTypeError."""
     found = re.fullmatch(r"(\d+)x(\d+)", text, re.ASCII)
     if found is None:
-        raise ArgumentTypeError(f"'{text}' is no size in tiles, such as 40x30")
+        raise ArgumentTypeError(f"'{text}' is not a size in tiles, such as 40x30")
     return [int(found[1]), int(found[2])]
 
 
@@ -85,7 +85,7 @@ class Command(ProjectCommand, ScrapyCommand):
             entry["zones"] = [{"link": opts.around, "size": opts.size or [20, 20]}]
         if opts.permitted:
             entry["robots"] = False
-        # A mistake is told before a person is asked anything.
+        # Mistakes are found before a person is asked anything.
         checked_entry(file, name, entry)
         known = _contacts(file)
         contact = self._contact(opts.contact, known)

@@ -77,7 +77,7 @@ class Command(ProjectCommand, ScrapyCommand):
         write_rows(rows, _COLUMNS, as_json=opts.json, otherwise=nothing)
         for row in rows:
             if row["fault"]:
-                say(f"warning: area '{row['name']}' of map '{name}' tells of no change: {row['fault']}")
+                say(f"warning: area '{row['name']}' of map '{name}' shows no change: {row['fault']}")
 
 
 def _parsed(outline: MapOutline, name: str, corners: list[str], layer: str | None) -> NamedArea:
@@ -85,7 +85,7 @@ def _parsed(outline: MapOutline, name: str, corners: list[str], layer: str | Non
     found = [_CORNER.fullmatch(corner) for corner in corners]
     for corner, match in zip(corners, found, strict=True):
         if match is None:
-            raise ConfigurationError(f"'{corner}' is no corner: write two numbers, such as 80,-400")
+            raise ConfigurationError(f"'{corner}' is not a corner: write two numbers, such as 80,-400")
     area = {
         "name": name,
         "layer": layer or next((one.name for one in outline.layers), ""),
@@ -99,7 +99,7 @@ def _parsed(outline: MapOutline, name: str, corners: list[str], layer: str | Non
 
 
 def _row(history: History, outline: MapOutline, area: NamedArea) -> dict[str, Any]:
-    """Returns what programs are told of an area. Its `fault` says why the area is not on the map any more."""
+    """Returns an area for programs. Its `fault` says why the area is not on the map any more."""
     from tileharvest.history.area_changes import changed_in, place_of
 
     tiles, fault = 0, None

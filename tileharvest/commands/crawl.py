@@ -40,7 +40,7 @@ class Command(ProjectCommand, crawl.Command):
 
         spider = _spider_class(self.settings, opts.spider)
         if issubclass(spider, TileSpider):
-            # The crawl would tell the same mistakes among the lines of its log.
+            # The crawl would report the same mistakes among the lines of its log.
             description = harvest_for(self.settings, opts.spargs).description
             spider.check(description)
             rules_for(self.settings, description)

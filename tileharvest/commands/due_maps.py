@@ -104,7 +104,7 @@ class DueMaps:
         """By map that is passed over: why, as a person was told."""
         self._news = asyncio.Event()
         self._fault = ""
-        """The error that a person was told last. Empty if the last look found none."""
+        """The error that was written last. Empty if the last look found none."""
 
     def read_maps(self) -> None:
         """Reads maps.toml, which need not be there yet if no map is named.

@@ -55,7 +55,7 @@ PERIOD: Final[Options] = {
     "--to": value("the last day (default: that of the history)", dest="last"),
 }
 PICTURE: Final[Options] = {
-    "--max-pixels": value("choose the deepest zoom with at most so many", int),
+    "--max-pixels": value("choose the deepest zoom whose picture has at most this many", int),
     "--background": value("a colour behind the map, such as black (default: none)"),
 }
 FILE: Final[Options] = {

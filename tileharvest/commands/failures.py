@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tileharvest.tiles.grid import Tile
 
 MANY: Final = 3
-"""A tile that failed in so many harvests in a row will probably fail again. The command says so."""
+"""After failing in this many harvests in a row, a tile will probably fail again. The command says so."""
 
 _NAMED: Final = 5
 """The most tiles that a line names."""

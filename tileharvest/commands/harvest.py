@@ -58,7 +58,7 @@ class Command(ProjectCommand, BaseRunSpiderCommand):
     log_level = "WARNING"
     options = {
         "--all": switch("harvest every map that is enabled"),
-        "--at-once": value("harvest so many maps side by side (MAPS_AT_ONCE, 16)", metavar="N"),
+        "--at-once": value("how many maps are harvested side by side (MAPS_AT_ONCE, 16)", metavar="N"),
         "--no-wait": switch("leave a paused map alone, and do not wait for it (for cron)"),
         "--verbose": switch("write the outcomes with their codes"),
         "--day": value("harvest for this day, such as 2026-11-20"),
@@ -185,13 +185,13 @@ class _Harvests:
         try:
             return has_requests(self._settings, name)
         except QueueError:
-            # The harvest will meet the same error and tell it.
+            # The harvest will meet the same error and report it.
             return True
 
     async def _is_paused(self, name: str) -> bool:
         from tileharvest.queue.settings import orders_for
 
-        # The harvest will meet the same error and tell it.
+        # The harvest will meet the same error and report it.
         with suppress(QueueError):
             since = (await orders_for(self._settings, name)).paused
             if since is not None:

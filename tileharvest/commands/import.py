@@ -164,7 +164,7 @@ def _new_entry(
 ) -> dict[str, Any] | None:
     """Returns the new entry of a map that maps.toml lacks.
 
-    Returns None if the file has the map, and if the source is no repository whose host serves its page.
+    Returns None if the file has the map, and if the source is not a repository whose host serves its page.
     """
     from tileharvest.importers.git_import import page_of
 
@@ -181,7 +181,7 @@ def _now() -> datetime:
 
 
 def _of_git(settings: BaseSettings, description: MapDescription, address: str, opts: Namespace) -> Work:
-    """Returns the import. Fetches a repository that is no local folder.
+    """Returns the import. Fetches a repository that is not a local folder.
 
     Raises ConfigurationError and SiteError.
     """
@@ -226,7 +226,7 @@ def _of_folder(description: MapDescription, folder: Path, day: str | None) -> Wo
     try:
         its_day = date.fromisoformat(day)
     except ValueError:
-        raise ConfigurationError(f"--day {day} is no date: write it as 2024-05-01") from None
+        raise ConfigurationError(f"--day {day} is not a date: write it as 2024-05-01") from None
     today = _now().astimezone(description.zone_info).date()
     if its_day > today:
         raise ConfigurationError(

@@ -38,6 +38,6 @@ class Command(ProjectCommand, ScrapyCommand):
             state = "is paused: requests on the way finish, no further one starts"
         else:
             state = "is paused: nobody works on it now, and the next run will wait"
-        told = {owner.kind: owner.name, "paused": before or since, "is_running": is_running}
+        result = {owner.kind: owner.name, "paused": before or since, "is_running": is_running}
         words = f"{owner.in_words} {state}; {program()} resume {owner.name} lets it go on"
-        write_answer(told, words, as_json=opts.json)
+        write_answer(result, words, as_json=opts.json)

@@ -38,7 +38,7 @@ _WALKS: Final = {
 
 
 class _PlanReport(NamedTuple):
-    """A plan, and what people and programs are told besides its numbers."""
+    """A plan, with the words for people and the facts for programs."""
 
     plan: HarvestPlan
     title: str

@@ -38,7 +38,7 @@ _LOOK: Final = 3.0
 """Seconds between two looks into the history."""
 
 _SHARE: Final = 20
-"""Looks into the history may take one part in so many of the time."""
+"""Looks into the history may take one part in twenty of the time."""
 
 _BESIDES: Final = 4
 """The lines of a terminal that the maps leave to the log above them and to the totals below them."""
@@ -59,7 +59,7 @@ class ProgressLine:
         self._console = console
         self._interval = interval
         self._as_json = as_json
-        self._begun = self._told = time.monotonic()
+        self._begun = self._written = time.monotonic()
         self._done = self._expected = 0
         self.note = ""
         """A text beside the numbers, such as the day that was done last."""
@@ -97,8 +97,8 @@ class ProgressLine:
         self._done += parts
         if self._moving is not None:
             self._moving.update(self._task, completed=self._done, note=self.note)
-        elif time.monotonic() - self._told >= self._interval:
-            self._told = time.monotonic()
+        elif time.monotonic() - self._written >= self._interval:
+            self._written = time.monotonic()
             self.write(json.dumps(self.as_plain()) if self._as_json else self.in_words())
 
     def as_plain(self) -> dict[str, Any]:
@@ -193,7 +193,7 @@ class RunningHarvest:
 
         began = asyncio.get_running_loop().time()
         name = self.harvest.description.name
-        # The pipeline tells of a history that fails, and the scheduler of a queue.
+        # The pipeline reports a history that fails, and the scheduler a queue.
         with suppress(TileHarvestError):
             progress = None if self._is_dry else await self.harvest.progress()
             if progress is not None and progress.segment == self.harvest.segment.name:

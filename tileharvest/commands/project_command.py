@@ -117,7 +117,7 @@ class ProjectCommand:
         write_printable_lines()
         if self.log_level is not None:
             quieten(self.settings, self.log_level)
-        # Mistakes are told before Scrapy makes a crawler process, which writes to the log.
+        # Mistakes are reported before Scrapy makes a crawler process, which writes to the log.
         with failing_clearly(self):
             self._refuse_unknown_options(args)
             # People write -- before a tile whose name begins with a minus.

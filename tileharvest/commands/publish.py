@@ -43,9 +43,7 @@ class Command(ExportCommand, ScrapyCommand):
     examples = ("my-server public", "my-server public --days 30 --mirror s3://bucket/folder")
     options = {
         **PLACE,
-        "--days": value(
-            "2024-01-01..2024-12-31, or a number: so many harvests, the last ones (default: all)"
-        ),
+        "--days": value("2024-01-01..2024-12-31, or a number of harvests, the last ones (default: all)"),
         "--zooms": value("such as -5..0 (default: all that have images)"),
         "--mirror": value("bring it to s3://bucket/folder as well", metavar="URL"),
     }

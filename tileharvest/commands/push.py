@@ -56,7 +56,7 @@ def _body(owner: QueueOwner, what: str, priority: int) -> bytes:
     """Returns a request as the queue keeps it. Raises ConfigurationError."""
     if owner.description is None:
         if urlsplit(what).scheme == "":
-            raise ConfigurationError(f"'{what}' is no address: write https://example.net/page")
+            raise ConfigurationError(f"'{what}' is not an address: write https://example.net/page")
         # The spider parses the answer like that of its first requests.
         return encode(QueuedRequest(version=VERSION, url=what, priority=priority, dont_filter=True))
     if "://" not in what:
@@ -64,7 +64,7 @@ def _body(owner: QueueOwner, what: str, priority: int) -> bytes:
         # The harvest, which alone has probed the site, fills in the address.
         return tile_order(layer or "", tile, priority)
     if not what.startswith(("http://", "https://")):
-        raise ConfigurationError(f"'{what}' is no address: write https://map.example.net/day/0/3.png")
+        raise ConfigurationError(f"'{what}' is not an address: write https://map.example.net/day/0/3.png")
     return _order(what, priority, TileQuestion())
 
 
@@ -93,5 +93,5 @@ def _moment(text: str, zone: ZoneInfo) -> float:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise ConfigurationError(f"--at {text} is no time: write --at 2026-11-20T18:00") from None
+        raise ConfigurationError(f"--at {text} is not a time: write --at 2026-11-20T18:00") from None
     return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).timestamp()

@@ -78,7 +78,7 @@ def _without_stats(owner: QueueOwner, state: State, detail: str) -> str:
 def _state(
     owner: QueueOwner, overview: Overview, progress: HarvestSummary | None, *, is_worked_on: bool
 ) -> tuple[State, str]:
-    """Returns the state of a harvest or a spider and its detail, as far as queue, history and clock tell it.
+    """Returns the state of a harvest or a spider and its detail, as far as queue, history and clock know it.
 
     Only a worker knows more, for example that the host is down.
     """

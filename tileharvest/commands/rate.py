@@ -52,12 +52,12 @@ class Command(ProjectCommand, ScrapyCommand):
                 f" its own rate: {_in_words(own)}. Where its host, robots.txt or quiet hours ask for less,"
                 " that holds"
             )
-        told = {
+        result = {
             owner.kind: opts.name,
             "by_hand": by_hand and _in_words(by_hand),
             "own": _in_words(own),
         }
-        write_answer(told, words, as_json=opts.json)
+        write_answer(result, words, as_json=opts.json)
 
 
 def _check_rate(text: str) -> None:

@@ -180,7 +180,7 @@ class Report:
             write_line(f"  in codes: {', '.join(codes)}")
 
     def _write_alone(self, end: HarvestEnd) -> None:
-        # The log has told of an end with an error.
+        # The log has reported an end with an error.
         if end.ending is not None and end.exit_status is ExitStatus.DONE:
             write_line(end.ending)
         elif end.counts:

@@ -35,5 +35,5 @@ class Command(ProjectCommand, ScrapyCommand):
             state = "goes on"
         else:
             state = f"is no longer paused; nobody works on it now: run {program()} {owner.run} {owner.name}"
-        told = {owner.kind: owner.name, "was_paused": was_paused, "is_running": is_running}
-        write_answer(told, f"{owner.in_words} {state}", as_json=opts.json)
+        result = {owner.kind: owner.name, "was_paused": was_paused, "is_running": is_running}
+        write_answer(result, f"{owner.in_words} {state}", as_json=opts.json)

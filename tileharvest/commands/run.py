@@ -41,7 +41,7 @@ class Command(ProjectCommand, ScrapyCommand):
     log_level = "WARNING"
     has_json = False
     options = {
-        "--at-once": value("harvest so many maps side by side (MAPS_AT_ONCE, 16)", metavar="N"),
+        "--at-once": value("how many maps are harvested side by side (MAPS_AT_ONCE, 16)", metavar="N"),
         "--serve": switch("run the viewer in this process, too"),
         **VIEWER,
     }

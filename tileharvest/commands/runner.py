@@ -50,7 +50,7 @@ class RunnerListener(Protocol):
     """Hears of the harvests of a Runner, and knows which of them wait."""
 
     def begun(self, name: str, crawler: Crawler) -> None:
-        """Called when the map's crawler is about to start. Scrapy's signals tell of its spider later."""
+        """Called when the map's crawler is about to start. Scrapy sends a signal when its spider opens."""
         ...
 
     def ended(self, name: str, spider: Spider | None) -> None:
@@ -95,7 +95,7 @@ class Runner:
         self._beginning: asyncio.Task[None] | None = None
         self._quits = False
         self.is_stopping = False
-        """Whether a signal has told this process to end all harvests."""
+        """Whether a signal has ended all harvests of this process."""
 
     @property
     def under_way(self) -> list[str]:

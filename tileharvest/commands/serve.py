@@ -62,7 +62,7 @@ class Command(ProjectCommand, ScrapyCommand):
     options = {
         **VIEWER,
         "--films": value(
-            "make films, for browsers that cannot, of at most so many tiles of zoom 0 (default: none)",
+            "make films, for browsers that cannot, of at most this many tiles of zoom 0 (default: none)",
             int,
             metavar="TILES",
             default=0,

@@ -22,7 +22,7 @@ Columns: TypeAlias = "Mapping[str, str | Callable[[Mapping[str, Any]], str]]"
 """A table's columns by their heads. The value is the key, or the function, that gives a cell of a row."""
 
 _WIDTH_OF_PIPES = 1_000_000
-"""Columns of an output that is no terminal. No line is that long, so nothing is cut off."""
+"""Columns of an output that is not a terminal. No line is that long, so nothing is cut off."""
 
 
 _BETWEEN = "  "
@@ -96,7 +96,7 @@ def write_error(message: str) -> None:
 
 
 def say(line: str) -> None:
-    """Writes one line for a person on stderr, and flushes it. The line is no error."""
+    """Writes one line for a person on stderr, and flushes it. The line is not an error."""
     sys.stderr.write(f"{printable(line)}\n")
     sys.stderr.flush()
 
@@ -154,7 +154,7 @@ MOST_NAMED = 10
 
 
 def first_of(names: Sequence[str], most: int = MOST_NAMED) -> str:
-    """Returns at most so many of the names, and how many more there are, such as `a, b and 3 more`."""
+    """Returns the first names, at most `most`, and how many more there are, such as `a, b and 3 more`."""
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def workers_as_plain(workers: Sequence[Worker]) -> list[dict[str, Any]]:
-    """Returns what programs are told of a queue's workers. The keys are stable."""
+    """Returns a queue's workers for programs. The keys are stable."""
     return [
         {
             "host": worker.host,
@@ -48,7 +48,7 @@ class Overview:
     """The orders that a person has given for the map."""
 
     def as_plain(self) -> dict[str, Any]:
-        """Returns what programs are told. The keys are stable, and what is not known is None."""
+        """Returns the overview for programs. The keys are stable, and what is not known is None."""
         oldest = self.counts.oldest_lease
         return {
             **self.counts.as_plain(),

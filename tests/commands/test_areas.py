@@ -106,12 +106,8 @@ corners = [[0, 0], [9999, 9999]]
         ("large", 0),
     ]
     warnings = done.err.splitlines()
-    assert warnings[0].startswith(
-        f"warning: area 'old' of map '{MAP}' shows no change: map '{MAP}' has no"
-    )
-    assert warnings[1].startswith(
-        f"warning: area 'large' of map '{MAP}' shows no change: it needs 390,625"
-    )
+    assert warnings[0].startswith(f"warning: area 'old' of map '{MAP}' shows no change: map '{MAP}' has no")
+    assert warnings[1].startswith(f"warning: area 'large' of map '{MAP}' shows no change: it needs 390,625")
     tileharvest("areas", MAP, "remove", "old")
     assert "# By hand.\n" in file.read_text()
 

@@ -11,7 +11,7 @@ from scrapy.commands import BaseRunSpiderCommand
 
 from tileharvest.commands.progress import HarvestProgress
 from tileharvest.commands.project_command import ProjectCommand, switch, value
-from tileharvest.commands.report import HarvestEnd, Report
+from tileharvest.commands.report import HarvestEnd, HarvestEnds
 from tileharvest.commands.runner import Runner
 from tileharvest.commands.settings import ask_history, maps_at_once, progress_interval
 from tileharvest.commands.terminal import (
@@ -86,7 +86,7 @@ class Command(ProjectCommand, BaseRunSpiderCommand):
         assert self.crawler_process is not None
         settings = self.settings
         names = self._names
-        report = Report(names, as_json=opts.json, is_verbose=opts.verbose)
+        report = HarvestEnds(names, as_json=opts.json, is_verbose=opts.verbose)
         progress = HarvestProgress(
             console(sys.stderr), progress_interval(settings), maps=len(names), as_json=opts.json
         )
@@ -137,7 +137,7 @@ class _Harvests:
         self,
         settings: BaseSettings,
         arguments: Mapping[str, str],
-        report: Report,
+        report: HarvestEnds,
         progress: HarvestProgress,
         *,
         waits: bool,

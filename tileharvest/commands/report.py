@@ -123,7 +123,7 @@ class HarvestEnd:
         }
 
 
-class Report:
+class HarvestEnds:
     """Writes how the harvests of one command have ended."""
 
     def __init__(self, names: Sequence[str], *, as_json: bool, is_verbose: bool) -> None:

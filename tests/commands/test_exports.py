@@ -1,0 +1,110 @@
+"""`archive` and `diff` with several files, and how the exporting commands count."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from tests.export.island import noise
+from tests.viewer.building import FIRST, MAP, SECOND, THIRD, World
+from tileharvest.commands import archive, publish, restore
+from tileharvest.export.archive import Archived
+from tileharvest.export.published_folder import Published
+from tileharvest.export.restored_tree import Restored
+from tileharvest.history.database import History
+from tileharvest.history.outlines import map_outline
+from tileharvest.tiles.grid import Tile
+
+if TYPE_CHECKING:
+    from tests.commands.conftest import Tileharvest
+
+
+FAR: Final = Tile(0, 2001, 1)
+DIFF: Final = ("diff", MAP, str(FIRST), str(THIRD))
+ARCHIVE: Final = ("archive", MAP, "--every", "1", "--zooms", "0", "--json")
+
+
+@pytest.fixture(autouse=True)
+def world(tmp_path: Path) -> World:
+    """One tile from the first day on, and one far away from the second."""
+    world = World(tmp_path)
+    world.harvest(FIRST, {Tile(0, 1, 1): noise(1)})
+    world.harvest(SECOND, {FAR: noise(2)})
+    world.harvest(THIRD, {Tile(0, 1, 1): noise(3)})
+    return world
+
+
+def named(tmp_path: Path) -> list[str]:
+    return sorted(path.name for path in tmp_path.iterdir() if path.is_file())
+
+
+def test_days_before_anything_was_in_the_area_have_no_file_and_are_told(
+    world: World, tmp_path: Path, tileharvest: Tileharvest
+) -> None:
+    with History.open_read_only(f"sqlite:///{world.history_file}") as history:
+        projection = map_outline(history, MAP).layers[0].latest.projection
+    assert projection is not None
+    x, z = projection.place_at(FAR.x, FAR.y)
+    area = f"--area={x:.0f},{z:.0f},{x:.0f},{z:.0f}"
+    told = tileharvest(*ARCHIVE, str(tmp_path / "map.zip"), area)
+    assert [one["day"] for one in json.loads(told.out)] == [SECOND.isoformat(), THIRD.isoformat()]
+    assert "nothing was there in this area on 1 day" in told.err
+    assert named(tmp_path) == [f"map-{SECOND}.zip", f"map-{THIRD}.zip"]
+
+
+def test_an_area_without_anything_on_any_day_is_refused(tmp_path: Path, tileharvest: Tileharvest) -> None:
+    done = tileharvest(*ARCHIVE, str(tmp_path / "map.zip"), "--area=90000,90000,90001,90001")
+    assert done.status == 2
+    assert "nothing was there in this area; nothing was made" in done.err
+    assert named(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "files"),
+    [
+        (ARCHIVE, [f"map-{FIRST}.zip", f"map-{SECOND}.zip", f"map-{THIRD}.zip"]),
+        (DIFF, ["a.json", "b.csv", "c.png"]),
+    ],
+)
+def test_an_error_names_the_files_that_were_made_before(
+    words: tuple[str, ...], files: list[str], tmp_path: Path, tileharvest: Tileharvest
+) -> None:
+    *made, broken = files
+    (tmp_path / broken).mkdir()
+    targets = ["map.zip"] if words is ARCHIVE else files
+    done = tileharvest(*words, *(str(tmp_path / target) for target in targets))
+    assert done.status == 1
+    assert f"{broken} was not made, " in done.err
+    assert done.err.endswith(f"; {', '.join(str(tmp_path / name) for name in made)} were made\n")
+    assert named(tmp_path) == made
+
+
+def test_a_missing_folder_is_named_before_the_first_file_is_made(
+    tmp_path: Path, tileharvest: Tileharvest
+) -> None:
+    done = tileharvest(*DIFF, str(tmp_path / "a.json"), str(tmp_path / "nodir" / "b.png"))
+    assert done.status == 2
+    assert f"there is no folder {tmp_path / 'nodir'}; nothing was made: make the" in done.err
+    assert named(tmp_path) == []
+
+
+def test_one_thing_is_said_in_the_singular() -> None:
+    out, day = Path("out"), FIRST
+    restored = restore._in_words(
+        out, day, Restored(1, 10, ["a.js"], missing=1, elsewhere=1, undated=1, later=1)
+    )
+    assert restored[0] == f"out: 1 tile of {day}, 1 configuration file; 10 B"
+    assert [line[:7] for line in restored[1:]] == ["1 tile ", "1 file ", "1 file ", "1 file "]
+    published = publish._in_words(out, Published(images=1, lists=1, removed=1, missing=1))
+    assert "out: 1 image, 0 of them new; 1 list, 0 new;" in published
+    assert "; 1 file removed that nothing names any more; 1 image not readable" in published
+    assert archive._in_words(out, Archived(tiles=1, zooms=[3, 4])).startswith("out: 1 tile of zooms 3 to 4")
+
+
+def test_several_things_are_said_in_the_plural() -> None:
+    restored = restore._in_words(Path("out"), FIRST, Restored(2, 10, ["a.js", "b.js"], later=31_574))
+    assert restored[0] == f"out: 2 tiles of {FIRST}, 2 configuration files; 10 B"
+    assert restored[1].startswith("31,574 files with a later time")

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import re
 import urllib.request
-from datetime import date, timedelta
 from hashlib import sha1
-from random import Random
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
@@ -25,27 +23,16 @@ from tests.browser.viewed_maps import (
     viewed_project,
 )
 from tests.browser.windows import DESK
-from tests.end_to_end.project import Project
 from tests.end_to_end.real_maps import ANTWORLD
 from tests.end_to_end.rendering import LAYER
 from tests.servers.nginx import nginx
-from tests.viewer.building import DAY_LAYER, MAP, World, picture, square
-from tileharvest.history.changes import deepest_changes
-from tileharvest.history.database import History
-from tileharvest.history.outlines import map_outline
-from tileharvest.tiles.grid import TileRange
-from tileharvest.tiles.layers import Layer
-from tileharvest.tiles.pyramid import Pyramid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from playwright.sync_api import Page
-
     from tests.browser.viewed_maps import PublishedDays
     from tests.browser.windows import Window
-    from tileharvest.tiles.grid import Tile
 
 FIRST, SECOND, THIRD, LAST = DAYS
 MIDDLE: Final = Spot.middle_of(COAST)
@@ -168,24 +155,6 @@ def test_what_is_new_is_what_the_viewer_tells(files: FileScreen, new_screen: Cal
     expect(files.page.locator("#panel .feeds")).to_be_hidden()
 
 
-def test_a_link_leads_back_to_the_place_and_the_day_in_chinese_too(
-    open_page: Callable[..., Page], place: str, shared_maps: Path, common_folder: Path
-) -> None:
-    screen = FileScreen(
-        open_page(**{**DESK, "locale": "zh-CN"}), Viewer(place, viewed_project(shared_maps, common_folder))
-    )
-    screen.open(MIDDLE, map=ANTWORLD, day=SECOND)
-    expect(screen.page.locator("html")).to_have_attribute("lang", "zh")
-    expect(screen.part("day")).to_have_text("2021年2月16日")
-    link = screen.page.url
-    assert link.startswith(place)
-    screen.page.goto("about:blank")
-    screen.page.goto(link)
-    screen.await_map()
-    screen.expect_day(SECOND)
-    assert screen.square(COAST, MIDDLE).name
-
-
 def test_what_needs_a_server_is_not_offered(files: FileScreen) -> None:
     files.open(MIDDLE, map=ANTWORLD, heat=f"{FIRST}..{LAST}")
     for part in ("heat-switch", "pixels-switch", "to-harvests", "to-areas"):
@@ -287,61 +256,6 @@ def grown(shared_maps: Path, common_folder: Path, tmp_path_factory: pytest.TempP
 
 def ask_outline(screen: FileScreen, name: str) -> list[int]:
     return [int(zoom) for zoom in ask(screen, "outline", name)["layers"][0]["zooms"]]
-
-
-AREAS: Final = [
-    (0, 1, 15, 1, 15),
-    (0, 3, 9, 5, 15),
-    (0, 7, 7, 9, 9),
-    (-1, 2, 30, 2, 30),
-    (-1, 10, 22, 2, 14),
-    (-1, 2, 14, 10, 30),
-    (-1, 30, 30, 30, 30),
-]
-"""Areas of tiles: zoom, first and last x, first and last y."""
-
-
-def test_tiles_that_change_often_show_each_day_what_was_there(
-    open_page: Callable[..., Page], tmp_path: Path
-) -> None:
-    """Of 8 x 8 tiles about every other one changes on each day, and some are gone for a while. So do 8 x 8
-    tiles a zoom above, most of which have nothing below them."""
-    world, random = World(tmp_path), Random(1)
-    tiles, bodies = square(0, 8) + square(-1, 8), [picture((number, 0, 0, 255)) for number in range(200)]
-    described = Layer(DAY_LAYER, Pyramid(10), "png", tile_size=(384, 384))
-    there: dict[Tile, bytes | None] = {}
-    shown: dict[str, dict[Tile, bytes | None]] = {}
-    for number in range(100):
-        day = date(2024, 1, 1) + timedelta(days=number)
-        found: dict[Tile, bytes | None] = {
-            tile: random.choice(bodies) if number == 0 or random.random() < 0.9 else None
-            for tile in tiles
-            if number == 0 or random.random() < 0.5
-        }
-        world.harvest(day, found, described=described)
-        shown[day.isoformat()] = there = {**there, **found}
-    world.describe()
-    Project(tmp_path).scrapy("publish", MAP, str(tmp_path / "out"))
-    page = open_page(**DESK)
-    screen = FileScreen(page, Viewer((tmp_path / "out" / "index.html").as_uri(), Project(tmp_path)))
-    screen.open(map=MAP)
-    for zoom, unit in ((0, 1), (-1, 2)):
-        edges = {"zoom": zoom, "xFrom": unit, "xTo": 15 * unit, "yFrom": unit, "yTo": 15 * unit}
-        for day, images in shown.items():
-            expected = {
-                f"{tile.x}_{tile.y}": body and image_of(body)
-                for tile, body in images.items()
-                if tile.zoom == zoom
-            }
-            assert ask(screen, "view", MAP, DAY_LAYER, day, edges) == expected
-    with History.open_read_only(f"sqlite:///{world.history_file}") as history:
-        layer = map_outline(history, MAP).layers[0]
-        for zoom, *edges in AREAS:
-            names = ("xFrom", "xTo", "yFrom", "yTo")
-            area = {"zoom": zoom, **dict(zip(names, edges, strict=True))}
-            found = deepest_changes(history, layer, TileRange(zoom, *edges))
-            expected = {str(day): count for day, count in found.items()}
-            assert ask(screen, "changes", MAP, DAY_LAYER, area) == expected != {}
 
 
 def image_of(body: bytes) -> str:

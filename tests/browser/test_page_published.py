@@ -13,7 +13,6 @@ import pytest
 from tests.browser.published_pictures import (
     BLUEMAP,
     DYNMAP,
-    ISLAND,
     ISOMETRIC,
     PL3XMAP,
     PLAIN,
@@ -25,7 +24,6 @@ from tests.browser.published_pictures import (
 )
 from tests.browser.screen import Screen, as_image
 from tests.browser.viewed_maps import Viewer, serving
-from tests.browser.windows import DESK
 from tests.end_to_end.project import Project
 from tests.servers.nginx import nginx
 from tests.servers.plain_tiles import plain_tiles, tile_json
@@ -36,11 +34,10 @@ from tileharvest.demo.publication import publish
 from tileharvest.demo.world import DAYS, World
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from PIL import Image
-    from playwright.sync_api import Page
 
     from tests.browser.published_pictures import Drawing
     from tests.browser.windows import Window
@@ -209,22 +206,6 @@ def test_the_page_shows_at_a_place_what_the_renderer_has_drawn_there(
         assert min(difference(seen, there, right, down) for right in far for down in far) > 2
 
 
-@pytest.mark.parametrize("shown", [DUCKMAP, HELMETGREEN], ids=lambda shown: shown.name)
-def test_beyond_the_coarsest_images_pictures_are_made_of_them(
-    screen: Screen, sites: Path, shown: Shown
-) -> None:
-    """These maps lie outside of the square around the origin that their depth would say."""
-    x, z, coarsest = (-6144, 2048, 3) if shown is DUCKMAP else (24576, 8192, 6)
-    open_at(screen, shown, x, z, shown.deepest - coarsest - 2)
-    behind = tuple(screen.page.evaluate(_BEHIND))
-    size = (4 * LOOKED_AT[0] + 8 * ASIDE, 4 * LOOKED_AT[1] + 8 * ASIDE)
-    there = shown.drawing.around(sites / shown.name, (x, z), coarsest, size, behind).reduce(4)
-    seen = seen_around_the_middle(screen)
-    near, far = (-1, 0, 1), (-ASIDE, ASIDE)
-    assert min(difference(seen, there, right, down) for right in near for down in near) < 0.5
-    assert min(difference(seen, there, right, down) for right in far for down in far) > 1
-
-
 @pytest.fixture(scope="module")
 def island(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Viewer, dict[str, Path]]]:
     """The demo's three days in the form of Pl3xMap, harvested; and what was published on each."""
@@ -241,24 +222,3 @@ def island(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Viewer, d
             sites[str(day)] = copytree(site, folder / f"site-{day}")
     with serving(project) as viewer:
         yield viewer, sites
-
-
-def test_each_day_is_shown_as_it_was_where_land_is_taken_away_and_comes(
-    open_page: Callable[..., Page], island: tuple[Viewer, dict[str, Path]]
-) -> None:
-    """On both sides of the origin: the whole island is looked at, from so far away that it fits."""
-    viewer, sites = island
-    screen = Screen(open_page(**DESK), viewer)
-    seen = {}
-    for day, site in sites.items():
-        screen.open_hash(f"#map=island&day={day}&x=0&z=0&zoom=-3")
-        screen.await_map()
-        behind = tuple(screen.page.evaluate(_BEHIND))
-        size = (LOOKED_AT[0] + 2, LOOKED_AT[1] + 2)
-        there = ISLAND.around(site, (0.5, 0.5), 3, size, behind)
-        seen[day] = seen_around_the_middle(screen)
-        near = (-1, 0, 1)
-        assert min(difference(seen[day], there, right, down) for right in near for down in near) < 0.1
-    days = list(sites)
-    for day, other in ((days[0], days[1]), (days[1], days[2])):
-        assert difference(seen[day], seen[other]) > 0.3

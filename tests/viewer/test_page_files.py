@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -61,6 +62,23 @@ def test_the_whole_page_is_small(client: Client) -> None:
         for name in (*names, "renderers/overviewer.js")
     ]
     assert sum(sent) <= MOST_BYTES
+
+
+def test_both_languages_have_the_same_texts_with_the_same_values() -> None:
+    texts = [
+        dict(
+            re.findall(r'^  (\w+): "(.*)",$', (FOLDER / f"texts/{code}.js").read_text("utf-8"), re.MULTILINE)
+        )
+        for code in ("en", "zh")
+    ]
+    values = [{key: set(re.findall(r"\{(\w+)", text)) for key, text in each.items()} for each in texts]
+    assert len(values[0]) > 200
+    assert values[0].keys() == values[1].keys()
+    # A word in English may depend on a number that Chinese says once.
+    assert [key for key in values[0] if not values[1][key] <= values[0][key]] == []
+    used = "".join(file.read_text("utf-8") for file in FOLDER.rglob("*.js") if file.parent.name != "texts")
+    used += (FOLDER / "index.html").read_text("utf-8")
+    assert [key for key in values[0] if not re.search(rf"\b{key}\b", used)] == []
 
 
 def test_the_root_is_the_page_whatever_query_it_has(client: Client) -> None:

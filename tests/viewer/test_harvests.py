@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -122,6 +123,16 @@ def test_a_running_harvest_tells_its_speed_and_what_is_left(world: World, worker
     }
     (shown,) = answer["harvests"]
     assert (shown["spared_bytes"], shown["seconds_worked"]) == (70_000, 50.0)
+
+
+def test_a_map_that_is_described_tells_when_its_next_harvest_is_due(world: World) -> None:
+    world.harvest(FIRST, {})
+    with serving(world) as client:
+        assert client.get(HARVESTS).json["next_due"] is None
+    world.describe()
+    with serving(world) as client:
+        due = datetime.fromisoformat(client.get(HARVESTS).json["next_due"])
+    assert due < datetime.now(UTC)
 
 
 def test_a_command_sees_the_worker_of_the_queue_and_makes_no_file_to_see_none(

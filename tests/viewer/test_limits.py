@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.viewer.asking import HOST, Client, serving
+from tests.viewer.asking import HOST, serving
 from tests.viewer.building import BLUE, DAY_LAYER, FIRST, MAP, SECOND, picture, square
 from tileharvest.store.files import FileStore
 from tileharvest.tiles.grid import Tile
@@ -48,10 +48,6 @@ def test_an_allowed_name_is_answered(world: World) -> None:
     with serving(world, allowed=["maps.example.net"]) as client:
         request = b"GET /healthz HTTP/1.1\r\nHost: maps.example.net\r\nConnection: close\r\n\r\n"
         assert client.send(request).json == {"ok": True}
-
-
-def client_status(client: Client) -> int:
-    return client.get("/healthz").status
 
 
 def test_a_full_queue_refuses_and_says_when_to_come_again() -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
-from html import unescape
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlsplit
@@ -154,18 +152,6 @@ def test_what_is_not_there_is_said(client: Client, path: str, said: str) -> None
     reply = client.get(path)
     assert reply.status == 404
     assert said in reply.error
-
-
-def lost(client: Client, path: str, **headers: str) -> tuple[str, list[tuple[str, str]]]:
-    """What a page says to a person, and the names and addresses that it offers."""
-    reply = client.get(path, Accept="text/html,*/*;q=0.8", **headers)
-    assert (reply.status, reply.headers["Content-Type"]) == (404, "text/html; charset=utf-8")
-    assert reply.headers["Cache-Control"] == "no-store"
-    text = reply.body.decode()
-    links = re.findall(r'<li><a href="([^"]*)">([^<]*)</a></li>', text)
-    said = re.search("<p>([^<]*)</p>", text)
-    assert said is not None
-    return unescape(said[1]), [(unescape(name), unescape(address)) for address, name in links]
 
 
 def test_a_person_is_led_to_the_page_which_says_what_is_not_there(client: Client) -> None:

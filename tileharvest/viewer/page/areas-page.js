@@ -26,8 +26,8 @@ export async function drawAreas(maps, missing) {
   }));
   const none = sections.length > 0 ? [] : [
     element("p", {}, text("areasNone")),
-    element("p", {}, text("areasDraw")),
     element("pre", {}, element("code", {}, 'tileharvest areas NAME add "my base" 80,-400 240,-200')),
+    element("p", {}, text("areasDraw")),
   ];
   fill("areas-page", [
     element("h1", {}, text("areasTitle")),

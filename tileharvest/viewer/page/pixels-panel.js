@@ -74,9 +74,9 @@ export function pixelsPanel(view, ground, actions, signal) {
   }, signal).catch((error) => {
     if (!signal.aborted) sum.textContent = text("failed", { message: error.message });
   });
-  return element("div", { class: "pixels-panel" }, watchedArea(view, ground),
+  return element("div", { class: "pixels-panel" },
     element("p", { class: "actions" }, element("button", { type: "button", onclick: actions.again }, text("pixelsAgain"))),
-    sum, strip);
+    sum, watchedArea(view, ground), strip);
 }
 
 /**
@@ -85,8 +85,10 @@ export function pixelsPanel(view, ground, actions, signal) {
  */
 function watchedArea({ outline, layer, description, renderer }, { west, south, east, north }) {
   if (!api.hasAreas || description.projection === null) return null;
-  const corners = [{ x: west, y: north }, { x: east, y: south }].map((point) => {
-    const { x, z } = gridToWorld(point, description);
+  // On a map that is drawn at a slant this is all ground of which a part lies in the rectangle.
+  const places = [west, east].flatMap((x) => [north, south].map((y) => gridToWorld({ x, y }, description)));
+  const corners = [Math.min, Math.max].map((outermost) => {
+    const [x, z] = [outermost(...places.map((place) => place.x)), outermost(...places.map((place) => place.z))];
     const written = renderer.inDegrees ? [latitudeOf(z + 0.5), x + 0.5].map((value) => value.toFixed(5)) : [x, z].map(Math.round);
     return written.join(",");
   });

@@ -113,7 +113,7 @@ def test_each_map_is_one_workers(fleet: Fleet, site: Misbehaving, files: SmallSi
 
 def lines(workers: Sequence[Worker]) -> list[str]:
     """The maps of which the workers have said that they are done."""
-    said = [line for worker in workers for line in worker.log.splitlines() if "; done" in line]
+    said = [line for worker in workers for line in worker.log.splitlines() if ": done; " in line]
     return [line.partition(",")[0] for line in said]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tileharvest.tiles.grid import Tile
-from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.walk.change_index import ChangedGround, ChangeIndex, audited_share
 from tileharvest.walk.walk import Walk
@@ -101,13 +100,3 @@ def test_the_audit_becomes_smaller_with_each_harvest_in_which_the_index_was_righ
     share: float, confirmed: int, least: float
 ) -> None:
     assert audited_share(share, confirmed) == pytest.approx(least, abs=1e-6)
-
-
-def test_an_index_is_audited_by_three_tiles_at_least_and_is_right_about_bytes_that_were_written_again() -> (
-    None
-):
-    known = [Tile.at(0, column, 0) for column in range(50)]
-    audit = Walk(Pyramid(7)).audit_index(lambda: known, 0.0, "seed")
-    assert len(audit.tiles) == 3
-    assert audit.broken(dict.fromkeys(audit.tiles, Outcome.NOT_MODIFIED)) == []
-    assert audit.broken(dict.fromkeys(audit.tiles, Outcome.UPDATED)) == list(audit.tiles)

@@ -17,84 +17,82 @@ from tileharvest.walk.proof import Proof, prove
 if TYPE_CHECKING:
     from pathlib import Path
 
-MORNING = "Sat, 13 Feb 2021 08:00:00 GMT"
-NOON = "Sat, 13 Feb 2021 12:00:00 GMT"
+MORNING, NOON = "Sat, 13 Feb 2021 08:00:00 GMT", "Sat, 13 Feb 2021 12:00:00 GMT"
 PARENT = Tile(-1, 2, 2)
 CHILD, *OTHERS = PARENT.children()
 DAY = date(2021, 2, 13)
-PROVED = Proof(DAY, pairs=400, broken=0, undated=0, span=86400.0)
+FOUR_HOURS = 4 * 3600.0
 
 
-def of_published(folder: Path, depth: int) -> tuple[dict[Tile, str], int]:
-    """Last-Modified of each tile's file as nginx would write it, and how many tiles lie below another one."""
+@pytest.mark.parametrize(
+    ("name", "version", "depth", "is_uploaded_anew", "holds"),
+    [
+        ("antworld", 2, 7, False, True),
+        ("antworld", 4, 7, False, True),
+        ("alexjj", 2, 6, False, True),
+        # All files are of one time.
+        ("antworld", 1, 7, False, False),
+        ("antworld", 4, 7, True, False),
+    ],
+)
+def test_real_maps_of_more_than_one_render_are_a_proof(
+    shared_maps: Path,
+    tmp_path: Path,
+    name: str,
+    version: int,
+    depth: int,
+    is_uploaded_anew: bool,
+    holds: bool,
+) -> None:
+    folder = published(shared_maps, name, version, tmp_path, deploy=is_uploaded_anew)
     rendering = Rendering(folder, depth)
     paths = rendering.paths()
-    times = {
+    times: dict[Tile, str | None] = {
         tile_at(path, depth): formatdate(int(rendering.file(path).stat().st_mtime), usegmt=True)
         for path in paths
     }
-    return times, sum(path.rpartition("/")[0] in paths for path in paths)
-
-
-@pytest.mark.parametrize(
-    ("name", "version", "depth"),
-    [("antworld", 2, 7), ("antworld", 3, 7), ("antworld", 4, 7), ("alexjj", 2, 6)],
-)
-def test_real_maps_of_more_than_one_render_are_a_proof(shared_maps, tmp_path, name, version, depth):
-    times, pairs = of_published(published(shared_maps, name, version, tmp_path), depth)
     proof = prove(dated(times), DAY)
-    assert (proof.pairs, proof.broken, proof.undated) == (pairs, 0, 0)
-    assert proof.holds
-
-
-@pytest.mark.parametrize(("version", "is_uploaded_anew"), [(1, False), (4, True)])
-def test_real_map_whose_files_are_all_of_one_time_is_none(shared_maps, tmp_path, version, is_uploaded_anew):
-    folder = published(shared_maps, "antworld", version, tmp_path, deploy=is_uploaded_anew)
-    times, pairs = of_published(folder, 7)
-    proof = prove(dated(times), DAY)
+    pairs = sum(path.rpartition("/")[0] in paths for path in paths)
     assert proof.pairs == pairs
-    assert not proof.holds
-    assert proof.span < 600
-
-
-def test_child_that_is_newer_than_its_parent_breaks_the_proof():
-    proof = prove(dated({PARENT: MORNING, CHILD: NOON, OTHERS[0]: MORNING}), DAY)
-    assert proof == Proof(DAY, pairs=2, broken=1, undated=0, span=4 * 3600.0)
-    assert not proof.holds
-
-
-@pytest.mark.parametrize("text", [None, "", "yesterday", "Sat, 99 Feb 2021 12:00:00 GMT", "0"])
-def test_tile_without_a_date_that_can_be_read_spoils_the_proof(text):
-    proof = prove(dated({PARENT: NOON, CHILD: MORNING, OTHERS[0]: text}), DAY)
-    assert proof == Proof(DAY, pairs=1, broken=0, undated=1, span=4 * 3600.0)
-    assert not proof.holds
-
-
-@pytest.mark.parametrize("text", ["Saturday, 13-Feb-21 12:00:00 GMT", "Sat Feb 13 12:00:00 2021", NOON])
-def test_dates_are_read_in_each_of_the_forms_that_servers_may_write(text):
-    """RFC 9110, section 5.6.7."""
-    assert prove(dated({PARENT: text, CHILD: MORNING}), DAY).span == 4 * 3600.0
-
-
-def test_nothing_is_proved_where_no_tile_is_known_with_the_one_above_it():
-    assert not prove([], DAY).holds
-    assert not prove(dated(dict(zip(first_level(5), [MORNING, NOON, NOON, NOON], strict=True))), DAY).holds
-
-
-@pytest.mark.parametrize(("span", "holds"), [(599.0, False), (600.0, True)])
-def test_times_within_ten_minutes_are_those_of_one_upload(span, holds):
-    assert Proof(DAY, pairs=9, broken=0, undated=0, span=span).holds is holds
+    assert proof.holds is holds
+    assert (proof.span >= 600) is holds
 
 
 @pytest.mark.parametrize(
-    ("proof", "words"),
+    ("times", "proof"),
     [
-        (PROVED, "none of 400 tiles changed after the one above it, in 24 hours"),
-        (Proof(DAY, 400, 7, 0, 86400.0), "of 400 tiles below another one 7 changed after that one"),
-        (Proof(DAY, 400, 7, 1, 86400.0), "the site does not say when 1 tile changed"),
-        (Proof(DAY, 400, 0, 0, 240.0), "all tiles changed within 4 minutes, as in one upload"),
-        (Proof(DAY, 0, 0, 0, 0.0), "no tile is known together with the one above it"),
+        ({PARENT: MORNING, CHILD: NOON, OTHERS[0]: MORNING}, Proof(DAY, 2, 1, 0, FOUR_HOURS)),
+        *(
+            ({PARENT: NOON, CHILD: MORNING, OTHERS[0]: text}, Proof(DAY, 1, 0, 1, FOUR_HOURS))
+            for text in (None, "", "yesterday", "Sat, 99 Feb 2021 12:00:00 GMT", "0")
+        ),
+        # Dates have three forms (RFC 9110, section 5.6.7).
+        *(
+            ({PARENT: text, CHILD: MORNING}, Proof(DAY, 1, 0, 0, FOUR_HOURS))
+            for text in ("Saturday, 13-Feb-21 12:00:00 GMT", "Sat Feb 13 12:00:00 2021", NOON)
+        ),
+        ({}, Proof(DAY, 0, 0, 0, 0.0)),
+        (dict.fromkeys(first_level(5), NOON) | {first_level(5)[0]: MORNING}, Proof(DAY, 0, 0, 0, FOUR_HOURS)),
     ],
 )
-def test_proof_says_in_one_line_why_it_holds_or_does_not(proof, words):
-    assert proof.in_words == words
+def test_what_the_times_of_tiles_prove(times: dict[Tile, str | None], proof: Proof) -> None:
+    assert prove(dated(times), DAY) == proof
+    assert proof.holds is (proof.pairs > 0 and not proof.broken and not proof.undated)
+
+
+@pytest.mark.parametrize(
+    ("proof", "words", "holds"),
+    [
+        (
+            Proof(DAY, 400, 0, 0, 86400.0),
+            "none of 400 tiles changed after the one above it, in 24 hours",
+            True,
+        ),
+        (Proof(DAY, 400, 7, 0, 86400.0), "of 400 tiles below another one 7 changed after that one", False),
+        (Proof(DAY, 400, 7, 1, 86400.0), "the site does not say when 1 tile changed", False),
+        (Proof(DAY, 400, 0, 0, 599.0), "all tiles changed within 10 minutes, as in one upload", False),
+        (Proof(DAY, 0, 0, 0, 0.0), "no tile is known together with the one above it", False),
+    ],
+)
+def test_proof_says_in_one_line_why_it_holds_or_does_not(proof: Proof, words: str, holds: bool) -> None:
+    assert (proof.in_words, proof.holds) == (words, holds)

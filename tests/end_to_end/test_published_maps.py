@@ -565,13 +565,13 @@ def test_plain_tiles_outside_of_the_bounds_are_not_asked_for(project: Project, t
 
 def test_a_region_of_a_canvas_is_kept_and_most_of_it_is_empty(project: Project, tmp_path: Path) -> None:
     """Of one zoom, which its addresses do not name. Its tiles have 64 pixels, as the first image tells."""
-    site = plain_site(tmp_path / "site", ["1024/1024.png", "1030/1029.png", "5/5.png"])
+    site = plain_site(tmp_path / "site", ["1024/1024.png", "1029/1029.png", "5/5.png"])
     with nginx(site) as server:
-        zone = {"center": [2058, -2058], "width": 12, "height": 12, "zoom": 0}
-        keys = {"canvas": {"tiles": [2048, 2048]}, "zones": [zone]}
-        project.add_map("canvas", f"{server.url}/{{x}}/{{y}}.png", **keys)
+        url, link = f"{server.url}/{{x}}/{{y}}.png", "https://h/?lat=-0.01&lng=0.01&zoom=11"
+        size = ("--canvas", "2048x2048", "--around", link, "--size", "12x12")
+        project.scrapy("add", "canvas", url, *size, "--contact", "me@example.net")
         first = project.harvest("canvas", DAY)["counts"]
-        (site / "1030/1029.png").write_bytes(coloured(77))
+        (site / "1029/1029.png").write_bytes(coloured(77))
         second = project.harvest("canvas", NEXT_DAY)["counts"]
     assert (first["add"], first["404"]) == (2, 142)
     assert (second["upd"], second["ign"]) == (1, 1)

@@ -80,7 +80,8 @@ class Command(ProjectCommand, ScrapyCommand):
         reach = {"bounds": opts.bounds, "site_zooms": opts.site_zooms, "depth": opts.depth}
         entry |= {key: value for key, value in reach.items() if value is not None}
         if opts.canvas:
-            entry["canvas"] = {"tiles": opts.canvas}
+            # A share link names latitude and longitude.
+            entry["canvas"] = {"tiles": opts.canvas} | ({"earth": True} if opts.around else {})
         if opts.around:
             entry["zones"] = [{"link": opts.around, "size": opts.size or [20, 20]}]
         if opts.permitted:

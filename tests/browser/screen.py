@@ -118,10 +118,6 @@ class Screen:
         self.page.wait_for_function(_TELLS, arg=values)
         self.await_map()
 
-    def has_gone(self, **values: str) -> bool:
-        """Whether the address tells these values, and the page shows what it tells, drawn or not."""
-        return bool(self.page.evaluate(_TELLS, values))
-
     def await_moved(self, look: dict[str, str]) -> None:
         """Wait until the address tells another place than that one, and the map is drawn there."""
         self.page.wait_for_function(_TELLS_ANOTHER, arg=[look["x"], look["z"]])

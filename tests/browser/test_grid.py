@@ -79,8 +79,3 @@ def test_a_chunk_is_the_16_by_16_tiles_that_share_an_ancestor(call: Call) -> Non
             "yFrom": min(member.y for member in members),
             "yTo": max(member.y for member in members),
         }
-
-
-def depth_around(tile: Tile) -> int:
-    """The least depth of a map that has the tile."""
-    return max(abs(tile.x), abs(tile.y)).bit_length()

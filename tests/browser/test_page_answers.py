@@ -30,16 +30,6 @@ def panel(screen: Screen) -> Locator:
     return screen.page.get_by_role("complementary")
 
 
-def write_corners(screen: Screen) -> None:
-    """Ask when the blocks in the middle changed, and wait for the answer."""
-    x, z = (round(float(value)) for value in (screen.look()["x"], screen.look()["z"]))
-    screen.part("pixels-switch").click()
-    screen.part("corner-1").fill(f"{x - 4} {z - 4}")
-    screen.part("corner-2").fill(f"{x + 4} {z + 4}")
-    screen.part("corner-2").press("Enter")
-    expect(panel(screen).locator(".story li")).not_to_have_count(0)
-
-
 def test_what_is_new_has_an_address_of_its_own(screen: Screen) -> None:
     screen.open(map=ANTWORLD, new="day", day=DAYS[1])
     expect(panel(screen).get_by_role("heading", name="What is new")).to_be_visible()

@@ -66,12 +66,6 @@ CELLS: Final = (
 )
 
 
-_FOOT: Final = """(day) => {
-  const box = document.querySelector(`#ticks [data-day="${day}"]`)?.getBoundingClientRect();
-  return box && box.width > 0 ? [box.x + box.width / 2, box.bottom - 3] : null;
-}"""
-
-
 class CellScreen(Screen):
     """The viewer in a cell, as a person has it who does one thing after the other."""
 
@@ -125,15 +119,6 @@ class CellScreen(Screen):
         box = self.part(id).bounding_box()
         assert box is not None
         return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
-
-    def foot_of_tick(self, day: str) -> tuple[float, float]:
-        """Returns the place where a day's tick begins. The ticks may be drawn anew at any moment."""
-        x, y = self.page.wait_for_function(_FOOT, arg=day).json_value()
-        return x, y
-
-    def await_ticks(self) -> None:
-        """Wait until the changes in view are counted."""
-        expect(self.page.locator("#ticks .changed")).not_to_have_count(0)
 
 
 @pytest.fixture(scope="module", params=CELLS, ids=str)

@@ -254,10 +254,6 @@ def grown(shared_maps: Path, common_folder: Path, tmp_path_factory: pytest.TempP
     return Viewer(f"{folder.as_uri()}/index.html", project)
 
 
-def ask_outline(screen: FileScreen, name: str) -> list[int]:
-    return [int(zoom) for zoom in ask(screen, "outline", name)["layers"][0]["zooms"]]
-
-
 def image_of(body: bytes) -> str:
     """The path of an image in a published folder."""
     name = sha1(body).hexdigest()

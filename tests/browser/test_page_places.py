@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 from playwright.sync_api import expect
@@ -99,14 +99,6 @@ def test_a_named_area_can_be_gone_to_by_its_name(new_screen: Callable[..., Scree
     screen.part("go-to-place").fill("my base")
     screen.part("go-to-place").press("Enter")
     screen.await_look(x="528", z="816", zoom="-1", day=DAYS[1])
-
-
-def moved_spawn(route: Route, place: tuple[int, int, int]) -> dict[str, Any]:
-    """The server's answer about a map, with its spawn elsewhere."""
-    answer: dict[str, Any] = route.fetch().json()
-    for description in answer["layers"][0]["descriptions"]:
-        description["spawn"] = place
-    return answer
 
 
 def test_the_spawn_has_a_pin(screen: Screen) -> None:

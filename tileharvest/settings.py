@@ -37,6 +37,7 @@ PROMETHEUS_HOST = os.environ.get("PROMETHEUS_HOST", "127.0.0.1")
 # --- Ours: when a request is made ------------------------------------------------------------------
 
 SCHEDULER = "tileharvest.scheduler.Scheduler"
+SPIDER_MIDDLEWARES = {"tileharvest.scheduler.LeaseMiddleware": 10}
 
 SCHEDULER_QUEUE = ""
 """The place where requests wait. `sqlite` is a file for each map or spider in the data folder. `redis` can be
@@ -53,6 +54,11 @@ REDIS_ENCODING = os.environ.get("REDIS_ENCODING", "utf-8")
 REDIS_PARAMS: dict[str, object] = {}
 """Other arguments of redis-py's clients, such as `{"socket_timeout": 10}`."""
 
+QUEUE_NAME = "{bot}:{spider}"
+"""The name of the queue of a spider that harvests no map. A spider with arguments gets a hash of them behind
+it. Crawls of one name share a queue: in a file one at a time, in Redis any number. Maps have queues of their
+own."""
+
 SEGMENT = "day"
 """The slice of time in which a request is made once: `day`, `hour`, `week`, or an interval such as
 `every:3d`. With `run` each start is a segment of its own. Days are those of the map's time zone. A map's
@@ -67,9 +73,8 @@ SEGMENTS_KEPT = 2
 
 SEEN_EXPECTED = 100_000
 """The least number of requests for which the seen filter has room, in 0.4 MB. If the last segment had more
-requests, the filter has room for these. If the room is not enough it grows, with a warning. In Redis the
-record of seen requests has room for so many in a map's first segment, and later for a quarter more than the
-last segment had."""
+requests, the filter has room for these. If the room is not enough it grows, with a warning. Redis has no
+filter."""
 
 SEEN_ERROR_RATE = 1e-6
 """The share of new requests that the filter takes for seen ones. The queue then looks into its exact record,
@@ -79,27 +84,9 @@ MAX_ATTEMPTS = 5
 """How often a request is offered before it goes to the failure list. A request is offered again if its lease
 expires or its process ends."""
 
-LEASE_SECONDS = 300.0
-"""Seconds after which a lease expires. A living process extends its leases. In Redis leases last for at most
-30 seconds, so that other workers soon get the requests of a killed one."""
-
-LEASE_AHEAD = 1024
-"""The most requests that are leased ahead of their turn, so that many share a transaction or a call to Redis.
-For a site that answers a thousand a second the number is this. For a slower site it is smaller, down to 16,
-because other workers cannot take the requests that one worker has leased. With 128 a harvest needs 8 % more
-time. A kill costs each of these requests an attempt."""
-
-BLOCK_SIZE = 64
-"""The most tiles of a host that are put together into one request of Scrapy. They are asked one after the
-other. With 1 each tile is a request of its own."""
-
-LINGER_SHARED = 4.0
-"""Seconds for which a worker of a shared queue may collect results before it writes them to the history, and
-finished requests before it tells Redis, and for which the requests that it leases ahead are to last. Only
-the end of a harvest waits for that. A kill lets the harvest ask again for the tiles of this time."""
-
-MINUS_SHARE = 16
-"""One in so many offers goes to the minus lane first, so that this lane does not starve. 0 means none."""
+LEASE_SECONDS = 30.0
+"""Seconds of silence after which a worker that shares a queue in Redis is gone: then other workers get its
+requests. At most 30. A living process is never silent for so long."""
 
 CLOSE_WHEN_WAITING = 600
 """Seconds for which a spider waits if all of its requests are due later, such as a repeat after a pause. If
@@ -135,7 +122,8 @@ PROGRESS_INTERVAL = 60.0
 
 DELAY: float | list[float] = 0
 """Seconds from the start of one request to the start of the next, of all workers of a map: 0.5, or [0.2, 0.8]
-for gaps that are drawn between the two. Scrapy's DOWNLOAD_DELAY also works, for each process by itself."""
+for gaps that are drawn between the two. Scrapy's DOWNLOAD_DELAY also works, for each process by itself, and
+between blocks of tiles."""
 
 HOST_REQUESTS_PER_SECOND = 0
 """The limit of all maps of a host together. 0 means that only the maps' own limits count."""
@@ -169,7 +157,7 @@ CONTACT = os.environ.get("TILEHARVEST_CONTACT", "")
 """A mail address or a page at which a site's owner finds who harvests. The User-Agent contains it."""
 
 USER_AGENTS: list[str] = []
-"""User-Agents that replace USER_AGENT. Each request takes one of them at random."""
+"""User-Agents that replace USER_AGENT. Each block of tiles takes one of them at random."""
 
 HOST_DOWN_AFTER = 10
 """The number of failures in a row after which a host is only probed until it answers again."""
@@ -201,7 +189,7 @@ USER_AGENT = "TileHarvest/0.1"
 """The name of the program, so that a site's owner can find out who visits. CONTACT is added to it."""
 
 ROBOTSTXT_OBEY = True
-"""For tiles our own middleware obeys robots.txt, including its Crawl-delay."""
+"""The spiders of tiles obey robots.txt themselves, including its Crawl-delay."""
 
 # --- Scrapy's: speed. The shares are of the time for one unchanged tile --------------------------
 

@@ -61,7 +61,7 @@ class Worker:
         self.maps = DueMaps(box.settings, only, lambda: box.now)
         self.maps.read_maps()
         # `open` gives signs of life, too, for which no event loop runs here.
-        self.maps._leases._states.open()
+        asyncio.run(self.maps._leases.open())
 
     def take(self) -> str | None:
         return asyncio.run(self.maps.take())

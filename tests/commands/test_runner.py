@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.scheduler.driving import entry
+from tests.queue.driven import DAY, entry
 from tileharvest.commands import runner
 from tileharvest.commands.runner import Runner
 from tileharvest.queue.port import Changes
@@ -69,8 +69,8 @@ def test_the_thread_of_a_queue_knows_whose_it_is(
     async def overfill(name: str) -> None:
         WHOSE.set(name)
         queue = SqliteQueue(expected=1)
-        await queue.open(0.0)
-        await queue.exchange(Changes(pushed=[entry(str(number)) for number in range(2000)]), 0, 0.0)
+        await queue.open(DAY, 0.0)
+        await queue.exchange(Changes([entry(str(number)) for number in range(2000)]), None, 0.0)
         await queue.close()
 
     async def both() -> None:

@@ -1,4 +1,4 @@
-"""What every queue keeps to: order, ageing, delays, bytes. See also the suites of leases and of segments."""
+"""What every queue keeps to."""
 
 from __future__ import annotations
 
@@ -8,133 +8,286 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.scheduler.driving import DAY, entry, pending
+from tests.queue.driven import DAY, NEXT_DAY, entry
+from tileharvest.queue.port import PUSHED, Changes, End, Lane
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.scheduler.driving import Driven
-
+    from tests.queue.driven import Driven
 
 # Order
 
 
-def test_lanes_are_served_one_after_another(queue: Driven) -> None:
-    queue.push(entry("minus", -1), entry("normal"), entry("plus", 1))
-    assert queue.bodies() == ["plus", "normal", "minus"]
+def test_the_highest_priority_of_all_that_waits_is_first(queue: Driven) -> None:
+    queue.tell(*(entry(str(priority), priority) for priority in (-5, 0, 2, -1, 9, 3, -2)))
+    assert queue.bodies(2) == ["9", "3"]
+    queue.tell(entry("5", 5))
+    assert queue.bodies() == ["5", "2", "0", "-1", "-2", "-5"]
 
 
-def test_within_a_lane_the_highest_priority_is_first(queue: Driven) -> None:
-    queue.push(*(entry(str(priority), priority) for priority in (-5, 2, -1, 9, 3, -2)))
-    assert queue.bodies() == ["9", "3", "2", "-1", "-2", "-5"]
-
-
-@pytest.mark.parametrize("priority", [7, 0, -7])
-def test_what_is_equal_is_first_in_first_out(queue: Driven, priority: int) -> None:
+def test_equals_are_first_in_first_out(queue: Driven) -> None:
     wanted = [str(number) for number in range(20)]
-    queue.push(*(entry(body, priority) for body in wanted[:10]))
-    queue.push(*(entry(body, priority) for body in wanted[10:]))
-    assert queue.bodies(7) + queue.bodies(3) + queue.bodies(20) == wanted
+    queue.tell(*map(entry, wanted[:10]))
+    queue.tell(*map(entry, wanted[10:]))
+    assert queue.bodies(7) + queue.bodies(3) + queue.bodies() == wanted
 
 
-def test_what_comes_later_in_a_better_lane_goes_first(queue: Driven) -> None:
-    queue.push(entry("1"), entry("2"))
-    assert queue.bodies(1) == ["1"]
-    queue.push(entry("get", 100))
-    assert queue.bodies(2) == ["get", "2"]
+def test_equals_are_taken_from_the_slot_with_the_fewest_under_way(queue: Driven) -> None:
+    queue.tell(*(entry(f"a{number}", slot="a") for number in range(4)))
+    queue.tell(*(entry(f"b{number}", slot="b") for number in range(4)))
+    assert queue.bodies(5, under_way={"a": 2}) == ["b0", "b1", "a0", "b2", "a1"]
 
 
-def test_no_more_are_leased_than_wanted(queue: Driven) -> None:
-    queue.push(*(entry(str(number)) for number in range(5)))
-    assert len(queue.lease(2)) == 2
-    assert pending(queue) == (0, 3, 0)
+def test_a_higher_priority_goes_before_a_slot_with_fewer_under_way(queue: Driven) -> None:
+    queue.tell(entry("a", 1, slot="a"), entry("b", slot="b"))
+    assert queue.bodies(1, under_way={"a": 9}) == ["a"]
 
 
-def test_nothing_wanted_leases_nothing(queue: Driven) -> None:
-    assert queue.exchange(0, pushed=[entry("1")]).leases == []
-    assert pending(queue) == (0, 1, 0)
+def test_nothing_is_taken_from_a_slot_that_is_full(queue: Driven) -> None:
+    queue.tell(entry("a", 1, slot="a"), entry("b", slot="b"))
+    assert queue.bodies(full=frozenset("a")) == ["b"]
+    assert queue.tell().has_more
+    assert queue.bodies() == ["a"]
+    assert not queue.tell().has_more
 
 
-def test_a_negative_number_cannot_be_wanted(queue: Driven) -> None:
-    with pytest.raises(ValueError, match="-1 requests"):
-        queue.lease(-1)
+def test_a_lease_has_the_values_of_its_request(queue: Driven) -> None:
+    queue.tell(entry("1", -(2**40), slot="höst/1"))
+    (lease,) = queue.lease()
+    assert (lease.body, lease.segment, lease.priority, lease.slot) == (b"1", DAY, -(2**40), "höst/1")
+    assert lease.attempt == 1
 
 
-def test_what_is_pushed_can_be_leased_in_the_same_step(queue: Driven) -> None:
-    (lease,) = queue.exchange(1, pushed=[entry("1")]).leases
-    assert lease.body == b"1"
-
-
-# Ageing
-
-
-def test_one_of_so_many_offers_is_taken_from_minus(making: Callable[..., Driven]) -> None:
-    with making(minus_share=4).open() as queue:
-        queue.push(*(entry(f"n{number}") for number in range(7)))
-        queue.push(*(entry(f"m{number}", -1) for number in range(3)))
-        assert queue.bodies(10) == ["n0", "n1", "n2", "m0", "n3", "n4", "n5", "m1", "n6", "m2"]
-
-
-def test_ageing_counts_offers_across_exchanges(making: Callable[..., Driven]) -> None:
-    with making(minus_share=4).open() as queue:
-        queue.push(*(entry(f"n{number}") for number in range(7)))
-        queue.push(*(entry(f"m{number}", -1) for number in range(3)))
-        assert [queue.bodies(1)[0][0] for _ in range(8)] == list("nnnmnnnm")
-
-
-def test_ageing_takes_the_best_of_minus(making: Callable[..., Driven]) -> None:
-    with making(minus_share=2).open() as queue:
-        queue.push(entry("plus", 1), entry("far", -9), entry("near", -1), entry("normal"))
-        assert queue.bodies() == ["plus", "near", "normal", "far"]
-
-
-def test_ageing_goes_on_to_the_other_lanes_where_minus_is_empty(making: Callable[..., Driven]) -> None:
-    with making(minus_share=2).open() as queue:
-        queue.push(*(entry(str(number)) for number in range(4)))
-        assert queue.bodies() == ["0", "1", "2", "3"]
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=20)
+@given(bodies=st.lists(st.binary(max_size=300), max_size=20))
+def test_bytes_come_out_as_they_went_in(queue: Driven, bodies: list[bytes]) -> None:
+    queue.tell(*(entry("", fingerprint=None).__class__(body, DAY, None) for body in bodies))
+    leases = queue.lease()
+    for lease in leases:
+        queue.end(lease)
+    assert [lease.body for lease in leases] == bodies
 
 
 # Delays
 
 
-def test_a_delayed_request_is_offered_from_its_time_on(queue: Driven) -> None:
-    queue.push(entry("1", due=10.0))
-    assert queue.bodies(now=9.999) == []
-    assert queue.bodies(now=10.0) == ["1"]
+def test_what_waits_for_later_is_counted_by_segment(queue: Driven) -> None:
+    queue.tell(entry("1", due=10.0), entry("2"), entry("3", due=20.0, segment=PUSHED))
+    assert queue.run(queue.queue.delayed_in(DAY)) == 1
+    assert queue.run(queue.queue.delayed_in(PUSHED)) == 1
 
 
-def test_a_delayed_request_that_is_due_has_its_lane_and_place(queue: Driven) -> None:
-    queue.push(entry("first", due=10.0), entry("plus", 1, due=10.0), entry("second"), entry("minus", -1))
-    assert queue.bodies(now=10.0) == ["plus", "first", "second", "minus"]
+def test_a_delayed_request_is_offered_from_its_time_on_in_its_place(queue: Driven) -> None:
+    answer = queue.tell(entry("first", due=10.0), entry("second"), entry("third", due=30.0))
+    assert answer.next_due == 10.0
+    assert queue.counts().delayed == 2
+    assert queue.bodies(now=9.9) == ["second"]
+    queue.tell(entry("fourth"), now=9.9)
+    assert queue.bodies(now=10.0) == ["first", "fourth"]
+    assert queue.tell(now=10.0).next_due == 30.0
 
 
-def test_the_time_of_the_next_delayed_request_is_told(queue: Driven) -> None:
-    assert queue.push(entry("1")).next_due is None
-    assert queue.push(entry("2", due=30.0), entry("3", due=20.0)).next_due == 20.0
-    assert queue.exchange(now=20.0).next_due == 30.0
-    assert queue.exchange(now=30.0).next_due is None
+def test_what_is_due_already_is_not_delayed(queue: Driven) -> None:
+    assert queue.tell(entry("1", due=5.0), now=5.0).next_due is None
+    assert queue.bodies(now=5.0) == ["1"]
 
 
-def test_what_was_due_already_is_not_delayed(queue: Driven) -> None:
-    answer = queue.exchange(1, now=50.0, pushed=[entry("1", due=50.0)])
-    assert [lease.body for lease in answer.leases] == [b"1"]
-    assert answer.next_due is None
+# What was seen
 
 
-# Bytes and values
+def test_a_request_is_accepted_once_in_its_segment(queue: Driven) -> None:
+    assert queue.tell(entry("1"), entry("2"), entry("1")).duplicates == [2]
+    for lease in queue.lease():
+        queue.end(lease)
+    assert queue.tell(entry("3"), entry("2")).duplicates == [1]
+    assert queue.tell(entry("1", segment=NEXT_DAY)).duplicates == []
+    assert queue.bodies() == ["3", "1"]
+    assert queue.counts().seen == 3
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-@given(bodies=st.lists(st.binary(max_size=300), max_size=20))
-def test_bytes_come_out_as_they_went_in(queue: Driven, bodies: list[bytes]) -> None:
-    queue.push(*(entry(body, fingerprint=None) for body in bodies))
-    leases = queue.lease(100)
-    queue.exchange(finished=leases)
-    assert [lease.body for lease in leases] == bodies
+def test_a_request_without_fingerprint_is_never_a_duplicate(queue: Driven) -> None:
+    assert queue.tell(entry("1", fingerprint=None), entry("1", fingerprint=None)).duplicates == []
+    assert queue.counts().seen == 0
 
 
-def test_a_lease_has_the_values_of_its_request(queue: Driven) -> None:
-    queue.push(entry("1", priority=-(2**40), attempt=2), now=5.0)
-    (lease,) = queue.lease(now=7.5)
-    assert (lease.body, lease.segment, lease.priority) == (b"1", DAY, -(2**40))
-    assert lease.attempt == 2
+def test_what_a_person_has_pushed_is_never_a_duplicate(queue: Driven) -> None:
+    assert queue.tell(*[entry("1", segment=PUSHED)] * 2).duplicates == []
+    assert queue.bodies() == ["1", "1"]
+
+
+def test_what_was_seen_outlives_the_worker(queue: Driven) -> None:
+    queue.tell(entry("1"))
+    queue.end(*queue.lease())
+    queue.run(queue.queue.close())
+    assert queue.open().tell(entry("1")).duplicates == [0]
+
+
+# Leases
+
+
+def test_a_leased_request_is_leased_to_nobody_else(queue: Driven) -> None:
+    queue.tell(entry("1"), entry("2"))
+    assert queue.bodies(1) == ["1"]
+    assert queue.bodies() == ["2"]
+    assert queue.bodies() == []
+    assert queue.counts().leased == 2
+
+
+def test_a_finished_request_is_gone_and_counted(queue: Driven) -> None:
+    queue.tell(entry("1"))
+    queue.end(*queue.lease())
+    assert (queue.counts().left, queue.counts().done) == (0, 1)
+
+
+def test_a_lease_ends_once(queue: Driven) -> None:
+    queue.tell(entry("1"))
+    (lease,) = queue.lease()
+    queue.end(lease)
+    queue.end(lease)
+    queue.end(lease, "fail", "too late")
+    assert queue.counts().done == 1
+    assert queue.failed == []
+
+
+def test_a_released_request_waits_in_its_place_and_its_lease_is_over(queue: Driven) -> None:
+    queue.tell(entry("1"), entry("2"))
+    (old,) = queue.lease(1)
+    queue.end(old, "release")
+    (lease,) = queue.lease(1)
+    assert (lease.body, lease.attempt) == (b"1", 2)
+    queue.tell(ends=[End(old.id, old.attempt, "finish"), End(old.id, old.attempt, "release")])
+    assert queue.counts().leased == 1
+
+
+def test_what_was_released_often_does_not_fail(queue: Driven) -> None:
+    queue.tell(entry("1"))
+    for _ in range(9):
+        queue.end(*queue.lease(), "release")
+    assert queue.failed == []
+
+
+def test_what_is_pushed_and_what_has_ended_take_effect_in_one_exchange(queue: Driven) -> None:
+    queue.tell(entry("parent"))
+    (lease,) = queue.lease()
+    queue.held.clear()
+    queue.tell(entry("child"), ends=[End(lease.id, lease.attempt, "finish")])
+    assert queue.bodies() == ["child"]
+
+
+def test_a_lease_whose_answer_was_lost_is_handed_out_again(queue: Driven) -> None:
+    queue.tell(entry("1"), entry("2"))
+    (first,) = queue.lease(1)
+    if queue.run(queue.queue.workers()) is None:
+        pytest.skip("an answer of a local queue cannot be lost")
+    queue.held.clear()
+    assert [(one.id, one.attempt) for one in queue.lease(1)] == [(first.id, first.attempt)]
+
+
+# Failures
+
+
+def test_a_failed_request_is_listed_with_its_reason(queue: Driven) -> None:
+    queue.tell(entry("1", 3), entry("2"))
+    one, two = queue.lease()
+    queue.end(one, "fail", "HTTP 500", now=7.0)
+    queue.end(two, "fail", "schön", now=8.0)
+    first, second = queue.run(queue.queue.failures())
+    assert (first.body, first.reason, first.attempts, first.priority) == (b"1", "HTTP 500", 1, 3)
+    assert (first.segment, first.failed, second.reason) == (DAY, 7.0, "schön")
+    assert queue.counts().failed == 2
+    assert queue.bodies() == []
+
+
+def test_a_failure_that_is_taken_up_goes_before_what_waits(queue: Driven) -> None:
+    queue.tell(entry("1"), entry("2"))
+    queue.end(*queue.lease(1), "fail", "HTTP 500")
+    (failure,) = queue.run(queue.queue.failures())
+    assert queue.run(queue.queue.take_up([failure.id, 999], DAY, 0.0)) == 1
+    assert queue.failed == []
+    assert queue.bodies() == ["1", "2"]
+
+
+def test_a_failure_that_is_taken_up_into_another_segment_counts_as_seen_there(queue: Driven) -> None:
+    queue.tell(entry("1"), entry("2"))
+    for lease in queue.lease():
+        queue.end(lease, "fail", "HTTP 500")
+    queue.tell(entry("2", segment=NEXT_DAY))
+    ids = [one.id for one in queue.run(queue.queue.failures())]
+    assert queue.run(queue.queue.take_up(ids, NEXT_DAY, 0.0)) == 2
+    assert queue.tell(entry("1", segment=NEXT_DAY)).duplicates == [0]
+    assert queue.bodies() == ["1", "2"]
+
+
+def test_a_failure_can_be_dropped(queue: Driven) -> None:
+    queue.tell(entry("1"))
+    queue.end(*queue.lease(), "fail", "HTTP 500")
+    (failure,) = queue.run(queue.queue.failures())
+    assert queue.run(queue.queue.take_up([failure.id], None, 0.0)) == 1
+    assert queue.failed == []
+    assert queue.bodies() == []
+
+
+def test_what_is_unseen_fails_and_is_new_again(queue: Driven) -> None:
+    queue.tell(entry("1"))
+    queue.end(*queue.lease(), "unsee", "no such callback")
+    assert queue.failed == [("1", "no such callback")]
+    assert queue.tell(entry("1")).duplicates == []
+
+
+# Segments and notes
+
+
+def test_forgetting_a_segment_drops_all_but_its_failures(queue: Driven) -> None:
+    later = [entry("delayed", due=9.0), entry("leased", 9), entry("failed", 8), entry("waits")]
+    queue.tell(*later, entry("other", segment=NEXT_DAY), entry("by hand", segment=PUSHED))
+    queue.run(queue.queue.note(DAY, "key", "value"))
+    _, failed = queue.lease(2)
+    queue.end(failed, "fail", "HTTP 500")
+    queue.run(queue.queue.forget(DAY))
+    assert queue.run(queue.queue.notes(DAY)) == {}
+    assert queue.tell(entry("waits")).duplicates == []
+    queue.held.clear()
+    assert queue.bodies(now=99.0) == ["other", "by hand", "waits"]
+    assert len(queue.failed) == 1
+
+
+def test_only_the_newest_segments_are_kept(queue: Driven) -> None:
+    days = [f"2026-11-{day}" for day in range(10, 15)]
+    for now, day in enumerate(days):
+        queue.tell(entry("1", segment=day), now=float(now))
+    queue.tell(entry("1"), entry("by hand", segment=PUSHED), now=9.0)
+    assert queue.run(queue.queue.forget_others(2, DAY)) == days[:-1]
+    assert queue.bodies(now=9.0) == ["1", "1", "by hand"]
+
+
+def test_notes_are_read_by_others_until_they_are_dropped(queue: Driven) -> None:
+    queue.run(queue.queue.note(PUSHED, "paused", "seit 10:00 – ja"))
+    queue.run(queue.queue.note(DAY, "paused", "other"))
+    with queue.beside() as other:
+        assert other.run(other.queue.notes(PUSHED)) == {"paused": "seit 10:00 – ja"}
+        other.run(other.queue.note(PUSHED, "paused", ""))
+    assert queue.run(queue.queue.notes(PUSHED)) == {}
+
+
+# Beside a worker
+
+
+def test_a_command_pushes_and_counts_beside_the_worker(queue: Driven) -> None:
+    queue.tell(entry("1"), entry("2", -1))
+    queue.lease(1)
+    with queue.beside() as other:
+        other.run(other.queue.exchange(Changes([entry("3", 1, segment=PUSHED)]), None, 0.0))
+        counts = other.counts()
+        assert counts.pending == {Lane.PLUS: 1, Lane.NORMAL: 0, Lane.MINUS: 1}
+        assert (counts.leased, counts.elsewhere, counts.left) == (1, 1, 3)
+        with pytest.raises(RuntimeError, match="worker"):
+            other.lease()
+    assert (queue.counts().leased, queue.counts().elsewhere) == (1, 0)
+    assert queue.bodies() == ["3", "2"]
+
+
+def test_a_queue_that_was_discarded_is_empty(queue: Driven) -> None:
+    queue.tell(entry("1"), entry("2"))
+    queue.run(queue.queue.close())
+    queue.run(queue.queue.discard())
+    assert queue.open().tell(entry("1")).duplicates == []
+    assert queue.counts().left == 1

@@ -13,12 +13,11 @@ from tests.crash.steps import Step, kill_at
 from tests.scheduler import crawl_stubs
 from tests.scheduler.stub_spiders import AppendingPipeline
 from tileharvest.queue.sqlite.queue import SqliteQueue
-from tileharvest.queue.sqlite.statements import Statements
 
 STEPS: Final = {
     "nothing exchanged": Step(SqliteQueue, "exchange", before=True),
-    "pushed, not finished": Step(Statements, "finish", before=True),
-    "leased, not committed": Step(Statements, "lease_next", before=False),
+    "pushed, not finished": Step(SqliteQueue, "_end", before=True),
+    "leased, not committed": Step(SqliteQueue, "_lease", before=False),
     "committed, nobody told": Step(SqliteQueue, "_transact", before=False),
     "asked, not recorded": Step(AppendingPipeline, "process_item", before=True),
     "recorded, lease not finished": Step(AppendingPipeline, "process_item", before=False),

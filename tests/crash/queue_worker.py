@@ -9,7 +9,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from tileharvest.queue.port import Changes, Entry, Lease
+from tileharvest.queue.port import Changes, Demand, End, Entry, Lease
 from tileharvest.queue.sqlite.queue import SqliteQueue
 
 SEGMENT = "2021-02-13"
@@ -20,27 +20,27 @@ MOST = 7
 def entry(number: int) -> Entry:
     # Lanes and delays take turns, so that requests of all kinds are leased at the kill.
     due = 1.0 if number % 5 == 0 else None
-    return Entry(b"%d" % number, SEGMENT, b"%d" % number, number % 3 - 1, due)
+    return Entry(b"%d" % number, SEGMENT, b"%d" % number, number % 3 - 1, due, slot=f"{number % 4}")
 
 
 async def work(file: Path) -> None:
     # Each start pushes the first request again. With this error rate the filter takes many new ones for seen.
-    queue = SqliteQueue(file, max_attempts=1000, minus_share=4, expected=1, error_rate=0.9)
-    await queue.open(0.0)
-    leases = list((await queue.exchange(Changes(pushed=[entry(1)]), MOST, 0.0)).leases)
+    queue = SqliteQueue(file, max_attempts=1000, expected=1, error_rate=0.9)
+    await queue.open(SEGMENT, 0.0)
+    leases = (await queue.exchange(Changes([entry(1)]), Demand(MOST), 0.0)).leases
     say("began")
     while True:
-        # Of seven leases the last one fails, and the one before it is given back.
-        finished, failed, returned = leases[:5], leases[6:], leases[5:6]
+        # Of seven leases the last one fails, and the one before it is released.
+        finished, failed, released = leases[:5], leases[6:], leases[5:6]
         parents = [number(lease) for lease in finished]
         children = [child for parent in parents for child in (2 * parent, 2 * parent + 1)]
-        changes = Changes(
-            pushed=[entry(child) for child in children],
-            finished=finished,
-            failed=[(lease, "no") for lease in failed],
-            returned=returned,
-        )
-        leases = list((await queue.exchange(changes, MOST, 2.0)).leases)
+        ended = [
+            *(End(lease.id, lease.attempt, "finish") for lease in finished),
+            *(End(lease.id, lease.attempt, "fail", "no") for lease in failed),
+            *(End(lease.id, lease.attempt, "release") for lease in released),
+        ]
+        changes = Changes([entry(child) for child in children], ended)
+        leases = (await queue.exchange(changes, Demand(MOST), 2.0)).leases
         failures = [number(lease) for lease in failed]
         say("pushed", *children, "finished", *parents, "failed", *failures)
 

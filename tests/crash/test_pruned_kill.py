@@ -215,7 +215,7 @@ def silent_after(heads: int) -> Rule:
     return answer
 
 
-def test_requests_that_kills_have_left_counted_too_high_make_no_walk_full(
+def test_kills_again_and_again_make_no_walk_full(
     project: Project, tmp_path: Path, misbehaving: Callable[[Path], Misbehaving]
 ) -> None:
     """Two pruned harvests are each killed four times, before the first tile is answered and behind others."""
@@ -237,6 +237,4 @@ def test_requests_that_kills_have_left_counted_too_high_make_no_walk_full(
                 process.wait()
         site.rule_for_all = None
         assert the_walk(project.crawl("small", day).stderr).is_pruned
-    full, *pruned = project.query("SELECT requests FROM harvests ORDER BY day")
-    assert sum(requests for (requests,) in pruned) > 2 * full[0]
     assert the_walk(project.crawl("small", DAYS[3]).stderr).is_pruned

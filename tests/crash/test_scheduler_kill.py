@@ -37,7 +37,6 @@ class Tree:
         self.effects = crawls.folder / "effects"
         self.run = run(
             f"{crawls.server.url}/0",
-            spider="SuitedSpider",
             ITEM_PIPELINES={"tests.scheduler.stub_spiders.AppendingPipeline": 1},
             EFFECTS=str(self.effects),
             MAX_ATTEMPTS=50,
@@ -59,7 +58,7 @@ class Tree:
         with closing(sqlite3.connect(self.crawls.file())) as connection:
             assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
             found: int = connection.execute(
-                "SELECT count(*) FROM requests WHERE until IS NOT NULL"
+                "SELECT count(*) FROM requests WHERE state = 'leased'"
             ).fetchone()[0]
         return found
 

@@ -19,6 +19,7 @@ from tests.end_to_end.real_maps import ANTWORLD
 from tests.history.outcomes import RESULTS
 from tests.servers.nginx import nginx
 from tests.servers.published import published
+from tileharvest.tiles.block import Block
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -105,13 +106,14 @@ def stage(
 
 
 def under_way(project: Project) -> set[LayerTile]:
-    """Returns the tiles whose requests are leased."""
+    """Returns the tiles of the blocks whose requests are leased."""
     queue = project.data / "queues" / f"{ANTWORLD}.sqlite"
     with closing(sqlite3.connect(f"file:{queue}?mode=ro", uri=True)) as connection:
-        bodies = [body for (body,) in connection.execute("SELECT body FROM requests WHERE until IS NOT NULL")]
-    # The last four bytes are a checksum.
-    wanted = [json.loads(body[:-4])["asks"] for body in bodies]
-    return {LayerTile(asked["layer"], **asked["tile"]) for asked in wanted}
+        bodies = [body for (body,) in connection.execute("SELECT body FROM requests WHERE state = 'leased'")]
+    blocks = [Block(*json.loads(body)["meta"]["block"]) for body in bodies]
+    return {
+        LayerTile(block.layer, tile.zoom, tile.x, tile.y) for block in blocks for _, tile in block.tiles()
+    }
 
 
 def fetched_and_recorded(project: Project, day: str) -> set[LayerTile]:

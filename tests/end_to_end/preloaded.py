@@ -22,7 +22,6 @@ from tempfile import TemporaryDirectory
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
 from scrapy import cmdline, spiderloader
 from scrapy.settings import BaseSettings, SettingsAttribute
 
@@ -32,9 +31,8 @@ from tileharvest.history.change_indexes import stored_indexes
 from tileharvest.history.database import History
 from tileharvest.history.proofs import last_full, proofs
 from tileharvest.history.recorded_versions import tile_versions
-from tileharvest.history.summaries import harvest_summaries, last_costs, map_summaries
+from tileharvest.history.summaries import harvest_summaries, map_summaries
 from tileharvest.maps.maps_file import load_hosts, load_maps
-from tileharvest.politeness.rate_limit import Host
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.results import TileResult
 
@@ -77,12 +75,11 @@ def _listed(find: Callable[[str], Iterable[Any]]) -> Callable[[str], Iterable[An
 
 
 def _read_maps(folder: Path) -> None:
-    """Reads a map, a host's entry, and the state of a host."""
+    """Reads a map, and a host's entry."""
     file = folder / "maps.toml"
     file.write_text('[hosts."a.example"]\nrequests_per_second = 1\n[small]\nurl = "https://a.example/"\n')
     load_maps(file)
     load_hosts(file)
-    msgspec.json.decode(b"{}", type=Host)
 
 
 async def _harvest_twice(folder: Path) -> None:
@@ -100,7 +97,6 @@ def _compile() -> None:
         with History.open_read_only(f"sqlite:///{folder}/history.sqlite") as history:
             map_summaries(history)
             harvest_summaries(history, "small")
-            last_costs(history)
             tile_versions(history, "small")
             for look in (proofs, last_full, stored_indexes):
                 look(history)

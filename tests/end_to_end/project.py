@@ -187,7 +187,7 @@ class Project:
     def kept(self) -> dict[str, bytes]:
         """Returns every file of the data folder but those of queues and hosts, which note who opened them
         last."""
-        passing = ("queues/", "hosts/")
+        passing = ("queues/", "throttle/")
         return {name: body for name, body in contents(self.data).items() if not name.startswith(passing)}
 
     def stored(self) -> dict[str, bytes]:

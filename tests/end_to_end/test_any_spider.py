@@ -7,6 +7,7 @@ import shutil
 import signal
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from tests.servers.nginx import Nginx
 
 FOREIGN: Final = Path(__file__).parent / "foreign"
-OURS: Final = 'SCHEDULER = "tileharvest.scheduler.Scheduler"\n'
+OURS: Final = 'ADDONS = {"tileharvest.TileHarvest": 300}\n'
 SPIDERS: Final = (
     "quotes",
     "authors",
@@ -177,8 +178,12 @@ def test_what_json_cannot_hold_is_said_once(compared: Comparison) -> None:
     assert len(compared.ours_asked["nameless"]) == 4
 
 
-def test_jobdir_is_ignored_with_a_line(compared: Comparison) -> None:
-    said = [line for line in compared.log_again.splitlines() if "JOBDIR is not used for requests" in line]
+def test_a_setting_without_effect_is_named_once_in_each_crawl(compared: Comparison) -> None:
+    said = [
+        line
+        for line in compared.log_again.splitlines()
+        if "no effect under this scheduler, which has its own queue: JOBDIR" in line
+    ]
     assert len(said) == len(SPIDERS)
     assert not (compared.ours.folder / "job" / "requests.queue").exists()
 
@@ -203,11 +208,19 @@ def test_over_redis_two_workers_share_the_same_requests_and_find_the_same_items(
         assert len(asked[spider]) == len(set(asked[spider]))
 
 
+@pytest.mark.parametrize(("spider", "queue"), [("books", "sqlite"), ("quotes", "redis")])
 def test_after_kills_every_page_was_served_and_every_item_came(
-    compared: Comparison, tmp_path: Path, kills: int
+    compared: Comparison, tmp_path: Path, kills: int, spider: str, queue: str
 ) -> None:
-    spider = "books"
-    killed = Foreign.copy(tmp_path / "project", compared.stock.server, OURS + "CONCURRENT_REQUESTS = 4\n")
+    with ExitStack() as servers:
+        settings = OURS + "CONCURRENT_REQUESTS = 4\nLEASE_SECONDS = 2\nMAX_ATTEMPTS = 50\n"
+        if queue == "redis":
+            settings += f'REDIS_URL = "{servers.enter_context(redis_server()).url}"\n'
+        killed = Foreign.copy(tmp_path / "project", compared.stock.server, settings)
+        _kill_and_resume(killed, spider, kills, compared)
+
+
+def _kill_and_resume(killed: Foreign, spider: str, kills: int, compared: Comparison) -> None:
     killed.asked()
     random = Random(20261122)
     for _ in range(kills):

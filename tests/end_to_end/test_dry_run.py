@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def kept(project: Project) -> dict[str, bytes]:
     """But for who asks which host at the moment: a dry run is one of them."""
-    return {name: body for name, body in contents(project.data).items() if not name.startswith("hosts/")}
+    return {name: body for name, body in contents(project.data).items() if not name.startswith("throttle/")}
 
 
 def test_a_dry_run_reports_what_a_harvest_reports_and_changes_no_byte(

@@ -182,7 +182,8 @@ def test_a_budget_of_bytes_ends_a_fetch_and_the_next_run_goes_on(
         done = project.crawl(ANTWORLD_MAP.name, harvested.day, check=False)
         statuses.append(done.returncode)
         known.append(len(project.versions()))
-        assert known[-1] > known[-2]
+        # The budget may end the run that has brought the last tile.
+        assert known[-1] > known[-2] or known[-1] == len(harvested.versions)
     assert statuses[0] == ExitStatus.BUDGET
     assert known[1] < 100 < len(harvested.versions)
     assert statuses[-1] == ExitStatus.DONE

@@ -51,5 +51,5 @@ def test_a_signal_ends_a_fetch_at_once_and_its_git_with_it(
             while connection.recv(65_536):
                 pass
     assert process.returncode == 1
-    assert told.splitlines()[-1] == f"error: {said}"
+    assert told.splitlines()[-1] == said
     assert "Traceback" not in told

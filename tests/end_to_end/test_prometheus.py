@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 ALL_OF_IT = 2 + len(PATHS)
 """Requests of a first harvest: robots.txt, the configuration, then a GET for each tile."""
+BLOCKS = 8
+"""Their blocks: each tile of the first level is one, and so are the four tiles below it."""
 
 
 @pytest.fixture
@@ -58,7 +60,7 @@ def test_a_crawl_is_watched_and_another_one_at_the_same_port_goes_on_without(sta
         log = stage.project.scrapy("crawl", "overviewer", "-a", "map=other", *watched).stderr
         assert f"port {port} of 127.0.0.1 is not served to Prometheus: it is in use" in log
         assert "Spider closed (finished)" in log
-        assert await_condition(lambda: numbers(port)["done"] == len(PATHS), process)
+        assert await_condition(lambda: numbers(port)["done"] == BLOCKS, process)
         found = numbers(port)
         _, log = stop(process, signal.SIGTERM)
     assert f"http://127.0.0.1:{port}/metrics" in log
@@ -70,7 +72,7 @@ def test_a_crawl_is_watched_and_another_one_at_the_same_port_goes_on_without(sta
     assert found["stored_bytes_total"] == images
     assert found["received_bytes_total"] == images + configuration
     waiting = {name: found[name] for name in ("pending", "delayed", "leased", "failures", "seen", "done")}
-    assert waiting == dict.fromkeys(waiting, 0) | dict.fromkeys(("seen", "done"), len(PATHS))
+    assert waiting == dict.fromkeys(waiting, 0) | dict.fromkeys(("seen", "done"), BLOCKS)
 
 
 def test_a_port_that_cannot_be_is_one_warning_and_each_harvest_frees_its_port(stage: Stage) -> None:

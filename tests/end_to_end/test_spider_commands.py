@@ -145,8 +145,8 @@ def test_a_spider_can_be_paused_and_resumed(story: Story) -> None:
 
 def test_a_rate_set_by_hand_holds_for_all_requests_of_a_spider(story: Story) -> None:
     assert story.said["rate"].startswith(f"spider 'pages' asks at {RATE}, as set by hand")
-    found = re.findall(r"requests of map 'pages' start at \[(.+)\]", story.log.read_text())
-    starts = [float(start) for several in found for start in several.split(", ")]
+    found = re.findall(r"slot '127.0.0.1' has its turn at (.+)", story.log.read_text())
+    starts = [float(start) for start in found]
     assert len(starts) >= len(PAGES[4:])
     assert all(after - before >= GAP - 1e-6 for before, after in pairwise(starts))
 

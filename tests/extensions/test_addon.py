@@ -55,7 +55,7 @@ def test_scrapys_other_settings_stay_as_they_are() -> None:
     settings, before = Settings(), Settings()
     TileHarvest().update_settings(settings)
     changed = {name for name in before if settings[name] != before[name]}
-    assert changed == {"SCHEDULER", "EXTENSIONS"}
+    assert changed == {"SCHEDULER", "EXTENSIONS", "SPIDER_MIDDLEWARES"}
 
 
 def test_spiders_and_commands_come_to_those_of_the_project() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections import Counter
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -27,13 +26,13 @@ COUNTS = Counts({Lane.PLUS: 1, Lane.NORMAL: 2, Lane.MINUS: 3}, delayed=4, leased
 LOCAL = Overview(COUNTS)
 
 
-def worker(host: str, heartbeat: float, share: int | None = 2) -> Worker:
-    return Worker(host, "machine", 7, "2026-11-20", 0.0, share, 40, 1.5, heartbeat, 3, 100.0)
+def worker(host: str, heartbeat: float) -> Worker:
+    return Worker(host, "machine", 7, "2026-11-20", 0.0, 40, 1.5, heartbeat, 3, 100.0)
 
 
 FLEET = Overview(
-    replace(COUNTS, oldest_lease=12.5, dead=9),
-    workers_as_plain([worker("box", 90.0), worker("crate", 95.0, share=None)]),
+    COUNTS,
+    workers_as_plain([worker("box", 90.0), worker("crate", 95.0)]),
 )
 
 
@@ -122,14 +121,11 @@ def test_two_crawls_that_share_a_queue_count_it_once() -> None:
 
 def test_of_a_shared_queue_there_is_each_worker_too() -> None:
     assert page_of(FLEET) == QUEUE | {
-        ("tileharvest_oldest_lease_seconds", "small"): 12.5,
-        ("tileharvest_dead_letters", "small"): 9,
         ("tileharvest_workers", "small"): 2,
         ("tileharvest_worker_rate", "box", "small", "7"): 1.5,
         ("tileharvest_worker_rate", "crate", "small", "7"): 1.5,
         ("tileharvest_worker_leased", "box", "small", "7"): 3,
         ("tileharvest_worker_leased", "crate", "small", "7"): 3,
-        ("tileharvest_worker_share", "box", "small", "7"): 2,
         ("tileharvest_worker_heartbeat_age_seconds", "box", "small", "7"): 10,
         ("tileharvest_worker_heartbeat_age_seconds", "crate", "small", "7"): 5,
     }

@@ -10,7 +10,7 @@ import pytest
 from tests.fleet.gate import Gate, tiles_only
 from tests.fleet.records import assert_harvested
 from tests.fleet.workers import HARVEST, MAP
-from tests.scheduler.driving import Driven
+from tests.queue.driven import Driven
 from tests.servers.redis import queue_on
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def test_who_must_not_join_is_refused_in_one_line_and_disturbs_nobody(held: Held
     next_day = fleet.start(day="2021-02-14", command=HARVEST, through=())
     afresh = fleet.start("-a", "fresh=1", command=HARVEST)
     fleet.await_ends(next_day, afresh)
-    held.assert_refused(next_day, "the harvest of 2021-02-13 is still under way", pid)
+    held.assert_refused(next_day, "the crawl of 2021-02-13 is still under way", pid)
     held.assert_refused(afresh, "cannot start afresh while others work on it", pid)
     assert len(held.site.received) == asked
     held.assert_goes_on(small)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 from collections import Counter
 from hashlib import sha1
 from random import Random
@@ -13,8 +12,6 @@ import pytest
 
 from tests.end_to_end.bad_input.small_site import PATHS, publish
 from tests.fleet.gate import Gate, tiles_only
-from tileharvest.queue.map_leases import NAME
-from tileharvest.queue.redis.shared_states import key_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,7 +20,6 @@ if TYPE_CHECKING:
     from tests.end_to_end.bad_input.small_site import SmallSite
     from tests.fleet.workers import Fleet, Worker
     from tests.servers.misbehaving import Misbehaving
-    from tests.servers.redis import RedisServer
 
 MAPS: Final = ("north", "east", "south", "west")
 MANY: Final = tuple(f"map-{number}" for number in range(20))
@@ -150,23 +146,3 @@ def test_workers_are_killed_again_and_again_and_every_history_is_whole(
         workers.append(run(fleet, "--at-once", "3"))
     fleet.await_until(lambda: finished(fleet) == dict.fromkeys(MANY, 1))
     assert_histories(fleet, MANY, files)
-
-
-def test_what_a_stopped_worker_leaves_is_another_ones_at_once(
-    fleet: Fleet, site: Misbehaving, files: SmallSite, redis: RedisServer
-) -> None:
-    """Its leases would last for half a minute."""
-    gate = Gate(keeps_all=True)
-    site.rule_for_all = tiles_only(gate)
-    describe(fleet, MAPS, site, concurrency=1)
-    first = run(fleet)
-    fleet.await_until(lambda: len(at_work(fleet)) == len(MAPS))
-    first.send(signal.SIGTERM)
-    site.rule_for_all = None
-    gate.open()
-    fleet.await_ends(first)
-    assert first.status == 0
-    assert json.loads(redis.ask("GET", key_of(NAME)))["maps"] == {}
-    run(fleet)
-    fleet.await_until(lambda: finished(fleet) == dict.fromkeys(MAPS, 1))
-    assert_histories(fleet, MAPS, files)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from tests.end_to_end.pruned_stage import DAYS, NOON, RARELY, drawn_site, walked
+from tests.end_to_end.pruned_stage import RARELY, walked
 from tests.end_to_end.real_maps import ANTWORLD
 from tests.fleet.records import records
 from tests.servers.published import published
@@ -61,53 +61,3 @@ def test_three_workers_record_what_a_full_walk_does(
     asked = of_tiles(list(server.log()))
     assert (asked.total(), set(asked.values())) == (4 + AUDITED, {1})
     assert records(fleet).versions == antworld[2].versions
-
-
-def test_three_workers_repair_a_harvest_together(
-    fleet: Fleet, tmp_path: Path, nginx: Callable[..., Nginx]
-) -> None:
-    """Whoever has found the breach, all of them ask everything from then on; so do those of the next day."""
-    leaves = [f"{number // 16}{number // 4 % 4}{number % 4}" for number in range(64)]
-    files = drawn_site(tmp_path / "site", leaves)
-    server = nginx(files.folder)
-    fleet.describe(server.url, requests_per_second=60)
-    fleet.settings["LEASE_AHEAD"] = 4
-    fleet.assert_ended_together(fleet.start(day=DAYS[0]))
-    for leaf in leaves:
-        files.draw_alone(leaf, NOON - 3600)
-        files.draw_alone(leaf[:2], NOON - 3600)
-    server.clear_log()
-    fleet.assert_ended_together(*fleet.start_several(3, day=DAYS[1]))
-    assert ways(fleet, 3) == {True}
-    found, images = records(fleet), files.rendering.images()
-    assert {version.tile for version in found.versions if version.day == DAYS[1]} == {
-        tile for tile in images if tile.zoom > -2
-    }
-    assert set(images.values()) <= set(found.stored.values())
-    # The tops, and what was audited, are asked a second time.
-    heads = [path for method, path in of_tiles(list(server.log())).elements() if method == "HEAD"]
-    assert len(heads) <= 84 + 4 + AUDITED
-    assert set(Counter(heads).values()) == {1, 2}
-    fleet.assert_ended_together(*fleet.start_several(2, day=DAYS[2]))
-    assert ways(fleet, 2) == {False}
-
-
-def test_three_workers_find_out_a_change_index_that_is_wrong(
-    fleet: Fleet, tmp_path: Path, nginx: Callable[..., Nginx]
-) -> None:
-    """All keep to what the first has read; whoever has found the breach, all of them ask everything then."""
-    leaves = [f"{number // 16}{number // 4 % 4}{number % 4}" for number in range(64)]
-    files = drawn_site(tmp_path / "site", leaves)
-    files.configure(last_rendertime=NOON)
-    server = nginx(files.folder)
-    fleet.describe(server.url, requests_per_second=60, audit=0.3)
-    fleet.settings["LEASE_AHEAD"] = 4
-    fleet.assert_ended_together(fleet.start(day=DAYS[0]))
-    for leaf in leaves:
-        files.draw(leaf, NOON + 3600)
-    server.clear_log()
-    fleet.assert_ended_together(*fleet.start_several(3, day=DAYS[1]))
-    assert ways(fleet, 3) == {True}
-    found, images = records(fleet), files.rendering.images()
-    assert {version.tile for version in found.versions if version.day == DAYS[1]} == set(images)
-    assert set(images.values()) <= set(found.stored.values())

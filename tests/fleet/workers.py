@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import asyncio
 import re
 import signal
@@ -27,10 +26,11 @@ DAY: Final = "2021-02-13"
 CRAWL: Final = ("crawl", "overviewer", "-a", f"map={MAP}")
 HARVEST: Final = ("harvest", MAP)
 """The same, with an exit status that tells how it went."""
+SHARED: Final = {"CONCURRENT_REQUESTS": 1}
+"""Settings with which no worker leases so many blocks ahead that the others have none."""
 
 _LOOK: Final = 0.01
 """Seconds between two looks at what other processes do, at least."""
-_STATS: Final = re.compile(r"Dumping Scrapy stats:\n(\{.*?\})$", re.DOTALL | re.MULTILINE)
 
 
 class Worker:
@@ -54,13 +54,6 @@ class Worker:
         status = self.process.poll()
         assert status is not None, "it has not ended"
         return status
-
-    @property
-    def stats(self) -> dict[str, Any]:
-        """Scrapy's, of a worker that has ended by itself."""
-        found = _STATS.search(self.log)
-        assert found is not None, self.log
-        return dict(ast.literal_eval(found[1]))
 
     @property
     def errors(self) -> list[str]:
@@ -164,17 +157,18 @@ class Fleet:
         self.await_ends(*workers)
         assert [worker.status for worker in workers] == [status] * len(workers), self._logs()
 
-    def sum_of(self, stat: str) -> int:
-        """Over the workers that ended by themselves."""
-        return sum(worker.stats.get(stat, 0) for worker in self.workers if worker.status == 0)
-
     def counts(self, name: str = MAP) -> Counts:
         """Returns what is in the queue of a map."""
-        return self._look(lambda queue: queue.counts(time.time()), name)
+        return self._look(lambda queue: queue.counts(None, time.time()), name)
 
     def known(self) -> Sequence[Known]:
         """The workers that the queue knows to be alive, the oldest first."""
         return self._look(lambda queue: queue.workers())
+
+    @property
+    def at_work(self) -> int:
+        """How many of the workers that are alive have finished a request."""
+        return len([known for known in self.known() if known.finished])
 
     def leased_by(self, worker: Worker) -> int:
         return sum(known.leased for known in self.known() if known.pid == worker.process.pid)
@@ -185,9 +179,6 @@ class Fleet:
                 {"url": self.redis_url},
                 name,
                 max_attempts=5,
-                lease_seconds=300.0,
-                minus_share=0,
-                expected=1000,
             )
             await queue.open_beside()
             try:

@@ -60,7 +60,7 @@ async def answer(harvest: Harvest) -> None:
 
 async def keep_together(harvest: Harvest, *results: TileResult) -> None:
     """Keeps them in one transaction. Results that come one by one wait longer and longer for others."""
-    await asyncio.gather(*map(harvest.keep, results))
+    await harvest.keep_results(list(results))
 
 
 def test_nothing_is_asked_where_nothing_was_skipped(folder: Path) -> None:
@@ -76,7 +76,7 @@ def test_skipped_places_are_asked_until_all_have_an_answer(
     async def steps(harvest: Harvest) -> None:
         await skip(harvest)
         assert await asked(harvest) == (set(DEEPEST), AUDIT)
-        await harvest.keep(TileResult(LAYER, BELOW, Outcome.IGNORED))
+        await harvest.keep_results([TileResult(LAYER, BELOW, Outcome.IGNORED)])
         assert await asked(harvest) == (set(DEEPEST) - {BELOW}, AUDIT)
         assert caplog.messages == []
         await answer(harvest)
@@ -94,7 +94,7 @@ def test_a_breach_is_not_looked_for_before_all_is_answered(folder: Path) -> None
 
     async def steps(harvest: Harvest) -> None:
         await skip(harvest)
-        await harvest.keep(added(BELOW))
+        await harvest.keep_results([added(BELOW)])
         assert await asked(harvest) == (set(DEEPEST) - {BELOW}, AUDIT)
 
     during(folder, steps)
@@ -106,7 +106,7 @@ def test_after_a_breach_the_tops_are_asked_in_full_until_they_are_answered(
     async def steps(harvest: Harvest) -> None:
         await skip(harvest)
         await answer(harvest)
-        await harvest.keep(added(BELOW))
+        await harvest.keep_results([added(BELOW)])
         assert await asked(harvest) == (set(FIRST_LEVEL), REPAIR)
         (message,) = caplog.messages
         found = f"tile {BELOW} had changed below one that had not, found on {LATER}"

@@ -7,12 +7,10 @@ import sqlite3
 from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
-from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from msgspec.structs import replace as replaced
-from sqlalchemy import event
 
 from tests.middlewares.making import (
     ALL,
@@ -42,11 +40,11 @@ from tileharvest.errors import (
 from tileharvest.politeness.rules import Rules
 from tileharvest.renderers.site import Site
 from tileharvest.store.files import FileStore
+from tileharvest.tiles.block import blocks_of
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.tiles.results import TileResult
-from tileharvest.tiles.versions import Validator, Version
 from tileharvest.tiles.zones import Zone
 
 if TYPE_CHECKING:
@@ -73,7 +71,7 @@ def found(outcome: Outcome, tile: Tile) -> TileResult:
 
 
 async def keep_all(harvest: Harvest, outcome: Outcome, *tiles: Tile) -> None:
-    await asyncio.gather(*(harvest.keep(found(outcome, tile)) for tile in tiles))
+    await harvest.keep_results([found(outcome, tile) for tile in tiles])
 
 
 def known(folder: Path, *tiles: Tile) -> None:
@@ -92,7 +90,7 @@ def test_a_first_harvest_begins_at_the_first_level_and_expects_nothing(tmp_path:
             assert [tile for _, tile in harvest.first()] == list(FIRST_LEVEL)
             assert {layer.name for layer, _ in harvest.first()} == {LAYER}
             assert (harvest.continued, harvest.expected, harvest.is_open) == (False, 0, True)
-            assert await harvest.walks.known.of(LAYER, FIRST_LEVEL[0]) == (None, None)
+            assert await harvest.latest([(LAYER, FIRST_LEVEL[0])]) == [None]
             assert await harvest.unasked() == []
 
     asyncio.run(run())
@@ -105,7 +103,7 @@ def test_the_size_of_tiles_is_that_of_the_first_image_where_the_site_does_not_sa
     async def run() -> None:
         harvest = unopened(tmp_path)
         await harvest.open(unsized)
-        await harvest.keep(added(FIRST_LEVEL[0]))
+        await harvest.keep_results([added(FIRST_LEVEL[0])])
         await harvest.close()
 
     asyncio.run(run())
@@ -133,7 +131,7 @@ def test_what_is_kept_is_in_the_store_and_in_the_history_when_keep_returns(tmp_p
 
     async def run() -> None:
         async with opened(tmp_path) as harvest:
-            await harvest.keep(added(FIRST_LEVEL[0], body, '"sea"'))
+            await harvest.keep_results([added(FIRST_LEVEL[0], body, '"sea"')])
             file = tmp_path / "tiles" / image.sha1[:2] / f"{image.sha1}.png"
             assert file.read_bytes() == body
             rows = query(tmp_path, "SELECT zoom, x, y, day, sha1, size, etag FROM versions")
@@ -153,7 +151,7 @@ def test_bytes_that_cannot_be_stored_make_no_version(tmp_path: Path) -> None:
             in_the_way.parent.mkdir()
             in_the_way.write_text("in the way", encoding="utf-8")
             with pytest.raises(StoreError):
-                await harvest.keep(result)
+                await harvest.keep_results([result])
             assert harvest.tally == {}
 
     asyncio.run(run())
@@ -164,10 +162,10 @@ def test_a_limit_of_the_disk_that_comes_while_it_runs_holds_for_the_next_image(t
     async def run() -> None:
         async with opened(tmp_path) as harvest:
             harvest.check_room()
-            await harvest.keep(added(FIRST_LEVEL[0]))
+            await harvest.keep_results([added(FIRST_LEVEL[0])])
             harvest.limit(Rules("map.example.net", 1, min_free=2**60), tmp_path)
             with pytest.raises(BudgetError, match="min_free") as raised:
-                await harvest.keep(added(FIRST_LEVEL[1]))
+                await harvest.keep_results([added(FIRST_LEVEL[1])])
             assert not raised.value.is_all_kept
             with pytest.raises(BudgetError, match="min_free") as raised:
                 harvest.check_room()
@@ -175,20 +173,6 @@ def test_a_limit_of_the_disk_that_comes_while_it_runs_holds_for_the_next_image(t
 
     asyncio.run(run())
     assert query(tmp_path, "SELECT count(*) FROM versions") == [(1,)]
-
-
-def test_the_latest_version_is_the_one_from_before_this_harvest(tmp_path: Path) -> None:
-    tile = FIRST_LEVEL[0]
-    known(tmp_path, tile)
-    first = Version(DAY, image_of(drawn(str(tile))), Validator('"65f1-2a0"'))
-
-    async def run() -> None:
-        async with opened(tmp_path) as harvest:
-            assert (await harvest.walks.known.of(LAYER, tile))[0] == first
-            await harvest.keep(replaced(added(tile, drawn("new")), outcome=Outcome.UPDATED))
-            assert (await harvest.walks.known.of(LAYER, tile))[0] == first
-
-    asyncio.run(run())
 
 
 @pytest.mark.parametrize(
@@ -228,7 +212,7 @@ def test_the_same_result_twice_counts_once(tmp_path: Path) -> None:
     async def run() -> None:
         async with opened(tmp_path) as harvest:
             for _ in range(2):
-                await harvest.keep(added(FIRST_LEVEL[0]))
+                await harvest.keep_results([added(FIRST_LEVEL[0])])
             assert await harvest.counts() == await harvest.finish() == {Outcome.ADDED: 1}
 
     asyncio.run(run())
@@ -238,7 +222,7 @@ def test_the_same_result_twice_counts_once(tmp_path: Path) -> None:
 def test_a_harvest_of_another_day_ends_one_that_was_stopped(tmp_path: Path) -> None:
     async def run() -> None:
         async with opened(tmp_path, DAY) as stopped:
-            await stopped.keep(added(FIRST_LEVEL[0]))
+            await stopped.keep_results([added(FIRST_LEVEL[0])])
         async with opened(tmp_path, LATER) as harvest:
             assert (harvest.continued, harvest.expected) == (False, 1)
 
@@ -393,7 +377,7 @@ def test_a_worker_that_joins_late_expects_as_many_tiles_as_the_first(tmp_path: P
 
     async def run() -> None:
         async with opened(tmp_path) as one:
-            await asyncio.gather(*(one.keep(added(tile)) for tile in ALL[8:]))
+            await one.keep_results([added(tile) for tile in ALL[8:]])
             async with opened(tmp_path) as late:
                 assert (one.expected, late.expected) == (8, 8)
                 await keep_all(late, Outcome.GONE, *ALL[:4])
@@ -416,10 +400,10 @@ def most(folder: Path, **keys: Any) -> list[int]:
 def test_a_layer_is_ended_by_what_all_workers_have_found_together(tmp_path: Path) -> None:
     async def run() -> None:
         async with opened(tmp_path, max_tiles=7) as one, opened(tmp_path, max_tiles=7) as other:
-            await asyncio.gather(*(one.keep(added(tile)) for tile in ALL[:5]))
-            await asyncio.gather(*(other.keep(added(tile)) for tile in ALL[5:7]))
+            await one.keep_results([added(tile) for tile in ALL[:5]])
+            await other.keep_results([added(tile) for tile in ALL[5:7]])
             assert not other.doubted
-            await other.keep(added(ALL[7]))
+            await other.keep_results([added(ALL[7])])
             assert "has more than 7 tiles" in other.doubted[LAYER]
 
     asyncio.run(run())
@@ -486,7 +470,7 @@ def test_results_of_another_worker_are_results_of_the_harvest(tmp_path: Path) ->
         async with opened(tmp_path) as one, opened(tmp_path) as other:
             await keep_all(other, Outcome.NOTHING, *ALL[:3])
             asked = [(LAYER, tile) for tile in ALL[:5]]
-            assert await one.without_result(asked) == asked[3:]
+            assert await one.answered(asked) == set(asked[:3])
 
     asyncio.run(run())
 
@@ -522,7 +506,7 @@ def test_the_cost_is_recorded_also_of_a_harvest_that_was_stopped(tmp_path: Path)
     async def run() -> None:
         async with opened(tmp_path) as stopped:
             stopped.traffic.requests, stopped.traffic.received_bytes = 7, 1000
-            await stopped.keep(found(Outcome.NOTHING, FIRST_LEVEL[0]))
+            await stopped.keep_results([found(Outcome.NOTHING, FIRST_LEVEL[0])])
         async with opened(tmp_path) as harvest:
             harvest.traffic.requests, harvest.traffic.received_bytes = 5, 24
             await harvest.finish()
@@ -558,11 +542,11 @@ def test_an_image_counts_as_stored_by_the_harvest_that_brought_it(tmp_path: Path
 
     async def run() -> None:
         async with opened(tmp_path, DAY) as first:
-            await first.keep(added(FIRST_LEVEL[0], sea))
+            await first.keep_results([added(FIRST_LEVEL[0], sea)])
             await first.finish()
         async with opened(tmp_path, LATER) as second:
-            await second.keep(replaced(added(FIRST_LEVEL[0], island), outcome=Outcome.UPDATED))
-            await second.keep(added(FIRST_LEVEL[1], sea))
+            await second.keep_results([replaced(added(FIRST_LEVEL[0], island), outcome=Outcome.UPDATED)])
+            await second.keep_results([added(FIRST_LEVEL[1], sea)])
             await second.finish()
 
     asyncio.run(run())
@@ -574,7 +558,7 @@ def test_an_image_of_many_tiles_at_once_counts_as_stored_once(tmp_path: Path) ->
 
     async def run() -> None:
         async with opened(tmp_path) as harvest:
-            await asyncio.gather(*(harvest.keep(added(tile, sea)) for tile in ALL))
+            await harvest.keep_results([added(tile, sea) for tile in ALL])
             await harvest.finish()
 
     asyncio.run(run())
@@ -590,59 +574,13 @@ def test_an_image_that_a_killed_process_has_stored_counts_when_its_tile_is_asked
 
     async def run() -> None:
         async with opened(tmp_path) as harvest:
-            await harvest.keep(replaced(added(FIRST_LEVEL[0], sea), again=True))
-            await harvest.keep(replaced(added(FIRST_LEVEL[1], sea), again=True))
-            await harvest.keep(added(FIRST_LEVEL[2], island))
+            await harvest.keep_results([replaced(added(FIRST_LEVEL[0], sea), again=True)])
+            await harvest.keep_results([replaced(added(FIRST_LEVEL[1], sea), again=True)])
+            await harvest.keep_results([added(FIRST_LEVEL[2], island)])
             await harvest.finish()
 
     asyncio.run(run())
     assert stored_bytes(tmp_path) == [len(sea)]
-
-
-def test_images_of_a_batch_that_could_not_be_kept_whole_count_in_the_next_run(tmp_path: Path) -> None:
-    """The store keeps the first image, and fails at the second one."""
-    sea, island = drawn("sea"), drawn("island")
-    results = [added(FIRST_LEVEL[0], sea), added(FIRST_LEVEL[1], island)]
-
-    async def run() -> None:
-        async with opened(tmp_path) as harvest:
-            store: Any = harvest._images.store
-            put = store.put
-
-            def put_one(images: Any) -> set[Any]:
-                put(dict([*images.items()][:1]))
-                raise StoreError("the disk is full")
-
-            store.put = put_one
-            for kept in await asyncio.gather(*map(harvest.keep, results), return_exceptions=True):
-                assert isinstance(kept, StoreError)
-        async with opened(tmp_path) as harvest:
-            await asyncio.gather(*(harvest.keep(replaced(one, again=True)) for one in results))
-            await harvest.finish()
-
-    asyncio.run(run())
-    assert stored_bytes(tmp_path) == [len(sea) + len(island)]
-
-
-def test_whether_versions_name_images_is_looked_up_for_many_at_once(tmp_path: Path) -> None:
-    """A look reads all versions, and after a kill hundreds of tiles are asked again."""
-    bodies = {tile: drawn(str(tile)) for tile in ALL}
-    FileStore(tmp_path / "tiles").put({image_of(body): body for body in bodies.values()})
-    looks: list[str] = []
-
-    def about_to_execute(*args: Any) -> None:
-        looks.extend([args[2]] if "versions.sha1 IN" in args[2] else [])
-
-    async def run() -> None:
-        async with opened(tmp_path) as harvest:
-            event.listen(harvest._record.history._engine, "before_cursor_execute", about_to_execute)
-            results = (replaced(added(tile, body), again=True) for tile, body in bodies.items())
-            await asyncio.gather(*map(harvest.keep, results))
-            await harvest.finish()
-
-    asyncio.run(run())
-    assert stored_bytes(tmp_path) == [sum(map(len, bodies.values()))]
-    assert 1 <= len(looks) <= 3
 
 
 def test_something_was_asked_below_a_tile_where_this_harvest_has_a_result_there(tmp_path: Path) -> None:
@@ -650,9 +588,12 @@ def test_something_was_asked_below_a_tile_where_this_harvest_has_a_result_there(
 
     async def run() -> list[bool]:
         async with opened(tmp_path, LATER) as harvest:
-            await harvest.keep(found(Outcome.IGNORED, DEEPEST[0]))
-            await harvest.keep(found(Outcome.IGNORED, FIRST_LEVEL[3]))
-            return [await harvest.has_gone_below(LAYER, tile) for tile in (*FIRST_LEVEL, *DEEPEST[:2])]
+            await harvest.keep_results([found(Outcome.IGNORED, DEEPEST[0])])
+            await harvest.keep_results([found(Outcome.IGNORED, FIRST_LEVEL[3])])
+            return [
+                await harvest.has_gone_below(blocks_of(LAYER, [tile])[0])
+                for tile in (*FIRST_LEVEL, *DEEPEST[:2])
+            ]
 
     assert asyncio.run(run()) == [True, False, False, True, True, False]
 
@@ -663,34 +604,11 @@ def test_something_was_asked_below_a_tile_where_only_a_tile_far_below_has_a_resu
 
     async def run() -> list[bool]:
         async with opened(tmp_path, site=replace(SITE, layers=layers)) as harvest:
-            await harvest.keep(found(Outcome.NOTHING, Tile(0, 5, 3)))
+            await harvest.keep_results([found(Outcome.NOTHING, Tile(0, 5, 3))])
             tops = [Tile(-2, x, y) for x in (-4, 4) for y in (-4, 4)]
-            return [await harvest.has_gone_below(LAYER, tile) for tile in tops]
+            return [await harvest.has_gone_below(blocks_of(LAYER, [tile])[0]) for tile in tops]
 
     assert asyncio.run(run()) == [False, False, False, True]
-
-
-def test_a_harvest_knows_whether_its_store_or_its_history_has_not_answered_yet(tmp_path: Path) -> None:
-    sea, may_go_on, told = drawn("sea"), Event(), []
-
-    async def run() -> None:
-        async with opened(tmp_path) as harvest:
-            told.append(harvest.waits_for)
-            store: Any = harvest._images.store
-            put = store.put
-            store.put = lambda images: may_go_on.wait(240) and put(images)
-            keeping = asyncio.ensure_future(harvest.keep(added(FIRST_LEVEL[0], sea)))
-            await asyncio.sleep(0)
-            told.append(harvest.waits_for)
-            may_go_on.set()
-            await keeping
-            recording = harvest.keep_unchanged([found(Outcome.IGNORED, FIRST_LEVEL[1])])
-            told.append(harvest.waits_for)
-            await recording
-            told.append(harvest.waits_for)
-
-    asyncio.run(run())
-    assert told == [None, "the store", "the history", None]
 
 
 def test_nobody_knows_what_was_asked_below_where_the_zoom_is_not_kept(tmp_path: Path) -> None:
@@ -699,27 +617,12 @@ def test_nobody_knows_what_was_asked_below_where_the_zoom_is_not_kept(tmp_path: 
     async def run() -> list[bool]:
         layers = (replace(SITE.layers[0], pyramid=Pyramid(3)),)
         async with opened(tmp_path, site=replace(SITE, layers=layers), zooms=(0, 0)) as harvest:
-            return [await harvest.has_gone_below(LAYER, tile) for tile in (Tile(-2, 4, 4), Tile(-1, 2, 2))]
+            return [
+                await harvest.has_gone_below(blocks_of(LAYER, [tile])[0])
+                for tile in (Tile(-2, 4, 4), Tile(-1, 2, 2))
+            ]
 
     assert asyncio.run(run()) == [True, False]
-
-
-def test_who_is_cancelled_does_not_take_the_image_from_another_tile(tmp_path: Path) -> None:
-    sea = drawn("sea")
-
-    async def run() -> None:
-        async with opened(tmp_path) as harvest:
-            cancelled, kept = (
-                asyncio.ensure_future(harvest.keep(added(tile, sea))) for tile in FIRST_LEVEL[:2]
-            )
-            await asyncio.sleep(0)
-            cancelled.cancel()
-            await kept
-            await harvest.finish()
-
-    asyncio.run(run())
-    assert query(tmp_path, "SELECT x, y FROM versions") == [(FIRST_LEVEL[1].x, FIRST_LEVEL[1].y)]
-    assert stored_bytes(tmp_path) == [len(sea)]
 
 
 def test_the_end_is_by_the_clock_that_was_given(tmp_path: Path) -> None:
@@ -828,7 +731,7 @@ def test_there_is_work_in_a_finished_segment_when_it_is_asked_for_again(tmp_path
 def test_there_is_work_where_the_segment_was_not_finished(tmp_path: Path) -> None:
     async def stop() -> None:
         async with opened(tmp_path) as stopped:
-            await stopped.keep(added(FIRST_LEVEL[0]))
+            await stopped.keep_results([added(FIRST_LEVEL[0])])
 
     asyncio.run(stop())
     assert expects_work(unopened(tmp_path))
@@ -850,9 +753,8 @@ def test_what_was_found_after_all_is_told_from_what_has_failed(tmp_path: Path) -
     async def run() -> None:
         async with opened(tmp_path) as harvest:
             there, failed, unasked = ((LAYER, tile) for tile in FIRST_LEVEL[:3])
-            await harvest.keep(added(there[1]))
+            await harvest.keep_results([added(there[1])])
             await keep_all(harvest, Outcome.FAILED, failed[1])
             assert await harvest.answered([there, failed, unasked]) == {there}
-            assert await harvest.without_result([there, failed, unasked]) == [unasked]
 
     asyncio.run(run())

@@ -170,11 +170,3 @@ def test_requests_that_kills_have_left_counted_too_high_speak_against_no_walk() 
     last = [walked(SPARING, 19, 101), walked(SPARING, 18, 101)]
     full = walked("full", 17, 100, requests=10_000)
     assert why_not_pruned(last, full, date(2026, 11, 20), EVERY) is not None
-
-
-def test_a_harvest_tells_which_part_of_the_tiles_it_asked() -> None:
-    summary = last_harvest().summary
-    assert (summary.present, summary.asked_share) == (100, 1)
-    skipping = replace(summary, counts={**summary.counts, Outcome.IGNORED: 69, Outcome.SKIPPED: 21})
-    assert skipping.asked_share == pytest.approx(0.79)
-    assert replace(summary, counts={}).asked_share == 1

@@ -17,6 +17,7 @@ from tileharvest.harvest.walks import LayerWalk, Walks, kept_in_words
 from tileharvest.history.database import History
 from tileharvest.maps.description import MapDescription
 from tileharvest.renderers.quadtree import QuadtreeAddresses
+from tileharvest.tiles.block import bit_of, blocks_of
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.outcomes import Outcome
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tileharvest.harvest.harvest import Harvest
+    from tileharvest.walk.trust import Mark
 
 TOP, BELOW = FIRST_LEVEL[0], Tile(0, -1, 1)
 """The second lies below the first."""
@@ -60,7 +62,7 @@ def harvest(folder: Path, results: Iterable[TileResult] | None = None, day: date
 
     async def run() -> None:
         async with opened(folder, day, **keys) as harvest:
-            await asyncio.gather(*map(harvest.keep, first() if results is None else results))
+            await harvest.keep_results(list(first() if results is None else results))
             await harvest.finish()
 
     asyncio.run(run())
@@ -92,6 +94,11 @@ def decided(folder: Path, day: date = LATER, **keys: Any) -> tuple[bool, str]:
     return found
 
 
+async def remembered(harvest: Harvest, tile: Tile) -> Mark | None:
+    (block,) = blocks_of(LAYER, [tile])
+    return (await harvest.look_up(block)).remembered.get(bit_of(tile))
+
+
 def judged(
     folder: Path,
     tile: Tile,
@@ -101,7 +108,7 @@ def judged(
     **keys: Any,
 ) -> Step:
     async def look(harvest: Harvest) -> Step:
-        (_, mark), is_pruned = await harvest.walks.known.of(LAYER, tile), LAYER in harvest.walks.pruned
+        mark, is_pruned = await remembered(harvest, tile), LAYER in harvest.walks.pruned
         walk = harvest.layers[LAYER].walk
         return walk.step(tile, outcome, Answer(200, validator), mark, asked, is_pruned=is_pruned)
 
@@ -111,7 +118,7 @@ def judged(
 
 async def skip(harvest: Harvest, *tops: Tile) -> None:
     skipping = [TileResult(LAYER, top, Outcome.IGNORED, step=Step(skips=True)) for top in tops or FIRST_LEVEL]
-    await asyncio.gather(*map(harvest.keep, skipping))
+    await harvest.keep_results(list(skipping))
 
 
 def test_first_harvest_asks_everything(tmp_path: Path) -> None:
@@ -223,7 +230,7 @@ def to_audit(folder: Path, *tops: Tile, day: date = LATER, **keys: Any) -> list[
         await skip(harvest, *tops)
         await harvest.counts()
         once = [tile for audit in await harvest.walks.to_audit(LAYER) for tile in audit.tiles]
-        await harvest.keep(TileResult(LAYER, once[0], Outcome.IGNORED)) if once else None
+        await harvest.keep_results([TileResult(LAYER, once[0], Outcome.IGNORED)]) if once else None
         await harvest.counts()
         assert [tile for audit in await harvest.walks.to_audit(LAYER) for tile in audit.tiles] == once
         return once
@@ -319,7 +326,7 @@ def test_withdrawn_trust_gives_the_tops_and_nothing_skips_any_more(folder: Path)
         walks = harvest.walks
 
         async def step() -> Step:
-            (_, mark), is_pruned = await walks.known.of(LAYER, TOP), LAYER in walks.pruned
+            mark, is_pruned = await remembered(harvest, TOP), LAYER in walks.pruned
             walk, answer = harvest.layers[LAYER].walk, Answer(200, said(TOP))
             return walk.step(TOP, Outcome.IGNORED, answer, mark, ON_WALK, is_pruned=is_pruned)
 

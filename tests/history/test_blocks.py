@@ -9,7 +9,7 @@ from sqlalchemy import select
 from tests.history.making import DAY, LATER, LAYER, began, ended, image_of
 from tileharvest.history.blocks import FoundBlock, KnownBlock
 from tileharvest.history.schema import metadata
-from tileharvest.history.summaries import failing
+from tileharvest.history.summaries import failed_tiles
 from tileharvest.tiles.block import Block
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.versions import Validator, Version
@@ -70,7 +70,7 @@ def test_the_rest_of_a_block_that_was_cut_short_joins_what_was_recorded(history:
     harvest.record_block(BLOCK, FOUND)
     harvest.record_block(BLOCK, FoundBlock({Outcome.NOTHING: 0b1100}))
     assert harvest.counts() == {Outcome.ADDED: 2, Outcome.NOTHING: 3}
-    assert failing(history, "world") == {}
+    assert failed_tiles(history, "world") == []
 
 
 def test_the_next_harvest_knows_what_was_found_and_has_asked_nothing(history: History) -> None:

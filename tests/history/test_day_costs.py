@@ -5,16 +5,22 @@ from typing import TYPE_CHECKING
 
 from tests.history.making import DAY, LATER, LAYER, A, B, began, ended, found
 from tileharvest.history.costs import Cost, spent
-from tileharvest.history.summaries import failing
+from tileharvest.history.summaries import failed_tiles
 
 if TYPE_CHECKING:
     from tileharvest.history.database import History
+    from tileharvest.tiles.grid import Tile
 
 FIRST, SECOND, ELSEWHERE = (
     Cost(3, 500, 40, 6_000, 1.5),
     Cost(2, 3_000_000_000, 1, 0, 0.25),
     Cost(100, 9, 9, 9, 9),
 )
+
+
+def in_a_row(history: History, name: str) -> dict[tuple[str, Tile], int]:
+    """By tile that fails: in how many harvests in a row."""
+    return {(one.layer, one.tile): one.in_a_row for one in failed_tiles(history, name)}
 
 
 def test_what_a_map_has_spent_on_a_day_is_the_sum_over_its_harvests(history: History) -> None:
@@ -61,7 +67,7 @@ def test_a_tile_fails_in_a_row_from_harvest_to_harvest_until_it_answers(history:
         for outcome in outcomes.split():
             harvest.record([found(outcome)])
         ended(harvest)
-        seen.append(dict(failing(history, "world")))
+        seen.append(in_a_row(history, "world"))
     assert seen == [{(LAYER, A): 1}, {(LAYER, A): 2}, {}, {(LAYER, A): 1}]
 
 
@@ -70,5 +76,5 @@ def test_harvests_that_did_not_ask_for_a_tile_do_not_count(history: History) -> 
         # Each but the last is interrupted by the next.
         began(history, DAY + timedelta(days=number)).record([found("fail", tile)])
     began(history, name="nether").record([found("fail")])
-    assert failing(history, "world") == {(LAYER, A): 2, (LAYER, B): 1}
-    assert failing(history, "wrold") == {}
+    assert in_a_row(history, "world") == {(LAYER, A): 2, (LAYER, B): 1}
+    assert in_a_row(history, "wrold") == {}

@@ -34,7 +34,7 @@ from tileharvest.history.schema import (
     versions,
 )
 from tileharvest.history.site_files import SiteFile, keep_site_files, site_files_of
-from tileharvest.history.summaries import harvest_summaries, last_costs, map_summaries, precedent
+from tileharvest.history.summaries import harvest_summaries, map_summaries, precedent
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.outcomes import Outcome
@@ -379,7 +379,6 @@ def test_nothing_is_imported_while_a_harvest_is_unfinished(history: History) -> 
 def test_an_imported_past_is_no_harvest_by_which_the_next_one_is_judged(history: History) -> None:
     only(history, BEFORE, of(A, b"castle"))
     assert precedent(history, "world") is None
-    assert last_costs(history) == {}
     assert pasts(history, {"world": (DAY.isoformat(), DAY)}, ["world"]) == {"world": Past()}
     ended(began(history))
     only(history, BEFORE - timedelta(days=1), of(A, b"hut"))

@@ -21,7 +21,7 @@ from tests.history.making import LAYER, RECORDED, WITH_IMAGE, A, B, D, began, em
 from tileharvest.history.database import History
 from tileharvest.history.recorded_versions import tile_versions
 from tileharvest.history.schema import changes
-from tileharvest.history.summaries import failing, harvest_summaries
+from tileharvest.history.summaries import failed_tiles, harvest_summaries
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.outcomes import Outcome
 
@@ -160,7 +160,8 @@ class RecordingMachine(RuleBasedStateMachine):
 
     @invariant()
     def the_failures_in_a_row_are_those_of_the_model(self) -> None:
-        assert failing(self.history, "world") == {(LAYER, tile): n for tile, n in self.model.failures.items()}
+        failed = {one.tile: one.in_a_row for one in failed_tiles(self.history, "world")}
+        assert failed == self.model.failures
 
     @invariant()
     def the_unasked_tiles_are_those_of_the_model(self) -> None:

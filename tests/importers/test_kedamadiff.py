@@ -20,7 +20,7 @@ from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError
 from tileharvest.history.database import History
 from tileharvest.history.outlines import map_outline
 from tileharvest.history.recorded_versions import tile_versions
-from tileharvest.history.summaries import failing, harvest_summaries
+from tileharvest.history.summaries import failed_tiles, harvest_summaries
 from tileharvest.importers.archive_files import ArchiveFiles
 from tileharvest.importers.images import ImportedImages
 from tileharvest.importers.kedamadiff import KedamaDiffArchive, tile_of
@@ -191,8 +191,8 @@ def test_missing_images_are_listed_and_known_without_bytes_only_if_asked(
         (damaged, "the file is not an image"),
     }
     with History.open_read_only(f"sqlite:///{project.database}") as history:
-        failed = failing(history, ANTWORLD)
-    names = {"_".join(map(str, (tile.zoom, tile.x, tile.y))) + ".jpg" for _, tile in failed}
+        failed = [one.tile for one in failed_tiles(history, ANTWORLD)]
+    names = {"_".join(map(str, (tile.zoom, tile.x, tile.y))) + ".jpg" for tile in failed}
     assert names == ({name for name in (lost, damaged) if len(newer.records[name]) == 1} if keeps else set())
     # An image that is found again is imported.
     file.write_bytes(body)

@@ -97,7 +97,7 @@ async def opened(
 async def remember(folder: Path, *results: TileResult, day: date = DAY) -> None:
     """A whole harvest of that day with these results."""
     async with opened(folder, day) as harvest:
-        await asyncio.gather(*map(harvest.keep, results))
+        await harvest.keep_results(list(results))
         await harvest.finish()
 
 

@@ -4,13 +4,13 @@ import asyncio
 import os
 import re
 import socket
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.queue.redis_maps import RedisMap
-from tests.scheduler.driving import entry
-from tests.servers.redis import redis_server
+from tests.queue.driven import DAY, Driven, entry
+from tests.servers.redis import queue_on, redis_server
 from tileharvest.commands.queue import rows_of
 from tileharvest.commands.terminal import write_rows
 from tileharvest.commands.workers import WORKER_COLUMNS
@@ -32,7 +32,7 @@ def server() -> Iterator[RedisServer]:
         yield running
 
 
-def worker(host: str = "box", heartbeat: float = 0.0, share: int | None = 8) -> Worker:
+def worker(host: str = "box", heartbeat: float = 0.0) -> Worker:
     return Worker(
         host=host,
         machine="machine",
@@ -41,7 +41,6 @@ def worker(host: str = "box", heartbeat: float = 0.0, share: int | None = 8) -> 
         started=0.0,
         heartbeat=heartbeat,
         leased=1_024,
-        share=share,
         finished=12,
         rate=3.14159,
         looked_at=100.0,
@@ -54,45 +53,37 @@ def test_how_long_a_worker_was_silent_is_never_less_than_nothing() -> None:
 
 
 def test_a_fleet_fits_into_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    found = workers_as_plain([worker(host="3f4e5d6c7b8a"), worker(share=None)])
+    found = workers_as_plain([worker(host="3f4e5d6c7b8a"), worker()])
     rows = [{"map": "antworld", **one} for one in found]
     write_rows(rows, {"map": "map", **WORKER_COLUMNS}, as_json=False, otherwise="")
     *_, first, second = capsys.readouterr().out.splitlines()
     assert len(first.rstrip()) <= 80
-    wanted = ["antworld", "3f4e5d6c7b8a", "4194303", "2026-11-20", "2 min", "3.1", "1,024", "8"]
+    wanted = ["antworld", "3f4e5d6c7b8a", "4194303", "2026-11-20", "2 min", "3.1", "1,024"]
     assert re.split(" {2,}", first.rstrip()) == wanted
     assert second.split()[-1] == "1,024"
 
 
 def test_a_shared_queue_tells_its_workers_and_their_ages_by_its_own_clock(server: RedisServer) -> None:
-    with RedisMap(server) as world:
-        first, beside = world.worker(), world.beside()
-        first.exchange(1, 5.0, pushed=[entry("1"), entry("2"), entry("3", -1)])
-        overview = beside.run(look(beside.queue, 30.0))
+    with Driven(lambda: queue_on(server, "world")) as first:
+        first.open(now=time.time())
+        first.tell(entry("1"), entry("2"), entry("3", priority=-1))
+        first.lease(1)
+        first.run(first.queue.beat(time.time()))
+        overview = first.run(look(first.queue, DAY, time.time()))
     assert overview.workers is not None
     (found,) = overview.workers
     assert (found["host"], found["pid"], found["leased"]) == (socket.gethostname(), os.getpid(), 1)
-    assert found["heartbeat_age_seconds"] == 25.0
     told = overview.as_plain()
     assert (told["pending/normal"], told["pending/minus"], told["leased"]) == (1, 1, 1)
 
 
-def test_what_is_no_request_is_counted(server: RedisServer) -> None:
-    with RedisMap(server) as world:
-        one = world.worker()
-        one.push(entry("1"))
-        world.ask("DEL", "requests")
-        assert one.lease() == []
-        assert one.run(look(one.queue, 0.0)).counts.dead == 1
-
-
 def test_what_a_person_has_told_the_map_is_shown() -> None:
     async def told() -> Overview:
-        queue = SqliteQueue(minus_share=0)
-        await queue.open(0.0)
+        queue = SqliteQueue()
+        await queue.open(DAY, 0.0)
         await pause(queue, "2026-11-20 12:00:00 UTC")
         await set_rate(queue, "30/min")
-        return await look(queue, 0.0)
+        return await look(queue, DAY, 0.0)
 
     overview = asyncio.run(told())
     assert rows_of(overview)[-2:] == [["paused since", "2026-11-20 12:00:00 UTC"], ["rate by hand", "30/min"]]

@@ -1,9 +1,11 @@
-"""The example project of docs/any-spider.md, run by the installed wheel, far from the checkout."""
+"""The example project of docs/scheduler.md, run by the installed wheel, far from the checkout."""
 
 from __future__ import annotations
 
 import json
 import shutil
+import sqlite3
+from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -90,22 +92,27 @@ def test_a_crawl_goes_on_where_it_was_stopped(installed: Installed, example: Pat
     rest = crawl(installed, example, site)
     assert [*before, *asked(site)] == ADDRESSES
     assert sorted([*first, *rest]) == [f"Quote {number}" for number in range(1, PAGES + 1)]
+    with closing(sqlite3.connect(example / "quotes.sqlite")) as connection:
+        assert connection.execute("SELECT count(*) FROM quotes").fetchone() == (PAGES,)
     # And the command counts them.
     found = json.loads(installed.run(example, "python", "-m", "scrapy", "queue", "quotes", "--json").stdout)
     assert (found["done"], found["failed"]) == (PAGES, 0)
 
 
-def test_the_scheduler_alone_is_enough(installed: Installed, example: Path, site: Nginx) -> None:
-    """As docs/any-spider.md has it, without the add-on or any other setting."""
+def test_the_lines_without_the_add_on_are_enough(installed: Installed, example: Path, site: Nginx) -> None:
     lines = ("BOT_NAME = 'quotes'", "SPIDER_MODULES = ['quotes.spiders']")
-    ours = 'SCHEDULER = "tileharvest.scheduler.Scheduler"'
-    assert ours in (ROOT / "docs" / "any-spider.md").read_text(encoding="utf-8")
-    (example / "quotes" / "settings.py").write_text("\n".join([*lines, ours]), encoding="utf-8")
+    ours = (
+        'SCHEDULER = "tileharvest.scheduler.Scheduler"',
+        'SPIDER_MIDDLEWARES = {"tileharvest.scheduler.LeaseMiddleware": 10}',
+    )
+    page = (ROOT / "docs" / "scheduler.md").read_text(encoding="utf-8")
+    assert all(f"    {line}\n" in page for line in ours)
+    (example / "quotes" / "settings.py").write_text("\n".join([*lines, *ours]), encoding="utf-8")
     assert len(crawl(installed, example, site)) == PAGES
     assert asked(site) == ADDRESSES
     found = json.loads(installed.run(example, "tileharvest", "queue", "quotes", "--json").stdout)
     assert found["done"] == PAGES
-    assert (example / "data" / "queues" / "quotes.sqlite").is_file()
+    assert len(list((example / "data" / "queues").glob("quotes:quotes:*.sqlite"))) == 1
 
 
 def test_the_project_has_the_last_word(installed: Installed, example: Path, site: Nginx) -> None:

@@ -264,6 +264,20 @@ async def test_requests_that_were_taken_and_not_made_go_back_to_the_budget(world
 
 
 @jumping
+async def test_a_budget_that_is_set_later_counts_what_was_asked_before(world: World) -> None:
+    async with world.asking() as throttle:
+        for _ in range(4):
+            assert await throttle.turn(HOST, 1)
+            throttle.count_request()
+        throttle.budget = Budget(requests=6)
+        made = 0
+        while await throttle.turn(HOST, 1):
+            throttle.count_request()
+            made += 1
+        assert (made, throttle.lacking) == (2, "requests")
+
+
+@jumping
 async def test_bytes_and_seconds_of_all_workers_spend_the_budget(world: World) -> None:
     budget = Budget(received_bytes=1_000, seconds=100)
     async with world.asking(budget=budget) as one, world.asking(budget=budget) as other:

@@ -6,7 +6,6 @@ from collections import namedtuple
 from datetime import UTC, datetime
 from enum import IntEnum, StrEnum
 from pathlib import Path
-from typing import get_args
 
 import pytest
 from hypothesis import given, settings
@@ -14,23 +13,18 @@ from hypothesis import strategies as st
 
 from tileharvest.queue.codec import (
     CodecError,
-    Kind,
     QueuedRequest,
     decode,
     encode,
 )
-from tileharvest.tiles.grid import Tile
-from tileharvest.tiles.questions import LATE, ON_WALK, TileQuestion
 
-TILE = Tile(-3, -440, 216)
 HEAD = QueuedRequest(
-    version=2,
+    version=3,
     url="https://map.example.net/world-lighting/3/0/1/2/0/1/2.png?c=1605836400",
     method="HEAD",
     callback="answered",
     errback="failed",
     meta={"verbatim_url": True, "download_slot": "map.example.net"},
-    question=TileQuestion("world-lighting", TILE),
 )
 
 leaves = (
@@ -43,8 +37,8 @@ mappings = st.dictionaries(
 )
 requests = st.builds(
     QueuedRequest,
-    version=st.just(2),
-    kind=st.sampled_from(get_args(Kind)),
+    version=st.just(3),
+    kind=st.text(),
     url=st.text(),
     method=st.text(),
     headers=st.lists(st.tuples(st.text(), st.lists(st.text()).map(tuple))).map(tuple),
@@ -58,10 +52,6 @@ requests = st.builds(
     dont_filter=st.booleans(),
     encoding=st.text(),
     flags=st.lists(st.text()),
-    question=st.none()
-    | st.builds(
-        TileQuestion, st.text(), st.none() | st.just(Tile(-1, 2, -2)), st.sampled_from([ON_WALK, LATE])
-    ),
 )
 
 Place = namedtuple("Place", "x y")  # noqa: PYI024 (without types it is a tuple like any other)
@@ -80,7 +70,7 @@ class Text(str):
 
 
 def with_meta(meta: object) -> QueuedRequest:
-    return QueuedRequest(version=2, url="http://a.example/", meta=meta)
+    return QueuedRequest(version=3, url="http://a.example/", meta=meta)
 
 
 def in_itself() -> dict[str, object]:
@@ -97,16 +87,14 @@ def test_request_comes_back_as_it_was(queued):
 @settings(max_examples=20)
 @given(requests)
 def test_written_request_is_json_for_everybody(queued):
-    assert json.loads(encode(queued))["meta" if queued.meta else "v"] == (queued.meta or 2)
+    assert json.loads(encode(queued))["meta" if queued.meta else "v"] == (queued.meta or 3)
 
 
-def test_request_for_a_tile_is_short_and_readable():
+def test_request_is_short_and_readable():
     assert encode(HEAD) == (
-        b'{"v":2,"url":"https://map.example.net/world-lighting/3/0/1/2/0/1/2.png?c=1605836400","method":"HEAD",'
-        b'"meta":{"verbatim_url":true,"download_slot":"map.example.net"},"cb":"answered","eb":"failed",'
-        b'"asks":{"layer":"world-lighting","tile":{"zoom":-3,"x":-440,"y":216}}}'
+        b'{"v":3,"url":"https://map.example.net/world-lighting/3/0/1/2/0/1/2.png?c=1605836400","method":"HEAD",'
+        b'"meta":{"verbatim_url":true,"download_slot":"map.example.net"},"cb":"answered","eb":"failed"}'
     )
-    assert len(encode(HEAD)) < 280
 
 
 def test_texts_of_a_class_of_their_own_come_back_as_plain_texts():
@@ -153,8 +141,7 @@ def test_what_json_would_change_is_refused_by_its_place(meta, problem):
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
-        ({"version": 3}, "Invalid enum value 3 - at `$.v`"),
-        ({"kind": "XmlRpcRequest"}, "Invalid enum value 'XmlRpcRequest' - at `$.kind`"),
+        ({"version": 4}, "Invalid enum value 4 - at `$.v`"),
         ({"url": 1}, "Expected `str`, got `int` - at `$.url`"),
         ({"url": "http://a.example/\ud800"}, "surrogates not allowed"),
         ({"priority": True}, "Expected `int`, got `bool` - at `$.priority`"),
@@ -165,12 +152,11 @@ def test_what_json_would_change_is_refused_by_its_place(meta, problem):
         ({"cookies": {"a": b"b"}}, "cookies['a']: a bytes"),
         ({"cb_kwargs": {"a": {1}}}, "cb_kwargs['a']: a set"),
         ({"headers": (("A", "b"),)}, "Expected `array`, got `str` - at `$.headers[0][1]`"),
-        ({"question": TileQuestion(layer=1)}, "Expected `str`, got `int` - at `$.asks.layer`"),  # type: ignore[arg-type]
     ],
 )
 def test_field_that_could_not_be_read_again_is_refused(fields, problem):
     with pytest.raises(CodecError) as refusal:
-        encode(QueuedRequest(**{"version": 2, "url": "http://a.example/", **fields}))
+        encode(QueuedRequest(**{"version": 3, "url": "http://a.example/", **fields}))
     assert problem in str(refusal.value)
 
 
@@ -183,17 +169,15 @@ def test_field_that_could_not_be_read_again_is_refused(fields, problem):
         (encode(HEAD)[:-1], "truncated"),
         (encode(HEAD) + b"{}", "trailing"),
         (b'{"url":"http://a.example/"}', "missing required field `v`"),
-        (b'{"v":2}', "missing required field `url`"),
-        (b'{"v":3,"url":"http://a.example/","lane":"plus"}', "Invalid enum value 3"),
-        (b'{"v":2,"url":"http://a.example/","lane":"plus"}', "unknown field `lane`"),
-        (b'{"v":2,"url":"http://a.example/","__reduce__":["os.system","x"]}', "unknown field `__reduce__`"),
-        (b'{"v":2,"url":"http://a.example/","kind":"os.system"}', "Invalid enum value 'os.system'"),
-        (b'{"v":2,"url":"http://a.example/","priority":"1"}', "Expected `int`"),
-        (b'{"v":2,"url":"http://a.example/","body":"?"}', "base64"),
-        (b'{"v":2,"url":"http://a.example/","meta":{"x":NaN}}', "malformed"),
+        (b'{"v":3}', "missing required field `url`"),
+        (b'{"v":3,"url":"http://a.example/","lane":"plus"}', "unknown field `lane`"),
+        (b'{"v":3,"url":"http://a.example/","__reduce__":["os.system","x"]}', "unknown field `__reduce__`"),
+        (b'{"v":3,"url":"http://a.example/","priority":"1"}', "Expected `int`"),
+        (b'{"v":3,"url":"http://a.example/","body":"?"}', "base64"),
+        (b'{"v":3,"url":"http://a.example/","meta":{"x":NaN}}', "malformed"),
         (b'{"v":1,"url":"http://a.example/"}', "Invalid enum value 1"),
-        (b'{"v":2,"url":"\xff"}', "utf-8"),
-        (b'{"v":2,"url":"http://a.example/","meta":' + b'{"x":' * 100_000, "recursion"),
+        (b'{"v":3,"url":"\xff"}', "utf-8"),
+        (b'{"v":3,"url":"http://a.example/","meta":' + b'{"x":' * 100_000, "recursion"),
     ],
 )
 def test_unreadable_request_is_refused_with_its_problem(body, problem):

@@ -1,4 +1,4 @@
-"""What a person tells a map's harvest is kept in its queue, and understood by all who look."""
+"""What a person orders is kept in the queue, and understood by all who look."""
 
 from __future__ import annotations
 
@@ -8,101 +8,56 @@ from typing import TYPE_CHECKING
 import pytest
 from scrapy.settings import Settings
 
-from tests.queue.polite_memory import polite_memory
+from tests.queue.driven import DAY
+from tests.servers.redis import redis_server
 from tileharvest.maps.rates import Gap
 from tileharvest.queue.orders import Orders, orders_of, pause, resume, set_rate, stop
 from tileharvest.queue.settings import open_beside, orders_for, orders_for_all
+from tileharvest.queue.sqlite.queue import SqliteQueue
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.queue.redis_maps import RedisMap
+
+def test_orders_hold_until_they_are_taken_back_and_outlive_segments() -> None:
+    async def give() -> None:
+        queue = SqliteQueue()
+        await queue.open(DAY, 0.0)
+        assert await orders_of(queue) == Orders()
+        assert await pause(queue, "10:00") is None
+        # A queue that is paused twice is paused since the first time.
+        assert await pause(queue, "11:00") == "10:00"
+        await set_rate(queue, "30/min")
+        with pytest.raises(ValueError, match="is no rate"):
+            await set_rate(queue, "fast")
+        await queue.forget(DAY)
+        await queue.forget_others(1, "2026-11-21")
+        assert await orders_of(queue) == Orders("10:00", Gap(2.0, 2.0))
+        await set_rate(queue, None)
+        assert await resume(queue)
+        assert not await resume(queue)
+        assert await orders_of(queue) == Orders()
+
+    asyncio.run(give())
 
 
-def test_at_first_nothing_is_told() -> None:
-    async def test() -> None:
-        async with polite_memory() as queue:
-            assert await orders_of(queue) == Orders()
+def test_each_order_to_stop_is_another_one() -> None:
+    async def give() -> None:
+        queue = SqliteQueue()
+        await queue.open(DAY, 0.0)
+        await stop(queue)
+        first = await orders_of(queue)
+        await stop(queue)
+        assert (await orders_of(queue)).stop not in (None, first.stop)
 
-    asyncio.run(test())
-
-
-def test_a_map_that_is_paused_twice_is_paused_since_the_first_time() -> None:
-    async def test() -> None:
-        async with polite_memory() as queue:
-            assert await pause(queue, "10:00") is None
-            assert await pause(queue, "11:00") == "10:00"
-            assert await orders_of(queue) == Orders(paused="10:00")
-
-    asyncio.run(test())
+    asyncio.run(give())
 
 
-def test_who_resumes_hears_whether_it_was_paused() -> None:
-    async def test() -> None:
-        async with polite_memory() as queue:
-            await pause(queue, "10:00")
-            assert await resume(queue)
-            assert not await resume(queue)
-            assert await orders_of(queue) == Orders()
-
-    asyncio.run(test())
-
-
-def test_a_rate_holds_until_it_is_taken_back() -> None:
-    async def test() -> None:
-        async with polite_memory() as queue:
-            await set_rate(queue, "30/min")
-            assert await orders_of(queue) == Orders(rate=Gap(2.0, 2.0))
-            await set_rate(queue, None)
-            assert await orders_of(queue) == Orders()
-
-    asyncio.run(test())
-
-
-def test_what_is_no_rate_leaves_the_one_before() -> None:
-    async def test() -> None:
-        async with polite_memory() as queue:
-            await set_rate(queue, "2/s")
-            with pytest.raises(ValueError, match="is no rate"):
-                await set_rate(queue, "fast")
-            assert (await orders_of(queue)).rate == Gap(0.5, 0.5)
-
-    asyncio.run(test())
-
-
-def test_each_order_to_stop_is_another_one_and_keeps_its_reason() -> None:
-    async def test() -> None:
-        async with polite_memory() as queue:
-            await stop(queue, "budget: 1,000 requests")
-            first = await orders_of(queue)
-            assert first.spent == "budget: 1,000 requests"
-            await stop(queue)
-            second = await orders_of(queue)
-            assert (second.spent, second.stop != first.stop) == (None, True)
-
-    asyncio.run(test())
-
-
-def test_all_of_it_outlives_the_segment() -> None:
-    async def test() -> None:
-        async with polite_memory() as queue:
-            await pause(queue, "10:00")
-            await set_rate(queue, "2/s")
-            for day in ("2026-11-20", "2026-11-21", "2026-11-22"):
-                await queue.forget_others(1, day)
-                await queue.forget(day)
-            assert await orders_of(queue) == Orders("10:00", Gap(0.5, 0.5))
-
-    asyncio.run(test())
-
-
-def test_a_rate_that_is_not_understood_counts_as_none() -> None:
+def test_an_order_that_is_not_understood_counts_as_none() -> None:
     assert Orders.read({"rate": "warp 9", "paused": "10:00"}) == Orders(paused="10:00")
 
 
-def told(settings: Settings, name: str, since: str) -> None:
-    """Pauses the map."""
-
+def paused(settings: Settings, name: str, since: str) -> None:
     async def tell() -> None:
         async with open_beside(settings, name) as queue:
             await pause(queue, since)
@@ -110,10 +65,10 @@ def told(settings: Settings, name: str, since: str) -> None:
     asyncio.run(tell())
 
 
-def test_many_maps_are_asked_at_once_and_one_that_cannot_be_asked_holds_up_no_other(tmp_path: Path) -> None:
+def test_many_queues_are_asked_and_one_that_cannot_be_asked_holds_up_no_other(tmp_path: Path) -> None:
     settings = Settings({"TILEHARVEST_DATA": str(tmp_path)})
-    told(settings, "paused", "10:00")
-    told(settings, "damaged", "11:00")
+    paused(settings, "paused", "10:00")
+    paused(settings, "damaged", "11:00")
     damaged = next(tmp_path.rglob("damaged.sqlite"))
     damaged.write_bytes(b"no database" * 100)
     orders, errors = asyncio.run(orders_for_all(settings, ["damaged", "paused", "without a queue"]))
@@ -123,19 +78,20 @@ def test_many_maps_are_asked_at_once_and_one_that_cannot_be_asked_holds_up_no_ot
     assert asyncio.run(orders_for(settings, "paused")) == orders["paused"]
 
 
-def test_maps_on_a_redis_are_asked_over_one_connection(world: RedisMap) -> None:
-    settings = Settings({"REDIS_URL": world.server.url})
-    told(settings, world.name, "10:00")
-    before = world.server.ask("INFO", "stats")["total_connections_received"]
-    names = [world.name, *(f"{world.name}-{number}" for number in range(1200))]
-    orders, errors = asyncio.run(orders_for_all(settings, names))
-    assert world.server.ask("INFO", "stats")["total_connections_received"] <= before + 2
-    assert orders == dict.fromkeys(names, Orders()) | {world.name: Orders(paused="10:00")}
+def test_queues_in_a_redis_are_asked_over_one_connection() -> None:
+    with redis_server() as server:
+        settings = Settings({"REDIS_URL": server.url})
+        paused(settings, "paused", "10:00")
+        before = server.ask("INFO", "stats")["total_connections_received"]
+        names = ["paused", *(f"other-{number}" for number in range(1200))]
+        orders, errors = asyncio.run(orders_for_all(settings, names))
+        assert server.ask("INFO", "stats")["total_connections_received"] <= before + 2
+    assert orders == dict.fromkeys(names, Orders()) | {"paused": Orders(paused="10:00")}
     assert errors == []
 
 
 def test_a_redis_that_is_not_there_is_named_once() -> None:
     settings = Settings({"REDIS_URL": "redis://127.0.0.1:1/0"})
-    orders, errors = asyncio.run(orders_for_all(settings, ["one", "other"]))
-    assert (orders, len(errors)) == ({}, 1)
-    assert "127.0.0.1:1" in str(errors[0])
+    orders, (error,) = asyncio.run(orders_for_all(settings, ["one", "other"]))
+    assert orders == {}
+    assert "127.0.0.1:1" in str(error)

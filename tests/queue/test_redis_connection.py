@@ -14,7 +14,7 @@ from redis.asyncio import Redis, RedisCluster, SSLConnection
 from scrapy.settings import Settings
 from scrapy_redis import connection as scrapy_redis_connection
 
-from tests.scheduler.driving import Driven, entry
+from tests.queue.driven import Driven, entry
 from tests.servers.redis import queue_on, redis_server
 from tileharvest.errors import ConfigurationError, QueueError
 from tileharvest.queue.redis.connection import connect, connection_parameters, masked, parameters_of, place
@@ -64,7 +64,7 @@ def test_parameters_may_be_json_as_on_the_command_line() -> None:
 
 @pytest.mark.parametrize("wrong", ["horse", '["horse"]', "7", ["horse"]])
 def test_parameters_that_are_no_dict_are_refused_without_being_shown(wrong: Any) -> None:
-    with pytest.raises(ConfigurationError, match="REDIS_PARAMS is no dict") as caught:
+    with pytest.raises(ConfigurationError, match="REDIS_PARAMS is not a dict") as caught:
         connection_parameters({"REDIS_PARAMS": wrong})
     assert "horse" not in str(caught.value)
 
@@ -248,7 +248,7 @@ def test_an_encrypted_connection_of_a_user_with_a_password(
     at: Callable[..., Driven], certificates: Path
 ) -> None:
     with at(ssl_ca_certs=str(certificates / "ca.pem")).open() as queue:
-        queue.push(entry("1"), entry("2"))
+        queue.tell(entry("1"), entry("2"))
         assert queue.bodies() == ["1", "2"]
 
 
@@ -264,7 +264,6 @@ def test_a_connection_that_cannot_be_trusted_is_refused_at_once(
     else:
         driven = at(url=f"redis://127.0.0.1:{encrypted.port}")
         driven.queue._link._patience = 0.0
-    with pytest.raises(QueueError, match="does not answer") as refused:
+    with driven, pytest.raises(QueueError, match="does not answer") as refused:
         driven.open()
-    driven.close()
     assert "wonderful" not in str(refused.value)

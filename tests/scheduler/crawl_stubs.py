@@ -1,8 +1,8 @@
 """A program for the scheduler's tests: crawls by stub spiders, one after the other.
 
 Its argument is the name of a file with a JSON list of runs: `spider`, the name of its class; `arguments`;
-`settings`, in addition to the project's. Writes to stdout one JSON line per run: `reason`, `stats`, and
-`log`, a list of [level, message].
+`settings`, in addition to the project's. Writes to stdout one JSON line per run: `reason`; `failed`, whether
+`scrapy crawl` would end with a status that is not 0; `stats`; and `log`, a list of [level, message].
 """
 
 from __future__ import annotations
@@ -12,12 +12,15 @@ import json
 import logging
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scrapy.crawler import AsyncCrawlerProcess, Crawler
 from scrapy.utils.project import get_project_settings
 
 from tests.scheduler import stub_spiders
+
+if TYPE_CHECKING:
+    from scrapy.settings import Settings
 
 
 class Lines(logging.Handler):
@@ -30,6 +33,13 @@ class Lines(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         traceback = f"\n{self.formatter.formatException(record.exc_info)}" if record.exc_info else ""  # type: ignore[union-attr]
         self.lines.append((record.levelname, record.getMessage() + traceback))
+
+
+def stub_settings() -> Settings:
+    """Returns the project's settings, without the spiders of tiles, which take long to load."""
+    settings = get_project_settings()
+    settings.set("SPIDER_MODULES", [], priority="cmdline")
+    return settings
 
 
 async def crawl_all(process: AsyncCrawlerProcess, runs: list[dict[str, Any]]) -> None:
@@ -45,7 +55,7 @@ async def crawl_all(process: AsyncCrawlerProcess, runs: list[dict[str, Any]]) ->
 
 
 async def crawl(process: AsyncCrawlerProcess, run: dict[str, Any]) -> dict[str, Any]:
-    settings = get_project_settings()
+    settings = stub_settings()
     settings.setdict(run.get("settings", {}), priority="cmdline")
     crawler = Crawler(getattr(stub_spiders, run["spider"]), settings)
     handler = Lines()
@@ -58,6 +68,7 @@ async def crawl(process: AsyncCrawlerProcess, run: dict[str, Any]) -> dict[str, 
     assert crawler.stats is not None
     return {
         "reason": crawler.stats.get_value("finish_reason"),
+        "failed": process.bootstrap_failed,
         "stats": crawler.stats.get_stats(),
         "log": handler.lines,
     }
@@ -65,7 +76,7 @@ async def crawl(process: AsyncCrawlerProcess, run: dict[str, Any]) -> dict[str, 
 
 def main() -> None:
     runs = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    process = AsyncCrawlerProcess(get_project_settings())
+    process = AsyncCrawlerProcess(stub_settings())
     task = asyncio.get_event_loop().create_task(crawl_all(process, runs))
     process.start(stop_after_crawl=False)
     if task.done():

@@ -4,35 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from dataclasses import replace
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 from scrapy import Request, Spider, signals
+from scrapy.dupefilters import RFPDupeFilter
+from scrapy.exceptions import IgnoreRequest
 
-from tileharvest.queue import orders
 from tileharvest.queue.codec import VERSION, QueuedRequest, encode
 from tileharvest.queue.port import Changes, Entry
+from tileharvest.queue.segments import Segment
 from tileharvest.queue.sqlite.queue import SqliteQueue
-from tileharvest.scheduler.engine import process_in_turn
-from tileharvest.scheduler.scheduler import Scheduler
-from tileharvest.scheduler.settings import scheduling_for
-from tileharvest.scheduler.spider import HeldSpider
-from tileharvest.spiders.settings import suit_tiles
+from tileharvest.scheduler.request_writer import RequestWriter
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
+    from datetime import datetime
 
     from scrapy.crawler import Crawler
     from scrapy.http import Response
-    from scrapy.settings import BaseSettings
     from twisted.python.failure import Failure
 
 
@@ -72,19 +68,6 @@ class StubSpider(Spider):
         return Request(**{**order, **callbacks})
 
 
-class HoldingSpider(StubSpider, HeldSpider):
-    """Holds the scheduler before it begins."""
-
-    name = "held"
-    holds_scheduler = True
-
-    async def start(self) -> AsyncIterator[Request]:
-        scheduler: Any = self.crawler.engine.scheduler
-        if await scheduler.release("some work", continued=False) is not None:
-            async for request in super().start():
-                yield request
-
-
 class NamelessSpider(StubSpider):
     """A spider whose requests, except the first, have callbacks without a name."""
 
@@ -108,49 +91,75 @@ class VisitedSpider(StubSpider):
         async def push() -> None:
             queue = SqliteQueue(Path(self.settings["TILEHARVEST_DATA"], "queues", "stub.sqlite"))
             await queue.open_beside()
-            await queue.exchange(Changes([Entry(body, "", None) for body in bodies]), 0, time.time())
+            await queue.exchange(Changes([Entry(body, "", None) for body in bodies]), None, time.time())
             await queue.close()
 
         with ThreadPoolExecutor(1) as elsewhere:
             elsewhere.submit(asyncio.run, push()).result()
 
 
-class SuitedSpider(StubSpider):
-    """Has of Scrapy what the spiders of tiles have."""
+class BlockingSpider(StubSpider):
+    """Blocks its process for as long as the setting BLOCKS says at each page."""
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        time.sleep(self.settings.getfloat("BLOCKS"))
+        yield from super().parse(response)
+
+
+class SlotsSpider(StubSpider):
+    """Each address has a download slot of its own, which is the first letter of its path."""
+
+    async def start(self) -> AsyncIterator[Request]:
+        async for request in super().start():
+            yield request.replace(meta={"download_slot": urlsplit(request.url).path[1]})
+
+
+class RenamedSpider(StubSpider):
+    """Loses a callback after its requests were enqueued, as one that was changed between two runs."""
+
+    async def start(self) -> AsyncIterator[Request]:
+        type(self).parse_item = StubSpider.note  # type: ignore[attr-defined]
+        self.crawler.engine.scheduler._writer = RequestWriter(self)
+        async for request in super().start():
+            yield request
+        del type(self).parse_item  # type: ignore[attr-defined]
+        self.crawler.engine.scheduler._writer = RequestWriter(self)
+
+
+class OtherSegments:
+    """A resolver that has another segment whenever it is asked."""
+
+    numbers = count()
+
+    def __init__(self, zone: Any, started: Any) -> None:
+        pass
+
+    def segment_at(self, request: Any, moment: datetime) -> Segment:
+        return Segment(f"segment-{next(self.numbers)}", moment, None)
+
+
+class DropsCounted:
+    """An extension that counts what is dropped, as Scrapy tells it."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._stats = crawler.stats
+        crawler.signals.connect(self.dropped, signals.request_dropped)
+        crawler.signals.connect(self.scheduled, signals.request_scheduled)
 
     @classmethod
-    def update_settings(cls, settings: BaseSettings) -> None:
-        super().update_settings(settings)
-        suit_tiles(settings)
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(crawler)
+
+    def dropped(self, request: Request) -> None:
+        self._stats.inc_value(f"told/dropped/{urlsplit(request.url).path}")
+
+    def scheduled(self, request: Request) -> None:
+        if urlsplit(request.url).path == "/forbidden":
+            raise IgnoreRequest
 
 
-class HurriedSpider(SuitedSpider):
-    """Has no delay before its first request, and ends Scrapy's delay at each answer. AutoThrottle changes the
-    delay at each answer, too.
-
-    Scrapy takes the last request to have started when the machine did. On a machine that has just started it
-    would make the first request wait.
-    """
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
-        spider = super().from_crawler(crawler, *args, **kwargs)
-        crawler.signals.connect(spider.begin_delay, signals.request_reached_downloader)
-        return spider
-
-    def begin_delay(self, request: Request) -> None:
-        downloader: Any = self.crawler.engine.downloader
-        slot = downloader.slots[request.meta["download_slot"]]
-        slot.delay = self.settings.getfloat("DOWNLOAD_DELAY") if slot.lastseen else 0.0
-
-    def note(self, response: Response) -> Iterator[Any]:
-        downloader: Any = self.crawler.engine.downloader
-        for slot in downloader.slots.values():
-            slot.delay = 0.0
-            if slot.latercall is not None:
-                slot.latercall.cancel()
-                downloader._latercall(slot)
-        yield from super().note(response)
+class AnotherDupeFilter(RFPDupeFilter):
+    """A filter of the project's own."""
 
 
 class RefusingPipeline:
@@ -185,69 +194,10 @@ class AppendingPipeline:
         return item
 
 
-class AheadScheduler(Scheduler):
-    """A scheduler whose clock is ahead by the seconds of the setting AHEAD."""
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        ahead = crawler.settings.getfloat("AHEAD")
-        return cls(crawler, replace(scheduling_for(crawler), clock=lambda: time.time() + ahead))
-
-
-_LOGGER = logging.getLogger(__name__)
-
-
-def tell(what: str, url: str) -> None:
-    _LOGGER.info("event %s %s", what, urlsplit(url).path)
-
-
 class SlowPipeline:
     """Lets an item pass only after some turns of the event loop."""
 
     async def process_item(self, item: dict[str, Any]) -> dict[str, Any]:
         for _ in range(20):
             await asyncio.sleep(0)
-        tell("item", item["url"])
         return item
-
-
-class StoppedScheduler(Scheduler):
-    """Which a person tells to stop while it opens its queue, joins its work or completes it, and which hears
-    of it then: at the method of the queue that the setting STOPPED_AT names. That answers when the queue is
-    closed, or the seconds of the setting STOPPED_LONG are over."""
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        scheduler = super().from_crawler(crawler)
-        queue, method = scheduler._scheduling.queue, crawler.settings["STOPPED_AT"]
-        queue = queue if hasattr(queue, method) else scheduler._scheduling.shared
-        ask = getattr(queue, method)
-
-        async def ask_stopped(*arguments: Any) -> Any:
-            setattr(queue, method, ask)
-            await orders.stop(queue)
-            async with asyncio.timeout(5):
-                while not scheduler._politeness.is_over:  # noqa: ASYNC110 - it knows of no event
-                    await asyncio.sleep(0.01)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(crawler.settings.getfloat("STOPPED_LONG")):
-                    while scheduler._is_open:  # noqa: ASYNC110 - it knows of no event
-                        await asyncio.sleep(0.01)
-            return await ask(*arguments)
-
-        setattr(queue, method, ask_stopped)
-        return scheduler
-
-
-class WatchedScheduler(Scheduler):
-    """Tells what is enqueued, and what is through."""
-
-    def enqueue_request(self, request: Request) -> bool:
-        if self._crawler.settings.getbool("IN_TURN"):
-            process_in_turn(self._crawler.engine)
-        tell("enqueued", request.url)
-        return super().enqueue_request(request)
-
-    def _completed(self, request: Request) -> None:
-        tell("through", request.url)
-        super()._completed(request)

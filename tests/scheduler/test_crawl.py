@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import Counter
 from contextlib import nullcontext
 from types import SimpleNamespace
@@ -12,38 +13,33 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from scrapy import Spider
 from scrapy.crawler import Crawler
-from scrapy.exceptions import CloseSpider, NotConfigured
+from scrapy.exceptions import NotConfigured
 
 from tests.middlewares.making import run_jumping
 from tileharvest.errors import AlreadyHarvestedError, BudgetError, QueueError, StoreError
 from tileharvest.history.costs import Traffic
+from tileharvest.politeness.hold import Hold
 from tileharvest.politeness.reasons import Reason
 from tileharvest.politeness.waits import Wait, noted
 from tileharvest.scheduler.crawl import Crawl, crawl_of, harvest_of
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 
 class Rig:
-    """A crawl of which the engine and the politeness only note what they are told."""
+    """A crawl of which the engine only notes what it is told."""
 
     def __init__(self) -> None:
         self.closed: list[str] = []
-        self.cut_short = 0
         crawler: Any = Crawler(Spider)
         crawler.spider = Spider("stub")
-        crawler.engine = SimpleNamespace(close_spider_async=self._close, _slot=SimpleNamespace(closing=None))
-        politeness: Any = SimpleNamespace(cut_short=self._cut_short)
+        crawler.engine = SimpleNamespace(close_spider_async=self._close)
         self.crawl = Crawl(crawler)
-        self.crawl.politeness = politeness
 
     async def _close(self, reason: str) -> None:
         self.closed.append(reason)
-
-    def _cut_short(self) -> None:
-        self.cut_short += 1
 
 
 async def soon() -> None:
@@ -67,7 +63,7 @@ def running(test: Callable[[Rig], None]) -> Rig:
 def test_a_failure_closes_the_spider_with_the_name_of_its_exit_status() -> None:
     error = BudgetError("all is spent", "budget: 3 requests")
     rig = running(lambda rig: rig.crawl.end(error))
-    assert (rig.closed, rig.cut_short, rig.crawl.ending) == (["budget"], 1, error)
+    assert (rig.closed, rig.crawl.ending) == (["budget"], error)
     assert rig.crawl.is_ending
 
 
@@ -78,7 +74,7 @@ def test_the_first_failure_counts_and_nothing_is_ended_twice(caplog: pytest.LogC
         rig.crawl.end("stopped")
 
     rig = running(test)
-    assert (rig.closed, rig.cut_short, str(rig.crawl.ending)) == (["error"], 1, "first")
+    assert (rig.closed, str(rig.crawl.ending)) == (["error"], "first")
     assert caplog.messages == ["first"]
 
 
@@ -103,9 +99,9 @@ def test_an_end_before_the_spider_is_open_waits_for_that(caplog: pytest.LogCaptu
     rig = Rig()
     rig.crawl.end(QueueError("no queue"))
     assert caplog.messages == []
-    with pytest.raises(CloseSpider) as closed:
-        rig.crawl._opened()
-    assert closed.value.reason == "error"
+    rig.crawl._opened()
+    # The scheduler offers nothing then, and closes the spider with this reason when it is idle.
+    assert (rig.closed, rig.crawl.is_ending, rig.crawl.close_reason) == ([], True, "error")
     assert caplog.messages == ["no queue"]
 
 
@@ -121,14 +117,6 @@ def test_what_the_spider_begins_is_cancelled_first() -> None:
 
     asyncio.run(run())
     assert rig.closed == ["stopped"]
-
-
-def test_a_spider_that_scrapy_closes_is_not_closed_again() -> None:
-    def test(rig: Rig) -> None:
-        rig.crawl.crawler.engine._slot.closing = object()  # type: ignore[union-attr, assignment]
-        rig.crawl.end(StoreError("too late"))
-
-    assert running(test).closed == []
 
 
 @pytest.mark.parametrize(
@@ -158,27 +146,22 @@ def test_who_needs_a_harvest_is_switched_off_without_one() -> None:
         harvest_of(Crawler(Spider))
 
 
-class Held:
-    """A politeness that holds requests back for these waits and reasons."""
-
-    def __init__(self, *waits: tuple[str, float], reasons: frozenset[Reason] = frozenset()) -> None:
-        self._waits = waits
-        self.reasons = reasons
-
-    def waits(self, since: float) -> Iterator[Wait]:
-        for what, until in self._waits:
-            yield Wait(what, since, until)
+def held(reason: Reason | None) -> Any:
+    """Returns a throttle that holds requests back for this reason, for a minute."""
+    hold = None if reason is None else Hold(reason, time.time() + 60)
+    return SimpleNamespace(held=hold, host="the host", next_turn=None)
 
 
-REST = ("the host, which has asked to be left alone", 60.0)
+REST = "the host, which has asked to be left alone"
 ANSWER = Wait("http://map.example.net/0.png to answer", 2.0, 32.0)
 
 
-def told_after(seconds: float, held: Held, *, noting: str = "", answer: Wait | None = None) -> Wait | None:
+def told_after(
+    seconds: float, reason: Reason | None, *, noting: str = "", answer: Wait | None = None
+) -> Wait | None:
     """Returns the wait of a crawl that has made no progress for so many seconds, asked every second."""
     rig = Rig()
-    politeness: Any = held
-    rig.crawl.politeness = politeness
+    rig.crawl.throttle = held(reason)
     rig.crawl.oldest_requests = [lambda: None, lambda: answer]
 
     async def test() -> Wait | None:
@@ -193,33 +176,33 @@ def told_after(seconds: float, held: Held, *, noting: str = "", answer: Wait | N
 
 
 def test_nothing_is_said_before_five_seconds_have_passed() -> None:
-    assert told_after(4, Held(REST)) is None
-    assert told_after(5, Held(REST)) == Wait(REST[0], 0.0, REST[1])
+    assert told_after(4, Reason.RESTING) is None
+    told = told_after(5, Reason.RESTING)
+    assert told is not None
+    assert (told.what, told.since) == (REST, 0.0)
 
 
 def test_a_request_is_waited_for_from_its_beginning() -> None:
-    assert told_after(6, Held(), answer=ANSWER) is None
-    assert told_after(7, Held(), answer=ANSWER) == ANSWER
+    assert told_after(6, None, answer=ANSWER) is None
+    assert told_after(7, None, answer=ANSWER) == ANSWER
 
 
 def test_what_is_known_best_is_told_first() -> None:
-    told = told_after(9, Held(REST), answer=ANSWER)
+    told = told_after(9, Reason.RESTING, answer=ANSWER)
     assert told is not None
-    assert told.what == REST[0]
-    told = told_after(9, Held(REST), noting="another attempt", answer=ANSWER)
+    assert told.what == REST
+    told = told_after(9, Reason.RESTING, noting="another attempt", answer=ANSWER)
     assert told is not None
     assert told.what == "another attempt"
 
 
 @pytest.mark.parametrize("reason", [Reason.PAUSED, Reason.QUIET])
 def test_what_a_person_or_an_hour_holds_up_is_told_elsewhere(reason: Reason) -> None:
-    assert told_after(9, Held(REST, reasons=frozenset({reason}))) is None
+    assert told_after(9, reason) is None
 
 
 def test_a_crawl_that_gets_on_waits_for_nothing() -> None:
     rig = Rig()
-    politeness: Any = Held()
-    rig.crawl.politeness = politeness
     rig.crawl.oldest_requests = [lambda: ANSWER]
 
     async def test() -> None:
@@ -233,8 +216,7 @@ def test_a_crawl_that_gets_on_waits_for_nothing() -> None:
 
 def test_the_log_tells_each_wait_once_and_until_when(caplog: pytest.LogCaptureFixture) -> None:
     rig = Rig()
-    politeness: Any = Held(REST)
-    rig.crawl.politeness = politeness
+    rig.crawl.throttle = held(Reason.RESTING)
 
     async def test() -> None:
         with noted(rig.crawl.waits, "robots.txt to answer"):
@@ -253,8 +235,7 @@ def harvesting(waits_for: str | None, at_most: float | None = None) -> Rig:
     harvest: Any = SimpleNamespace(
         traffic=Traffic(), tally=Counter(), waits_for=waits_for, waits_for_at_most=at_most
     )
-    politeness: Any = Held()
-    rig.crawl.politeness, rig.crawl.harvest = politeness, harvest
+    rig.crawl.harvest = harvest
     return rig
 
 

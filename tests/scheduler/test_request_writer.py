@@ -16,14 +16,10 @@ from scrapy.spiders import CrawlSpider, Rule
 
 from tests.scheduler.stub_spiders import StubSpider
 from tileharvest.queue.codec import CodecError
-from tileharvest.queue.requests import STATE, RequestState, is_offered, question_of, state_of
 from tileharvest.scheduler.request_writer import (
     RequestWriter,
     callbacks_of,
-    mistake_in,
 )
-from tileharvest.tiles.grid import Tile
-from tileharvest.tiles.questions import LATE, TileQuestion
 
 URL = "https://map.example.net/day/0/3.png?c=1"
 
@@ -59,23 +55,21 @@ def test_every_field_comes_back_as_it_was(spider: StubSpider, writer: RequestWri
         encoding="latin-1",
         flags=["cached"],
     )
-    read = writer.read(writer.write(request), attempt=1)
+    read = writer.read(writer.write(request))
     assert type(read) is Request
-    expected = plain(request)
-    expected["meta"] = {**expected["meta"], STATE: RequestState(attempt=1)}
-    assert plain(read) == expected
+    assert plain(read) == plain(request)
 
 
 @given(st.dictionaries(st.binary(min_size=1).map(bytes.title), st.lists(st.binary(), min_size=1)))
 def test_headers_come_back_byte_for_byte(headers: dict[bytes, list[bytes]]) -> None:
     writer = RequestWriter(StubSpider())
     request = Request(URL, headers=headers)
-    assert writer.read(writer.write(request), attempt=1).headers == request.headers
+    assert writer.read(writer.write(request)).headers == request.headers
 
 
 def test_a_plain_request_comes_back_with_its_defaults(writer: RequestWriter) -> None:
-    read = writer.read(writer.write(Request(URL)), attempt=1)
-    assert {**plain(read), "meta": {}} == plain(Request(URL))
+    read = writer.read(writer.write(Request(URL)))
+    assert plain(read) == plain(Request(URL))
 
 
 @pytest.mark.parametrize(
@@ -84,35 +78,20 @@ def test_a_plain_request_comes_back_with_its_defaults(writer: RequestWriter) -> 
     ids=lambda request: type(request).__name__,
 )
 def test_requests_with_forms_and_json_come_back_as_such(writer: RequestWriter, request_: Request) -> None:
-    read = writer.read(writer.write(request_), attempt=1)
+    read = writer.read(writer.write(request_))
     assert type(read) is type(request_)
     assert (read.method, read.body, read.headers) == (request_.method, request_.body, request_.headers)
 
 
-def test_the_state_tells_the_attempt(writer: RequestWriter) -> None:
-    read = writer.read(writer.write(Request(URL)), attempt=3)
-    assert state_of(read).attempt == 3
-    assert (is_offered(read), is_offered(Request(URL))) == (True, False)
-
-
-def test_of_the_state_only_the_question_is_kept(writer: RequestWriter) -> None:
-    question = TileQuestion("day", Tile(-3, -440, 216), LATE)
-    state = RequestState(question, attempt=2, was_sent=False, known=True)
-    read = writer.read(writer.write(Request(URL, meta={STATE: state, "tile": [1]})), attempt=3)
-    assert read.meta == {STATE: RequestState(question, attempt=3), "tile": [1]}
-    assert question_of(read) == question
-
-
 def test_what_is_of_the_moment_is_not_kept(writer: RequestWriter) -> None:
     moment = {
-        STATE: RequestState(attempt=2),
+        "lease": {"id": 1, "attempt": 2},
         "not_before": 1.5,
-        "failure": "no",
         "download_latency": 0.1,
     }
     kept = {"kept": 1, "download_timeout": 30}
-    read = writer.read(writer.write(Request(URL, meta={**moment, **kept})), attempt=1)
-    assert read.meta == {**kept, STATE: RequestState(attempt=1)}
+    read = writer.read(writer.write(Request(URL, meta={**moment, **kept})))
+    assert read.meta == kept
 
 
 def test_writing_changes_nothing_of_the_request(spider: StubSpider, writer: RequestWriter) -> None:
@@ -135,7 +114,7 @@ def function(response: Any) -> None:
 def test_callbacks_that_are_no_methods_of_the_spider_are_refused(
     writer: RequestWriter, field: str, foreign: Any
 ) -> None:
-    with pytest.raises(CodecError, match=f"^its {field} .* is no method of the spider"):
+    with pytest.raises(CodecError, match=f"^its {field} .* is not a method of the spider"):
         writer.write(Request(URL, **{field: foreign}))
 
 
@@ -165,13 +144,13 @@ def test_methods_of_the_spider_and_of_the_classes_it_inherits_from_come_back() -
     spider = RuledSpider()
     writer = RequestWriter(spider)
     for method in spider.follow():
-        read = writer.read(writer.write(Request(URL, callback=method, errback=method)), attempt=1)
+        read = writer.read(writer.write(Request(URL, callback=method, errback=method)))
         assert (read.callback, read.errback) == (method, method)
 
 
 def test_a_method_that_the_spider_has_overridden_is_not_taken_for_the_new_one() -> None:
     spider = RuledSpider()
-    with pytest.raises(CodecError, match="is no method of the spider"):
+    with pytest.raises(CodecError, match="is not a method of the spider"):
         RequestWriter(spider).write(Request(URL, callback=spider.overridden()))
 
 
@@ -222,13 +201,6 @@ def test_meta_that_json_does_not_give_back_is_refused_by_its_place(
     assert str(caught.value).startswith(f"meta['a'][0]: {said}; JSON knows ")
 
 
-@pytest.mark.parametrize("delay", ["soon", -1, [2, 1], [1], None, {"least": 1}])
-def test_a_delay_that_is_none_is_a_mistake(delay: Any) -> None:
-    mistake = mistake_in(Request(URL, meta={"delay": delay}))
-    assert mistake is not None
-    assert mistake.startswith("meta['delay'] cannot be: ")
-
-
 def planted() -> None:
     raise AssertionError("it was run")
 
@@ -242,23 +214,23 @@ class Planted:
     "body",
     [
         pickle.dumps(Planted()),
-        b'{"v":2,"url":"https://a/","kind":"XmlRpcRequest"}',
-        b'{"v":2,"url":"https://a/","kind":"os.system"}',
-        b'{"v":2,"url":"https://a/","cb":"start"}',
-        b'{"v":2,"url":"https://a/","cb":"__init__"}',
-        b'{"v":2,"url":"https://a/","eb":"name"}',
-        b'{"v":2,"url":"https://a/","headers":[["A",["\xc4\x80"]]]}',
-        b'{"v":2,"url":"https://a/","cb":"parse.__globals__"}',
-        b'{"v":3,"url":"https://a/"}',
+        b'{"v":3,"url":"https://a/","kind":"XmlRpcRequest"}',
+        b'{"v":3,"url":"https://a/","kind":"os.system"}',
+        b'{"v":3,"url":"https://a/","cb":"start"}',
+        b'{"v":3,"url":"https://a/","cb":"__init__"}',
+        b'{"v":3,"url":"https://a/","eb":"name"}',
+        b'{"v":3,"url":"https://a/","headers":[["A",["\xc4\x80"]]]}',
+        b'{"v":3,"url":"https://a/","cb":"parse.__globals__"}',
+        b'{"v":4,"url":"https://a/"}',
         b"",
     ],
 )
 def test_foreign_bytes_are_refused_and_load_nothing(writer: RequestWriter, body: bytes) -> None:
     with pytest.raises(CodecError, match="nothing of it was run"):
-        writer.read(body, attempt=1)
+        writer.read(body)
 
 
 @pytest.mark.parametrize("url", ["", "no address"])
 def test_an_address_that_scrapy_refuses_is_unreadable(writer: RequestWriter, url: str) -> None:
     with pytest.raises(CodecError):
-        writer.read(f'{{"v":2,"url":"{url}"}}'.encode(), attempt=1)
+        writer.read(f'{{"v":3,"url":"{url}"}}'.encode())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,7 +17,7 @@ from tileharvest.queue.redis.queue import RedisQueue
 from tileharvest.queue.settings import QueueKind, has_queue, local_queue, queue_kind
 from tileharvest.queue.sqlite.queue import SqliteQueue
 from tileharvest.scheduler.crawl import crawl_of
-from tileharvest.scheduler.settings import scheduling_for
+from tileharvest.scheduler.settings import arguments_of, queue_name, scheduling_for
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -53,11 +54,6 @@ def scheduling(settings: Settings, *, harvests: bool = True, **arguments: str) -
     return scheduling_for(crawler)
 
 
-def of_this_worker(found: Scheduling) -> Any:
-    """The queue inside of that which keeps the pace."""
-    return found.queue._queue
-
-
 @pytest.mark.parametrize(
     ("given", "kind"),
     [
@@ -83,7 +79,7 @@ def test_a_queue_that_is_none_is_refused_before_anything_is_touched(
 ) -> None:
     settings.set("SCHEDULER_QUEUE", "rabbit")
     with pytest.raises(ConfigurationError, match="'rabbit' is none of: memory, sqlite, redis"):
-        harvest_for(settings, {"map": "m"})
+        scheduling(settings)
     assert not (tmp_path / "data").exists()
 
 
@@ -97,15 +93,15 @@ def test_the_queue_is_of_the_kind_that_the_settings_name(
     for name, value in given.items():
         settings.set(name, value)
     found = scheduling(settings)
-    assert isinstance(of_this_worker(found), kind)
-    assert (found.shared is of_this_worker(found)) is (kind is RedisQueue)
+    assert isinstance(found.queue, kind)
+    assert found.is_shared is (kind is RedisQueue)
 
 
 def test_a_dry_run_leaves_redis_alone(settings: Settings) -> None:
     settings.set("REDIS_URL", REDIS)
     found = scheduling(settings, dry="1")
-    assert of_this_worker(found)._file is None
-    assert found.shared is None
+    assert found.queue._file is None
+    assert not found.is_shared
 
 
 def test_a_tool_of_scrapys_leaves_the_queue_alone(
@@ -122,7 +118,7 @@ def test_a_tool_of_scrapys_leaves_the_queue_alone(
     start.__module__ = "scrapy.commands.parse"
     monkeypatch.setattr(Spider, "start", start)
     found = scheduling(settings, harvests=False)
-    assert (found.is_tool, found.shared, of_this_worker(found)._file) == (True, None, None)
+    assert (found.is_tool, found.is_shared, found.queue._file) == (True, False, None)
 
 
 def test_nothing_is_filtered_where_scrapys_setting_says_so(settings: Settings) -> None:
@@ -133,14 +129,14 @@ def test_nothing_is_filtered_where_scrapys_setting_says_so(settings: Settings) -
 
 def test_a_queue_in_memory_has_no_file(settings: Settings) -> None:
     settings.set("SCHEDULER_QUEUE", "memory")
-    assert of_this_worker(scheduling(settings))._file is None
+    assert scheduling(settings).queue._file is None
 
 
-@pytest.mark.parametrize("redis", ["", REDIS])
-def test_the_setting_says_how_many_are_leased_ahead_at_most(settings: Settings, redis: str) -> None:
-    settings.set("REDIS_URL", redis)
-    settings.set("LEASE_AHEAD", 100)
-    assert scheduling(settings).ahead == 100
+def test_as_many_are_leased_ahead_as_scrapy_makes_at_once(settings: Settings) -> None:
+    settings.set("CONCURRENT_REQUESTS", 3)
+    assert scheduling(settings, harvests=False).ahead == 3
+    settings.set("CONCURRENT_REQUESTS", 0)
+    assert scheduling(settings, harvests=False).ahead == 16
 
 
 def test_a_history_in_a_file_is_known_to_be_of_one_machine(settings: Settings) -> None:
@@ -164,14 +160,12 @@ def test_a_project_without_our_settings_has_their_defaults(
     ours, foreign = scheduling(settings, harvests=False), scheduling(Settings(), harvests=False)
     for name in (
         "ahead",
-        "lease_seconds",
-        "linger",
         "segments_kept",
         "close_when_waiting",
     ):
         assert getattr(foreign, name) == getattr(ours, name), name
-    assert isinstance(of_this_worker(foreign), SqliteQueue)
-    assert of_this_worker(foreign)._file == tmp_path / "data" / "queues" / "stub.sqlite"
+    assert isinstance(foreign.queue, SqliteQueue)
+    assert foreign.queue._file == tmp_path / "data" / "queues" / "scrapybot:stub.sqlite"
 
 
 class ForeignSpider(Spider):
@@ -189,4 +183,34 @@ def test_a_spiders_own_attributes_are_no_arguments(settings: Settings) -> None:
     crawler.spider, crawler.crawling = ForeignSpider(), True
     found = scheduling_for(crawler)
     assert (found.stay, found.fresh) == (False, False)
-    assert of_this_worker(found)._file is not None
+    assert found.queue._file is not None
+
+
+def named(settings: Settings, spider: Spider) -> str:
+    return queue_name(settings, spider.name, arguments_of(spider))
+
+
+def test_a_queue_is_named_by_project_spider_and_arguments(settings: Settings) -> None:
+    settings.set("BOT_NAME", "tutorial")
+    plain = named(settings, Spider("quotes"))
+    tagged, again, other = (named(settings, Spider("quotes", tag=tag)) for tag in ("humor", "humor", "life"))
+    assert plain == "tutorial:quotes"
+    assert re.fullmatch("tutorial:quotes:[0-9a-f]{8}", tagged)
+    assert tagged == again != other
+
+
+def test_what_says_how_to_crawl_does_not_name_the_queue(settings: Settings) -> None:
+    how = Spider("quotes", fresh="1", stay="1", segment="run", _job="2026", started=1.5)
+    assert named(settings, how) == "tileharvest:quotes"
+    assert named(settings, ForeignSpider()) == "tileharvest:stub"
+
+
+def test_addresses_that_a_spider_makes_of_its_arguments_name_the_queue(settings: Settings) -> None:
+    one, other = Spider("quotes"), Spider("quotes")
+    one.start_urls, other.start_urls = ["http://a.example/1"], ["http://a.example/2"]
+    assert len({named(settings, spider) for spider in (one, other, Spider("quotes"))}) == 3
+
+
+def test_a_name_of_the_projects_own_is_taken_as_it_is(settings: Settings) -> None:
+    settings.set("QUEUE_NAME", "shared by {bot}")
+    assert named(settings, Spider("quotes", tag="humor")) == "shared by tileharvest"

@@ -224,8 +224,7 @@ def queue_on(server: RedisServer | RedisCluster, map_name: str = "world", **opti
     """
     url = server.socket_url if isinstance(server, RedisServer) else server.url
     parameters = options.pop("parameters", {"url": url})
-    defaults = {"max_attempts": 3, "lease_seconds": 100.0, "minus_share": 0, "expected": 1_000}
-    options = defaults | {"server_clock": False, "patience": _PATIENCE_OF_QUEUES} | options
+    options = {"max_attempts": 3, "server_clock": False, "patience": _PATIENCE_OF_QUEUES} | options
     return RedisQueue(parameters, map_name, **options)
 
 

@@ -3,27 +3,38 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from scrapy.core.downloader import Slot
 from scrapy.settings import Settings
 
 from tests.middlewares.making import run_jumping
-from tileharvest.errors import QueueError
+from tileharvest.errors import TileHarvestError
 from tileharvest.history.costs import NO_COST
 from tileharvest.maps.budgets import Budget
 from tileharvest.maps.settings import described_map
+from tileharvest.politeness.robots import Robots
 from tileharvest.politeness.settings import rules_for
 from tileharvest.spiders.amendments import Amendments
-from tileharvest.spiders.renderers import spider_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-USUAL_SPIDER = spider_of("")
+    from tileharvest.politeness.rules import Rules
+
+
+class Throttle:
+    """The throttle of a map, which notes what it is told."""
+
+    def __init__(self) -> None:
+        self.rules: Rules | None = None
+        self.budget: Budget | None = None
+
+    def obey(self, rules: Rules) -> None:
+        if rules.concurrency == 3:
+            raise AttributeError("a mistake")
+        self.rules = rules
 
 
 class Amended:
@@ -37,11 +48,10 @@ class Amended:
         self.settings.set("TILEHARVEST_DATA", str(folder))
         self.describe("concurrency = 2")
         description = described_map(self.settings, "m")
-        slot = Slot(2, 0.0)
-        downloader = SimpleNamespace(total_concurrency=2, domain_concurrency=2, slots={"host": slot})
         self.ends: list[Any] = []
+        self.throttle = Throttle()
         self.crawl: Any = SimpleNamespace(
-            crawler=SimpleNamespace(engine=SimpleNamespace(downloader=downloader), settings=self.settings),
+            crawler=SimpleNamespace(settings=self.settings),
             harvest=SimpleNamespace(
                 description=description,
                 limit=lambda rules, folder: None,
@@ -49,7 +59,8 @@ class Amended:
                 spent=self.spent,
             ),
             rules=rules_for(self.settings, description),
-            politeness=None,
+            robots=Robots(),
+            throttle=self.throttle,
             end=self.ends.append,
         )
 
@@ -70,15 +81,12 @@ def amended(tmp_path: Path) -> Amended:
 
 
 @pytest.mark.parametrize("concurrency", [1, 7])
-def test_another_concurrency_holds_for_the_crawl_and_for_each_host(
-    amended: Amended, concurrency: int
-) -> None:
+def test_another_concurrency_holds_for_the_throttle(amended: Amended, concurrency: int) -> None:
     amendments = amended.amendments()
     amended.describe(f"concurrency = {concurrency}")
     asyncio.run(amendments.look())
-    downloader = amended.crawl.crawler.engine.downloader
-    assert (downloader.total_concurrency, downloader.domain_concurrency) == (concurrency, concurrency)
-    assert downloader.slots["host"].concurrency == concurrency
+    assert amended.throttle.rules is not None
+    assert amended.throttle.rules.concurrency == concurrency
 
 
 def test_what_is_changed_of_another_map_is_not_told_of_this_one(
@@ -96,40 +104,18 @@ def test_what_is_changed_of_another_map_is_not_told_of_this_one(
 
 def test_a_mistake_in_the_program_ends_the_crawl_and_is_told(amended: Amended) -> None:
     amendments = amended.amendments()
-    amended.crawl.crawler.engine = None
     amended.describe("concurrency = 3")
     run_jumping(amendments.watch())
     (error,) = amended.ends
-    assert isinstance(error, QueueError)
+    assert isinstance(error, TileHarvestError)
     assert "AttributeError" in str(error)
 
 
-def test_a_budget_that_is_amended_while_a_harvest_waits_to_begin_is_the_one_of_its_run(
-    amended: Amended,
-) -> None:
-    allowed: list[Budget] = []
-
-    class Politeness:
-        async def may_go_on(self) -> None:
-            amended.crawl.rules = replace(amended.crawl.rules, budget=Budget(requests=9))
-
-        async def allow(self, budget: Budget) -> None:
-            allowed.append(budget)
-
-    async def begin() -> None:
-        spider = USUAL_SPIDER()
-        spider.crawler, spider.crawl, spider.harvest = (
-            amended.crawl.crawler,
-            amended.crawl,
-            amended.crawl.harvest,
-        )
-        amended.crawl.politeness = Politeness()
-        await spider._be_allowed()
-        assert spider._watching is not None
-        spider._watching.cancel()
-
-    asyncio.run(begin())
-    assert allowed == [Budget(requests=9)]
+def test_an_amended_budget_is_the_one_of_the_run(amended: Amended) -> None:
+    amendments = amended.amendments()
+    amended.describe("budget = { requests = 9 }")
+    asyncio.run(amendments.look())
+    assert amended.throttle.budget == Budget(requests=9)
 
 
 def test_that_the_file_cannot_be_read_is_told_once_for_all_maps_under_way(

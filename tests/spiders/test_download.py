@@ -27,16 +27,10 @@ from scrapy.exceptions import (
     IgnoreRequest,
     ResponseDataLossError,
 )
-from scrapy.http import Headers
 from scrapy.utils.test import get_crawler
 
-from tests.queue.polite_memory import comes_true
-from tests.scheduler.polite_crawl import crawling
-from tileharvest.maps.rates import NO_GAP
-from tileharvest.politeness.rate_limit import Host
-from tileharvest.politeness.reasons import HeldBackError, Reason
-from tileharvest.queue.requests import NEAR, STATE, RequestState
-from tileharvest.spiders.download import Reply, TileDownloadHandler
+from tileharvest.spiders.blocks import ATTEMPT
+from tileharvest.spiders.download import TileDownloadHandler
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -81,11 +75,6 @@ _RESET: Final = "/reset/"
 """The site resets the connection behind as many bytes of the plain answer as the path says."""
 _CUT_LARGE: Final = "/cut-large"
 """The site closes the connection in the middle of this answer, after a megabyte."""
-_UNENDED: Final = {
-    "HEAD": ("/silent",),
-    "GET": ("/plain", "/early", "/two", "/endless", "/endless-body", "/hints", "/silent"),
-}
-"""Answers that bring no end, for some methods. Only a time-out ends them."""
 
 
 class Site:
@@ -137,16 +126,8 @@ class Asking:
 
     async def ask(self, path: str, method: str = "HEAD", **meta: Any) -> Response:
         url = path if "://" in path else self.site.url + path
+        meta = {"dont_redirect": True, **meta}
         return await self.handler.download_request(Request(url, method=method, meta=meta))
-
-    async def ask_plainly(self, url: str, method: str = "HEAD") -> Reply:
-        """The reply of an address alone."""
-        answer: asyncio.Future[Reply | BaseException] = asyncio.get_running_loop().create_future()
-        self.handler.ask(method, url, answer.set_result)
-        reply = await answer
-        if isinstance(reply, BaseException):
-            raise reply
-        return reply
 
 
 @asynccontextmanager
@@ -176,9 +157,9 @@ def test_one_connection_serves_one_request_after_the_other_without_cookies() -> 
                 assert (await crawl.ask(path, "GET" if path == "/empty" else "HEAD")).status == 200
             assert crawl.site.connections == 1
             assert "Cookie" not in crawl.site.heads[-1]
-            # Nothing that no setting names.
+            # Nothing that no middleware has set.
             names = {line.split(":")[0] for line in crawl.site.heads[-1].splitlines()[1:] if line}
-            assert names == {"Host", "User-Agent", "Accept", "Accept-Language"}
+            assert names == {"Host"}
 
     asyncio.run(test())
 
@@ -207,7 +188,7 @@ def test_a_request_whose_caller_is_cancelled_leaves_its_handle_to_the_next() -> 
             with pytest.raises(asyncio.CancelledError):
                 await silent
             assert (await crawl.ask("/moved")).status == 302
-            assert len(crawl.handler._free["HEAD"]) == 1
+            assert len(crawl.handler._idle["HEAD"]) == 1
 
     asyncio.run(test())
 
@@ -304,32 +285,6 @@ def test_without_a_bound_for_silence_the_bound_of_the_whole_answer_is_that_of_it
     asyncio.run(test())
 
 
-@pytest.mark.parametrize("method", ["HEAD", "GET"])
-@pytest.mark.parametrize("path", sorted(ANSWERS.keys() - {_BEHIND_PROXY}))
-def test_the_reply_of_an_address_alone_is_that_to_a_request(path: str, method: str) -> None:
-    """What is sent and the failure are the same, too."""
-
-    async def test() -> None:
-        timeout = 0.5 if path in _UNENDED[method] else 240
-        async with asking(DOWNLOAD_TIMEOUT=timeout, USER_AGENTS=["one"]) as crawl:
-            url = path if "://" in path else crawl.site.url + path
-            found: list[Any] = []
-            for ask in (crawl.ask(path, method), crawl.ask_plainly(url, method)):
-                # On a connection that was used before.
-                await crawl.ask("/moved")
-                try:
-                    answer = await ask
-                except (DownloadFailedError, DownloadTimeoutError, ResponseDataLossError) as error:
-                    found.append((type(error), str(error)))
-                else:
-                    found.append((answer.status, Headers(answer.headers), answer.body))
-            assert found[0] == found[1]
-            heads = [head for head in crawl.site.heads if " /moved " not in head]
-            assert heads[: len(heads) // 2] == heads[len(heads) // 2 :]
-
-    asyncio.run(test())
-
-
 @pytest.mark.parametrize("path", ["/colon", "/trailer"])
 def test_only_the_last_head_tells_of_an_answer(path: str) -> None:
     async def test() -> None:
@@ -408,7 +363,7 @@ def test_the_answer_that_is_waited_for_longest_is_known_and_when_it_is_given_up(
 def test_a_request_with_a_body_leaves_nothing_to_the_next_one() -> None:
     async def test() -> None:
         async with asking() as crawl:
-            with_body = Request(crawl.site.url + "/moved", body=b"body")
+            with_body = Request(crawl.site.url + "/moved", body=b"body", meta={"dont_redirect": True})
             await crawl.handler.download_request(with_body)
             await crawl.ask("/moved", "GET")
             # What it sent stands before the next request, which the site takes for one text.
@@ -444,117 +399,6 @@ def test_an_answer_that_is_too_large_is_told_in_words_that_are_the_same_for_all_
     asyncio.run(test())
 
 
-@pytest.mark.parametrize("way", ["paused", "stopped", "neither"])
-def test_a_request_that_waited_for_a_connection_starts_only_if_it_still_may(
-    way: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tileharvest.spiders.connections.most_connections", lambda: 1)
-
-    async def test() -> None:
-        async with crawling() as polite, asking() as crawl:
-            crawl.handler._crawl.politeness = polite.politeness
-            silent = asyncio.ensure_future(crawl.ask("/silent"))
-            while not crawl.site.heads:  # noqa: ASYNC110 - nobody but the site knows when it was asked
-                await asyncio.sleep(0)
-            waiting = asyncio.ensure_future(crawl.ask_plainly(f"{crawl.site.url}/moved"))
-            await asyncio.sleep(0)
-            (oldest,) = crawl.handler._crawl.oldest_requests
-            (wait,) = polite.politeness.waits(0.0)
-            assert wait.what == "a free connection"
-            # The crawl has the only place, and may get it when its own request and one more have ended.
-            assert wait.until == wait.since + 2 * crawl.handler._timeout
-            if way == "paused":
-                polite.politeness.hold(Reason.PAUSED)
-            elif way == "stopped":
-                polite.politeness.cut_short()
-            silent.cancel()
-            if way == "neither":
-                assert (await waiting).status == 302
-            else:
-                with pytest.raises(HeldBackError):
-                    await waiting
-                assert len(crawl.site.heads) == 1
-            assert oldest() is None
-
-    asyncio.run(test())
-
-
-@pytest.mark.parametrize("end", ["rest over", "paused", "stopped"])
-def test_a_request_to_a_host_that_is_not_the_maps_own_waits_for_its_turn_there(end: str) -> None:
-    async def test() -> None:
-        async with crawling() as polite, asking() as crawl:
-            politeness = crawl.handler._crawl.politeness = polite.politeness
-            await polite.queue.rest("127.0.0.1", 0.5)
-            meta = {NEAR: ["127.0.0.1"], STATE: RequestState(attempt=1)}
-            waiting = asyncio.ensure_future(crawl.ask("/moved", **meta))
-            await comes_true(lambda: [one.what for one in politeness.waits(0.0)] == ["its turn at 127.0.0.1"])
-            assert crawl.site.heads == []
-            if end == "stopped":
-                politeness.cut_short()
-            elif end == "paused":
-                politeness.hold(Reason.PAUSED)
-            await polite.queue._hosts.change(
-                Host, "127.0.0.1", 0.0, lambda host, now: setattr(host, "rests_until", now)
-            )
-            if end == "rest over":
-                assert (await waiting).status == 302
-            else:
-                with pytest.raises(HeldBackError):
-                    await waiting
-                assert crawl.site.heads == []
-            hosts = polite.queue._hosts
-            asking_there = await hosts.change(Host, "127.0.0.1", 0.0, lambda host, now: host.processes)
-            # A crawl that is stopped leaves all hosts when it closes.
-            assert len(asking_there) == (end == "stopped")
-
-    asyncio.run(test())
-
-
-def test_a_request_whose_turn_at_another_host_does_not_come_is_not_sent(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The other request waits at the site for as long as this one waits for its place."""
-    monkeypatch.setattr("tileharvest.scheduler.politeness.NO_PLACE", 0.0)
-
-    async def test() -> None:
-        async with crawling(limits_at=lambda host: (1, NO_GAP)) as polite, asking() as crawl:
-            crawl.handler._crawl.politeness = polite.politeness
-            await polite.politeness.take_turn_at("127.0.0.1")
-            state = RequestState(attempt=1, was_sent=True)
-            with pytest.raises(IgnoreRequest, match=r"^127\.0\.0\.1 was not asked: .* no place for 300 s$"):
-                await crawl.ask("/moved", **{NEAR: ["127.0.0.1"], STATE: state})
-            assert crawl.site.heads == []
-            assert not state.was_sent
-
-    asyncio.run(test())
-
-
-def test_a_request_beside_the_queue_holds_no_place_at_another_host_through_a_pause(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async def test() -> None:
-        async with crawling() as polite, asking() as crawl:
-            politeness = crawl.handler._crawl.politeness = polite.politeness
-
-            left, leave = asyncio.Event(), politeness.leave
-
-            def leave_and_tell(host: str) -> None:
-                leave(host)
-                left.set()
-
-            monkeypatch.setattr(politeness, "leave", leave_and_tell)
-            politeness.hold(Reason.PAUSED)
-            meta = {NEAR: ["127.0.0.1"], STATE: RequestState(is_aside=True)}
-            waiting = asyncio.ensure_future(crawl.ask("/moved", **meta))
-            async with asyncio.timeout(60):
-                await left.wait()
-            assert crawl.site.heads == []
-            politeness.let_go(Reason.PAUSED)
-            assert (await waiting).status == 302
-
-    asyncio.run(test())
-
-
 def test_after_the_end_the_reason_is_told() -> None:
     async def test() -> None:
         async with asking() as crawl:
@@ -576,7 +420,7 @@ def test_what_fails_over_http_2_is_asked_again_over_http_1_1(tmp_path: Path) -> 
         async with asking(tls=tls, DOWNLOAD_VERIFY_CERTIFICATES=False) as crawl:
             with pytest.raises((DownloadFailedError, DownloadTimeoutError, ResponseDataLossError)):
                 await crawl.ask("/moved", download_timeout=1)
-            assert (await crawl.ask("/moved", retry_times=1)).status == 302
+            assert (await crawl.ask("/moved", **{ATTEMPT: 1})).status == 302
 
     asyncio.run(test())
 

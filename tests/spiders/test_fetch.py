@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from scrapy.http import Response
+from scrapy.settings import Settings
 
 from tests.servers.published import published
 from tileharvest.errors import SiteError
 from tileharvest.history.site_files import MISSING, SiteFile
 from tileharvest.maps.description import MapDescription
-from tileharvest.queue.requests import NEAR
 from tileharvest.renderers.registry import probe as probe_as_named
 from tileharvest.renderers.registry import with_indexes
 from tileharvest.renderers.site import Fetched, Site
 from tileharvest.spiders import fetch as fetches
+from tileharvest.spiders.download import NEAR
 from tileharvest.spiders.fetch import probe_as_before
 from tileharvest.tiles.versions import Validator
 
@@ -172,7 +173,8 @@ class Engine:
         return Response(request.url, status=404)
 
     async def fetch(self, host: str, url: str) -> Fetched:
-        crawler: Any = SimpleNamespace(engine=self)
+        signals = SimpleNamespace(connect=lambda *_: None)
+        crawler: Any = SimpleNamespace(engine=self, settings=Settings(), spider=None, signals=signals)
         return await fetches.fetch_with(crawler, host)("GET", url)
 
 

@@ -40,19 +40,18 @@ def suited(settings: Settings, spider: type[Spider] = USUAL_SPIDER, **of_project
 @pytest.mark.parametrize("spider", [USUAL_SPIDER, SiteProbeSpider])
 def test_the_spiders_of_tiles_have_what_tiles_need(settings: Settings, spider: type[Spider]) -> None:
     found = suited(settings, spider)
-    assert OFFSITE not in found.get_component_priority_dict_with_base("DOWNLOADER_MIDDLEWARES")
     assert found["DOWNLOADER_MIDDLEWARES"][DIFF] == 540
     assert found["DOWNLOAD_HANDLERS"]["https"] == "tileharvest.spiders.download.TileDownloadHandler"
     assert "c" in found.getlist("DEDUP_IGNORE_QUERY")
-    assert found["REQUEST_FINGERPRINTER_CLASS"] == "tileharvest.scheduler.fingerprint.SegmentFingerprinter"
-    assert (found.getbool("COOKIES_ENABLED"), found.getint("CONCURRENT_ITEMS")) == (False, 1)
+    assert found["REQUEST_FINGERPRINTER_CLASS"] == "tileharvest.spiders.blocks.BlockFingerprinter"
+    doors = ("COOKIES_ENABLED", "REDIRECT_ENABLED", "TELNETCONSOLE_ENABLED", "REMOTE_CONTROL_ENABLED")
+    assert not any(map(found.getbool, doors))
 
 
 def test_other_spiders_of_the_project_have_scrapys_own_ways(settings: Settings) -> None:
     defaults = Settings()
     for name in (
         "DOWNLOADER_MIDDLEWARES",
-        "SPIDER_MIDDLEWARES",
         "DOWNLOAD_HANDLERS",
         "ITEM_PIPELINES",
         "REQUEST_FINGERPRINTER_CLASS",
@@ -70,28 +69,6 @@ def test_a_projects_own_components_come_to_those_of_tiles_and_go_before(settings
     found = suited(settings, DOWNLOADER_MIDDLEWARES={"a.project.Middleware": 5, OFFSITE: 50})
     middlewares = found["DOWNLOADER_MIDDLEWARES"]
     assert (middlewares["a.project.Middleware"], middlewares[OFFSITE], middlewares[DIFF]) == (5, 50, 540)
-
-
-def test_what_no_tile_needs_is_there_where_a_project_names_it(settings: Settings) -> None:
-    found = suited(settings, DOWNLOADER_MIDDLEWARES={OFFSITE: 50})
-    assert found.get_component_priority_dict_with_base("DOWNLOADER_MIDDLEWARES")[OFFSITE] == 50
-
-
-def test_a_list_of_scrapys_that_a_project_has_set_stays(settings: Settings) -> None:
-    assert dict(suited(settings, EXTENSIONS_BASE={TELNET: 7})["EXTENSIONS_BASE"]) == {TELNET: 7}
-
-
-def test_extensions_that_are_switched_off_are_not_even_loaded(settings: Settings) -> None:
-    assert not {REMOTE_CONTROL, TELNET} & suited(settings)["EXTENSIONS_BASE"].keys()
-
-
-def test_where_a_project_says_nothing_of_them_the_doors_of_scrapy_are_closed() -> None:
-    assert not {REMOTE_CONTROL, TELNET} & suited(Settings())["EXTENSIONS_BASE"].keys()
-
-
-def test_an_extension_that_a_project_switches_on_is_there(settings: Settings) -> None:
-    found = suited(settings, TELNETCONSOLE_ENABLED=True)["EXTENSIONS_BASE"]
-    assert (TELNET in found, REMOTE_CONTROL in found) == (True, False)
 
 
 def test_what_a_project_says_goes_before_the_defaults_of_tiles(settings: Settings) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from scrapy.settings import Settings
 
-from tests.scheduler.driving import Driven
+from tests.queue.driven import Driven
 from tests.viewer.asking import serving
 from tests.viewer.building import BLUE, DAY_LAYER, FIRST, MAP, SECOND, begun, picture
 from tileharvest.history.costs import Cost
@@ -143,5 +143,5 @@ def test_a_command_sees_the_worker_of_the_queue_and_makes_no_file_to_see_none(
     assert not (world.data / "queues").exists()
     worker.open()
     assert has_local_worker(settings, MAP)
-    worker.stop()
+    worker.run(worker.queue.close())
     assert not has_local_worker(settings, MAP)

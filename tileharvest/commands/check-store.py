@@ -15,8 +15,7 @@ from tileharvest.commands.terminal import write_json, write_line, write_table
 from tileharvest.errors import ConfigurationError, ExitStatus, HistoryError, counted
 from tileharvest.maps.settings import all_maps
 from tileharvest.program import program
-from tileharvest.queue.port import Entry
-from tileharvest.queue.requests import PUSHED
+from tileharvest.queue.port import PUSHED, Entry
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -158,17 +157,15 @@ def _asked_anew(settings: BaseSettings, found: Inventory, maps: Collection[str])
 
     with open_history(settings) as history:
         asked = ask_anew(history, {named.image for named, _ in found.missing}, maps)
-    for name in sorted({one.map_name for one, _ in asked}):
-        entries = [_entry(one, requests) for one, requests in asked if one.map_name == name]
+    for name in sorted({one.map_name for one in asked}):
+        entries = [_entry(one) for one in asked if one.map_name == name]
         queue_owner(settings, name).push(entries)
-    return [one for one, _ in asked]
+    return asked
 
 
-def _entry(image: NamedImage, requests: int) -> Entry:
-    """Returns the request for an image. Its fingerprint stays the same until the map is harvested, so the
-    queue takes the request once. `requests` is what `ask_anew` returns with the image."""
-    fingerprint = f"{requests} {image.layer}/{image.tile}".encode()
-    return Entry(tile_order(image.layer, image.tile, 1), PUSHED, fingerprint, 1)
+def _entry(image: NamedImage) -> Entry:
+    """Returns the request for an image. Whoever mends twice before a harvest asks for it twice."""
+    return Entry(tile_order(image.layer, image.tile, 1), PUSHED, None, 1)
 
 
 def _write_asked(asked: Sequence[NamedImage], found: Inventory, maps: Collection[str]) -> None:

@@ -14,6 +14,7 @@ from tileharvest.maps.maps_file import stamp_of
 from tileharvest.maps.settings import all_maps, described_map, maps_file
 from tileharvest.program import program
 from tileharvest.queue.cancellation import cancel
+from tileharvest.queue.map_leases import MapLease
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from tileharvest.harvest.due import Due, Times
     from tileharvest.history.database import History
     from tileharvest.maps.description import MapDescription
-    from tileharvest.queue.map_table import MapLease
 
 LOOK: Final = 5.0
 """Seconds between two looks for maps that others have left, and between two signs of life. A killed worker
@@ -240,9 +240,7 @@ class DueMaps:
         others = (await self._leases.taken(names, now))[:_JOINED_AT_ONCE]
         for name, workers in (await workers_of_all(self._settings, others)).items():
             if 0 < len(workers) < self._most_workers(name):
-                lease = await self._leases.join(name, now)
-                if lease is not None:
-                    return lease
+                return MapLease(name, 0)
         return None
 
     def _most_workers(self, name: str) -> int:

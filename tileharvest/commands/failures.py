@@ -16,16 +16,18 @@ from tileharvest.commands.terminal import first_of, write_line, write_rows
 from tileharvest.errors import ConfigurationError, counted
 from tileharvest.politeness.reasons import FORBIDDEN
 from tileharvest.queue.codec import CodecError, decode
-from tileharvest.queue.port import Changes, Entry
-from tileharvest.queue.requests import PUSHED
+from tileharvest.queue.port import PUSHED, Entry
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
+    from scrapy.settings import BaseSettings
+
+    from tileharvest.commands.settings import QueueOwner
     from tileharvest.commands.terminal import Columns
+    from tileharvest.history.summaries import FailedTile
     from tileharvest.queue.port import Failure, RequestQueue
-    from tileharvest.tiles.grid import Tile
 
 MANY: Final = 3
 """After failing in this many harvests in a row, a tile will probably fail again. The command says so."""
@@ -51,34 +53,60 @@ class Command(ProjectCommand, ScrapyCommand):
     def answer(self, opts: Namespace) -> None:
         owner = queue_owner(self.settings, opts.name)
         if opts.retry:
-            number = owner.ask_if_any(partial(_take_up, puts_back=True), 0)
+            number = _put_back(self.settings, owner)
             write_line(
                 f"the queue of {owner.in_words} has {counted(number, 'request')} again: a running {owner.run}"
                 " goes on with that, else the next one"
             )
         elif opts.clear:
-            number = owner.ask_if_any(partial(_take_up, puts_back=False), 0)
+            number = len(_tiles(self.settings, owner)) + owner.ask_if_any(
+                partial(_take_up, puts_back=False), 0
+            )
+            _forget(self.settings, owner)
             write_line(f"the queue of {owner.in_words} has forgotten {counted(number, 'failure')}")
         else:
             failures: Sequence[Failure] = owner.ask_if_any(lambda queue: queue.failures(), ())
-            in_a_row = None
-            if failures and owner.description is not None:
-                from tileharvest.history.summaries import failing
-
-                in_a_row = ask_history(self.settings, lambda history: failing(history, opts.name))
-            rows = [_plain(failure, in_a_row or {}) for failure in failures]
+            rows = [*map(_plain_tile, _tiles(self.settings, owner)), *map(_plain, failures)]
             nothing = f"no request of {owner.in_words} has failed"
             write_rows(rows, _COLUMNS, as_json=opts.json, otherwise=nothing)
             if not opts.json:
                 _explain(opts.name, rows)
 
 
+def _tiles(settings: BaseSettings, owner: QueueOwner) -> list[FailedTile]:
+    """Returns the failed tiles of a map. A spider has none."""
+    if owner.description is None:
+        return []
+    from tileharvest.history.summaries import failed_tiles
+
+    return ask_history(settings, lambda history: failed_tiles(history, owner.name)) or []
+
+
+def _forget(settings: BaseSettings, owner: QueueOwner) -> None:
+    from tileharvest.history.database import History
+    from tileharvest.history.settings import database_url
+    from tileharvest.history.summaries import forget_failures
+
+    if owner.description is not None and _tiles(settings, owner):
+        with History.open(database_url(settings)) as history:
+            forget_failures(history, owner.name)
+
+
+def _put_back(settings: BaseSettings, owner: QueueOwner) -> int:
+    """Puts what has failed into the queue again. Returns the number of requests."""
+    from tileharvest.commands.push import tile_order
+
+    tiles = _tiles(settings, owner)
+    if tiles:
+        owner.push([Entry(tile_order(one.layer, one.tile, 1), PUSHED, None, 1) for one in tiles])
+        _forget(settings, owner)
+    return len(tiles) + owner.ask_if_any(partial(_take_up, puts_back=True), 0)
+
+
 async def _take_up(queue: RequestQueue, *, puts_back: bool) -> int:
     """Forgets the failed requests, or puts them into the queue again. Returns their number."""
-    failures = await queue.failures()
-    entries = [Entry(one.body, PUSHED, None, max(1, one.priority)) for one in failures if puts_back]
-    await queue.exchange(Changes(entries, [one.id for one in failures]), 0, time.time())
-    return len(failures)
+    ids = [one.id for one in await queue.failures()]
+    return await queue.take_up(ids, PUSHED if puts_back else None, time.time())
 
 
 _COLUMNS: Final[Columns] = {
@@ -86,7 +114,7 @@ _COLUMNS: Final[Columns] = {
     "address": "url",
     ">attempts": "attempts",
     ">harvests": "harvests",
-    "failed (UTC)": lambda row: f"{datetime.fromisoformat(row['failed']):%Y-%m-%d %H:%M}",
+    "failed (UTC)": lambda row: row["failed"][:16].replace("T", " "),
     "last error": "reason",
 }
 
@@ -108,27 +136,41 @@ def _explain(map_name: str, rows: Sequence[dict[str, Any]]) -> None:
         )
 
 
-def _plain(failure: Failure, in_a_row: Mapping[tuple[str, Tile], int]) -> dict[str, Any]:
-    harvests = 1
-    try:
-        queued = decode(failure.body)
-    except CodecError:
-        url, tile = "unreadable", None
-    else:
-        url, tile, asked = queued.url, None, queued.question
-        if asked is not None and asked.tile is not None:
-            harvests = in_a_row.get(asked.place, 1)
-            tile = f"{asked.layer}:{asked.tile}" if asked.layer else str(asked.tile)
-    said = _ATTEMPTS.search(failure.reason)
-    # A forbidden request was never sent, so there was no attempt.
-    attempts = 0 if failure.reason.startswith(FORBIDDEN) else int(said[1]) if said else failure.attempts
+def _plain_tile(failed: FailedTile) -> dict[str, Any]:
+    """Returns the row of a tile that has failed."""
     return {
-        "tile": tile,
+        "tile": f"{failed.layer}:{failed.tile}",
+        "url": "",
+        "segment": failed.segment,
+        **_reason(failed.reason, 1),
+        "harvests": failed.in_a_row,
+        "failed": failed.day.isoformat(),
+    }
+
+
+def _plain(failure: Failure) -> dict[str, Any]:
+    """Returns the row of a request that was given up."""
+    try:
+        url = decode(failure.body).url
+    except CodecError:
+        url = "unreadable"
+    return {
+        "tile": None,
         "url": url,
         "segment": failure.segment,
+        **_reason(failure.reason, failure.attempts),
+        "harvests": 1,
+        "failed": datetime.fromtimestamp(failure.failed, UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _reason(reason: str, attempts: int) -> dict[str, Any]:
+    """Returns what the reason of a failure says."""
+    said = _ATTEMPTS.search(reason)
+    # A forbidden request was never sent, so there was no attempt.
+    attempts = 0 if reason.startswith(FORBIDDEN) else int(said[1]) if said else attempts
+    return {
         # The reason says how often the server was asked. The queue only counts how often a worker took it.
         "attempts": attempts,
-        "harvests": harvests,
-        "failed": datetime.fromtimestamp(failure.failed, UTC).isoformat(timespec="seconds"),
-        "reason": failure.reason if attempts else FORBIDDEN,
+        "reason": reason if attempts else FORBIDDEN,
     }

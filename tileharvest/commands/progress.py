@@ -176,7 +176,8 @@ class RunningHarvest:
     def _state(self) -> tuple[State, str]:
         """Returns what the harvest does, and the detail in words."""
         crawl, now = self._crawl, datetime.now(self.harvest.description.zone_info)
-        reasons = () if crawl.politeness is None else crawl.politeness.reasons
+        held = None if crawl.throttle is None else crawl.throttle.held
+        reasons = () if held is None else (held.reason,)
         wait = crawl.wait()
         state = State.of(reasons, has_begun=self.harvest.is_open, waits=wait is not None)
         if state is State.QUIET:

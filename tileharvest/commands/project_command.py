@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias, TypeVar
 
 from scrapy import signals
+from scrapy.addons import AddonManager
 
 from tileharvest.commands.settings import quieten
 from tileharvest.commands.terminal import failing_clearly, say
@@ -120,6 +121,8 @@ class ProjectCommand:
         # Mistakes are reported before Scrapy makes a crawler process, which writes to the log.
         with failing_clearly(self):
             self._refuse_unknown_options(args)
+            # Scrapy does this only when it makes a crawler process. The add-on brings the spiders of maps.
+            AddonManager.load_pre_crawler_settings(self.settings)
             # People write -- before a tile whose name begins with a minus.
             self._read([argument for argument in args if argument != "--"], opts)
             self.check(opts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from scrapy.commands import ScrapyCommand
 
@@ -14,9 +14,8 @@ from tileharvest.commands.settings import queue_owner
 from tileharvest.commands.terminal import write_line
 from tileharvest.errors import ConfigurationError
 from tileharvest.queue.codec import VERSION, QueuedRequest, encode
-from tileharvest.queue.port import Entry
-from tileharvest.queue.requests import PUSHED
-from tileharvest.tiles.questions import TileQuestion
+from tileharvest.queue.port import PUSHED, Entry
+from tileharvest.tiles.questions import TILE_SCHEME
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -44,11 +43,22 @@ class Command(ProjectCommand, ScrapyCommand):
     def answer(self, opts: Namespace) -> None:
         owner = queue_owner(self.settings, opts.name)
         due = None if opts.at is None else _moment(opts.at, owner.zone_info)
-        bodies = [_body(owner, one, opts.priority) for one in opts.tile]
-        owner.push([Entry(body, PUSHED, None, opts.priority, due) for body in bodies])
+        owner.push(
+            [
+                Entry(
+                    _body(owner, one, opts.priority),
+                    PUSHED,
+                    None,
+                    opts.priority,
+                    due,
+                    urlsplit(one).hostname or "",
+                )
+                for one in opts.tile
+            ]
+        )
         write_line(
-            f"{len(bodies)} pushed into the queue of {owner.in_words}: a running {owner.run} takes up what is"
-            " pushed, or else the next one"
+            f"{len(opts.tile)} pushed into the queue of {owner.in_words}: a running {owner.run} takes up what"
+            " is pushed, or else the next one"
         )
 
 
@@ -65,26 +75,26 @@ def _body(owner: QueueOwner, what: str, priority: int) -> bytes:
         return tile_order(layer or "", tile, priority)
     if not what.startswith(("http://", "https://")):
         raise ConfigurationError(f"'{what}' is not an address: write https://map.example.net/day/0/3.png")
-    return _order(what, priority, TileQuestion())
+    return _order(what, priority)
 
 
 def tile_order(layer: str, tile: Tile, priority: int) -> bytes:
     """Returns what asks for a tile. Without a layer it is that of the map's only one."""
-    return _order(f"tile://{layer}/{tile}", priority, TileQuestion(layer, tile))
+    return _order(f"{TILE_SCHEME}{quote(layer)}/{tile}", priority)
 
 
-def _order(url: str, priority: int, question: TileQuestion) -> bytes:
+def _order(url: str, priority: int) -> bytes:
     return encode(
         QueuedRequest(
             version=VERSION,
+            kind="BlockRequest",
             url=url,
             method="HEAD",
             callback="answered",
             errback="failed",
             priority=priority,
             dont_filter=True,
-            meta={"verbatim_url": True, "download_slot": ""},
-            question=question,
+            meta={"verbatim_url": True},
         )
     )
 

@@ -12,7 +12,6 @@ from tileharvest.commands.project_command import ProjectCommand
 from tileharvest.commands.settings import ask_history, queue_owner
 from tileharvest.commands.terminal import write_json, write_line, write_rows, write_table
 from tileharvest.commands.workers import NO_WORKER, WORKER_COLUMNS
-from tileharvest.errors import duration_in_words
 from tileharvest.maps.rates import rate_in_words
 from tileharvest.monitoring.overview import NOTHING, look
 from tileharvest.monitoring.stats import HarvestStats, State, state_in_words
@@ -38,12 +37,13 @@ class Command(ProjectCommand, ScrapyCommand):
         from tileharvest.queue.settings import workers_on
 
         owner = queue_owner(self.settings, opts.name)
-        overview = owner.ask_if_any(lambda queue: look(queue, time.time()), NOTHING)
         progress, harvest = None, None
         if owner.description is not None:
             progress = ask_history(self.settings, lambda history: progress_of(history, owner.name))
+        segment = None if progress is None else progress.segment
+        overview = owner.ask_if_any(lambda queue: look(queue, segment, time.time()), NOTHING)
         listed = overview.workers
-        workers = workers_on(self.settings, owner.name) if listed is None else len(listed)
+        workers = workers_on(self.settings, owner.queue) if listed is None else len(listed)
         state, detail = _state(owner, overview, progress, is_worked_on=workers > 0)
         if progress is None:
             words = _without_stats(owner, state, detail)
@@ -101,10 +101,6 @@ def _state(
 def rows_of(overview: Overview) -> list[list[str]]:
     """Returns the rows of the table for people, each a name and a number. The workers are not in it."""
     rows = [[name, f"{count:,}"] for name, count in overview.counts.as_plain().items()]
-    if overview.workers is not None:
-        oldest = overview.counts.oldest_lease
-        rows.append(["oldest lease", "" if oldest is None else duration_in_words(oldest)])
-        rows.append(["dead letters", f"{overview.counts.dead:,}"])
     if overview.orders.paused is not None:
         rows.append(["paused since", overview.orders.paused])
     if overview.orders.rate is not None:

@@ -193,8 +193,6 @@ class Runner:
             return spider_of("")
 
     async def _harvest(self, name: str, crawler: Crawler) -> None:
-        from tileharvest.scheduler.crawl import forget
-
         if not self._is_alone:
             WHOSE.set(name)
         try:
@@ -208,7 +206,6 @@ class Runner:
         # Not reached after the second signal, so that the map stays under way.
         del self._crawlers[name]
         self._listener.ended(name, crawler.spider)
-        forget(crawler)
 
 
 def most_under_way() -> int:

@@ -49,6 +49,23 @@ class QueueOwner:
         return "spider" if self.description is None else "map"
 
     @property
+    def queue(self) -> str:
+        """The name of the queue.
+
+        A spider has one for each set of arguments: the one at which a crawl works is meant, or else that
+        without arguments, or else the one that was used last.
+        """
+        from tileharvest.queue.settings import has_local_worker, has_queue, queue_names
+        from tileharvest.scheduler.settings import queue_name
+
+        if self.description is not None:
+            return self.name
+        name = queue_name(self.settings, self.name)
+        with_arguments = queue_names(self.settings, f"{name}:")
+        known = [name, *with_arguments] if has_queue(self.settings, name) else [*with_arguments, name]
+        return next((one for one in known if has_local_worker(self.settings, one)), known[0])
+
+    @property
     def in_words(self) -> str:
         """Returns a text such as `map 'small'` or `spider 'quotes'`."""
         return f"{self.kind} '{self.name}'"
@@ -70,7 +87,7 @@ class QueueOwner:
         from tileharvest.queue.settings import open_beside
 
         async def ask() -> Told:
-            async with open_beside(self.settings, self.name) as queue:
+            async with open_beside(self.settings, self.queue) as queue:
                 return await question(queue)
 
         return asyncio.run(ask())
@@ -79,17 +96,17 @@ class QueueOwner:
         """Returns the answer of the question, or `otherwise` if there is no queue. Makes no queue."""
         from tileharvest.queue.settings import has_queue
 
-        return self.ask(question) if has_queue(self.settings, self.name) else otherwise
+        return self.ask(question) if has_queue(self.settings, self.queue) else otherwise
 
     def push(self, entries: list[Entry]) -> None:
         """Puts these requests into the queue. Must not be called inside an event loop. Raises QueueError."""
-        self.ask(lambda queue: queue.exchange(Changes(entries), 0, time.time()))
+        self.ask(lambda queue: queue.exchange(Changes(entries), None, time.time()))
 
     async def is_worked_on(self, queue: RequestQueue) -> bool:
         """Returns whether anybody works on the open queue. Raises QueueError."""
         from tileharvest.queue.settings import is_worked_on
 
-        return await is_worked_on(self.settings, self.name, queue)
+        return await is_worked_on(self.settings, self.queue, queue)
 
 
 def queue_owner(settings: BaseSettings, name: str) -> QueueOwner:

@@ -27,7 +27,6 @@ WORKER_COLUMNS: Final[Columns] = {
     ">silent": lambda row: duration_in_words(row["heartbeat_age_seconds"]),
     ">req/s": lambda row: f"{row['rate']:,.1f}",
     ">leased": "leased",
-    ">share": "share",
 }
 """The columns of `workers_as_plain`. With a map's name before them they fit into 80 characters."""
 
@@ -38,8 +37,7 @@ class Command(ProjectCommand, ScrapyCommand):
     arguments = "[NAME...]"
     summary = "List the workers of maps and spiders"
     details = (
-        "It shows their host, pid, segment, when they were last heard of, requests per second, leases and"
-        " share."
+        "It shows their host, pid, segment, when they were last heard of, requests per second, and leases."
     )
     examples = ("", "my-server --json")
 
@@ -52,9 +50,9 @@ class Command(ProjectCommand, ScrapyCommand):
                 f" REDIS_URL to that of the fleet; without one, {program()} queue NAME shows what waits"
             )
         owners = [queue_owner(self.settings, name) for name in opts.name] or queue_owners(self.settings)
-        found = asyncio.run(workers_of_all(self.settings, [one.name for one in owners]))
+        found = asyncio.run(workers_of_all(self.settings, [one.queue for one in owners]))
         rows = [
-            {one.kind: one.name, **worker} for one in owners for worker in workers_as_plain(found[one.name])
+            {one.kind: one.name, **worker} for one in owners for worker in workers_as_plain(found[one.queue])
         ]
         columns: Columns = {"name": lambda row: row.get("map") or row["spider"], **WORKER_COLUMNS}
         write_rows(rows, columns, as_json=opts.json, otherwise=NO_WORKER)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -25,15 +26,18 @@ class TileHarvest:
         Scrapy 2.19 looks for commands before it calls this. So only the program `tileharvest`, which calls it
         earlier, gets the commands this way. `scrapy` has them if the project sets COMMANDS_MODULE.
         """
-        if _SPIDERS not in settings.getlist("SPIDER_MODULES"):
+        # Who has installed the scheduler alone has no spiders of maps: they need the extra `maps`.
+        if find_spec("pycurl") is not None and _SPIDERS not in settings.getlist("SPIDER_MODULES"):
             settings.add_to_list("SPIDER_MODULES", _SPIDERS)
         if not settings["COMMANDS_MODULE"]:
             settings.set("COMMANDS_MODULE", "tileharvest.commands", priority="addon")
 
     def update_settings(self, settings: BaseSettings) -> None:
-        """Adds the scheduler and the extension for Prometheus."""
-        # `tileharvest` loads this module with all commands, and the extension takes long to load.
+        """Adds the scheduler with its middleware, and the extension for Prometheus."""
+        # `tileharvest` loads this module with all commands, and these take long to load.
         from tileharvest.extensions.prometheus import Prometheus  # noqa: PLC0415
+        from tileharvest.scheduler import LeaseMiddleware  # noqa: PLC0415
 
         settings.set("SCHEDULER", "tileharvest.scheduler.Scheduler", priority="addon")
+        settings.setdefault_in_component_priority_dict("SPIDER_MIDDLEWARES", LeaseMiddleware, 10)
         settings.setdefault_in_component_priority_dict("EXTENSIONS", Prometheus, 500)

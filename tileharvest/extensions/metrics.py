@@ -67,9 +67,6 @@ def _of_queue(counts: Counts) -> Iterator[_Sample]:
 
 
 def _of_fleet(counts: Counts, workers: Sequence[Mapping[str, Any]]) -> Iterator[_Sample]:
-    oldest = counts.oldest_lease or 0.0
-    yield Gauge, "oldest_lease_seconds", "Age of the oldest lease, 0 without any", {}, oldest
-    yield Gauge, "dead_letters", "Entries that are no requests", {}, counts.dead
     yield Gauge, "workers", "Workers heard of lately", {}, len(workers)
     # A container that was killed and started again is listed twice for a while, with the same host and pid.
     # The one that was heard of last counts.
@@ -78,7 +75,6 @@ def _of_fleet(counts: Counts, workers: Sequence[Mapping[str, Any]]) -> Iterator[
     for name, what in (
         ("rate", "Requests per second that the worker finished lately"),
         ("leased", "Requests that the worker holds"),
-        ("share", "Requests that the worker may have on the way at the same time"),
         ("heartbeat_age_seconds", "Seconds since the worker was last heard of"),
     ):
         for (host, pid), worker in latest.items():

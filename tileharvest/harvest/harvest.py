@@ -1,8 +1,9 @@
 """A harvest while it runs. The spider, the diff middleware and the pipeline share it.
 
-The spider probes the site and begins the harvest (`open`). Results are kept, the bytes first and then the row
-(`keep`). Then the tiles that the walk did not reach, and some of those that it skipped, are asked for
-(`unasked`, `audit`). At last the harvest ends (`finish`, `abandon`), or stops for now (`stop`).
+The spider probes the site and begins the harvest (`open`). Blocks are looked up before they are asked
+(`look_up`). What was found in a block is kept, the bytes first and then the rows (`keep`). Then the tiles
+that the walk did not reach, and some of those that it skipped, are asked for (`unasked`, `audit`). At last
+the harvest ends (`finish`, `abandon`), or stops for now (`stop`).
 """
 
 from __future__ import annotations
@@ -14,18 +15,18 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from tileharvest.errors import AlreadyHarvestedError, BudgetError, EmptyMapError, MovedError
-from tileharvest.harvest.holdings import StoreWriter
 from tileharvest.harvest.walks import MOST_TOPS, LayerWalk, Walks, kept_in_words, relies_on_indexes, walk_over
+from tileharvest.history.blocks import FoundBlock, blocks_found
 from tileharvest.history.costs import NO_COST, Traffic, spent
 from tileharvest.history.errors import HarvestEndedError
-from tileharvest.history.group_commit import LINGER, GroupCommit
 from tileharvest.history.harvest_row import Beginning
 from tileharvest.history.harvests import begin
 from tileharvest.history.schema import FINISHED
 from tileharvest.history.site_files import MISSING, keep_site_files, site_files_of
-from tileharvest.history.summaries import finished_at, is_unfinished, progress_of
+from tileharvest.history.summaries import failed_tiles, finished_at, is_unfinished, progress_of
 from tileharvest.politeness.limits import check_room
 from tileharvest.renderers.registry import renderer_named
+from tileharvest.tiles.block import Block, bit_of, bits_of, blocks_of, place_of
 from tileharvest.tiles.images import size_of
 from tileharvest.tiles.outcomes import THERE, Outcome
 from tileharvest.tiles.verdict import judge_get, unless_blank
@@ -34,13 +35,14 @@ from tileharvest.walk.extent import Extent, most_tiles
 from tileharvest.walk.missing import SAMPLE, Missing, is_empty
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import date, datetime
     from pathlib import Path
 
     from sqlalchemy import Connection
 
     from tileharvest.harvest.holdings import Holdings
+    from tileharvest.history.blocks import KnownBlock
     from tileharvest.history.costs import Cost
     from tileharvest.history.database import History
     from tileharvest.history.harvests import HarvestRecord
@@ -66,7 +68,6 @@ _NOT_THERE: Final = (Outcome.NOTHING, Outcome.GONE, Outcome.FAILED, Outcome.SKIP
 _UNASKED_AT_ONCE: Final = 1000
 """The most tiles that one look for tiles which the walk did not reach returns. It bounds the memory, and is
 far above the number of a usual day."""
-
 _HISTORY: Final = "the history"
 _STORE: Final = "the store"
 _BOTH: Final = "the history and the store"
@@ -94,9 +95,7 @@ class Harvest:
         again: bool = False,
         holdings: Holdings,
         clock: Callable[[], datetime],
-        linger: float = LINGER,
     ) -> None:
-        """`linger` is the time, in seconds, that a first result waits for others to be recorded with it."""
         self.description = description
         self.day = day
         """The day of all versions of this harvest, in the map's time zone: that on which it was begun.
@@ -114,7 +113,6 @@ class Harvest:
         self.layers: dict[str, LayerWalk] = {}
         self._holdings = holdings
         self._clock = clock
-        self._linger = linger
         self._on_close = contextlib.ExitStack()
         self._known_before = 0
         """The number of known tiles of these zones when the harvest began. It tells whether the map has
@@ -148,11 +146,8 @@ class Harvest:
         self._asked: list[str] = []
         """What was asked in threads and has not answered."""
         self._is_widened = False
-        self._looking = asyncio.Lock()
-        self._wondered: set[str] = set()
-        """The images, by their sha1, of which it is not known yet whether versions name them."""
-        self._named: set[str] = set()
-        """The images, by their sha1, that versions are known to name."""
+        self._storing = asyncio.Lock()
+        """Held while the images of a block are stored. A disk takes as long for two stores side by side."""
         self.is_pushed = False
         """Whether only pushed tiles are asked, because the segment's harvest was complete before. May be set
         before `open`."""
@@ -174,11 +169,7 @@ class Harvest:
         """The name of what has not answered yet, the store or the history. None if both have answered."""
         if self._asked:
             return self._asked[-1]
-        if not self.is_open:
-            return None
-        if self._images.is_storing:
-            return _STORE
-        return _HISTORY if self.walks.known.is_asked or self._commits.is_recording else None
+        return None
 
     @property
     def waits_for_at_most(self) -> float | None:
@@ -346,24 +337,18 @@ class Harvest:
 
         begun_now = await self._ask(begun, what=_BOTH)
         store, self._record, is_first, self._known_before, self.expected, self.extents, self.walks = begun_now
-        self._images = StoreWriter(store)
+        self._images = store
         self.is_pushed = self._record.is_pushed
         fetches_first = self.description.first == "get" and not self.is_pushed
-        self.fetches_at_once = fetches_first and not (self._known_before or self._is_widened)
-        """Whether kept tiles are asked by GET with no HEAD before, because no tile was known when the harvest
-        began. Tiles that other runs of the same harvest have added do not count."""
-        self.fetches_unknown = fetches_first and is_first
+        is_empty = not (self._known_before or self._is_widened)
+        self.fetches_unknown = fetches_first and (is_first or is_empty)
         """Whether kept tiles of which nothing is known are asked by GET with no HEAD before.
 
         Until a harvest of the map is finished, most of these tiles exist. Later most of them are empty
         places."""
         self.day, self.continued = self._record.day, self._record.continued
         self.is_pruned = self.walks.decisions.is_pruned
-        self._commits = GroupCommit(self._record, self.traffic, self._linger)
         self.traffic.start()
-        self.traffic.count_ahead(self._commits.record_cost)
-        # The cost of the probe, and the cost counted ahead, are recorded before anything further is asked.
-        await self._commits.flush()
 
     @property
     def _counts_anew(self) -> bool:
@@ -403,6 +388,20 @@ class Harvest:
             known = [tile for layer, tile in self._tops if layer == name]
             yield from ((part.layer, tile) for tile in self.walks.first(name, known))
 
+    async def failed_before(self) -> list[Block]:
+        """Returns the tiles that failed when an earlier harvest asked for them, a block for each. Tiles that
+        this harvest does not ask for are left out. Raises HistoryError."""
+        if self.is_pushed:
+            return []
+        failed = await self._ask(failed_tiles, self._record.history, self.description.name)
+        before = [one for one in failed if one.layer in self.layers and one.harvest != self._record.id]
+        found = (
+            self.layers[one.layer].walk.within(block)
+            for one in before
+            for block in blocks_of(one.layer, [one.tile])
+        )
+        return [block for block in found if block is not None]
+
     def understood(self, answer: Answer, tile: Tile) -> Answer:
         """Returns an answer about a tile as a plain file server would have given it."""
         answer = self.renderer.understood(answer, tile)
@@ -414,18 +413,22 @@ class Harvest:
         size = described.tile_size if described.tells_size else None
         return judge_get(answer, latest, self.day, size, self.description.most_tile_bytes)
 
-    async def mend(self, latest: Version | None, found: TileResult, body: bytes, *, late: bool) -> None:
-        """Puts the image of an unchanged tile into the store again if it `may_be_damaged` there. Raises
-        StoreError."""
-        if not self.may_be_damaged(latest, found, late=late):
-            return
-        assert latest is not None
-        assert latest.image is not None
-        if await self._ask(self._images.store.mend, latest.image, body, what=_STORE):
-            _log.info("image %s is whole again", latest.image.file_name)
+    async def look_up(self, block: Block) -> KnownBlock:
+        """Returns what the history knows of a block, and what this harvest has found there already. Takes one
+        query, in a thread. Raises HistoryError."""
+        loop, record = asyncio.get_running_loop(), self._record
+        with self._asking(_HISTORY):
+            return await loop.run_in_executor(record.history.reader, record.look_up_block, block)
 
-    def may_be_damaged(self, latest: Version | None, found: TileResult, *, late: bool) -> bool:
-        """Returns whether the image of an unchanged tile may be missing in the store, or damaged.
+    async def latest(self, places: Sequence[tuple[str, Tile]]) -> list[Version | None]:
+        """Returns the latest version of each of these tiles, each a layer and a tile. Takes a query for each
+        of their blocks."""
+        known = {place: await self.look_up(Block(*place)) for place in {place_of(*one) for one in places}}
+        return [known[place_of(*one)].versions.get(bit_of(one[1])) for one in places]
+
+    async def mend(self, latest: Version, renewed: Validator | None, body: bytes, *, late: bool) -> None:
+        """Puts the image of a tile that was fetched and has the bytes of its latest version into the store
+        again, if it may be damaged there. `renewed` is the validator of the answer. Raises StoreError.
 
         Only images whose version has no validator are meant, because `tileharvest check-store --mend` has
         deleted the validators of missing and damaged ones. If the site never sends a validator, only tiles
@@ -433,9 +436,10 @@ class Harvest:
         store.
         """
         nothing = Validator()
-        if found.outcome is not Outcome.NOT_MODIFIED or not (late or found.validator != nothing):
-            return False
-        return latest is not None and latest.image is not None and latest.validator == nothing
+        if latest.image is None or latest.validator != nothing or not (late or renewed != nothing):
+            return
+        if await self._ask(self._images.mend, latest.image, body, what=_STORE):
+            _log.info("image %s is whole again", latest.image.file_name)
 
     async def knows_below(self, layer: str, tile: Tile) -> bool:
         """Returns whether the history has any tile in the square of this one.
@@ -445,83 +449,82 @@ class Harvest:
         ranges = self.layers[layer].walk.kept_below(tile)
         return await self._ask(self._record.known, {layer: ranges}) > 0
 
-    async def keep(self, result: TileResult) -> None:
-        """Makes a result durable: its bytes, then its row. When it returns, the result survives kills and
-        power cuts.
+    async def keep(
+        self, block: Block, found: FoundBlock, bodies: Mapping[Image, bytes], *, again: bool
+    ) -> None:
+        """Makes what was found in a block durable: the bytes, then the rows in one transaction. When it
+        returns, it survives kills and power cuts. `again` says that the block may have been kept before.
 
         Raises StoreError and HistoryError. Raises BudgetError if too little room would be left on the disk.
         Raises MovedError if more than half of the known tiles have vanished: then the map has moved, and none
         is recorded as gone.
         """
-        if result.image is not None:
-            if result.body is None:
-                raise ValueError(f"the bytes of {result} are missing")
-            self.check_room(result.image.size)
-            is_new = await self._images.put(result.image, result.body)
-            if is_new or (result.again and not await self._is_named(result.image)):
-                # It is recorded in the transaction of the row, so that it counts exactly once after a kill,
-                # too.
-                self.traffic.stored_bytes += result.image.size
+        await self._put(bodies, again=again)
+        cost = self.traffic.take()
+        work = self._record.recording_block(block, found, cost)
         try:
-            await self._commits.record(result)
+            with self._asking(_HISTORY):
+                await asyncio.wrap_future(self._record.history.writer.submit(work))
         except HarvestEndedError as error:
             if error.reason != FINISHED:
                 raise
-            # The lease was lost, and another worker has recorded the tile's result in the meantime.
+            # The lease was lost, and another worker has recorded the block in the meantime.
             return
-        if result.layer in self._unsized and result.body is not None:
-            self._unsized.discard(result.layer)
-            await self._ask(self._record.note_size, result.layer, size_of(result.body))
-        self._count([result])
-        if self.extents[result.layer].is_to_be_compared and not self._counts_anew:
-            await self._learn_of_others(result.layer)
+        if block.layer in self._unsized and bodies:
+            self._unsized.discard(block.layer)
+            size = size_of(next(iter(bodies.values())))
+            await self._ask(self._record.note_size, block.layer, size)
+        self._count(block, found)
+        extent = self.extents[block.layer]
+        if extent.is_to_be_compared and not self._counts_anew:
+            await self._learn_of_others(block.layer)
         missing = Missing(self._known_before, self.tally[Outcome.GONE])
         if missing.has_moved:
             raise await self._moved(missing)
 
-    def keep_unchanged(self, results: Sequence[TileResult]) -> asyncio.Future[BaseException | None]:
-        """Begins to record the results of unchanged tiles, together with others.
+    async def keep_results(self, results: Sequence[TileResult]) -> None:
+        """Keeps the results of single tiles, block by block. No tile has two of them."""
+        bodies = {one.image: one.body for one in results if one.image is not None and one.body is not None}
+        again = any(one.again for one in results)
+        for block, found in blocks_found(results):
+            new = {image: bodies[image] for image in found.images.values() if image in bodies}
+            await self.keep(block, found, new, again=again)
 
-        Returns the future of the transaction, as `GroupCommit.add` does. Raises HistoryError.
+    async def keep_failed(self, block: Block, reason: str) -> None:
+        """Notes that the tiles of a block have failed."""
+        reasons = dict.fromkeys(bits_of(block.mask), reason)
+        found = FoundBlock({Outcome.FAILED: block.mask}, reasons=reasons)
+        await self.keep(block, found, {}, again=False)
+
+    async def _put(self, bodies: Mapping[Image, bytes], *, again: bool) -> None:
+        """Puts the images of a block into the store, and counts the bytes of those that were not there."""
+        if not bodies:
+            return
+        self.check_room(sum(map(len, bodies.values())))
+        async with self._storing:
+            new = await self._ask(self._images.put, bodies, what=_STORE)
+        if again:
+            # A process may have stored them and was killed before the rows were written.
+            wondered = [image.sha1 for image in bodies if image not in new]
+            named = await self._ask(self._record.named, wondered) if wondered else set()
+            new |= {image for image in bodies if image.sha1 not in named}
+        # The cost is recorded in the transaction of the rows, so that it counts once, also after a kill.
+        self.traffic.stored_bytes += sum(image.size for image in new)
+
+    async def has_gone_below(self, block: Block) -> bool:
+        """Returns whether anything below the tiles of a block may have been asked in this harvest. Also
+        returns True if nobody knows.
+
+        Looks into the whole squares below the tiles, because tiles between may have been asked and not kept.
+        Takes a query for each zoom, so call it only for blocks that are asked again. Requests on the way, and
+        results that wait at another worker, are not seen.
         """
-        return self._commits.add(*results)
-
-    def kept(self, results: Iterable[TileResult], failure: BaseException | None) -> None:
-        """Counts results of `keep_unchanged` when their transaction is done. Raises its failure, if there is
-        one."""
-        if failure is None:
-            self._count(results)
-        elif not isinstance(failure, HarvestEndedError) or failure.reason != FINISHED:
-            raise failure
-
-    async def has_gone_below(self, layer: str, tile: Tile) -> bool:
-        """Returns whether anything below a tile may have been asked in this harvest. Also returns True if
-        nobody knows.
-
-        Looks into the whole square below the tile, because tiles between may have been asked and not kept.
-        Takes a query for each zoom, and a transaction if results wait, so call it only for tiles that are
-        asked again. Requests on the way, and results that wait at another worker, are not seen.
-        """
-        walk = self.layers[layer].walk
+        walk = self.layers[block.layer].walk
         # Tiles at zooms that are not kept have no result.
-        if tile.zoom < walk.deepest and tile.zoom + 1 not in walk.kept_zooms:
+        if block.zoom < walk.deepest and block.zoom + 1 not in walk.kept_zooms:
             return True
-        await self._commits.flush()
-        return await self._ask(self._record.has_result, layer, walk.kept_below(tile))
-
-    async def _is_named(self, image: Image) -> bool:
-        """Returns whether a version names an image that is in the store. If none does, a process has stored
-        it and was killed before the row was written.
-
-        Reads all versions, once for all images that wait at the same time. After a kill these are
-        hundreds."""
-        self._wondered.add(image.sha1)
-        async with self._looking:
-            if image.sha1 in self._wondered:
-                wondered = set(self._wondered)
-                self._named |= await self._ask(self._record.named, wondered)
-                self._wondered -= wondered
-        return image.sha1 in self._named
+        below = [part for _, tile in block.tiles() for part in walk.kept_below(tile)]
+        return await self._ask(self._record.has_result, block.layer, below)
 
     async def _learn_of_others(self, layer: str) -> None:
         """Makes a layer's bounds count the tiles of other processes, too."""
@@ -529,19 +532,22 @@ class Harvest:
         self.extents[layer].learn(0)
         self.extents[layer].learn((await self._ask(self._record.found))[layer])
 
-    def _count(self, results: Iterable[TileResult]) -> None:
-        """Counts the results, also in the bounds of their layers, and notes in `doubted` which layers seem to
-        have no end."""
-        for result in results:
-            if not result.is_counted:
+    def _count(self, block: Block, found: FoundBlock) -> None:
+        """Counts what was found in a block, also in the bounds of its layer, and notes in `doubted` if the
+        layer seems to have no end."""
+        for outcome, mask in found.outcomes.items():
+            if not found.is_kept and outcome is not Outcome.FAILED:
                 continue
-            self.tally[result.outcome] += 1
-            if result.outcome in _NOT_THERE or result.layer in self.doubted:
+            self.tally[outcome] += mask.bit_count()
+            if outcome in _NOT_THERE or block.layer in self.doubted:
                 continue
-            sha1 = None if result.image is None else result.image.sha1
-            why = self.extents[result.layer].add(result.tile, sha1)
-            if why is not None:
-                self.doubted[result.layer] = self._doubt(result.layer, sha1, why)
+            for bit in bits_of(mask):
+                image = found.images.get(bit)
+                sha1 = None if image is None else image.sha1
+                why = self.extents[block.layer].add(block.tile(bit), sha1)
+                if why is not None:
+                    self.doubted[block.layer] = self._doubt(block.layer, sha1, why)
+                    break
 
     def _doubt(self, layer: str, sha1: str | None, why: str) -> str:
         """Returns in words why a layer seems to have no end. `sha1` is that of the image that was counted
@@ -587,11 +593,6 @@ class Harvest:
         """Returns the error with which a harvest ends that has `endless` layers."""
         return BudgetError("; ".join(self.endless.values()), "max_tiles")
 
-    def hurry(self) -> None:
-        """Records the waiting results now, because no others are on the way."""
-        if self.is_open:
-            self._commits.hurry()
-
     async def unasked(self) -> list[tuple[Layer, Tile]]:
         """Returns the tiles that the history has and the walk did not reach. There are none if the harvest is
         complete.
@@ -599,7 +600,6 @@ class Harvest:
         The walk does not reach a tile if something above it has vanished. Reads all tiles of the map, so call
         it when nothing is under way. Raises MovedError as `keep` does, but by the results of all processes.
         """
-        await self._commits.flush()
         if self.is_pushed:
             return []
 
@@ -619,13 +619,7 @@ class Harvest:
     async def audit(self) -> list[tuple[Layer, Tile, Asked]]:
         """Returns the skipped tiles that must be asked before the harvest may end, each with how it is
         asked."""
-        await self._commits.flush()
         return [] if self.is_pushed else await self.walks.audit()
-
-    async def without_result(self, places: Collection[tuple[str, Tile]]) -> list[tuple[str, Tile]]:
-        """Returns those of these tiles for which no process of this harvest has a result."""
-        found = await self._outcomes(places)
-        return [place for place in places if place not in found]
 
     async def answered(self, places: Iterable[tuple[str, Tile]]) -> set[tuple[str, Tile]]:
         """Returns those of these tiles for which any process of this harvest has a result other than a
@@ -634,7 +628,6 @@ class Harvest:
         return {place for place, outcome in found.items() if outcome is not Outcome.FAILED}
 
     async def _outcomes(self, places: Iterable[tuple[str, Tile]]) -> dict[tuple[str, Tile], Outcome]:
-        await self._commits.flush()
         by_layer: dict[str, list[Tile]] = {}
         for layer, tile in places:
             by_layer.setdefault(layer, []).append(tile)
@@ -660,7 +653,6 @@ class Harvest:
 
     async def counts(self) -> dict[Outcome, int]:
         """Returns the exact counts so far, by all processes of the harvest."""
-        await self._commits.flush()
         return await self._ask(self._record.counts)
 
     async def why_failed(self) -> dict[str, int]:
@@ -677,17 +669,16 @@ class Harvest:
         continued."""
         if self.is_open:
             self.is_open = False
-            self.traffic.settle()
             try:
-                await self._commits.close()
+                if (left := self.traffic.take()) != NO_COST:
+                    await self._ask(self._record.record, (), left)
                 if self._has_daily_budget:
                     await asyncio.to_thread(self._holdings.spend, self._today(), self.traffic.total)
             finally:
                 await asyncio.to_thread(self._on_close.close)
 
     async def _end(self, reason: str, *, settle_gone: bool) -> dict[Outcome, int]:
-        self.traffic.settle()
-        await self._commits.close()
+        await self._ask(self._record.record, (), self.traffic.take())
         ended = self._clock()
 
         def end() -> tuple[bool, dict[Outcome, int]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from threading import Lock
@@ -13,13 +12,12 @@ from tileharvest.history.database import History
 from tileharvest.store.port import DryStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
     from datetime import date
 
     from tileharvest.history.costs import Cost
     from tileharvest.store.port import TileStore
-    from tileharvest.tiles.versions import Image
 
 
 class OpenHistories:
@@ -124,61 +122,3 @@ class Holdings:
     def open_store(self) -> TileStore:
         """Opens the store, or for a dry run one that keeps nothing. Raises StoreError."""
         return self.store() if self.dry_map is None else DryStore()
-
-
-class StoreWriter:
-    """Puts the images of a harvest into its store. Used from one event loop.
-
-    Images that come when others are being stored are stored next, all together. A disk takes about as long
-    for many as for one. No request waits for that.
-    """
-
-    def __init__(self, store: TileStore) -> None:
-        self.store = store
-        self._waiting: dict[Image, bytes] = {}
-        self._untold: set[Image] = set()
-        """Newly stored images for which `put` has not returned True yet."""
-        self._under_way: dict[Image, asyncio.Future[None]] = {}
-        """The images that wait or are being stored. An image that comes twice meanwhile is stored once."""
-        self.is_storing = False
-        """Whether the store has not answered yet."""
-
-    async def put(self, image: Image, body: bytes) -> bool:
-        """Puts the image into the store. When it returns, the image survives kills and power cuts.
-
-        Returns whether the image was not there before. If several callers put the same image, only one of
-        them gets True. Raises StoreError.
-        """
-        stored = self._under_way.get(image)
-        if stored is None:
-            stored = self._under_way[image] = asyncio.get_running_loop().create_future()
-            self._waiting[image] = body
-            if not self.is_storing:
-                self._store_waiting()
-        # If one caller is cancelled, the others that wait for the same image go on waiting.
-        await asyncio.shield(stored)
-        is_new = image in self._untold
-        self._untold.discard(image)
-        return is_new
-
-    def _store_waiting(self) -> None:
-        images, self._waiting = self._waiting, {}
-        self.is_storing = True
-        # A bare future and no task, because asyncio.run cancels tasks at its end. Nobody would learn then
-        # that the images are stored.
-        job = asyncio.get_running_loop().run_in_executor(None, self.store.put, images)
-        job.add_done_callback(lambda job: self._told(images, job))
-
-    def _told(self, images: Mapping[Image, bytes], job: asyncio.Future[set[Image]]) -> None:
-        self.is_storing = False
-        failure = job.exception()
-        if failure is None:
-            self._untold |= job.result()
-        for image in images:
-            stored = self._under_way.pop(image)
-            if failure is None:
-                stored.set_result(None)
-            else:
-                stored.set_exception(failure)
-        if self._waiting:
-            self._store_waiting()

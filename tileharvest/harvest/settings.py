@@ -9,12 +9,11 @@ from tileharvest.errors import ConfigurationError, nearest
 from tileharvest.harvest.due import Times
 from tileharvest.harvest.harvest import Harvest
 from tileharvest.harvest.holdings import Holdings
-from tileharvest.history.group_commit import LINGER
 from tileharvest.history.settings import database_url
-from tileharvest.maps.settings import described_map, setting
+from tileharvest.maps.settings import described_map, switch
 from tileharvest.politeness.settings import hours_without_requests
 from tileharvest.program import program
-from tileharvest.queue.settings import is_shared, segment_resolver
+from tileharvest.queue.settings import segment_resolver
 from tileharvest.store.settings import store_opener
 
 if TYPE_CHECKING:
@@ -59,7 +58,6 @@ def harvest_for(settings: BaseSettings, arguments: Mapping[str, str]) -> Harvest
     # Parsed now, so that a mistake is told before anything is touched.
     url, open_store = database_url(settings), store_opener(settings)
     # `stay` is read by the scheduler. It is checked here, because then it is too late for one clear line.
-    linger = float(setting(settings, "LINGER_SHARED")) if is_shared(settings) else LINGER
     switch(arguments, "stay", "a spider that waits for requests")
     return Harvest(
         description,
@@ -68,7 +66,6 @@ def harvest_for(settings: BaseSettings, arguments: Mapping[str, str]) -> Harvest
         again=dry or switch(arguments, "fresh", "asking again for everything"),
         holdings=Holdings(url, open_store, map_name if dry else None),
         clock=lambda: datetime.now(UTC),
-        linger=linger,
     )
 
 
@@ -109,17 +106,6 @@ def would_go_on(settings: BaseSettings, arguments: Mapping[str, str], harvest: H
     resolver = segments_of(settings, harvest.description, arguments.get("segment"), started)
     moment = harvest.segment.begins if "day" in arguments else started
     return resolver.segment_at(None, moment).name == harvest.segment.name
-
-
-def switch(arguments: Mapping[str, str], name: str, meaning: str) -> bool:
-    """Returns whether a spider's argument is 1. Raises ConfigurationError unless it is 0, 1 or missing.
-
-    `meaning` ends the message, which says: write -a NAME=1 for MEANING.
-    """
-    value = arguments.get(name, "0")
-    if value not in ("0", "1"):
-        raise ConfigurationError(f"-a {name}={value} cannot be: write -a {name}=1 for {meaning}")
-    return value == "1"
 
 
 def _day(description: MapDescription, day: str | None, started: datetime) -> date:

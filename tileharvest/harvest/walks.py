@@ -7,18 +7,17 @@ import asyncio
 import itertools
 import logging
 from typing import TYPE_CHECKING, Final, NamedTuple
-
-from msgspec.structs import replace
+from urllib.parse import unquote
 
 from tileharvest.errors import ConfigurationError
 from tileharvest.harvest.plan import why_not_pruned
 from tileharvest.history.change_indexes import stored_indexes
-from tileharvest.history.known import Known
 from tileharvest.history.proofs import last_full, proofs
 from tileharvest.history.schema import GIT_WALK, PUSHED_WALK
 from tileharvest.history.summaries import last_in_full, last_pruned
-from tileharvest.tiles.grid import unpacked
-from tileharvest.tiles.questions import IN_FULL, Asked
+from tileharvest.tiles.block import mask_of
+from tileharvest.tiles.grid import Tile, unpacked
+from tileharvest.tiles.questions import IN_FULL, TILE_SCHEME, Asked
 from tileharvest.walk.change_index import audited_share
 from tileharvest.walk.decision import Decision, Decisions, decide
 from tileharvest.walk.walk import Walk
@@ -30,10 +29,9 @@ if TYPE_CHECKING:
     from tileharvest.history.database import History
     from tileharvest.history.harvests import HarvestRecord
     from tileharvest.maps.description import MapDescription
-    from tileharvest.tiles.grid import Tile
+    from tileharvest.tiles.block import Block
     from tileharvest.tiles.layers import Layer
     from tileharvest.tiles.outcomes import Outcome
-    from tileharvest.tiles.questions import TileQuestion
     from tileharvest.walk.audit import Audit
     from tileharvest.walk.change_index import ChangeIndex, StoredIndex
     from tileharvest.walk.proof import Proof
@@ -72,9 +70,6 @@ class Walks:
         self._record = record
         self._description = description
         self._layers = layers
-        self.known = Known(record.look_up, record.history.reader)
-        """What the history knew of each tile before the harvest judged it: its latest version, and its mark
-        for the walk."""
         self.decisions = decisions
         """How each layer is walked, and why."""
         self.pruned = {name for name, decision in decisions.layers.items() if decision.is_pruned}
@@ -137,11 +132,13 @@ class Walks:
         walk, ground = self._layers[layer].walk, self._grounds.get(layer)
         return (*walk.start(), *known) if ground is None else walk.start_on(ground)
 
-    def to_ask(self, layer: str, tiles: tuple[Tile, ...], asked: Asked) -> Iterable[Tile]:
-        """Returns those of the tiles below or beside another one that are asked for. `asked` says how that
-        one was asked."""
-        ground = self._grounds.get(layer)
-        return tiles if ground is None or asked.in_full else filter(ground.has, tiles)
+    def within_ground(self, block: Block, asked: Asked) -> Block | None:
+        """Returns those of the tiles below or beside other ones that are asked for, or None if there are
+        none. `asked` says how the others were asked."""
+        ground = self._grounds.get(block.layer)
+        if ground is None or asked.in_full:
+            return block
+        return block.only(mask_of(bit for bit, tile in block.tiles() if ground.has(tile)))
 
     async def audit(self) -> list[tuple[Layer, Tile, Asked]]:
         """Returns the tiles that must be asked before the harvest may end, each with how it is asked.
@@ -246,9 +243,7 @@ class Walks:
             apart = record.unasked(areas, MOST_TOPS)
             return list(dict.fromkeys((*left, *tops, *(tile for _, tile in apart))))
 
-        tops = await asyncio.to_thread(withdraw)
-        self.known.forget()
-        return tops
+        return await asyncio.to_thread(withdraw)
 
 
 def walk_over(description: MapDescription, layer: Layer) -> Walk:
@@ -340,24 +335,22 @@ def kept_in_words(description: MapDescription, depths: Mapping[str, int]) -> str
     return repr((description.layers, description.zooms, zones, limit))
 
 
-def located(layers: Mapping[str, LayerWalk], question: TileQuestion, url: str) -> tuple[TileQuestion, str]:
-    """Returns the question and its address in these layers, because addresses change with a layer's depth.
-
-    A pushed question may lack the layer, if there is only one. It may also lack the tile; then layer and tile
-    are found by the address. Raises LookupError, with a line for the log, if the layers have no such tile.
-    """
-    tile = question.tile
-    if tile is None:
-        found = ((name, part.layer.addresses.tile_of(url)) for name, part in layers.items())
-        name, tile = next(((name, at) for name, at in found if at is not None), ("", None))
-        if tile is None:
-            raise LookupError(f"{url} is no tile of the map; it was not asked for")
-    else:
-        name = question.layer or (next(iter(layers)) if len(layers) == 1 else "")
+def located(layers: Mapping[str, LayerWalk], pushed: str) -> tuple[str, Tile]:
+    """Returns layer and tile of what a person has pushed: `tile://LAYER/TILE`, where LAYER may be missing if
+    there is only one, or the address of a tile. Raises LookupError, with a line for the log, if the layers
+    have no such tile."""
+    if not pushed.startswith(TILE_SCHEME):
+        found = ((name, part.layer.addresses.tile_of(pushed)) for name, part in layers.items())
+        at = next(((name, tile) for name, tile in found if tile is not None), None)
+        if at is None:
+            raise LookupError(f"{pushed} is not a tile of the map; it was not asked for")
+        return at
+    name, _, written = pushed.removeprefix(TILE_SCHEME).rpartition("/")
+    name, tile = unquote(name) or (next(iter(layers)) if len(layers) == 1 else ""), Tile.parse(written)
     if name not in layers:
         raise LookupError(f"layer '{name}' is not harvested; it has: {', '.join(layers)}")
     try:
-        url = layers[name].layer.addresses.url_of(tile)
+        layers[name].layer.addresses.url_of(tile)
     except ValueError as error:
         raise LookupError(f"a request was dropped: {error}") from None
-    return replace(question, layer=name, tile=tile), url
+    return name, tile

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, fields
-from math import inf
 from operator import add, attrgetter, sub
 from typing import TYPE_CHECKING, Final
 
@@ -58,26 +57,10 @@ long."""
 NO_COST: Final = Cost()
 
 
-_FEWEST_AHEAD: Final = 16
-"""The fewest requests that are counted ahead. Each is counted with the bytes of the dearest one so far. With
-fewer, a fast site would be asked for more than is recorded before a transaction is done."""
-_FIRST_AHEAD: Final = Cost(_FEWEST_AHEAD, _FEWEST_AHEAD << 15)
-"""The cost that is counted ahead at first, when nobody knows how fast the site is asked and how large its
-images are. It has 32 kB for each request, which is more than most tiles have."""
-_TIMES_AHEAD: Final = 3
-"""The cost that is counted ahead, as a multiple of the cost between the last two calls of `take`."""
-
-
 @dataclass(slots=True)
 class Traffic:
-    """Counts what one process costs. Code that causes a cost adds it to a field, and `take` returns the sum.
-
-    Between `count_ahead` and `settle`, `take` counts ahead: it also returns the requests and bytes that may
-    come before its next call. No request may start beyond those that are recorded (`ask`). If the process is
-    killed, all its requests are counted, however slow the database is. Requests beside the queue do not wait
-    for that. Bytes are counted approximately, because nobody knows the size of answers that are on the way. A
-    quarter of the bytes counted ahead is kept for these answers; a kill leaves uncounted what they have
-    beyond that.
+    """Counts what one process costs. Code that causes a cost adds it to a field, and `take` returns the sum,
+    which is recorded together with a block. A kill leaves uncounted what came since.
 
     Used from one thread. It counts time from `start` on. `pause` and `resume` may be called twice. After a
     `pause` before `start` the time stands still until `resume`.
@@ -97,18 +80,6 @@ class Traffic:
     """The clock's time when the time last began to run. None when the time stands still."""
     _taken: Cost = field(default=NO_COST, init=False, repr=False)
     """The sum of all that `take` has returned."""
-    _seen: Cost = field(default=NO_COST, init=False, repr=False)
-    """The total when `take` was last called."""
-    _ahead: Cost = field(default=NO_COST, init=False, repr=False)
-    """The cost that is counted ahead."""
-    _dearest: int = field(default=0, init=False, repr=False)
-    """The most bytes per request between any two calls of `take`."""
-    _most: tuple[float, float] = field(default=(inf, inf), init=False, repr=False)
-    """The numbers of requests and bytes at which a further request has to wait. A quarter of the bytes that
-    are counted ahead is kept for answers on the way."""
-    _low_from: tuple[float, float] = field(default=(inf, inf), init=False, repr=False)
-    """The numbers of requests and bytes at which half of the cost that was counted ahead is spent."""
-    _when_low: Callable[[], None] = field(default=lambda: None, init=False, repr=False)
 
     @property
     def worked(self) -> float:
@@ -135,60 +106,11 @@ class Traffic:
         self._paused = False
         self._go_on()
 
-    def ask(self, number: int = 1) -> int:
-        """Returns how many of so many requests may start now: those whose cost is recorded ahead. Counts
-        them. Has the next cost recorded if little, or nothing, is left of what is recorded ahead."""
-        left = self._most[0] - self.requests
-        may = 0 if self.received_bytes > self._most[1] else int(max(0, min(number, left)))
-        self.requests += may
-        if may < number or self.requests >= self._low_from[0] or self.received_bytes > self._low_from[1]:
-            self._tell_low()
-        return may
-
-    def count_ahead(self, when_low: Callable[[], None]) -> None:
-        """Makes `take` count ahead from now on. No request may start before its first return is `recorded`.
-
-        `when_low` is called when half of the cost that was counted ahead is spent. It is to have `take`
-        called soon."""
-        self._seen, self._ahead, self._when_low = self.total, _FIRST_AHEAD, when_low
-        self._most = 0, -1
-
-    def settle(self) -> None:
-        """Ends the counting ahead, because nothing more is asked. The next `take` corrects the sum."""
-        self._ahead, self._most, self._low_from = NO_COST, (inf, inf), (inf, inf)
-
     def take(self) -> Cost:
-        """Returns the cost since this was last called. A part is negative if more was counted ahead than was
-        spent."""
+        """Returns the cost since this was last called."""
         total, before = self.total, self._taken
-        new = total - self._seen
-        if self._ahead != NO_COST and new.requests:
-            self._dearest = max(self._dearest, new.received_bytes // new.requests)
-            # It never falls below half of the last one, because a site may be asked by fits and starts.
-            half = self._ahead.requests // 2, self._ahead.received_bytes // 2
-            self._ahead = Cost(
-                max(_FEWEST_AHEAD, half[0], _TIMES_AHEAD * new.requests),
-                max(_FEWEST_AHEAD * self._dearest, half[1], _TIMES_AHEAD * new.received_bytes),
-            )
-        self._seen, self._taken = total, total + self._ahead
-        if self._ahead != NO_COST:
-            self._low_from = (
-                total.requests + self._ahead.requests // 2,
-                total.received_bytes + self._ahead.received_bytes // 2,
-            )
-        return self._taken - before
-
-    def recorded(self) -> None:
-        """Notes that all costs which `take` has returned are durable, so that further requests may start."""
-        if self._ahead != NO_COST:
-            self._most = (
-                self._taken.requests,
-                self._taken.received_bytes - self._ahead.received_bytes // 4,
-            )
-
-    def _tell_low(self) -> None:
-        self._low_from = inf, inf
-        self._when_low()
+        self._taken = total
+        return total - before
 
     def _go_on(self) -> None:
         if self._started and not self._paused and self._since is None:

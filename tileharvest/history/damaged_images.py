@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import bindparam, func, select, update
+from sqlalchemy import bindparam, select, update
 
 from tileharvest.history.connection import in_parts
 from tileharvest.history.recorded_versions import NamedImage
-from tileharvest.history.schema import TILE, harvests, layers, maps, tiles, versions
+from tileharvest.history.schema import TILE, layers, maps, tiles, versions
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.versions import Image
 
@@ -33,34 +33,24 @@ _SHOWN: Final = (
     .join(maps, maps.c.id == layers.c.map)
     .where(versions.c.sha1.in_(bindparam("names", expanding=True)))
 )
-_ASKED: Final = (
-    select(maps.c.name, func.sum(harvests.c.requests))
-    .join_from(harvests, maps, maps.c.id == harvests.c.map)
-    .group_by(maps.c.name)
-)
 _FORGET: Final = (
     update(versions).where(versions.c.id == bindparam("its_id")).values(etag=None, last_modified=None)
 )
 
 
-def ask_anew(
-    history: History, images: Collection[Image], of_maps: Collection[str]
-) -> list[tuple[NamedImage, int]]:
+def ask_anew(history: History, images: Collection[Image], of_maps: Collection[str]) -> list[NamedImage]:
     """Makes harvests fetch these images when they next ask for tiles of these maps.
 
-    Returns each image with one tile whose latest version has it, ordered by the images' file names. With it
-    comes the number of requests of all harvests of the map: if that is still the same later, no harvest has
-    asked for anything in the meantime. An image that only earlier versions have is left out, because no site
-    has it any more.
+    Returns each image with one tile whose latest version has it, ordered by the images' file names. An image
+    that only earlier versions have is left out, because no site has it any more.
 
     The validators of the returned versions are forgotten, so that only equal bytes count as unchanged. Reads
     all latest versions. Raises HistoryError.
     """
 
-    def forget(connection: Connection) -> list[tuple[NamedImage, int]]:
+    def forget(connection: Connection) -> list[NamedImage]:
         found: dict[Image, NamedImage] = {}
         ids = []
-        asked = {row[0]: int(row[1]) for row in connection.execute(_ASKED)}
         for part in in_parts(sorted({image.sha1 for image in images}), _AT_ONCE):
             for row in connection.execute(_SHOWN, {"names": part}):
                 image = Image(row.sha1, row.extension, row.size)
@@ -70,7 +60,6 @@ def ask_anew(
                     ids.append({"its_id": row.id})
         if ids:
             connection.execute(_FORGET, ids)
-        shown = sorted(found.values(), key=lambda one: one.image.file_name)
-        return [(one, asked[one.map_name]) for one in shown]
+        return sorted(found.values(), key=lambda one: one.image.file_name)
 
     return history.write(forget)

@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sqlalchemy import bindparam, func, or_, select
+from sqlalchemy import bindparam, delete, func, or_, select
 
 from tileharvest.history.areas import IN_SLICES
 from tileharvest.history.costs import COST_COLUMNS, Cost
@@ -18,7 +18,6 @@ from tileharvest.history.outlines import known_map_id
 from tileharvest.history.results import all_found
 from tileharvest.history.schema import (
     FINISHED,
-    IMPORTS,
     NOT_WALKED,
     blocks,
     changes,
@@ -100,11 +99,6 @@ class HarvestSummary:
         """The number of tiles that were there when it ended: all that have an outcome, without missing
         ones."""
         return sum(self.counts.values()) - sum(self.counts.get(one, 0) for one in MISSING)
-
-    @property
-    def asked_share(self) -> float:
-        """The share of these tiles that it has asked. It is 1 if there were none."""
-        return 1 - self.counts.get(Outcome.SKIPPED, 0) / max(1, self.present)
 
     @property
     def took(self) -> float | None:
@@ -234,18 +228,6 @@ def map_summaries(history: History) -> list[MapSummary]:
         ]
 
 
-def last_costs(history: History) -> dict[str, Cost]:
-    """Returns the cost of each map's last finished harvest, by the map's name. One query, which reads an
-    index of all harvests. Raises HistoryError."""
-    last = select(func.max(harvests.c.id)).where(is_finished(harvests, but=IMPORTS)).group_by(harvests.c.map)
-    query = select(maps.c.name.label("map_name"), harvests).join_from(
-        maps, harvests, harvests.c.map == maps.c.id
-    )
-    with history.reading() as connection:
-        rows = connection.execute(query.where(harvests.c.id.in_(last)))
-        return {row.map_name: _cost_of(row) for row in rows}
-
-
 def harvest_summaries(history: History, map_name: str) -> list[HarvestSummary]:
     """Returns all harvests of the map, oldest first. Raises HistoryError for an unknown map."""
     # Of one day's harvests the one with the smaller id was begun first.
@@ -339,21 +321,53 @@ def _last_walks(
         return [_harvest_summary(connection, row) for row in rows]
 
 
-def failing(history: History, map_name: str) -> Mapping[tuple[str, Tile], int]:
-    """Returns the failing tiles, by layer and tile, each with the number of harvests in a row in which it
-    failed.
+class FailedTile(NamedTuple):
+    """A tile whose last result is a failure."""
 
-    Only harvests count that have asked the tile, up to the last one. The result is empty for an unknown map.
-    Raises HistoryError.
-    """
+    layer: str
+    tile: Tile
+    in_a_row: int
+    """The number of harvests in a row that have asked for it, and in which it failed."""
+    reason: str
+    harvest: int
+    """The id of the last of these harvests."""
+    segment: str
+    """Its segment."""
+    day: date
+    """Its day."""
+
+
+def failed_tiles(history: History, map_name: str) -> list[FailedTile]:
+    """Returns the tiles that failed when they were last asked. The result is empty for an unknown map. Raises
+    HistoryError."""
     query = (
-        select(layers.c.name, failures.c.zoom, failures.c.x, failures.c.y, failures.c.in_a_row)
+        select(
+            layers.c.name,
+            failures.c.zoom,
+            failures.c.x,
+            failures.c.y,
+            failures.c.in_a_row,
+            failures.c.reason,
+            harvests.c.id,
+            harvests.c.segment,
+            harvests.c.day,
+        )
         .join_from(layers, maps, maps.c.id == layers.c.map)
         .join(failures, failures.c.layer == layers.c.id)
+        .join(harvests, harvests.c.id == failures.c.harvest)
         .where(maps.c.name == map_name)
+        .order_by(layers.c.name, failures.c.zoom, failures.c.x, failures.c.y)
     )
     with history.reading() as connection:
-        return {(layer, Tile(zoom, x, y)): n for layer, zoom, x, y, n in connection.execute(query)}
+        rows = connection.execute(query).all()
+    return [FailedTile(layer, Tile(zoom, x, y), *others) for layer, zoom, x, y, *others in rows]
+
+
+def forget_failures(history: History, map_name: str) -> int:
+    """Forgets which tiles of a map have failed, and returns how many there were. Raises HistoryError."""
+    of_map = select(layers.c.id).join(maps, maps.c.id == layers.c.map).where(maps.c.name == map_name)
+    forgetting = delete(failures).where(failures.c.layer.in_(of_map))
+    return history.write(lambda connection: connection.execute(forgetting).rowcount)
 
 
 def _by_map(connection: Connection, query: Select[Any]) -> Mapping[int, int]:

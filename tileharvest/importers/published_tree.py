@@ -148,7 +148,7 @@ class PublishedTree:
         harvest, latest = self._harvest, await self._latest(places)
         results = await asyncio.to_thread(self._found.results, places, latest, harvest.day)
         renewed = []
-        for result, version, before in zip(results, latest, await self._known(places), strict=True):
+        for result, version, before in zip(results, latest, await harvest.latest(places), strict=True):
             if result.outcome is Outcome.IGNORED and version is not None and version.image is not None:
                 harvest.traffic.spared_bytes += version.image.size
                 if before is not None and before.validator != version.validator:
@@ -161,16 +161,12 @@ class PublishedTree:
                     )
                     continue
             renewed.append(result)
-        await asyncio.gather(*(harvest.keep(one) for one in renewed if one.is_counted))
-
-    async def _known(self, places: Sequence[Place]) -> list[Version | None]:
-        """Returns the latest version of each tile, by the history."""
-        return [(await self._harvest.walks.known.of(*place))[0] for place in places]
+        await harvest.keep_results([one for one in renewed if one.is_counted])
 
     async def _latest(self, places: Sequence[Place]) -> list[Version | None]:
         """Returns the latest version of each tile, with git's id of its bytes as the ETag if that is
         known."""
-        latest = await self._known(places)
+        latest = await self._harvest.latest(places)
         await asyncio.to_thread(self._name_images, places, latest)
         return [self._as_git(version) for version in latest]
 

@@ -225,7 +225,7 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     contact: str = ""
     """A mail address or a page at which the site's owner finds who harvests. The User-Agent contains it."""
     user_agents: tuple[str, ...] = ()
-    """The User-Agents in place of our own. Each request takes one of them at random."""
+    """The User-Agents in place of our own. Each block takes one of them at random."""
     notify: tuple[str, ...] | None = None
     """The addresses of messages, in Apprise's form."""
     on: tuple[str, ...] | None = None

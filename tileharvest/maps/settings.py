@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from scrapy.utils.conf import closest_scrapy_cfg
 
+from tileharvest.errors import ConfigurationError
 from tileharvest.maps.maps_file import find_map, load_maps
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from scrapy.settings import BaseSettings
 
     from tileharvest.maps.description import MapDescription
@@ -81,3 +84,14 @@ def _project_folder(present: Path) -> Path:
     """
     configuration = closest_scrapy_cfg()
     return Path(configuration).parent if configuration else present
+
+
+def switch(arguments: Mapping[str, str], name: str, meaning: str) -> bool:
+    """Returns whether a spider's argument is 1. Raises ConfigurationError unless it is 0, 1 or missing.
+
+    `meaning` ends the message, which says: write -a NAME=1 for MEANING.
+    """
+    value = arguments.get(name, "0")
+    if value not in ("0", "1"):
+        raise ConfigurationError(f"-a {name}={value} cannot be: write -a {name}=1 for {meaning}")
+    return value == "1"

@@ -1,246 +1,335 @@
-"""Judges the answers about tiles: an outcome for the spider, or a GET."""
+"""Judges the answers about the tiles of a block. There is no other place that judges."""
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
-from typing import TYPE_CHECKING, Final, Literal, Self
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from msgspec.structs import replace
+from scrapy.exceptions import IgnoreRequest
 
-from tileharvest.history.known import block_of
-from tileharvest.queue.requests import STATE, state_of
-from tileharvest.scheduler.blocks import Block
+from tileharvest.harvest.walks import located
+from tileharvest.history.blocks import FoundBlock
+from tileharvest.maps.settings import setting
+from tileharvest.politeness.outages import no_answer_in_words
 from tileharvest.scheduler.crawl import harvest_of
-from tileharvest.tiles.outcomes import Outcome
-from tileharvest.tiles.results import TileResult
+from tileharvest.spiders.blocks import BlockRequest, BlockResponse, Findings
+from tileharvest.spiders.redirects import AskLater
+from tileharvest.spiders.transfer import kinds_of
+from tileharvest.tiles.block import bits_of, blocks_of, mask_of
+from tileharvest.tiles.outcomes import THERE, Outcome
+from tileharvest.tiles.questions import IN_FULL, ON_WALK
 from tileharvest.tiles.verdict import (
-    HEAD_REFUSED,
+    OK,
+    PASSING,
     Answer,
     HeadSupport,
     conditional_headers,
     judge_existence,
     judge_head,
-    length_of,
+    pause_before,
+    retry_after,
     with_attempts,
 )
-from tileharvest.tiles.versions import Validator
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Mapping
+    from collections.abc import Callable, Mapping
 
     from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
     from tileharvest.harvest.harvest import Harvest
-    from tileharvest.queue.requests import RequestState
-    from tileharvest.tiles.questions import TileQuestion
+    from tileharvest.tiles.block import Block
+    from tileharvest.tiles.grid import Tile
+    from tileharvest.tiles.questions import Asked
+    from tileharvest.tiles.results import Step
     from tileharvest.tiles.verdict import NextStep, Verdict
-    from tileharvest.tiles.versions import Image, Version
-    from tileharvest.walk.trust import Mark
+    from tileharvest.tiles.versions import Image, Validator, Version
 
-GETS: Final = 1
-"""Priority of the lane for what changed: plus."""
 
-_NOT_AT_ONCE: Final = (Outcome.FAILED, Outcome.GONE)
-"""Outcomes for which the history must be asked more than about the tile itself."""
+_logger = logging.getLogger(__name__)
 
 
 class DiffMiddleware:
-    """Turns a HEAD's answer into an outcome or a GET, and a GET's answer into an outcome.
+    """Reads what the history knows of a block, and judges each answer: an outcome, a GET, or another attempt.
 
-    The spider finds the outcome in the request's state: `result`, and `known`. Requests that ask for no tile
-    pass untouched. The middleware is the one nearest to the engine. So it answers blocks, and requests whose
-    answer has come before, and no other middleware sees how they are asked.
+    The spider finds that in the response's `findings`. Requests that ask for no block pass untouched.
     """
 
-    def __init__(self, harvest: Harvest) -> None:
+    def __init__(
+        self,
+        harvest: Harvest,
+        *,
+        attempts: int,
+        pause: float,
+        longest: float,
+        passing: tuple[str | type[Exception], ...],
+        now: Callable[[], datetime],
+    ) -> None:
+        """`attempts` is how often a tile is asked. `pause` is the seconds before the second attempt, and
+        `longest` the most for which a host may ask. `passing` are the exceptions after which a tile is asked
+        again."""
         self._harvest = harvest
-        self.heads: defaultdict[str, HeadSupport] = defaultdict(HeadSupport)
+        self._attempts, self._pause, self._longest = attempts, pause, longest
+        self._passing, self._now = passing, now
+        self._heads: defaultdict[str, HeadSupport] = defaultdict(HeadSupport)
         """What is known of the answers to HEAD, by host."""
         self._is_conditional = harvest.description.check == "conditional"
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(harvest_of(crawler))
+        settings = crawler.settings
+        return cls(
+            harvest_of(crawler),
+            attempts=settings.getint("RETRY_TIMES") + 1,
+            pause=float(setting(settings, "RETRY_PAUSE")),
+            longest=float(setting(settings, "RETRY_AFTER_LONGEST")),
+            passing=tuple(settings.getlist("RETRY_EXCEPTIONS")),
+            now=lambda: datetime.now(UTC),
+        )
 
-    def process_request(self, request: Request) -> Awaitable[Request | Response | None] | Response | None:
-        """Returns the GET that takes the place of a HEAD: if the host has refused another HEAD, as it would
-        refuse all; for a known tile if the map has `check = "conditional"`; and for an unknown tile of a map
-        that was never harvested to the end."""
-        if isinstance(request, Block):
-            return request.way.ask_all(request)
-        state: RequestState | None = request.meta.get(STATE)
-        if state is None or state.question is None:
+    async def process_request(self, request: Request) -> Request | Response | None:
+        """Looks the block up, and decides which of its tiles are asked by GET at once: those of a host that
+        refuses HEAD, those that are not known while nothing of the map is, and known ones with their ETag if
+        the map has `check = "conditional"`. Tiles that another request has asked meanwhile are left out."""
+        if not isinstance(request, BlockRequest):
             return None
-        if state.answer is not None:
-            answer, state.answer = state.answer, None
-            if isinstance(answer, Exception):
-                raise answer
-            given: Response = answer
-            return given
-        question = state.question
-        if state.attempt > 1:
-            question = state.question = replace(question, asked=replace(question.asked, again=True))
-        if request.method != "HEAD":
-            return None
-        is_refused = not self._harvest.answers_head or self.heads[request.meta["download_slot"]].is_refused
-        if is_refused or self._is_conditional or self._harvest.fetches_unknown:
-            return self._instead(request, question, is_refused=is_refused)
+        if request.is_pushed:
+            return self._located(request)
+        harvest, asked = self._harvest, request.asked
+        request.known = known = await harvest.look_up(request.block)
+        # Below the deepest tiles there is nothing that a walk in full would have to go on to.
+        is_deepest = request.block.zoom == harvest.layers[request.block.layer].walk.deepest
+        is_asked_once = asked == ON_WALK or (asked == IN_FULL and is_deepest)
+        if is_asked_once and request.attempt == 1 and not request.was_leased:
+            request.leave_out(known.asked)
+        if not len(request.block):
+            return BlockResponse(request.url, request=request, findings=Findings(FoundBlock({})))
+        conditions = {
+            bit: headers
+            for bit, latest in known.versions.items()
+            if request.block.mask >> bit & 1 and (headers := conditional_headers(latest))
+        }
+        if request.method == "GET":
+            request.conditions = self._instead_of_head(request, conditions)
+        else:
+            request.gets = self._fetched_at_once(request, conditions)
+            request.conditions = conditions
         return None
 
-    def keeps_method(self, method: str, question: TileQuestion, host: str) -> bool:
-        """Returns whether a tile is asked by this method at this host, as far as is known now: a GET always,
-        and a HEAD if no GET would take its place."""
-        if method == "GET":
-            return True
-        if not self._harvest.answers_head or self.heads[host].is_refused:
-            return False
-        return not (self._is_conditional or self._harvest.fetches_unknown) or not self._is_kept(question)
+    def _located(self, request: BlockRequest) -> BlockRequest:
+        """Returns the request for a tile that a person has pushed, at its present address. Raises
+        IgnoreRequest if the site has no such tile."""
+        layers = self._harvest.layers
+        try:
+            name, tile = located(layers, request.url)
+        except LookupError as error:
+            _logger.error("%s", error)
+            raise IgnoreRequest(str(error)) from None
+        return request.located(blocks_of(name, [tile])[0], layers[name].layer.addresses.url_of(tile))
 
-    def note_refusal(self, host: str) -> None:
-        """Notes that the host has refused a HEAD, as it would refuse all."""
-        self.heads[host].is_refused = True
+    def _host(self, request: BlockRequest) -> str:
+        return self._harvest.layers[request.block.layer].layer.host
 
-    def found_at_once(
-        self, question: TileQuestion, answer: Answer, *, by_head: bool
-    ) -> tuple[TileResult, Image | None] | Literal["GET"] | None:
-        """Returns the result of a tile, and the image that the history has of it; or "GET" if a HEAD does not
-        settle the outcome. Returns None if the history would have to be asked first, and for what is rare:
-        failures, tiles that have vanished, and images that may have to be stored again."""
-        harvest, (layer, tile) = self._harvest, question.place
-        block, cell = harvest.walks.known.at_hand(block_of(layer, tile)), (tile.zoom, tile.x, tile.y)
-        if block is None:
+    def _refuses_head(self, request: BlockRequest) -> bool:
+        return not self._harvest.answers_head or self._heads[self._host(request)].is_refused
+
+    def _instead_of_head(
+        self, request: BlockRequest, conditions: Mapping[int, Mapping[str, str]]
+    ) -> Mapping[int, Mapping[str, str]]:
+        """Returns the conditions of the tiles that are fetched only because HEAD did not answer. The others
+        are fetched because they have changed."""
+        if self._refuses_head(request):
+            return conditions
+        block, heads = request.block, self._heads[self._host(request)]
+        return {bit: one for bit, one in conditions.items() if heads.checks((block.layer, block.tile(bit)))}
+
+    def _fetched_at_once(self, request: BlockRequest, conditions: Mapping[int, Mapping[str, str]]) -> int:
+        """Returns the tiles of a HEAD block that are asked by GET. A known tile is asked so only with its
+        ETag, unless the host refuses HEAD: a 304 by the date alone tells nothing of the size."""
+        harvest, block, asked = self._harvest, request.block, request.asked
+        if self._refuses_head(request):
+            return block.mask
+        gets = 0
+        if self._is_conditional:
+            gets = mask_of(bit for bit, headers in conditions.items() if "If-None-Match" in headers)
+        is_kept = block.zoom in harvest.layers[block.layer].walk.kept_zooms
+        if is_kept and harvest.fetches_unknown and not asked.late:
+            gets |= block.mask & ~mask_of(request.known.versions)
+        return gets
+
+    async def process_response(self, request: Request, response: Response) -> Response:
+        if not isinstance(request, BlockRequest) or not isinstance(response, BlockResponse):
+            return response
+        if response.findings is not None:
+            return response
+        asked = request.asked
+        if request.was_leased:
+            # A lease on the block was lost, so what lies below may have been asked before it.
+            is_late = asked.late or await self._harvest.has_gone_below(request.block)
+            asked = replace(asked, again=True, late=is_late)
+        judgement = _Judgement(request.block)
+        # Good answers come first: they show that the host's answers to HEAD can be relied on.
+        for bit, answer in sorted(response.answers.items(), key=lambda one: _is_good(one[1]), reverse=True):
+            tile = request.block.tile(bit)
+            failure = self._failure(answer)
+            if failure is not None:
+                self._fail(judgement, bit, failure, request.attempt)
+            else:
+                assert isinstance(answer, Answer)
+                by_head = not response.gets >> bit & 1
+                self._judge(judgement, request, bit, tile, answer, asked, by_head=by_head)
+        await self._after(judgement, request, response)
+        response.findings = judgement.findings(response.asked)
+        return response
+
+    def _failure(self, answer: Answer | Exception) -> _Failure | None:
+        """Returns why a tile has no usable answer so far, or None if its answer can be judged."""
+        if isinstance(answer, Exception):
+            return _Failure(
+                no_answer_in_words(answer), isinstance(answer, (AskLater, *kinds_of(self._passing)))
+            )
+        seconds = retry_after(answer.retry_after, self._now())
+        is_limit = answer.status == HTTPStatus.FORBIDDEN and seconds is not None
+        if answer.status not in PASSING and not is_limit:
             return None
-        versions, marks = block
-        latest = versions.get(cell) if tile.zoom in harvest.layers[layer].walk.kept_zooms else None
-        found = self._found(question, answer, latest, marks.get(cell), by_head=by_head)
-        if isinstance(found, str):
-            return "GET" if found == "GET" else None
-        is_unchanged = found.outcome is Outcome.IGNORED
-        if not is_unchanged and (
-            found.outcome in _NOT_AT_ONCE or harvest.may_be_damaged(latest, found, late=question.asked.late)
-        ):
-            return None
-        return found, None if latest is None else latest.image
+        return _Failure(answer.phrase, (seconds or 0.0) <= self._longest, seconds)
 
-    def _is_kept(self, question: TileQuestion) -> bool:
-        layer, tile = question.place
-        return tile.zoom in self._harvest.layers[layer].walk.kept_zooms
+    def _fail(self, judgement: _Judgement, bit: int, failure: _Failure, attempt: int) -> None:
+        if failure.may_pass and attempt < self._attempts:
+            judgement.again |= 1 << bit
+            judgement.pause = max(judgement.pause, pause_before(attempt + 1, self._pause, failure.seconds))
+        else:
+            judgement.fail(bit, with_attempts(failure.reason, attempt))
 
-    async def _known(self, question: TileQuestion) -> tuple[Version | None, Mark | None]:
-        """Returns the latest version of a tile, if it is of a zoom that is kept, and its mark."""
-        latest, mark = await self._harvest.walks.known.of(*question.place)
-        return latest if self._is_kept(question) else None, mark
-
-    def _found(
+    def _judge(
         self,
-        question: TileQuestion,
+        judgement: _Judgement,
+        request: BlockRequest,
+        bit: int,
+        tile: Tile,
         answer: Answer,
-        latest: Version | None,
-        mark: Mark | None,
+        asked: Asked,
         *,
         by_head: bool,
-    ) -> TileResult | NextStep:
-        """Returns the result of a tile, given its latest version and what the walk remembers of it. If the
-        answer does not settle the outcome, returns the request that follows."""
-        harvest, (layer, tile) = self._harvest, question.place
-        walk, heads = harvest.layers[layer].walk, self.heads[harvest.layers[layer].layer.host]
-        is_expected = tile.zoom not in walk.kept_zooms or (latest is not None and not latest.gone)
+    ) -> None:
+        """Judges one answer, given what the history knows of the tile."""
+        harvest, layer, known = self._harvest, judgement.block.layer, request.known
+        walk = harvest.layers[layer].walk
+        is_kept = tile.zoom in walk.kept_zooms
+        latest = known.versions.get(bit) if is_kept else None
+        heads, place = self._heads[self._host(request)], (layer, tile)
+        is_expected = not is_kept or (latest is not None and not latest.gone)
         if not by_head:
-            heads.learn(question.place, answer.status)
-        elif heads.doubts(question.place, answer.status, is_expected=is_expected):
-            return "conditional GET"
+            heads.learn(place, answer.status)
+        elif heads.doubts(place, answer.status, is_expected=is_expected):
+            judgement.gets |= 1 << bit
+            return
         answer = harvest.understood(answer, tile)
         verdict: Verdict | NextStep
-        if tile.zoom not in walk.kept_zooms:
+        if not is_kept:
             verdict = judge_existence(answer, by_head=by_head)
         elif by_head:
             verdict = judge_head(answer, latest)
         else:
             verdict = harvest.judged(answer, latest, layer)
         if isinstance(verdict, str):
-            return verdict
-        is_pruned = layer in harvest.walks.pruned
-        return TileResult(
-            layer,
-            tile,
-            verdict.outcome,
-            image=verdict.image,
-            body=None if verdict.image is None else answer.body,
-            validator=verdict.validator,
-            reason=verdict.reason,
-            step=walk.step(tile, verdict.outcome, answer, mark, question.asked, is_pruned=is_pruned),
-            again=question.asked.again,
+            judgement.gets |= 1 << bit
+        elif verdict.outcome is Outcome.FAILED:
+            judgement.fail(bit, with_attempts(verdict.reason or "", request.attempt))
+        else:
+            is_pruned = layer in harvest.walks.pruned
+            mark = known.remembered.get(bit)
+            step = walk.step(tile, verdict.outcome, answer, mark, asked, is_pruned=is_pruned)
+            judgement.add(bit, verdict, answer, step, latest)
+
+    async def _after(self, judgement: _Judgement, request: BlockRequest, response: BlockResponse) -> None:
+        """Does what a few tiles need beyond their verdicts: the walk goes on below a failed tile if anything
+        is known there, and an image that may be damaged in the store is put there again."""
+        harvest, block = self._harvest, judgement.block
+        for bit in judgement.reasons:
+            if await harvest.knows_below(block.layer, block.tile(bit)):
+                judgement.there |= 1 << bit
+        for bit in bits_of(judgement.outcomes.get(Outcome.NOT_MODIFIED, 0)):
+            answer = response.answers[bit]
+            assert isinstance(answer, Answer)
+            latest, late = request.known.versions[bit], request.asked.late
+            await harvest.mend(latest, judgement.validators.get(bit), answer.body, late=late)
+
+
+def _is_good(answer: Answer | Exception) -> bool:
+    return isinstance(answer, Answer) and answer.status == OK
+
+
+class _Failure(NamedTuple):
+    """Why a tile has no usable answer so far."""
+
+    reason: str
+    may_pass: bool
+    """Whether the tile may answer another time."""
+    seconds: float | None = None
+    """After how many seconds, if the server has said so."""
+
+
+class _Judgement:
+    """What was found of a block's tiles so far."""
+
+    def __init__(self, block: Block) -> None:
+        self.block = block
+        self.outcomes: defaultdict[Outcome, int] = defaultdict(int)
+        self.images: dict[int, Image] = {}
+        self.bodies: dict[Image, bytes] = {}
+        self.validators: dict[int, Validator] = {}
+        self.reasons: dict[int, str] = {}
+        self.seen: dict[int, Validator] = {}
+        self.skips = self.doubts = self.gets = self.again = self.there = 0
+        self.pause, self.spared_bytes = 0.0, 0
+        self.is_kept = True
+
+    def add(self, bit: int, verdict: Verdict, answer: Answer, step: Step, latest: Version | None) -> None:
+        self.outcomes[verdict.outcome] |= 1 << bit
+        if verdict.image is not None:
+            self.images[bit] = verdict.image
+            self.bodies[verdict.image] = answer.body
+        if verdict.validator is not None:
+            self.validators[bit] = verdict.validator
+        if verdict.outcome is Outcome.IGNORED and latest is not None and latest.image is not None:
+            self.spared_bytes += latest.image.size
+        self.is_kept = step.is_kept
+        self.skips |= step.skips << bit
+        self.doubts |= step.doubts << bit
+        if step.seen is not None:
+            self.seen[bit] = step.seen
+        self.there |= (verdict.outcome in THERE) << bit
+
+    def fail(self, bit: int, reason: str) -> None:
+        self.outcomes[Outcome.FAILED] |= 1 << bit
+        self.reasons[bit] = reason
+
+    def findings(self, asked: int) -> Findings:
+        """Returns all that was found. `asked` has the tiles that have an answer or a failure."""
+        found = FoundBlock(
+            outcomes=dict(self.outcomes),
+            images=self.images,
+            validators=self.validators,
+            reasons=self.reasons,
+            seen=self.seen,
+            skips=self.skips,
+            doubts=self.doubts,
+            is_kept=self.is_kept,
         )
-
-    async def _instead(self, request: Request, question: TileQuestion, *, is_refused: bool) -> Request | None:
-        """Returns the GET that takes the place of a HEAD, which is then not sent. Returns None if the HEAD is
-        to be sent.
-
-        Unless the host refuses HEAD, a known tile is asked by GET only with its ETag: a 304 by the date alone
-        tells nothing of the size. An unknown tile is asked by HEAD if it is asked once more, as it may be
-        known since.
-        """
-        latest, _ = await self._known(question)
-        headers = conditional_headers(latest)
-        is_unknown = latest is None and not (question.asked.late or question.asked.again)
-        is_fetched = is_unknown and self._is_kept(question) and self._harvest.fetches_unknown
-        if not (is_refused or is_fetched or (self._is_conditional and "If-None-Match" in headers)):
-            return None
-        get = _get(request, headers)
-        state_of(request).was_sent = False
-        return get
-
-    async def process_response(self, request: Request, response: Response) -> Request | Response:
-        state: RequestState | None = request.meta.get(STATE)
-        if state is None or state.question is None:
-            return response
-        harvest, question, by_head = self._harvest, state.question, request.method == "HEAD"
-        (layer, tile), asked = question.place, question.asked
-        answer = answer_of(response)
-        if not by_head:
-            answer = replace(answer, length=len(answer.body))
-        elif answer.status in HEAD_REFUSED:
-            # This comes before anything is waited for, as further tiles are asked meanwhile.
-            self.note_refusal(request.meta["download_slot"])
-        if asked.again and not asked.late:
-            is_late = await harvest.has_gone_below(layer, tile)
-            question = replace(question, asked=replace(asked, late=is_late))
-        latest, mark = await self._known(question)
-        found = self._found(question, answer, latest, mark, by_head=by_head)
-        if isinstance(found, str):
-            return _get(request, conditional_headers(latest) if found == "conditional GET" else None)
-        image = None if latest is None else latest.image
-        state.known = image is not None
-        if found.outcome is Outcome.IGNORED and image is not None:
-            harvest.traffic.spared_bytes += image.size
-        await harvest.mend(latest, found, answer.body, late=asked.late)
-        if found.outcome is Outcome.FAILED:
-            state.known = await harvest.knows_below(layer, tile)
-            attempts = request.meta.get("retry_times", 0) + 1
-            found = replace(found, reason=with_attempts(found.reason or "", attempts))
-        state.result = found
-        return response
-
-
-def _get(request: Request, headers: Mapping[str, str] | None = None) -> Request:
-    return request.replace(method="GET", priority=GETS, headers=headers)
-
-
-def answer_of(response: Response) -> Answer:
-    """Returns the parts of a response that a verdict is made of."""
-    headers = response.headers
-    etag, modified, length = headers.get("ETag"), headers.get("Last-Modified"), headers.get("Content-Length")
-    location = headers.get("Location")
-    validator = Validator(
-        None if etag is None else etag.decode("latin-1"),
-        None if modified is None else modified.decode("latin-1"),
-    )
-    return Answer(
-        status=response.status,
-        validator=validator,
-        length=length_of(length),
-        body=response.body,
-        location=None if location is None else location.decode("latin-1"),
-    )
+        return Findings(
+            found,
+            bodies=self.bodies,
+            gets=self.gets,
+            again=self.again,
+            pause=self.pause,
+            left=self.block.mask & ~asked,
+            there=self.there,
+            skips=self.skips,
+            spared_bytes=self.spared_bytes,
+        )

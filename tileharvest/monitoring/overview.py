@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tileharvest.maps.rates import rate_in_words
 from tileharvest.queue.orders import Orders, orders_of
-from tileharvest.queue.port import Counts, Lane
+from tileharvest.queue.port import Counts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,7 +30,6 @@ def workers_as_plain(workers: Sequence[Worker]) -> list[dict[str, Any]]:
             "rate": round(worker.rate, 3),
             "finished": worker.finished,
             "leased": worker.leased,
-            "share": worker.share,
         }
         for worker in workers
     ]
@@ -49,27 +48,24 @@ class Overview:
 
     def as_plain(self) -> dict[str, Any]:
         """Returns the overview for programs. The keys are stable, and what is not known is None."""
-        oldest = self.counts.oldest_lease
         return {
             **self.counts.as_plain(),
-            "oldest_lease_seconds": None if oldest is None else round(oldest, 3),
-            "dead_letters": self.counts.dead,
             "workers": self.workers,
             "paused": self.orders.paused,
             "rate": None if self.orders.rate is None else rate_in_words(self.orders.rate),
         }
 
 
-NOTHING: Final = Overview(Counts(dict.fromkeys(Lane, 0), 0, 0, 0, 0, 0))
+NOTHING: Final = Overview(Counts())
 """The overview of a map that was never harvested."""
 
 
-async def look(queue: RequestQueue, now: float) -> Overview:
+async def look(queue: RequestQueue, segment: str | None, now: float) -> Overview:
     """Returns the overview of an open queue. `now` is the present time in seconds since 1970.
 
     Makes several calls, between which the queue may change. Raises QueueError.
     """
     orders = await orders_of(queue)
-    counts = await queue.counts(now)
+    counts = await queue.counts(segment, now)
     workers = await queue.workers()
     return Overview(counts, None if workers is None else workers_as_plain(workers), orders)

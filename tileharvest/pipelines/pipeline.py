@@ -17,7 +17,6 @@ from tileharvest.errors import TileHarvestError
 from tileharvest.maps.rates import NO_GAP
 from tileharvest.politeness.waits import noted
 from tileharvest.scheduler.crawl import crawl_of, harvest_of
-from tileharvest.scheduler.engine import is_closing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from tileharvest.harvest.harvest import Harvest
     from tileharvest.maps.rates import Gap
     from tileharvest.scheduler.crawl import Crawl
-    from tileharvest.tiles.results import TileResult
+    from tileharvest.spiders.blocks import BlockResult
 
 _LOOK: Final = 0.5
 """Seconds between two looks whether the harvest is about to end."""
@@ -66,7 +65,8 @@ ItemAdapter.ADAPTER_CLASSES.append(StructAdapter)  # type: ignore[attr-defined]
 
 
 class HistoryPipeline:
-    """Stores a result's bytes, records its version, and hands the result on without the bytes.
+    """Stores the new images of a block, records the block, and hands the result on without the bytes. When
+    the result has passed all pipelines, the lease of its request ends.
 
     A result that cannot be kept ends the harvest.
     """
@@ -83,22 +83,24 @@ class HistoryPipeline:
         crawl, harvest = crawl_of(crawler), harvest_of(crawler)
         return cls(crawl, harvest, crawl.rules.store_gap if crawl.rules else NO_GAP)
 
-    async def process_item(self, item: TileResult) -> TileResult:
-        if item.image is not None and self._gap:
-            await self._turn()
+    async def process_item(self, item: BlockResult) -> BlockResult:
+        if self._gap:
+            for _ in item.bodies:
+                await self._turn()
+        self._harvest.traffic.spared_bytes += item.spared_bytes
         try:
-            await self._harvest.keep(item)
+            await self._harvest.keep(item.block, item.found, item.bodies, again=item.again)
         except TileHarvestError as error:
             self._crawl.end(error)
-            raise DropItem(f"not kept: {item}", log_level="DEBUG") from None
+            raise DropItem(f"not kept: {item.block}", log_level="DEBUG") from None
         # The bytes are stored. Feeds and further pipelines get what JSON can hold.
-        return item if item.body is None else replace(item, body=None)
+        return replace(item, bodies={})
 
     async def _turn(self) -> None:
-        clock, engine = asyncio.get_running_loop().time, self._crawl.crawler.engine
+        clock = asyncio.get_running_loop().time
         begin = max(clock(), self._next)
         self._next = begin + self._gap.draw(random.random())  # noqa: S311 - no secret
         # A harvest that ends stores what it has at once: nobody is to wait for that.
         with noted(self._crawl.waits, "the next turn to store an image", begin - clock()):
-            while (left := begin - clock()) > 0 and not is_closing(engine):  # noqa: ASYNC110 - there is no event
+            while (left := begin - clock()) > 0 and not self._crawl.is_ending:  # noqa: ASYNC110 - no event
                 await asyncio.sleep(min(left, _LOOK))

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from itertools import count
 from math import inf
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tileharvest.maps.budgets import Budget
 from tileharvest.maps.rates import LONGEST, NO_GAP, Gap
@@ -29,7 +29,7 @@ from tileharvest.politeness.throttle import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Coroutine
     from datetime import datetime
 
     from tileharvest.history.costs import Traffic
@@ -96,6 +96,8 @@ class MapThrottle:
         """The gap that a person has set in place of the map's own."""
         self._slowed = NO_GAP
         """The gap to which refusals of the host have slowed the map down."""
+        self._adapted = NO_GAP
+        """The gap that suits how fast the host answers."""
         self._gaps: dict[str, dict[str, Gap]] = {}
         """By host: its limits that have a gap, by their names, as they were at the last look."""
         self._holds = _NO_HOLDS
@@ -114,6 +116,9 @@ class MapThrottle:
         """The requests that were taken from the budget and that nobody has yet."""
         self._promised = 0
         """The requests whose turn has come and that were not counted yet."""
+        self._untold = 0
+        """The requests that were made without one from a budget, and that are not told yet. They count if the
+        map gets a budget meanwhile."""
         self._told_bytes = 0
         self._seconds_before = 0.0
         """The seconds that the run had taken before this process came."""
@@ -143,21 +148,24 @@ class MapThrottle:
         await self._extend(is_busy=is_busy, on_the_way=on_the_way)
         received = self._traffic.received_bytes - self._told_bytes
         self._told_bytes += received
-        await self._spend(Spent(0, received, self._seconds_before + self._traffic.worked))
+        untold, self._untold = self._untold, 0
+        await self._spend(Spent(untold, received, self._seconds_before + self._traffic.worked))
         now = self._clock()
         rest = await self._throttle.reserve(self.host, 0, (), now)
         moment = self._local_time()
+        # The others may not have been told yet of a rest that this worker was asked for.
+        rests_until = max(rest.start, self._holds.rests_until or now)
         is_quiet = self._rules.gap_at(moment) is None
         self._hold(
             paused=is_paused,
             quiet_until=self._rules.quiet_until(moment) if is_quiet else None,
-            rests_until=rest.start if rest.start > now else None,
+            rests_until=rests_until if rests_until > now else None,
         )
 
     async def close(self) -> None:
         """Gives everything back."""
-        await self._throttle.spend(*self._run, Spent(-self._drawn - self._promised, 0, 0.0))
-        self._drawn = self._promised = 0
+        await self._throttle.spend(*self._run, Spent(self._untold - self._drawn - self._promised, 0, 0.0))
+        self._drawn = self._promised = self._untold = 0
         for host in {self.host, self._rules.host, *self._places}:
             await self._throttle.leave(host, self._worker)
 
@@ -179,12 +187,17 @@ class MapThrottle:
         """Why nothing may start now, and until when. None if requests may start."""
         return None if self._holds is _NO_HOLDS else self._holds.at(self._clock())
 
-    async def rest(self, host: str, seconds: float) -> None:
-        """Lets the host rest, for all of its maps and workers."""
+    def rest(self, host: str, seconds: float) -> Coroutine[Any, Any, None]:
+        """Lets the host rest. For this map it rests at once, and for all of its maps and workers when what
+        this returns was awaited."""
         now = self._clock()
-        await self._throttle.rest(host, seconds, now)
         if host == self.host:
             self._hold(rests_until=max(self._holds.rests_until or now, now + seconds))
+        return self._throttle.rest(host, seconds, now)
+
+    def pause(self, *, is_paused: bool) -> None:
+        """Hears at once, before the next look, that a person has paused or resumed the map."""
+        self._hold(paused=is_paused)
 
     def down_until(self, until: float | None) -> None:
         """Holds requests back because a host does not answer. None: it answers."""
@@ -195,6 +208,11 @@ class MapThrottle:
         included, gets True for so many seconds."""
         probe = Limit(PROBE, seconds)
         return (await self._throttle.reserve(host, 1, (probe,), self._clock(), horizon=0.0)).number == 1
+
+    def adapt(self, spacing: float) -> None:
+        """Keeps so many seconds between two requests until it is told otherwise, or more."""
+        self._adapted = Gap.of(min(spacing, LONGEST))
+        self._gaps.clear()
 
     def slow_down(self, spacing: float) -> None:
         """Keeps so many seconds between two requests from now on, or more."""
@@ -330,7 +348,7 @@ class MapThrottle:
             gaps = {"host": self._limits_at(host)[1]}
             if host == self.host:
                 gap = self._rules.gap_at(self._local_time(), by_hand=self._rate)
-                gaps[f"map {self._name}"] = (gap or NO_GAP).at_least(self._slowed)
+                gaps[f"map {self._name}"] = (gap or NO_GAP).at_least(self._slowed).at_least(self._adapted)
             found = self._gaps[host] = {name: gap for name, gap in gaps.items() if gap}
         return found
 
@@ -388,6 +406,8 @@ class MapThrottle:
             self._promised -= 1
         elif self._drawn:
             self._drawn -= 1
+        else:
+            self._untold += 1
 
     def count_bytes(self, number: int) -> None:
         """Counts the bytes of a body that has come."""
@@ -402,7 +422,8 @@ class MapThrottle:
         if self.budget.requests is None:
             return True
         if not self._drawn:
-            await self._spend(Spent(wanted, 0, 0.0))
+            untold, self._untold = self._untold, 0
+            await self._spend(Spent(untold + wanted, 0, 0.0))
             number = granted(self.budget.requests, self.spent.requests, wanted)
             self._drawn += number
             if number < wanted:

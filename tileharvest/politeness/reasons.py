@@ -22,7 +22,3 @@ class Reason(StrEnum):
     """The host has asked to be left alone for a while."""
     SPENT = "spent"
     """A budget is spent; the crawl is about to end."""
-
-
-class HeldBackError(Exception):
-    """A request that was offered must not start any more. It was not sent, and goes back to the queue."""

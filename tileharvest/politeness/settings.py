@@ -130,9 +130,14 @@ def user_agents(settings: BaseSettings, description: MapDescription) -> tuple[st
     own = description.user_agents or tuple(settings.getlist("USER_AGENTS", setting(settings, "USER_AGENTS")))
     if own:
         return own
-    contact = description.contact or setting(settings, "CONTACT")
-    agent = settings["USER_AGENT"]
-    return (f"{agent} (+{contact})" if contact and "(" not in agent else agent,)
+    # Loaded here, because that module reads the environment, which a project's own settings may change first.
+    from tileharvest.settings import USER_AGENT  # noqa: PLC0415
+
+    # A project that does not say its name has that of this program, and not Scrapy's.
+    agent = settings["USER_AGENT"] if settings.getpriority("USER_AGENT") else USER_AGENT
+    general = setting(settings, "CONTACT")
+    contact = description.contact or (general if "(" not in agent else "")
+    return (f"{agent} (+{contact})" if contact and contact not in agent else agent,)
 
 
 def _said(settings: BaseSettings, name: str, of_map: Any, read: Callable[[Any], Any]) -> Any:

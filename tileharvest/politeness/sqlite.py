@@ -7,7 +7,7 @@ import logging
 import os
 import secrets
 import sqlite3
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -120,7 +120,9 @@ class SqliteThrottle:
             connection.close()
         lock, self._lock = self._lock, None
         if lock is not None and self._folder is not None:
-            (self._folder / self.process).unlink(missing_ok=True)
+            # A file that stays, and that nobody locks, is that of a process which has ended.
+            with suppress(OSError):
+                (self._folder / self.process).unlink()
             os.close(lock)
 
     @contextmanager

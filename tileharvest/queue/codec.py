@@ -13,12 +13,8 @@ from typing import Any, Final, Literal, NoReturn
 
 import msgspec
 
-from tileharvest.tiles.questions import TileQuestion
-
-VERSION: Final = 2
+VERSION: Final = 3
 """The version of the format. It is raised when a field is added, dropped, or changes its meaning."""
-
-Kind = Literal["Request", "FormRequest", "JsonRequest"]
 
 Headers = tuple[tuple[str, tuple[str, ...]], ...]
 """The names of headers, each with its values, in order. The characters U+0000 to U+00FF stand for bytes (ISO
@@ -44,18 +40,19 @@ class QueuedRequest(
     forbid_unknown_fields=True,
     omit_defaults=True,
     # These stand in nearly every request, of which there can be millions.
-    rename={"version": "v", "callback": "cb", "errback": "eb", "question": "asks"},
+    rename={"version": "v", "callback": "cb", "errback": "eb"},
 ):
-    """A request as it waits in a queue: the fields of `scrapy.Request` as plain values, and the question.
+    """A request as it waits in a queue: the fields of `scrapy.Request` as plain values.
 
     The fields meta, cb_kwargs and cookies may hold None, truth values, finite numbers, texts, lists, and
     dicts with texts as keys. Tuples are accepted, too, and come back as lists. Texts of a subclass of `str`
     come back as plain texts.
     """
 
-    version: Literal[2]
+    version: Literal[3]
     """The version is always written, so that no reader has to guess it."""
-    kind: Kind = "Request"
+    kind: str = "Request"
+    """The name of the request's class, which is one of those that its spider allows."""
     url: str
     method: str = "GET"
     headers: Headers = ()
@@ -71,16 +68,11 @@ class QueuedRequest(
     dont_filter: bool = False
     encoding: str = "utf-8"
     flags: list[str] = msgspec.field(default_factory=list)
-    question: TileQuestion | None = None
 
 
 # `str.__str__` gives the plain text of a text of a class of its own, and raises TypeError for all else.
 _ENCODER: Final = msgspec.json.Encoder(enc_hook=str.__str__)
 _DECODER: Final = msgspec.json.Decoder(QueuedRequest)
-
-encode_own: Final = _ENCODER.encode
-"""Returns what `encode` does, without its checks: for a request that this program has made itself. Raises
-ValueError for a text that cannot be UTF-8."""
 
 
 def encode(queued: QueuedRequest) -> bytes:

@@ -3,146 +3,142 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
-from typing import TYPE_CHECKING, Final, TypeVar
+import os
+import secrets
+import sqlite3
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
 
-from tileharvest.queue.map_table import MapLease, MapTable
+from tileharvest.queue.port import SILENT
+from tileharvest.queue.sqlite.queue import LOCK_TIMEOUT, queue_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
-    from tileharvest.queue.locks import Locks
-    from tileharvest.queue.redis.link import RedisLink
-    from tileharvest.queue.shared_states import SharedStates
+_TABLE: Final = """
+    CREATE TABLE IF NOT EXISTS map_leases (
+        map TEXT PRIMARY KEY, worker TEXT NOT NULL, until REAL NOT NULL, failures INTEGER NOT NULL
+    ) WITHOUT ROWID"""
+_ACQUIRE: Final = """
+    INSERT INTO map_leases VALUES (?1, ?2, ?3, 0)
+    ON CONFLICT (map) DO UPDATE SET worker = ?2, until = ?3 WHERE until <= ?4 OR until > ?4 + 86400
+    RETURNING failures"""
+"""No map is left alone for a day: if it says so, the clock was set back since."""
+_EXTEND: Final = "UPDATE map_leases SET until = ? WHERE worker = ?"
+_RELEASE: Final = "DELETE FROM map_leases WHERE map = ? AND worker = ?"
+_FAIL: Final = (
+    "UPDATE map_leases SET worker = '', until = ?3, failures = failures + 1 WHERE map = ?1 AND worker = ?2"
+)
+_TAKEN: Final = "SELECT map FROM map_leases WHERE worker NOT IN ('', ?) AND until > ?"
 
-    Result = TypeVar("Result")
 
-NAME: Final = "/map leases"
-"""The name of the state. No host has such a name, because a slash ends the host of an address. A redirect may
-lead to a host whose name has a space."""
+@dataclass(frozen=True, slots=True)
+class MapLease:
+    """A map that a worker is at."""
 
-GRACE: Final = 1.0
-"""Seconds for which a worker that ends waits for steps that are under way. They take milliseconds, unless
-Redis is away."""
+    map: str
+    failures: int
+    """How often in a row its harvest has failed before, at any worker."""
 
 
-class MapLeases:
+class MapLeases(Protocol):
     """Which worker is at which map. Workers that start and end at any time share the maps by this.
 
-    Guarantee: if several workers ask for a map that nobody is at, one of them gets it. The lease holds until
-    it is released or failed, or until its worker is killed. The others know of a kill at once on one machine,
-    and after 30 seconds of silence elsewhere. Nobody gets a map that has failed before its time has come. On
-    one machine a map counts as leased, too, if another process works on its queue without a lease.
-
-    A lease is no lock: it keeps nobody from harvesting a map without one. It only spreads the work, because
-    the queue of a map works with any number of workers. All leases are one small state, and a call is one
-    step on it. Times are in seconds since 1970. All methods raise QueueError.
+    Guarantee: if several workers ask for a map that nobody is at, one of them gets it. The lease lasts until
+    it is released, or until its worker was silent for `SILENT` seconds. Nobody gets a map that has failed
+    before its time has come. A lease keeps nobody from harvesting a map without one: it only spreads the
+    work. Times are in seconds since 1970. All methods raise QueueError.
     """
-
-    def __init__(
-        self, states: SharedStates, *, link: RedisLink | None = None, queues: Locks | None = None
-    ) -> None:
-        """`link` is the link of states in Redis, which is opened and closed here. `queues` has the locks of
-        queues in files: each queue has one worker at most, so nobody can join. Touches nothing yet."""
-        self._states = states
-        self._link = link
-        self._queues = queues
-        self._held: set[str] = set()
-        """The maps that this worker is at."""
-        self._turn = asyncio.Lock()
-        """Held during a step, so that each step knows what the one before has brought."""
 
     async def open(self) -> None:
         """Becomes a worker."""
-        if self._link is not None:
-            await self._link.open()
-        self._states.open()
+        ...
 
     async def acquire(self, names: Sequence[str], now: float) -> MapLease | None:
-        """Returns a lease on the first of these maps that nobody is at and that may be tried now, or None if
-        there is no such map."""
-
-        def step(table: MapTable, worker: str, now: float) -> MapLease | None:
-            queues = self._queues
-            free = (name for name in names if queues is None or not queues.is_taken(name))
-            return table.acquire(worker, free, now)
-
-        return await self._change(now, step) if names else None
+        """Returns a lease on the first of these maps that nobody is at and that may be tried now."""
+        ...
 
     async def taken(self, names: Sequence[str], now: float) -> Sequence[str]:
         """Returns the maps among these that other workers are at and that this worker may join, in order."""
-        if self._queues is not None:
-            return ()
-
-        def step(table: MapTable, worker: str, now: float) -> list[str]:
-            return [name for name in names if name not in self._held and table.is_taken(name)]
-
-        return await self._change(now, step)
-
-    async def join(self, name: str, now: float) -> MapLease | None:
-        """Joins the others at a map, and returns the lease. Returns None if nobody is at the map any more, or
-        if nobody can join."""
-        if self._queues is not None:
-            return None
-        return await self._change(now, lambda table, worker, now: table.join(worker, name))
+        ...
 
     async def extend(self, now: float) -> None:
-        """Gives a sign of life, which lets all leases of this worker last, also those that it has lost by
-        silence."""
-        await self._change(now, lambda table, worker, now: None)
+        """Lets all leases of this worker last. Call it several times within `SILENT` seconds."""
+        ...
 
     async def release(self, name: str, now: float) -> None:
-        """Ends the lease of a map whose harvest is done, or which this worker leaves. The map may be acquired
-        again at once."""
-        await self._end(name, now, None)
+        """Ends the lease of a map whose harvest is done, or which this worker leaves."""
+        ...
 
     async def fail(self, name: str, again: float, now: float) -> None:
-        """Ends the lease of a map whose harvest has failed. The map cannot be acquired before `again`. Only
-        the seconds from `now` until then count, as clocks may differ."""
-        await self._end(name, now, again - now)
+        """Ends the lease of a map whose harvest has failed. The map cannot be acquired before `again`."""
+        ...
 
     async def close(self, now: float) -> None:
-        """Releases all leases. Waits at most `GRACE` seconds for a Redis that is away. Closing twice is
-        harmless."""
-        self._held.clear()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(GRACE), self._turn:
-                pass
-        try:
-            if process := self._states.process:
-                await self._states.change(
-                    MapTable, NAME, now, lambda table, now: table.part(process), patience=0.0
-                )
-        finally:
-            self._states.close()
-            if self._link is not None:
-                await self._link.close()
+        """Releases all leases. Closing twice is harmless."""
+        ...
 
-    async def _end(self, name: str, now: float, pause: float | None) -> None:
-        """Ends a lease. After a failure the map is left alone for `pause` seconds; None says that it is done.
 
-        Until then the other steps of this worker keep the lease: else another worker might acquire the map
-        before it is known to have failed."""
+class LocalMapLeases:
+    """`MapLeases` of one machine, as rows in a file. A map counts as leased, too, if another process works on
+    its queue without a lease; nobody can join it, because such a queue has one worker."""
 
-        def step(table: MapTable, worker: str, now: float) -> None:
-            table.end(worker, name, None if pause is None else now + pause)
+    def __init__(self, file: Path, is_worked_on: Callable[[str], bool]) -> None:
+        self._file = file
+        self._is_worked_on = is_worked_on
+        self._worker = f"{os.getpid()}-{secrets.token_hex(4)}"
+        self._connection: sqlite3.Connection | None = None
 
-        try:
-            await self._change(now, step)
-        finally:
-            self._held.discard(name)
+    async def open(self) -> None:
+        await asyncio.to_thread(self._connect)
 
-    async def _change(self, now: float, step: Callable[[MapTable, str, float], Result]) -> Result:
-        """Makes a step on the table, after telling it at which maps this worker is, and returns its result. A
-        lease that is the result is held from then on. So the table never keeps a lease for long of which this
-        worker knows nothing because the call was cut off."""
+    async def acquire(self, names: Sequence[str], now: float) -> MapLease | None:
+        return await asyncio.to_thread(self._acquire, names, now)
 
-        def told(table: MapTable, now: float) -> Result:
-            table.tell(self._states.process, self._held, now)
-            return step(table, self._states.process, now)
+    async def taken(self, names: Sequence[str], now: float) -> Sequence[str]:
+        return ()
 
-        async with self._turn:
-            result = await self._states.change(MapTable, NAME, now, told)
-            if isinstance(result, MapLease):
-                self._held.add(result.map)
-            return result
+    async def extend(self, now: float) -> None:
+        await self._do(_EXTEND, now + SILENT, self._worker)
+
+    async def release(self, name: str, now: float) -> None:
+        await self._do(_RELEASE, name, self._worker)
+
+    async def fail(self, name: str, again: float, now: float) -> None:
+        await self._do(_FAIL, name, self._worker, again)
+
+    async def close(self, now: float) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with queue_errors(f"{self._file}"):
+                connection.execute("DELETE FROM map_leases WHERE worker = ?", (self._worker,))
+                connection.close()
+
+    async def _do(self, statement: str, *values: object) -> None:
+        await asyncio.to_thread(self._rows, statement, *values)
+
+    # From here on in a thread.
+
+    def _connect(self) -> None:
+        with queue_errors(f"{self._file}"):
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            self._connection = sqlite3.connect(
+                self._file, timeout=LOCK_TIMEOUT, isolation_level=None, check_same_thread=False
+            )
+            self._connection.execute("PRAGMA synchronous = OFF")
+            self._connection.execute(_TABLE)
+
+    def _rows(self, statement: str, *values: object) -> list[tuple[int]]:
+        if self._connection is None:
+            raise RuntimeError("the map leases are not open")
+        with queue_errors(f"{self._file}"):
+            return self._connection.execute(statement, values).fetchall()
+
+    def _acquire(self, names: Sequence[str], now: float) -> MapLease | None:
+        for name in names:
+            if self._is_worked_on(name):
+                continue
+            for (failures,) in self._rows(_ACQUIRE, name, self._worker, now + SILENT, now):
+                return MapLease(name, failures)
+        return None

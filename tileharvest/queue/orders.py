@@ -6,17 +6,20 @@ outlive restarts: a map stays paused until it is resumed.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
-from tileharvest.maps.rates import Gap, parse_rate
-from tileharvest.queue.requests import PUSHED
+from tileharvest.maps.rates import Gap, parse_rate, rate_in_words
+from tileharvest.queue.port import PUSHED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tileharvest.queue.port import RequestQueue
+
+_logger = logging.getLogger(__name__)
 
 _PAUSED: Final = "paused"
 _RATE: Final = "rate"
@@ -33,19 +36,29 @@ class Orders:
     """The gap between two requests that a person has set in place of the map's own. None if nobody has."""
     stop: str | None = None
     """The name of the last order to stop. A worker that began after this order does not obey it."""
-    spent: str | None = None
-    """The budget that is spent, if that was the reason to stop."""
 
     @classmethod
     def read(cls, notes: Mapping[str, str]) -> Orders:
         """Returns the orders in these remarks. An order that cannot be read, because a later version has
         written it, counts as not given."""
-        stop, _, spent = notes.get(_STOP, "").partition(" ")
         try:
             rate = parse_rate(notes[_RATE]) if notes.get(_RATE) else None
         except ValueError:
             rate = None
-        return cls(notes.get(_PAUSED) or None, rate, stop or None, spent or None)
+        return cls(notes.get(_PAUSED) or None, rate, notes.get(_STOP) or None)
+
+    def say_news(self, before: Orders, who: str, name: str) -> None:
+        """Logs each order that was not given `before`. `who` is what it is about, such as `map 'small'`, and
+        `name` its name on the command line."""
+        if self.paused is not None and self.paused != before.paused:
+            ends = f"`scrapy resume {name}` lets it go on"
+            _logger.warning("%s is paused since %s: nothing is asked; %s", who, self.paused, ends)
+        elif self.paused is None and before.paused is not None:
+            _logger.info("%s goes on", who)
+        if self.rate != before.rate:
+            own = f"the {who.partition(' ')[0]}'s own again"
+            rate = own if self.rate is None else rate_in_words(self.rate)
+            _logger.info("the rate of %s, set by hand: %s", who, rate)
 
 
 async def orders_of(queue: RequestQueue) -> Orders:
@@ -76,6 +89,6 @@ async def set_rate(queue: RequestQueue, rate: str | None) -> None:
     await queue.note(PUSHED, _RATE, rate or "")
 
 
-async def stop(queue: RequestQueue, spent: str | None = None) -> None:
-    """Lets all workers that are at the map now end. `spent` names the budget that is the reason, if any."""
-    await queue.note(PUSHED, _STOP, f"{uuid4().hex} {spent or ''}".strip())
+async def stop(queue: RequestQueue) -> None:
+    """Lets all workers that are at the map now end."""
+    await queue.note(PUSHED, _STOP, uuid4().hex)

@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import IntEnum
 from math import isfinite
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 
 import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+PUSHED: Final = ""
+"""The segment of requests that a person has pushed. It never ends, so they wait until they are made."""
 
 
 class Lane(IntEnum):
@@ -21,25 +24,13 @@ class Lane(IntEnum):
     MINUS = 2
 
 
-def check_terms(max_attempts: int, lease_seconds: float, minus_share: int, expected: int) -> None:
-    """Raises ValueError for options with which a queue would offer no request, or would offer the minus lane
-    before the others."""
-    if max_attempts < 1 or lease_seconds <= 0 or expected < 1:
-        raise ValueError(
-            f"{max_attempts} attempts of {lease_seconds} s for {expected} requests would offer none"
-        )
-    if minus_share < 0 or minus_share == 1:
-        raise ValueError(f"minus_share {minus_share}: 0 turns ageing off, 2 and above is one of so many")
-
-
 class Entry(msgspec.Struct, frozen=True):
     """A request to be queued."""
 
     body: bytes
     """The encoded request. A queue does not look inside."""
     segment: str
-    """The segment in which the request is made once. A request that a person has pushed has the segment with
-    the empty name."""
+    """The segment in which the request is made once, or `PUSHED`."""
     fingerprint: bytes | None
     """Two requests with the same fingerprint are the same request. A request with None is never filtered, and
     does not count as seen."""
@@ -47,27 +38,79 @@ class Entry(msgspec.Struct, frozen=True):
     """Above 0 is the plus lane, 0 the normal lane, and below 0 the minus lane."""
     due: float | None = None
     """The seconds since 1970 before which the request is not offered. None offers it at once."""
-    attempt: int = 1
-    """The number of this attempt. The first is 1."""
+    slot: str = ""
+    """What the request shares a download slot with, which is usually the host. See `Demand.under_way`."""
 
     def __post_init__(self) -> None:
-        if self.attempt < 1:
-            raise ValueError(f"attempt {self.attempt} does not exist: the first is 1")
         if self.due is not None and not isfinite(self.due):
-            raise ValueError(f"{self.due} is no time")
+            raise ValueError(f"{self.due} is not a time")
 
 
 class Lease(msgspec.Struct, frozen=True):
-    """A request that was handed out and is not finished. `id` and `attempt` together prove who holds it."""
+    """A request that was handed out. `id` and `attempt` together name the lease: no other one has both."""
 
     id: int
+    """The number of the request in its queue."""
     attempt: int
+    """How often the request has been handed out, this time included."""
     body: bytes
     segment: str
     priority: int
-    start: float = 0.0
-    """The seconds since 1970 before which the request is not made, so that all workers together keep the
-    pace."""
+    slot: str
+
+
+class End(NamedTuple):
+    """The end of a lease. It takes effect unless another worker has a newer lease of the same request, and it
+    may be told any number of times."""
+
+    id: int
+    attempt: int
+    how: Literal["finish", "fail", "release", "unsee"]
+    """`finish`: the request is done. `fail`: it goes to the failure list. `release`: it waits again in its
+    place. `unsee`: it goes to the failure list, and counts as new in its segment when it is pushed again."""
+    reason: str = ""
+    """Why it has failed."""
+
+
+class Changes(NamedTuple):
+    """What a worker tells its queue. What is pushed takes effect before, or together with, what has ended."""
+
+    pushed: Sequence[Entry] = ()
+    ended: Sequence[End] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What a worker wants to lease."""
+
+    number: int
+    """The most leases."""
+    held: Sequence[int] = ()
+    """The ids of all requests that the worker has leases of. A lease that is not among them, because the
+    answer that told it was lost on its way, is handed out again."""
+    under_way: Mapping[str, int] = field(default_factory=dict)
+    """How many requests of a slot the worker has under way or ahead. Of several requests with the same
+    priority, one whose slot has the fewest is leased first."""
+    full: frozenset[str] = frozenset()
+    """The slots of which nothing more is leased now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exchanged:
+    """What the queue replies to an exchange."""
+
+    leases: Sequence[Lease] = ()
+    """The leases in the order in which they are to be offered."""
+    duplicates: Sequence[int] = ()
+    """The places, in `Changes.pushed`, of the entries that had been seen in their segment."""
+    false_alarms: int = 0
+    """The number of pushed entries that were new although the queue's filter took them for seen."""
+    has_more: bool = False
+    """Whether something is left that is due and that nobody has leased."""
+    next_due: float | None = None
+    """The time at which the next delayed request is due. None if nothing is delayed."""
+    elsewhere: int = 0
+    """The number of leases that other workers hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,100 +127,21 @@ class Failure:
     """When the request failed, in seconds since 1970."""
 
 
-@dataclass(slots=True)
-class Changes:
-    """The changes that a scheduler tells the queue. The queue applies the fields in their order, all or
-    nothing. The value is false if there is nothing to tell."""
-
-    pushed: list[Entry] = field(default_factory=list)
-    taken_up: list[int] = field(default_factory=list)
-    """The ids of failures that leave the failure list. A request that comes back with `pushed` has no
-    fingerprint if it may have been seen in its segment: it is no duplicate of itself."""
-    finished: list[Lease] = field(default_factory=list)
-    failed: list[tuple[Lease, str]] = field(default_factory=list)
-    """The leases that go to the failure list, each with a reason."""
-    returned: list[Lease] = field(default_factory=list)
-    """The leases that were never started. They go back to their lane, and the attempt does not count."""
-    cut_off: list[Lease] = field(default_factory=list)
-    """The leases that were started, and of which nobody knows whether they are done. They go back to their
-    lane. The attempt counts, so that the next one is known not to be the first. None of them is given up for
-    that, because it was no fault of theirs."""
-    is_seeded: bool = False
-    """Whether all first requests of the segment's work have been pushed, with this exchange at the latest."""
-    in_flight: int = 0
-    """The number of requests that this worker has on the way."""
-    ahead: int = 0
-    """The number of leases of this worker that have not started."""
-    share: int | None = None
-    """The number of requests that this worker may have on the way. Only shared queues look at it."""
-
-    def __bool__(self) -> bool:
-        return bool(self.pushed or self.taken_up or self.ended or self.is_seeded)
-
-    @property
-    def ended(self) -> list[Lease]:
-        """The leases that their worker no longer holds."""
-        return [*self.finished, *(lease for lease, _ in self.failed), *self.returned, *self.cut_off]
-
-    def go_on(self, later: Changes) -> None:
-        """Appends later changes to these."""
-        self.pushed += later.pushed
-        self.taken_up += later.taken_up
-        self.finished += later.finished
-        self.failed += later.failed
-        self.returned += later.returned
-        self.cut_off += later.cut_off
-        self.is_seeded = self.is_seeded or later.is_seeded
-
-
-@dataclass(frozen=True, slots=True)
-class Exchange:
-    """The queue's answer to an exchange."""
-
-    leases: Sequence[Lease]
-    """The leases in the order in which they are to be offered. They are fewer than wanted if no more are due,
-    or if some are held back: see `held_until`."""
-    duplicates: int = 0
-    """The number of pushed entries that had been seen in their segment."""
-    false_alarms: int = 0
-    """The number of pushed entries that were new although the queue's filter took them for seen."""
-    refused: int = 0
-    """The number of finished, failed, returned or cut off leases that their worker no longer held."""
-    next_due: float | None = None
-    """The time at which the next delayed entry is due. None if nothing is delayed."""
-    leased_elsewhere: int = 0
-    """The number of leases that other workers hold."""
-    has_more: bool = False
-    """Whether something is left that is due now."""
-    held_until: float | None = None
-    """The time at which to ask again for what is due and was held back, because the pace did not allow it,
-    the host rests, or other workers are to have it. None if nothing was held back."""
-    rests_until: float | None = None
-    """The time until which the host asks to be left alone, as any worker has heard. None if it does not."""
-    share: int | None = None
-    """The number of requests that this worker may have on the way. None if other workers do not matter."""
-    notes: Mapping[str, str] | None = None
-    """The remarks of the segment without name, as `notes` returns them. None if the queue does not tell them
-    with its answers, because it is asked for them at no cost."""
-
-
 @dataclass(frozen=True, slots=True)
 class Counts:
     """How many requests are where. All but `done` and `seen` count all segments together."""
 
-    pending: Mapping[Lane, int]
-    delayed: int
-    leased: int
-    failed: int
-    done: int
-    """The requests finished in the newest segment."""
-    seen: int
-    """The different requests that the newest segment has accepted. Those without fingerprint do not count."""
-    dead: int = 0
-    """The entries that turned out to be no requests. They are set aside and never offered."""
-    oldest_lease: float | None = None
-    """Seconds since the oldest lease was handed out, however often it was extended. None if nothing is
-    leased, or if the queue keeps no such time."""
+    pending: Mapping[Lane, int] = field(default_factory=lambda: dict.fromkeys(Lane, 0))
+    delayed: int = 0
+    leased: int = 0
+    """The number of leases of all workers."""
+    elsewhere: int = 0
+    """The number of leases of other workers than the one that asks."""
+    failed: int = 0
+    done: int = 0
+    """The requests finished in the segment."""
+    seen: int = 0
+    """The different requests that the segment has accepted. Those without fingerprint do not count."""
 
     @property
     def left(self) -> int:
@@ -197,18 +161,16 @@ class Counts:
         }
 
 
-class Worker(msgspec.Struct, array_like=True):
-    """A process that works on a shared queue. Times are those of Redis' clock, in seconds since 1970."""
+class Worker(msgspec.Struct):
+    """A process that works on a shared queue. Times are those of the server, in seconds since 1970."""
 
     host: str
     machine: str
     """All workers under one operating system have the same, in its containers too."""
     pid: int
     segment: str
-    """The segment for which it works. Empty before it has joined a harvest."""
+    """The segment for which it works."""
     started: float
-    share: int | None = None
-    """The number of requests that it may have on the way at the same time. None without a pace."""
     finished: int = 0
     """The requests that it has finished since it started."""
     rate: float = 0.0
@@ -222,52 +184,58 @@ class Worker(msgspec.Struct, array_like=True):
 
 
 SILENT: Final = 30.0
-"""The seconds that a lease of a shared queue lasts at most. A worker that was silent for so long is gone, and
-its leases with it: it has missed six signs of life."""
+"""The seconds after which a worker of a shared queue that is silent is gone, and its leases with it."""
 
 
 class RequestQueue(Protocol):
-    """The requests of one map, which wait to be made.
+    """The requests of one crawl, which wait to be made.
 
     Guarantee: a call that returned has taken effect, and its effect outlives a SIGKILL of the worker. A call
-    that was cut off has taken effect wholly or not at all. (Requests that live in memory only end with their
-    process.) After a power cut a durable queue may be in an earlier state, but never in a mixed one: work
-    that was finished since is offered again, so its effects must bear repetition. An entry is leased to one
-    worker at a time. When a lease expires, the entry goes back to its lane with `attempt` + 1. If that
-    exceeds the allowed attempts, it goes to the failure list.
+    that was cut off has taken effect from its beginning to some point: what was pushed before what has ended.
+    After a power cut a durable queue may be in an earlier state: work that was finished since is offered
+    again, so its effects must bear repetition. A request is leased to one worker at a time. The leases of a
+    worker last as long as the worker: when it is gone, its requests go back to their places, and those whose
+    workers have gone too often go to the failure list.
 
-    Order: first the plus lane, highest priority first; then normal; then minus, highest priority first. Equal
-    entries are first in, first out. An expired, returned or cut off entry keeps its place. While other
-    entries wait, one of `minus_share` offers is taken from the minus lane first.
+    Order: the highest priority first; among equals the slot of which the worker has the fewest under way;
+    among these the one that came first. A request that comes back keeps its place.
 
-    Callers give times in seconds since 1970. A queue that several machines share may use its own clock
-    instead. Every call raises QueueError, with one line for a person, if the queue cannot do its work.
+    Callers give times in seconds since 1970. A queue that several machines share uses the server's clock
+    instead. Every call raises QueueError, with one line for a person, if the queue cannot do its work, and if
+    the queue was emptied since this worker has opened it.
     """
 
-    @property
-    def patience(self) -> float:
-        """The seconds after which a call gives up, at the latest, that gets no answer."""
+    async def open(self, segment: str, now: float) -> None:
+        """Becomes a worker for a segment. A local queue has one worker: the leases of a former one are taken
+        back at once, and QueueError is raised if another process is the worker."""
         ...
 
-    async def open(self, now: float) -> None:
-        """Begins to work on the queue. A local queue has one worker: it takes back the leases of a former
-        worker at once, and raises QueueError if another worker has the queue open."""
+    async def open_beside(self) -> None:
+        """Opens the queue for a command, which may do all but lease and end leases, while workers are at
+        it. A queue that does not exist is made."""
         ...
 
-    async def exchange(self, changes: Changes, wanted: int, now: float) -> Exchange:
-        """Applies the changes, then leases up to `wanted` entries that are due. This is one atomic step."""
+    async def exchange(self, changes: Changes, wanted: Demand | None, now: float) -> Exchanged:
+        """Applies the changes, and leases what is wanted."""
         ...
 
-    async def extend(self, leases: Sequence[Lease], now: float) -> int:
-        """Lets the leases last for the full time from now. Returns how many of them are still held."""
+    async def counts(self, segment: str | None, now: float) -> Counts:
+        """Counts everything, with `done` and `seen` of the segment, or of the newest one for None. This may
+        read all that waits: it is for people, not for every request."""
         ...
 
-    async def counts(self, now: float) -> Counts:
-        """Counts everything. This may read all that waits: it is for people, not for every request."""
+    async def delayed_in(self, segment: str) -> int:
+        """Returns how many requests of the segment wait for a later time. May read all that are delayed."""
         ...
 
     async def failures(self) -> Sequence[Failure]:
         """Returns the failure list, oldest first."""
+        ...
+
+    async def take_up(self, ids: Sequence[int], segment: str | None, now: float) -> int:
+        """Removes failures from the failure list, and returns how many of them were there. They wait again as
+        requests of the segment, in the plus lane. One of an earlier segment is dropped if this one has seen
+        it. For None all are dropped."""
         ...
 
     async def forget(self, segment: str) -> None:
@@ -275,31 +243,30 @@ class RequestQueue(Protocol):
         ...
 
     async def forget_others(self, kept: int, current: str) -> Sequence[str]:
-        """Forgets all segments but `current` and the `kept` - 1 newest others, as `forget` does. Requests of
-        no segment stay. Returns the names of the forgotten segments."""
+        """Forgets all segments but `current`, `PUSHED` and the `kept` - 1 newest others. Returns the names of
+        the forgotten ones."""
         ...
 
     async def note(self, segment: str, key: str, value: str) -> None:
-        """Writes a remark of the segment in the place of the one with the same key, or drops that for an
-        empty value. Remarks are dropped with their segment. The segment without name is never dropped."""
+        """Writes a note of the segment that all workers and commands can read, in place of the one with the
+        same key. An empty value drops the note. Notes are forgotten with their segment."""
         ...
 
     async def notes(self, segment: str) -> Mapping[str, str]:
-        """Returns all remarks of the segment, by key. This is cheap: it is called every second while requests
-        are made."""
+        """Returns all notes of the segment. This is cheap: it is called every second."""
         ...
 
     async def workers(self) -> Sequence[Worker] | None:
-        """Returns the workers of a shared queue that were heard of lately, the oldest first. A worker finds
-        itself among them. Returns None for a queue that is not shared."""
+        """Returns the workers of a shared queue that are alive, the oldest first. Returns None for a queue
+        that is not shared."""
         ...
 
     async def discard(self) -> None:
-        """Deletes everything, whatever it is and whoever wrote it, because a person has asked to start
-        afresh. The queue must not be open here. Raises QueueError if somebody works on it. A request that
-        another program pushes at this moment may be lost."""
+        """Deletes everything, because a person has asked to start afresh. The queue must not be open here.
+        Raises QueueError if somebody works on it."""
         ...
 
     async def close(self) -> None:
-        """Closes the queue. Leases stay held until they expire or the queue is opened again."""
+        """Closes the queue. Leases that were not ended are offered again to the next worker. Closing twice is
+        harmless."""
         ...

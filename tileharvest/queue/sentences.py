@@ -11,39 +11,34 @@ requests are only made again."""
 WORKER_ENDED: Final = "its worker ended {attempts} times while it was under way"
 """The reason for giving up a request whose worker was killed at each attempt."""
 
-_EXPIRED: Final = "not finished within"
 _LOST: Final = "no request in it was lost"
 _UNREADABLE: Final = (
     "{queue} cannot be read ({said}); it was not deleted, and the history is unharmed: "
     f"{AFRESH}, or move the file away"
 )
-_NOT_ALLOWED: Final = (
-    f"{{queue}} cannot be written here ({{said}}); {_LOST};"
-    " make the file and its folder writable, or name another place"
-)
-_LOCKED: Final = (
-    f"{{queue}} is locked by another program for too long; {_LOST}; let the other program end and run again"
-)
 _FULL: Final = f"disk full: {{queue}} could not be written; {_LOST}; free space and run again"
 _LOGIN: Final = (
     f"{{queue}} refuses the login ({{said}}); {_LOST}; correct name and password in REDIS_URL or REDIS_PARAMS"
 )
-_AWAY: Final = (
-    f"{{queue}} does not answer ({{said}}); {_LOST}; see that it runs and can be reached, and run again"
+_EMPTIED: Final = (
+    "{queue} was emptied while a crawl worked on it, and has lost {said}; what was recorded is kept; run"
+    " again, and the rest is asked for"
 )
-_PERMISSION: Final = "let an administrator allow it: ~tileharvest:* +@all -@admin"
 
 _SENTENCES: Final = {
     # By the names of SQLite's primary result codes, https://www.sqlite.org/rescode.html
-    "SQLITE_PERM": _NOT_ALLOWED,
-    "SQLITE_READONLY": _NOT_ALLOWED,
-    "SQLITE_BUSY": _LOCKED,
-    "SQLITE_LOCKED": _LOCKED,
+    "SQLITE_BUSY": (
+        f"{{queue}} is locked by another program for too long; {_LOST}; let that end and run again"
+    ),
     "SQLITE_CORRUPT": _UNREADABLE,
     "SQLITE_NOTADB": _UNREADABLE,
     "SQLITE_FULL": _FULL,
     # The disk is too full for the shared memory file that lies beside a database.
     "SQLITE_IOERR_SHMSIZE": _FULL,
+    "SQLITE_READONLY": (
+        f"{{queue}} cannot be written here ({{said}}); {_LOST};"
+        " make the file and its folder writable, or name another place"
+    ),
     "SQLITE_CANTOPEN": (
         f"{{queue}} cannot be opened ({{said}}); {_LOST};"
         " make sure that its folder exists and is writable, or name another place"
@@ -53,28 +48,24 @@ _SENTENCES: Final = {
         f" {AFRESH}"
     ),
     # By the first word of Redis' errors; AWAY where nothing answers.
-    "AWAY": _AWAY,
-    "CLUSTERDOWN": _AWAY,
-    "MASTERDOWN": _AWAY,
+    "AWAY": (
+        f"{{queue}} does not answer ({{said}}); {_LOST}; see that it runs and can be reached, and run again"
+    ),
     "WRONGPASS": _LOGIN,
     "NOAUTH": _LOGIN,
-    "NOPERM": f"{{queue}} does not allow its user something ({{said}}); {_LOST}; {_PERMISSION}",
-    "OOM": f"{{queue}} is out of memory ({{said}}); {_LOST}; give it more (maxmemory), and run again",
-    "READONLY": (
-        f"{{queue}} is a replica that cannot be written ({{said}}); {_LOST}; name the primary in REDIS_URL"
+    "NOPERM": (
+        f"{{queue}} does not allow its user something ({{said}}); {_LOST};"
+        " let an administrator allow it: ~tileharvest:* +@all -@admin"
     ),
-    "MISCONF": f"{{queue}} cannot write to its disk ({{said}}); {_LOST}; free space there, and run again",
-    "LOADING": f"{{queue}} still reads its data ({{said}}); {_LOST}; run again when it is ready",
-    "BUSY": f"{{queue}} is kept busy by a script ({{said}}); {_LOST}; run again later",
+    "OOM": f"{{queue}} is out of memory ({{said}}); {_LOST}; give it more (maxmemory), and run again",
     "MOVED": (
         f"{{queue}} is a node of a cluster ({{said}}); {_LOST};"
         " write REDIS_PARAMS = {{'redis_cls': 'redis.asyncio.RedisCluster'}}"
     ),
+    "LOST": _EMPTIED,
     "REDIS": f"{{queue}} failed ({{said}}); {_LOST}; run again; Redis must be of version 6 or newer",
     # By what was found in the place of a queue.
-    "not permitted": (
-        f"{{queue}} does not allow its user all that is needed ({{said}}); nothing was changed; {_PERMISSION}"
-    ),
+    "lost": _EMPTIED,
     "foreign file": (
         "{said} is a database of another program; nothing was changed; name another place for the queue"
     ),
@@ -83,10 +74,6 @@ _SENTENCES: Final = {
         f" finish it with that version or {AFRESH}"
     ),
     "closed": f"{{queue}} is not open; {_LOST}; the program is about to end",
-    "lost": (
-        "{queue} has lost {said}: it was deleted, or Redis did not keep it when it was started again; what"
-        " was harvested is kept; run again, and the rest is asked for"
-    ),
     "evicting": (
         "{queue} may throw requests away when its memory is full (maxmemory-policy {said});"
         " nothing was changed; let an administrator set maxmemory-policy noeviction"
@@ -107,11 +94,6 @@ def sentence(case: str, queue: str, said: str) -> str:
     return form.format(queue=queue, said=" ".join(said.split()))
 
 
-def expired(lease_seconds: float) -> str:
-    """Returns the reason for giving up a request whose leases all expired. The caller fills in {attempts}."""
-    return f"{_EXPIRED} {lease_seconds:g} s in {{attempts}} attempts"
-
-
 def is_unanswered(reason: str) -> bool:
     """Returns whether this is the reason of a request that was given up because no attempt came to an end."""
-    return reason.startswith((_EXPIRED, WORKER_ENDED.partition("{")[0]))
+    return reason.startswith(WORKER_ENDED.partition("{")[0])

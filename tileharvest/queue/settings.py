@@ -1,36 +1,52 @@
-"""The segments and the queue that the settings name."""
+"""The segments and the queues that the settings name."""
 
 from __future__ import annotations
 
 import asyncio
+import glob
 from contextlib import asynccontextmanager
-from math import inf
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast, get_args
+from urllib.parse import quote, unquote
 
 from scrapy.utils.misc import load_object
 
 from tileharvest.errors import ConfigurationError, QueueError
 from tileharvest.maps.settings import data_folder, setting
-from tileharvest.queue.locks import locks_in
-from tileharvest.queue.map_leases import MapLeases
+from tileharvest.politeness.sqlite import SqliteThrottle
+from tileharvest.queue.lock import Lock
+from tileharvest.queue.map_leases import LocalMapLeases
 from tileharvest.queue.orders import Orders
-from tileharvest.queue.port import SILENT
-from tileharvest.queue.requests import PUSHED
+from tileharvest.queue.port import PUSHED, SILENT
 from tileharvest.queue.segments import parse_resolver
-from tileharvest.queue.shared_states import StateFile
-from tileharvest.queue.sqlite.queue import SqliteQueue, has_requests_in, remarks_in
+from tileharvest.queue.sqlite.queue import SqliteQueue, has_requests_in, notes_in
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
     from datetime import datetime
     from pathlib import Path
     from zoneinfo import ZoneInfo
 
     from scrapy.settings import BaseSettings
 
+    from tileharvest.politeness.redis import RedisThrottle
+    from tileharvest.queue.map_leases import MapLeases
     from tileharvest.queue.port import RequestQueue, Worker
+    from tileharvest.queue.redis.link import RedisLink
     from tileharvest.queue.redis.queue import RedisQueue
     from tileharvest.queue.segments import SegmentResolver
+
+    Result = TypeVar("Result")
+
+QueueKind: TypeAlias = Literal["memory", "sqlite", "redis"]
+"""The kinds of places where requests wait."""
+
+REDIS_SETTINGS = ("REDIS_URL", "REDIS_HOST", "REDIS_PORT", "REDIS_PARAMS")
+"""If any of these settings is set, requests wait in Redis."""
+
+_PATIENCE = 5.0
+"""Seconds of patience with Redis for a list of many queues."""
+_OUTAGE = 60.0
+"""Seconds for which a crawl outlasts a Redis that is away."""
 
 
 def segment_resolver(
@@ -45,13 +61,6 @@ def segment_resolver(
         resolver: SegmentResolver = load_object(own)(zone, started)
         return resolver
     return parse_resolver(setting(settings, "SEGMENT") if name is None else name, zone, started)
-
-
-QueueKind: TypeAlias = Literal["memory", "sqlite", "redis"]
-"""The kinds of places where requests wait."""
-
-REDIS_SETTINGS = ("REDIS_URL", "REDIS_HOST", "REDIS_PORT", "REDIS_PARAMS")
-"""If any of these settings is set, requests wait in Redis."""
 
 
 def queue_kind(settings: BaseSettings) -> QueueKind:
@@ -71,57 +80,100 @@ def is_shared(settings: BaseSettings) -> bool:
     return queue_kind(settings) == "redis"
 
 
-def local_queue(settings: BaseSettings, name: str, *, in_memory: bool = False) -> SqliteQueue:
-    """Returns the map's queue for one worker, in the data folder or in memory. The queue is not open."""
-    file = None if in_memory else _queue_file(settings, name)
+def local_queue(
+    settings: BaseSettings,
+    name: str,
+    *,
+    work: str = "its crawl",
+    owner: str = "NAME",
+    in_memory: bool = False,
+) -> SqliteQueue:
+    """Returns the queue of that name for one worker, in the data folder or in memory. It is not open. `work`
+    says what works on it, and `owner` is the name of the map or spider, both for messages."""
     return SqliteQueue(
-        file, **_queue_options(settings), error_rate=float(setting(settings, "SEEN_ERROR_RATE"))
+        None if in_memory else _queue_file(settings, name),
+        work=work,
+        owner=owner,
+        max_attempts=int(setting(settings, "MAX_ATTEMPTS")),
+        expected=int(setting(settings, "SEEN_EXPECTED")),
+        error_rate=float(setting(settings, "SEEN_ERROR_RATE")),
     )
 
 
 def redis_queue(settings: BaseSettings, name: str) -> RedisQueue:
-    """Returns the map's queue in Redis. The queue is not open."""
+    """Returns the queue of that name in Redis. It is not open."""
     # To load Redis' client takes 0.1 s, which most commands do not need.
     from tileharvest.queue.redis.connection import connection_parameters  # noqa: PLC0415
     from tileharvest.queue.redis.queue import RedisQueue  # noqa: PLC0415
 
-    return RedisQueue(connection_parameters(settings), name, **_queue_options(settings))
+    attempts = int(setting(settings, "MAX_ATTEMPTS"))
+    return RedisQueue(
+        connection_parameters(settings),
+        name,
+        max_attempts=attempts,
+        silent=lease_seconds(settings),
+        patience=_OUTAGE,
+    )
+
+
+def shared_throttle(
+    settings: BaseSettings, *, is_kept: bool = True
+) -> tuple[SqliteThrottle | RedisThrottle, RedisLink | None]:
+    """Returns the throttle that this process shares with others, and the link that it needs: in Redis, or in
+    the data folder. A crawl that leaves nothing behind (`is_kept` is False) shares it if the data folder is
+    there. Neither is open."""
+    kind = queue_kind(settings)
+    if kind != "redis":
+        folder = data_folder(settings)
+        is_beside_others = folder.is_dir() or (is_kept and kind == "sqlite")
+        return SqliteThrottle(folder / "throttle" if is_beside_others else None), None
+    from tileharvest.politeness.redis import RedisThrottle  # noqa: PLC0415
+    from tileharvest.queue.redis.connection import connection_parameters  # noqa: PLC0415
+    from tileharvest.queue.redis.link import RedisLink  # noqa: PLC0415
+
+    link = RedisLink(connection_parameters(settings), "the limits of hosts", _OUTAGE)
+    return RedisThrottle(link), link
 
 
 def map_leases(settings: BaseSettings) -> MapLeases:
     """Returns the map leases of all workers that share the queues. They are not open."""
     if not is_shared(settings):
-        folder = data_folder(settings)
-        return MapLeases(StateFile(folder / "hosts"), queues=locks_in(folder / "queues"))
+        return LocalMapLeases(
+            data_folder(settings) / "map-leases.sqlite", lambda name: has_local_worker(settings, name)
+        )
     from tileharvest.queue.redis.connection import connection_parameters  # noqa: PLC0415
-    from tileharvest.queue.redis.link import RedisLink  # noqa: PLC0415
-    from tileharvest.queue.redis.shared_states import RedisStates  # noqa: PLC0415
+    from tileharvest.queue.redis.map_leases import RedisMapLeases  # noqa: PLC0415
 
-    silent = lease_seconds(settings)
-    link = RedisLink(connection_parameters(settings), "the list of map leases", silent)
-    return MapLeases(RedisStates(link, silent=silent), link=link)
+    return RedisMapLeases(connection_parameters(settings), silent=lease_seconds(settings))
 
 
 def lease_seconds(settings: BaseSettings) -> float:
-    """Returns the seconds for which a lease lasts. In a shared queue that is `SILENT` at most, so that others
-    soon have what a killed worker had."""
-    longest = SILENT if is_shared(settings) else inf
-    return min(float(setting(settings, "LEASE_SECONDS")), longest)
+    """Returns the seconds after which a worker of a shared queue that was not heard of has lost its leases,
+    so that others soon have what a killed worker had."""
+    return min(float(setting(settings, "LEASE_SECONDS")), SILENT)
 
 
 def has_queue(settings: BaseSettings, name: str) -> bool:
-    """Returns whether the map has a queue that a command may look into. In Redis every map has one."""
+    """Returns whether there is a queue that a command may look into. In Redis there is one for each name."""
     return is_shared(settings) or _queue_file(settings, name).is_file()
 
 
+def queue_names(settings: BaseSettings, begins: str) -> list[str]:
+    """Returns the names of the queues in files that begin with this text, the newest first."""
+    files = data_folder(settings).glob(f"queues/{glob.escape(_quoted(begins))}*.sqlite")
+    newest = sorted(files, key=lambda file: file.stat().st_mtime, reverse=True)
+    return [unquote(file.stem) for file in newest]
+
+
 def has_local_worker(settings: BaseSettings, name: str) -> bool:
-    """Returns whether a process works on the map's queue file. The file need not exist."""
-    return locks_in(_queue_file(settings, name).parent).is_taken(name)
+    """Returns whether a process works on the queue's file. The file need not exist."""
+    file = _queue_file(settings, name)
+    return Lock(file.parent, file.stem).is_taken()
 
 
 @asynccontextmanager
 async def open_beside(settings: BaseSettings, name: str) -> AsyncIterator[SqliteQueue | RedisQueue]:
-    """Opens the map's queue for a command, while workers may be at it. Raises QueueError."""
+    """Opens the queue for a command, while workers may be at it. Raises QueueError."""
     queue = redis_queue(settings, name) if is_shared(settings) else local_queue(settings, name)
     await queue.open_beside()
     try:
@@ -131,7 +183,7 @@ async def open_beside(settings: BaseSettings, name: str) -> AsyncIterator[Sqlite
 
 
 async def orders_for(settings: BaseSettings, name: str) -> Orders:
-    """Returns the orders that hold for a map now. Raises QueueError."""
+    """Returns the orders that hold for a queue now. Raises QueueError."""
     orders, errors = await orders_for_all(settings, [name])
     if errors:
         raise errors[0]
@@ -141,33 +193,43 @@ async def orders_for(settings: BaseSettings, name: str) -> Orders:
 async def orders_for_all(
     settings: BaseSettings, names: Sequence[str]
 ) -> tuple[dict[str, Orders], list[QueueError]]:
-    """Returns the orders that hold for each of these maps now, and the errors of maps that could not be
-    asked.
-
-    A map without a queue has no orders, and gets no queue."""
+    """Returns the orders that hold for each of these queues now, and the errors of those that could not be
+    asked. A queue that does not exist has no orders, and is not made."""
     if not is_shared(settings):
         return await asyncio.to_thread(_local_orders, settings, names)
-    from tileharvest.queue.redis.connection import connection_parameters  # noqa: PLC0415
-    from tileharvest.queue.redis.queue import notes_of_maps  # noqa: PLC0415
+    from tileharvest.queue.redis.queue import notes_of, prefix_of  # noqa: PLC0415
 
     try:
-        notes = await notes_of_maps(connection_parameters(settings), names, PUSHED)
+        prefixes = [prefix_of(name) for name in names]
+        notes = await _ask_redis(settings, lambda client: notes_of(client, prefixes, PUSHED))
     except QueueError as error:
         return {}, [error]
-    return {name: Orders.read(of_map) for name, of_map in notes.items()}, []
+    return {name: Orders.read(found) for name, found in zip(names, notes, strict=True)}, []
 
 
 async def workers_of_all(settings: BaseSettings, names: Sequence[str]) -> dict[str, Sequence[Worker]]:
     """Returns the workers of each of these queues in Redis. Raises QueueError."""
-    from tileharvest.queue.redis.connection import connection_parameters  # noqa: PLC0415
-    from tileharvest.queue.redis.queue import workers_of_maps  # noqa: PLC0415
+    from tileharvest.queue.redis.queue import prefix_of, workers_of  # noqa: PLC0415
 
-    return await workers_of_maps(connection_parameters(settings), names, lease_seconds(settings))
+    prefixes, silent = [prefix_of(name) for name in names], lease_seconds(settings)
+    found = await _ask_redis(settings, lambda client: workers_of(client, prefixes, silent))
+    return dict(zip(names, found, strict=True))
+
+
+async def _ask_redis(settings: BaseSettings, question: Callable[[Any], Awaitable[Result]]) -> Result:
+    from tileharvest.queue.redis.connection import connection_parameters  # noqa: PLC0415
+    from tileharvest.queue.redis.link import RedisLink  # noqa: PLC0415
+
+    link = RedisLink(connection_parameters(settings), "the queues", _PATIENCE)
+    await link.open()
+    try:
+        return await link.attempt(question)
+    finally:
+        await link.close()
 
 
 def has_requests(settings: BaseSettings, name: str) -> bool:
-    """Returns whether any request is in the map's queue file. Raises QueueError if the file cannot be
-    read."""
+    """Returns whether any request is in the queue's file. Raises QueueError if the file cannot be read."""
     file = _queue_file(settings, name)
     return file.is_file() and has_requests_in(file)
 
@@ -179,21 +241,21 @@ def _local_orders(settings: BaseSettings, names: Sequence[str]) -> tuple[dict[st
     for name in names:
         try:
             file = _queue_file(settings, name)
-            found[name] = Orders.read(remarks_in(file, PUSHED)) if file.is_file() else Orders()
+            found[name] = Orders.read(notes_in(file, PUSHED)) if file.is_file() else Orders()
         except QueueError as error:
             errors.append(error)
     return found, errors
 
 
 async def is_worked_on(settings: BaseSettings, name: str, queue: RequestQueue) -> bool:
-    """Returns whether anybody works on this open queue of a map. A worker of a shared queue that was killed
-    counts until it has been silent for the time of a lease. Raises QueueError."""
+    """Returns whether anybody works on this open queue. A worker of a shared queue that was killed counts
+    until it has been silent for long enough. Raises QueueError."""
     workers = await queue.workers()
     return has_local_worker(settings, name) if workers is None else bool(workers)
 
 
 def workers_on(settings: BaseSettings, name: str) -> int:
-    """Returns how many workers are at the map's queue now, or 0 if that cannot be found out."""
+    """Returns how many workers are at the queue now, or 0 if that cannot be found out."""
     if not is_shared(settings):
         return int(has_local_worker(settings, name))
     try:
@@ -203,13 +265,8 @@ def workers_on(settings: BaseSettings, name: str) -> int:
 
 
 def _queue_file(settings: BaseSettings, name: str) -> Path:
-    return data_folder(settings) / "queues" / f"{name}.sqlite"
+    return data_folder(settings) / "queues" / f"{_quoted(name)}.sqlite"
 
 
-def _queue_options(settings: BaseSettings) -> dict[str, Any]:
-    return {
-        "max_attempts": int(setting(settings, "MAX_ATTEMPTS")),
-        "lease_seconds": lease_seconds(settings),
-        "minus_share": int(setting(settings, "MINUS_SHARE")),
-        "expected": int(setting(settings, "SEEN_EXPECTED")),
-    }
+def _quoted(name: str) -> str:
+    return quote(name, safe=" :@+,=")

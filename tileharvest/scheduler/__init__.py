@@ -1,5 +1,6 @@
-"""Scrapy's scheduler, ours: `SCHEDULER = "tileharvest.scheduler.Scheduler"`."""
+"""Scrapy's scheduler, ours: `SCHEDULER = "tileharvest.scheduler.Scheduler"`, with its spider middleware."""
 
+from tileharvest.scheduler.leases import LeaseMiddleware
 from tileharvest.scheduler.scheduler import Scheduler
 
-__all__ = ["Scheduler"]
+__all__ = ["LeaseMiddleware", "Scheduler"]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import time
 from datetime import UTC, datetime
 from functools import cache
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from scrapy import signals
-from scrapy.exceptions import CloseSpider, NotConfigured
+from scrapy.exceptions import NotConfigured
 
 from tileharvest.errors import BudgetError, ExitStatus, TileHarvestError
 from tileharvest.history.costs import Traffic
@@ -20,7 +21,6 @@ from tileharvest.politeness.reasons import Reason
 from tileharvest.politeness.robots import Robots
 from tileharvest.politeness.waits import WORTH_A_WORD, Wait
 from tileharvest.queue.cancellation import cancel
-from tileharvest.scheduler.engine import is_closing
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
@@ -30,13 +30,16 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from tileharvest.harvest.harvest import Harvest
+    from tileharvest.politeness.map_throttle import MapThrottle
     from tileharvest.politeness.rules import Rules
-    from tileharvest.scheduler.politeness import Politeness
 
 _logger = logging.getLogger(__name__)
 
 _LEVELS: Final = {ExitStatus.DONE: logging.INFO, ExitStatus.BUDGET: logging.WARNING}
 """The log levels of ends that are no errors."""
+
+_ATTRIBUTE: Final = "tileharvest"
+"""The name of the crawler's attribute that holds its crawl."""
 
 _CUT_SHORT: Final = ("shutdown", "stopped")
 """Scrapy's reasons for the end of a spider that a person has ended, by a signal or by `tileharvest stop`."""
@@ -57,8 +60,8 @@ class Crawl:
         """The rules of the map, given with the harvest."""
         self.robots = Robots()
         """The rules of the sites' robots.txt. They allow everything until they were read."""
-        self.politeness: Politeness | None = None
-        """Decides whether requests may start. None before our scheduler is made, and without it."""
+        self.throttle: MapThrottle | None = None
+        """Says when the next request to a site may start. None for a spider that asks for no map."""
         self.waits: list[Wait] = []
         """The waits beside the queue, the innermost last."""
         self.oldest_requests: list[Callable[[], Wait | None]] = []
@@ -116,6 +119,11 @@ class Crawl:
         return self._reason is not None
 
     @property
+    def close_reason(self) -> str:
+        """The reason, in Scrapy's words, for which a part has ended the crawl."""
+        return self._reason or "finished"
+
+    @property
     def exit_status(self) -> ExitStatus:
         """The exit status of a command that has run this crawl. A crawl that a person has cut short ends like
         one with an error."""
@@ -139,8 +147,8 @@ class Crawl:
             self._got, self._still_since = got, now
         if now - self._still_since < WORTH_A_WORD:
             return None
-        reasons = set() if self.politeness is None else self.politeness.reasons
-        if self.is_ending or reasons & {Reason.PAUSED, Reason.QUIET}:
+        held = self.throttle.held if self.throttle is not None else None
+        if self.is_ending or (held is not None and held.reason in (Reason.PAUSED, Reason.QUIET)):
             return None
         return next((wait for wait in self._waits() if wait.is_long(now)), None)
 
@@ -162,8 +170,14 @@ class Crawl:
         """Yields what the crawl may wait for now, the most certain wait first."""
         since = self._still_since
         known = [Wait(wait.what, max(since, wait.since), wait.until) for wait in reversed(self.waits)]
-        if self.politeness is not None:
-            known += self.politeness.waits(since)
+        held = self.throttle.held if self.throttle is not None else None
+        if held is not None and held.until is not None and self.throttle is not None:
+            until = asyncio.get_running_loop().time() + held.until - time.time()
+            known.append(Wait(f"{self.throttle.host}, which has asked to be left alone", since, until))
+        if self.throttle is not None and self.throttle.next_turn is not None:
+            host, at = self.throttle.next_turn
+            until = asyncio.get_running_loop().time() + at - time.time()
+            known.append(Wait(f"its next turn at {host}", since, until))
         yield from known
         under_way = [wait for oldest in self.oldest_requests if (wait := oldest()) is not None]
         if under_way:
@@ -190,18 +204,13 @@ class Crawl:
         if self._reason is not None:
             return
         self._reason = why
-        if self.politeness is not None:
-            self.politeness.cut_short()
-        if self._is_opened and not is_closing(self.crawler.engine):
+        if self._is_opened:
             self._closing = asyncio.ensure_future(self._close(why))
 
     def _opened(self) -> None:
         self._is_opened = True
         if self.ending is not None:
             self._say(self.ending)
-        if self._reason is not None:
-            # Before this signal Scrapy's scraper is not open, and nothing else can close the spider.
-            raise CloseSpider(self._reason)
 
     def _closed(self, reason: str) -> None:
         self._closed_for = reason
@@ -217,21 +226,21 @@ class Crawl:
         self.crawler.spider.logger.log(_LEVELS.get(error.exit_status, logging.ERROR), "%s", error)
 
 
-_CRAWLS: Final[dict[Crawler, Crawl]] = {}
-"""The crawls by their crawlers, until they are forgotten."""
-
-
 def crawl_of(crawler: Crawler) -> Crawl:
-    """Returns the crawler's crawl. It is made when a part first asks for it."""
-    if crawler not in _CRAWLS:
-        _CRAWLS[crawler] = Crawl(crawler)
-    return _CRAWLS[crawler]
+    """Returns the crawler's crawl. It is made when a part first asks for it, and ends with the crawler."""
+    # An attribute of the crawler: a table of crawls would keep all crawlers of a process alive.
+    crawl: Crawl = vars(crawler).setdefault(_ATTRIBUTE, None) or Crawl(crawler)
+    vars(crawler)[_ATTRIBUTE] = crawl
+    return crawl
 
 
-def forget(crawler: Crawler) -> None:
-    """Forgets a crawl that is over. A process with many crawlers needs this, because each takes some
-    megabytes."""
-    _CRAWLS.pop(crawler, None)
+def as_error(error: BaseException) -> TileHarvestError:
+    """Returns the error if it is one of ours. Any other is a mistake in the program: it is logged, and
+    becomes an error for a person."""
+    if isinstance(error, TileHarvestError):
+        return error
+    _logger.error("a mistake in the program stopped the crawl", exc_info=error)
+    return TileHarvestError(f"the crawl stopped ({error!r}); nothing was lost: run again, and report this")
 
 
 def harvest_of(crawler: Crawler) -> Harvest:

@@ -1,4 +1,4 @@
-"""What one process remembers beside the queue: requests that JSON cannot hold, and requests by POST."""
+"""Requests that JSON cannot hold, which wait in one process."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import logging
 from itertools import count
 from typing import TYPE_CHECKING
 
-from tileharvest.queue.requests import FAILURE, NOT_BEFORE, STATE, RequestState
+from tileharvest.queue.requests import NOT_BEFORE
+from tileharvest.scheduler.leases import LEASE
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -19,9 +20,8 @@ class RequestMemory:
     """Requests with a callback that has no name, such as a lambda, or with an object in their meta.
 
     They are lost when the process ends, and no other worker gets any of them. So they are offered before the
-    requests of the queue: the highest priority first, and equal ones in the order in which they came. Each is
-    made once per segment and process. The queue does not know them: a request for the same page that JSON can
-    hold is made, too.
+    requests of the queue: the highest priority first, and equal ones in the order in which they came. The
+    queue does not know them: a request for the same page that JSON can hold is made, too.
     """
 
     def __init__(self) -> None:
@@ -29,20 +29,25 @@ class RequestMemory:
         """A heap of the requests that may be offered: the negative priority, a number, the request."""
         self._delayed: list[tuple[float, int, Request]] = []
         """A heap of the requests that wait for a time: seconds since 1970, a number, the request."""
-        self._seen: set[tuple[str, bytes]] = set()
-        """The segments and fingerprints of the filtered requests that came, and of the requests by POST."""
+        self._seen: set[bytes] = set()
         self._numbers = count()
-        self.waiting = 0
-        """The number of requests here. It is no property, because it is read for each request of Scrapy's."""
         self._has_told = False
 
-    def add(self, request: Request, segment: str, fingerprint: bytes | None, why: object | None) -> bool:
-        """Lets the request wait, and returns True. Returns False if it was seen in its segment. A request
-        without a fingerprint is never seen.
+    def __len__(self) -> int:
+        return len(self._due) + len(self._delayed)
+
+    @property
+    def next_due(self) -> float | None:
+        """When the next delayed request is due."""
+        return self._delayed[0][0] if self._delayed else None
+
+    def add(self, request: Request, fingerprint: bytes | None, why: object | None) -> bool:
+        """Lets the request wait, and returns True. Returns False if it was seen. A request without a
+        fingerprint is never seen.
 
         The first request that waits for a reason `why` is logged. None is for requests that usually wait
         here."""
-        if fingerprint is not None and not self.is_new(segment, fingerprint):
+        if fingerprint is not None and not self.is_new(fingerprint):
             return False
         if why is not None and not self._has_told:
             self._has_told = True
@@ -52,19 +57,18 @@ class RequestMemory:
                 request,
                 why,
             )
-        self.waiting += 1
-        due = request.meta.get(NOT_BEFORE)
+        due = request.meta.pop(NOT_BEFORE, None)
         if due is None:
             self._push(request)
         else:
             heapq.heappush(self._delayed, (due, next(self._numbers), request))
         return True
 
-    def is_new(self, segment: str, fingerprint: bytes) -> bool:
-        """Returns whether the fingerprint is new in the segment, and remembers it."""
-        if (segment, fingerprint) in self._seen:
+    def is_new(self, fingerprint: bytes) -> bool:
+        """Returns whether the fingerprint is new here, and remembers it."""
+        if fingerprint in self._seen:
             return False
-        self._seen.add((segment, fingerprint))
+        self._seen.add(fingerprint)
         return True
 
     def take(self, now: float) -> Request | None:
@@ -73,12 +77,9 @@ class RequestMemory:
             self._push(heapq.heappop(self._delayed)[2])
         if not self._due:
             return None
-        self.waiting -= 1
         request = heapq.heappop(self._due)[2]
-        # As if the request had been written and read: an attempt before has left nothing in it.
-        for key in (NOT_BEFORE, FAILURE):
-            request.meta.pop(key, None)
-        request.meta[STATE] = RequestState(attempt=1)
+        # It may have been made of a leased one.
+        request.meta.pop(LEASE, None)
         return request
 
     def _push(self, request: Request) -> None:

@@ -12,40 +12,34 @@ from scrapy import Request, Spider
 from scrapy.http import FormRequest, JsonRequest
 from scrapy.utils.request import request_from_dict
 
-from tileharvest.maps.rates import Gap
-from tileharvest.queue.codec import (
-    VERSION,
-    CodecError,
-    QueuedRequest,
-    decode,
-    encode,
-)
-from tileharvest.queue.requests import DELAY, FAILURE, NOT_BEFORE, STATE, RequestState
+from tileharvest.queue.codec import VERSION, CodecError, QueuedRequest, decode, encode
+from tileharvest.queue.requests import NOT_BEFORE
+from tileharvest.scheduler.leases import LEASE, Errback
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from tileharvest.queue.codec import Headers, Kind
+    from tileharvest.queue.codec import Headers
 
-_KINDS: Final[dict[type[Request], Kind]] = {
-    Request: "Request",
-    FormRequest: "FormRequest",
-    JsonRequest: "JsonRequest",
-}
-"""The classes that a queued request may have, with their names in a queue."""
-_PATHS: Final = {name: f"{kind.__module__}.{kind.__qualname__}" for kind, name in _KINDS.items()}
-"""The paths by which `request_from_dict` finds the classes."""
+_CLASSES: Final = (Request, FormRequest, JsonRequest)
+"""The classes of requests that any spider may have. A spider's `request_classes` adds others."""
 
-_OF_THE_MOMENT: Final = frozenset({STATE, NOT_BEFORE, FAILURE, "download_latency"})
+_OF_THE_MOMENT: Final = frozenset({LEASE, NOT_BEFORE, "download_latency"})
 """The keys of meta that belong to one attempt, or are kept elsewhere in the entry."""
+
 _NOT_WRITTEN: Final = ("_class", "dumps_kwargs")
 """Keys of `Request.to_dict` that are not written. The kind tells the class, and `dumps_kwargs` has done its
 work when a JsonRequest was made."""
 
 
+class UnknownCallbackError(CodecError):
+    """A request names a callback that its spider does not have, or has no more."""
+
+
 class RequestWriter:
     """Writes the requests of one spider, and reads them. A callback is a method of the spider, and is written
-    as its name.
+    as its name. The spider's `request_classes` names classes of its own, whose `attributes` are all that is
+    written of them.
 
     All methods raise CodecError, as `queue/codec.py` does.
     """
@@ -53,51 +47,45 @@ class RequestWriter:
     def __init__(self, spider: Spider) -> None:
         self._spider = spider
         self._callbacks = callbacks_of(type(spider))
-        methods = {MethodType(function, spider): name for name, function in self._callbacks.items()}
-        self._names: dict[Any, str] = methods
+        self._names: dict[Any, str] = {
+            MethodType(function, spider): name for name, function in self._callbacks.items()
+        }
+        classes = (*_CLASSES, *getattr(spider, "request_classes", ()))
+        self._classes: dict[str, type[Request]] = {one.__name__: one for one in classes}
 
     def write(self, request: Request) -> bytes:
         """Returns the request as bytes, without what belongs to one attempt."""
-        kind, callback, errback = _KINDS.get(type(request)), request.callback, request.errback
-        if kind is None:
-            raise CodecError(f"its class is {type(request).__name__}, and none of {_listed(_PATHS)}")
+        kind = type(request).__name__
+        if self._classes.get(kind) is not type(request):
+            raise CodecError(f"its class is {kind}, and none of {_listed(self._classes)}")
+        callback, errback = request.callback, request.errback
+        if isinstance(errback, Errback):
+            errback = errback.own
         for field, method in (("callback", callback), ("errback", errback)):
             if not (method is None or (isinstance(method, MethodType) and method in self._names)):
-                raise CodecError(f"its {field} {method!r} is no method of the spider")
-        # Scrapy would look for each name among all members of the spider, which takes 85 us. For callback and
-        # errback that is half of what a HEAD costs in all. So the request has the names meanwhile.
-        names: Any = self._names.get(callback), self._names.get(errback)
-        request.callback, request.errback = names
-        try:
-            found = request.to_dict()
-        finally:
-            request.callback, request.errback = callback, errback
-        state: RequestState | None = request.meta.get(STATE)
-        found["meta"] = request.meta.copy()
-        for key in _OF_THE_MOMENT:
-            found["meta"].pop(key, None)
+                raise CodecError(f"its {field} {method!r} is not a method of the spider")
+        found = request.replace(callback=None, errback=None).to_dict()
+        found["callback"], found["errback"] = self._names.get(callback), self._names.get(errback)
+        found["meta"] = {key: value for key, value in request.meta.items() if key not in _OF_THE_MOMENT}
         found["headers"] = _as_text(found["headers"]) if found["headers"] else ()
         for name in _NOT_WRITTEN:
             found.pop(name, None)
         if found["encoding"] == "utf-8":
             # msgspec leaves out a default text only if it is the same object.
             del found["encoding"]
-        question = None if state is None else state.question
-        return encode(QueuedRequest(version=VERSION, kind=kind, question=question, **found))
+        return encode(QueuedRequest(version=VERSION, kind=kind, **found))
 
-    def read(self, body: bytes, attempt: int) -> Request:
-        """Returns the request in the bytes of an entry, for this attempt."""
-        return self.made_of(decode(body), attempt)
-
-    def made_of(self, queued: QueuedRequest, attempt: int) -> Request:
-        """Returns a Scrapy request for this attempt of a queued request."""
+    def read(self, body: bytes) -> Request:
+        """Returns the request in the bytes of an entry."""
+        queued = decode(body)
+        if queued.kind not in self._classes:
+            raise _unreadable(f"class '{queued.kind}' is not allowed, only {_listed(self._classes)}")
         for field, name in (("callback", queued.callback), ("errback", queued.errback)):
             if name is not None and name not in self._callbacks:
-                raise _unreadable(f"{field} '{name}' is not allowed, only {_listed(self._callbacks)}")
+                problem = f"{field} '{name}' is not a method of the spider; nothing of it was run"
+                raise UnknownCallbackError(f"a queued request cannot be made: {problem}")
         found = msgspec.structs.asdict(queued)
-        found["meta"] = {**queued.meta, STATE: RequestState(queued.question, attempt)}
-        if queued.kind != "Request":
-            found["_class"] = _PATHS[queued.kind]
+        found["_class"] = self._classes[queued.kind]
         try:
             found["headers"] = _as_bytes(queued.headers) if queued.headers else {}
             return request_from_dict(found, spider=self._spider)
@@ -126,16 +114,11 @@ def callbacks_of(spider_class: type[Spider]) -> dict[str, Any]:
 
 
 def mistake_in(request: Request) -> str | None:
-    """Returns in words what is wrong with the orders in the request's meta, or with its priority. Returns
-    None if nothing is. A mistake would make a queue fail, or the scheduler when it offers the request."""
+    """Returns in words what is wrong with the request's `not_before`, or with its priority. Returns None if
+    nothing is. A mistake would make a queue fail."""
     due = request.meta.get(NOT_BEFORE)
     if due is not None and (type(due) not in (int, float) or not isfinite(due)):
-        return f"meta['{NOT_BEFORE}'] {due!r} is no time: give seconds since 1970"
-    if DELAY in request.meta:
-        try:
-            Gap.of(request.meta[DELAY])
-        except (TypeError, ValueError) as error:
-            return f"meta['{DELAY}'] cannot be: {error}"
+        return f"meta['{NOT_BEFORE}'] {due!r} is not a time: give seconds since 1970"
     if not -(2**63) <= request.priority < 2**63:
         return f"priority {request.priority} cannot be kept: it has more than 64 bits"
     return None

@@ -4,59 +4,65 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
-from typing import TYPE_CHECKING, Self
+import time
+from collections import Counter
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime
+from itertools import count
+from math import inf
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from scrapy import Spider, signals
 from scrapy.core.scheduler import BaseScheduler
-from scrapy.exceptions import DontCloseSpider
+from scrapy.exceptions import CloseSpider
+from scrapy.utils.asyncio import is_asyncio_available
 from scrapy.utils.defer import deferred_from_coro
 
-from tileharvest.errors import QueueError, TileHarvestError, counted
+from tileharvest.errors import ConfigurationError, QueueError, TileHarvestError, counted
 from tileharvest.monitoring.overview import look
-from tileharvest.queue.codec import CodecError, decode, encode_own
-from tileharvest.queue.port import Entry
-from tileharvest.queue.requests import FAILURE, NOT_BEFORE, PUSHED, is_offered, state_of
-from tileharvest.scheduler.blocks import Block, QueuedTile
+from tileharvest.queue.cancellation import cancel
+from tileharvest.queue.codec import CodecError
+from tileharvest.queue.orders import Orders
+from tileharvest.queue.port import PUSHED, Changes, Counts, Demand, End, Entry, Exchanged, Failure
+from tileharvest.queue.requests import NOT_BEFORE
+from tileharvest.queue.sentences import is_unanswered
+from tileharvest.queue.settings import shared_throttle
 from tileharvest.scheduler.crawl import crawl_of
-from tileharvest.scheduler.engine import EngineHook, is_closing
-from tileharvest.scheduler.failures import not_downloaded, note_failures
-from tileharvest.scheduler.fingerprint import SegmentFingerprinter
-from tileharvest.scheduler.fleet import Fleet, refuse_company
+from tileharvest.scheduler.leases import LEASE, Errback, Handed, LeaseMiddleware
 from tileharvest.scheduler.memory import RequestMemory
-from tileharvest.scheduler.politeness import Politeness
-from tileharvest.scheduler.request_writer import RequestWriter, mistake_in
-from tileharvest.scheduler.settings import scheduling_for, start_urls_of
-from tileharvest.scheduler.spider import as_held
-from tileharvest.scheduler.worker import QueueWorker
+from tileharvest.scheduler.open_queue import open_queue
+from tileharvest.scheduler.pace import Pace
+from tileharvest.scheduler.request_writer import RequestWriter, UnknownCallbackError, mistake_in
+from tileharvest.scheduler.settings import scheduling_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Mapping, Sequence
 
     from scrapy import Request
     from scrapy.crawler import Crawler
-    from scrapy.http import Response
     from twisted.internet.defer import Deferred
 
     from tileharvest.monitoring.overview import Overview
-    from tileharvest.queue.codec import QueuedRequest
-    from tileharvest.queue.port import Counts, Exchange, Failure, Lease
-    from tileharvest.scheduler.blocks import ShortWay
+    from tileharvest.queue.port import Lease
     from tileharvest.scheduler.settings import Scheduling
 
 _logger = logging.getLogger(__name__)
 
+LOOK: Final = 1.0
+"""Seconds between two looks for a person's orders, and for what others have pushed or lost."""
+
 
 class Scheduler(BaseScheduler):
-    """Offers each request once per segment, in the order of the lanes, and forgets none.
+    """Offers each request once per segment, by priority, and forgets none.
 
-    It serves any spider of the project. A `HeldSpider` may decide when requests are offered, and how each of
-    them is made.
+    It serves any spider of any project. The highest priority of all that waits goes first; among equals a
+    request of the download slot with the fewest requests under way, and then the one that came first. A
+    request goes to the failure list if its callback or its items raise, or if it could not be downloaded and
+    has no errback. `meta["not_before"]`, in seconds since 1970, delays it.
 
-    A request goes to the failure list if its callback or its items raise, if it could not be downloaded and
-    has no errback, or if `meta["failure"]` holds a reason. `meta["not_before"]`, in seconds since 1970,
-    delays it. `meta["delay"]` is the pause after the start of the request before it, of this process:
-    seconds, or the least and the most of them.
+    Requests and the ends of leases are gathered during one turn of the event loop, and one task at a time
+    tells them to the queue, in their order.
     """
 
     def __init__(self, crawler: Crawler, scheduling: Scheduling) -> None:
@@ -64,66 +70,67 @@ class Scheduler(BaseScheduler):
         assert spider is not None
         self._crawler = crawler
         self._scheduling = scheduling
+        self._queue = scheduling.queue
         self._crawl = crawl_of(crawler)
-        self._engine = EngineHook(self._completed)
-        self._spider = as_held(spider)
+        harvest = self._crawl.harvest
+        self._name = spider.name if harvest is None else harvest.description.name
+        """What a person calls the crawl."""
         self._has_usual_start = type(spider).start is Spider.start
-        fingerprinter = crawler.request_fingerprinter
-        self._fingerprint = fingerprinter.fingerprint
-        self._tile_fingerprint = (
-            fingerprinter.fingerprint_of if isinstance(fingerprinter, SegmentFingerprinter) else None
-        )
-        """The function that returns the fingerprint of a method and an address. None under a fingerprinter of
-        the project's own, which must see each request."""
         self._writer = RequestWriter(spider)
-        self._politeness = self._crawl.politeness = Politeness(
-            scheduling.queue,
-            scheduling.name,
-            self,
-            rules=self._crawl.rules,
-            local_time=scheduling.local_time,
-        )
-        self.worker = QueueWorker(
-            scheduling.queue,
-            self,
-            ahead=scheduling.ahead,
-            lease_seconds=scheduling.lease_seconds,
-            clock=scheduling.clock,
-            linger=scheduling.linger,
-        )
-        self._start_urls = start_urls_of(spider, scheduling.lease_seconds)
-        self._is_open = False
-        self._fleet: Fleet | None = None
-        """Keeps this worker in company with others. None before requests are offered, and after."""
-        note_failures(crawler)
-        self._failed_before: Sequence[Failure] = ()
-        """The failures of earlier segments that are not yet offered again."""
         self._memory = RequestMemory()
-        self._begun: str | None = None
-        """The segment whose work this run has begun, so that its requests were made for the site as it is
-        now. None if another run has begun it."""
-        self._way: ShortWay | None = None
-        """Asks for queued tiles in blocks. None if every tile is an ordinary request."""
-        self._under_way: dict[Request, Lease | None] = {}
-        """The requests that have started and not ended, each with its lease. The lease is None for a request
-        that waited in memory."""
-        self._waiting: tuple[Request, Lease | None] | None = None
-        """The next request that is no tile of a block, with its lease. It was taken from the queue, and has
-        not started."""
-        self._left: deque[Request] = deque()
-        """The requests of tiles that have started in a block and that the short way has not kept. They were
-        counted when they started, and most of them carry the answer that was given."""
-        self._share: int | None = None
-        """The most requests that this worker may have on the way beside the others. None: as many as the
-        map's concurrency allows."""
-        self._next_start: asyncio.Future[None] | None = None
-        """Wakes the block that waits for the next start. None if no block waits."""
+        self.is_open = False
+        """Whether the queue is open."""
+        self._is_started = False
+        """Whether Scrapy has opened the spider, so that requests may be offered."""
+        self._pushed: list[tuple[Entry, Request]] = []
+        """What the queue is to be told, with the requests that it is about."""
+        self._ended: list[End] = []
+        """The ends of leases that the queue is to be told, after what was pushed."""
+        self._exchanging: asyncio.Task[None] | None = None
+        self._ready: list[tuple[int, int, Lease, Request]] = []
+        """What was leased ahead: the negative priority, a number, the lease, the request."""
+        self._numbers = count()
+        self._handed: dict[tuple[int, int], Handed] = {}
+        """By id and attempt: the leases that the engine has."""
+        self._under_way: Counter[str] = Counter()
+        """By download slot: the leases that are ready or handed."""
+        self._answer = Exchanged(has_more=True)
+        """What the queue answered last. `has_more` is true when that may have changed since."""
+        self._asks = True
+        """Whether something has changed since the queue was last asked for leases."""
+        self._untold_best = self._told_best = -inf
+        """The highest priority of what the queue is to be told, and of what it is being told."""
+        self._is_hungry = False
+        """Whether the engine has asked in vain since it was last woken."""
+        self._waking: Request | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._looking: asyncio.Task[None] | None = None
+        self._orders = Orders()
+        self._pace = Pace(lambda: shared_throttle(crawler.settings))
+        """The pace at which requests of other spiders than those of tiles start."""
+        self._stop_before: str | None = None
+        """The order to stop that was given before the crawl began."""
+        self._nothing_waits = asyncio.Event()
+        self._said_waiting = False
         self.left_nothing = False
         """Whether nothing waited any more, for now or for later, when the scheduler was closed."""
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(crawler, scheduling_for(crawler))
+        if not is_asyncio_available():
+            raise ConfigurationError(
+                "TileHarvest's scheduler needs the asyncio reactor: write TWISTED_REACTOR ="
+                " 'twisted.internet.asyncioreactor.AsyncioSelectorReactor', or take the setting out"
+            )
+        middleware = crawler.get_spider_middleware(LeaseMiddleware)
+        if middleware is None:
+            raise ConfigurationError(
+                "TileHarvest's scheduler needs its spider middleware: write ADDONS ="
+                " {'tileharvest.TileHarvest': 300}, or SPIDER_MIDDLEWARES ="
+                " {'tileharvest.scheduler.LeaseMiddleware': 10}"
+            )
+        scheduler = middleware.scheduler = cls(crawler, scheduling_for(crawler))
+        return scheduler
 
     # What Scrapy calls
 
@@ -137,223 +144,198 @@ class Scheduler(BaseScheduler):
         """Lets a request wait. Returns False if it is dropped at once: for a mistake in its meta, or as a
         POST that this process has enqueued before.
 
-        The queue drops, and counts, a request that was seen in its segment before. That is known only after
-        this returns. A request that cannot be written waits in memory.
+        The queue drops a request that its segment has seen. That is known only after this returns; the signal
+        `request_dropped` is sent then. A request that cannot be written waits in memory.
         """
-        if self._fleet is not None:
-            # Something is pushed, so it is not the end yet.
-            self._fleet.ending = "goes on"
-        if request.method == "POST" and self._is_repeated_post(request):
-            self._count("dropped/seen")
-            return False
-        if request.errback is not_downloaded:
-            request.errback = None
-        if (mistake := mistake_in(request)) is not None:
-            _logger.error("%s was not queued: %s", request, mistake)
-            self._count("dropped/mistaken")
-            return False
-        if self._scheduling.is_tool:
-            return self._keep_in_memory(request, None)
-        try:
-            body = self._writer.write(request)
-        except CodecError as error:
-            return self._keep_in_memory(request, error)
-        segment = self._scheduling.segment_of(request)
-        fingerprint, due = self._filtered_by(request), request.meta.get(NOT_BEFORE)
-        self.worker.push(Entry(body, segment, fingerprint, request.priority, due))
-        return True
+        if request is self._waking:
+            self._waking = None
+            return True
+        origin = self.handed(request)
+        is_queued = self._enqueue(request)
+        if origin is not None and not origin.is_at_spider:
+            # A downloader middleware has put it in the place of the one that was handed out.
+            self.through(origin)
+        return is_queued
 
     def next_request(self) -> Request | None:
-        """Returns the request that starts now, or None while none may start. What a block has left comes
-        first, whatever holds requests back: it has started already."""
-        if self._left:
-            return self._left.popleft()
-        if self._fleet is None or self._politeness.reasons:
-            return None
-        if self._share is not None and len(self._engine.on_the_way) >= self._share:
-            return None
-        if tiles := self._start_tiles(1):
-            assert self._way is not None
-            return Block(tiles[0], self._way)
-        if (request := self._start_waiting()) is not None:
-            return request
-        harvest = self._crawl.harvest
-        if harvest is not None and not self._engine.on_the_way and self.worker.starts_nothing:
-            harvest.hurry()
-        return None
-
-    def entries_of(self, tiles: Iterable[QueuedRequest]) -> list[Entry]:
-        """Returns what lets tiles wait that are of the present segment and hold nothing but what this program
-        has made. Raises ValueError if an address has no canonical form."""
-        segment, filters = self._scheduling.segment_of(), self._scheduling.filters
-        assert self._tile_fingerprint is not None
-        return [
-            Entry(
-                encode_own(queued),
-                segment,
-                self._tile_fingerprint(queued.method, queued.url)
-                if filters and not queued.dont_filter
-                else None,
-                queued.priority,
-            )
-            for queued in tiles
-        ]
-
-    def enqueue_entries(self, entries: Sequence[Entry]) -> None:
-        """Enqueues what `entries_of` has made."""
-        if self._fleet is not None:
-            self._fleet.ending = "goes on"
-        self.worker.push(*entries)
+        """Returns the request that starts now, or None while none may start."""
+        request = None if self._is_held else self._next()
+        if request is None:
+            self._is_hungry = True
+        else:
+            self._count("dequeued")
+        return request
 
     def has_pending_requests(self) -> bool:
-        """Returns whether the spider must stay."""
-        if not self._is_open:
+        """Returns whether the spider must stay. What the engine has does not count."""
+        if not self.is_open or self._crawl.is_ending:
             return False
-        is_here = bool(self._waiting or self._left or self._memory.waiting)
-        return self._fleet is None or is_here or self._fleet.stays()
+        answer = self._answer
+        if self._ready or self._pushed or self._memory or self._scheduling.stay:
+            return True
+        if answer.has_more or answer.elsewhere:
+            return True
+        return self._stays_for(answer.next_due)
+
+    # The ends of leases
+
+    def handed(self, request: Request) -> Handed | None:
+        """Returns what was handed to the engine as this request, or as the one of which this was made."""
+        key = request.meta.get(LEASE)
+        return self._handed.get((key["id"], key["attempt"])) if isinstance(key, dict) else None
+
+    def through(self, handed: Handed) -> None:
+        """Ends the lease of a request that is through."""
+        lease = {"id": handed.lease.id, "attempt": handed.lease.attempt}
+        if handed.reason:
+            self.fail(lease, handed.reason)
+        elif self._crawl.is_all_kept:
+            self.finish(lease)
+        else:
+            # Its results may not be kept, so it is offered again in a later run.
+            self.release(lease)
+
+    def finish(self, lease: Mapping[str, int]) -> None:
+        """Ends a lease whose request is done. What was enqueued before becomes durable before, or together
+        with this. Ending a lease twice is harmless, as in the next two methods."""
+        self._end(lease, "finish")
+
+    def fail(self, lease: Mapping[str, int], reason: str) -> None:
+        """Ends a lease, and puts its request into the failure list."""
+        self._end(lease, "fail", reason)
+
+    def release(self, lease: Mapping[str, int]) -> None:
+        """Ends a lease whose request is to be offered again."""
+        self._end(lease, "release")
+
+    # What spiders, extensions and commands ask
+
+    @property
+    def orders(self) -> Orders:
+        """What a person has ordered, as of the last look."""
+        return self._orders
+
+    async def counts(self) -> Counts:
+        """Returns how many requests are where. Raises QueueError."""
+        await self._told()
+        return await self._queue.counts(self._scheduling.segment, time.time())
+
+    async def delayed(self) -> int:
+        """Returns how many requests of the segment wait for a later time. What a person has pushed for later
+        is not among them. Raises QueueError."""
+        return await self._queue.delayed_in(self._scheduling.segment)
+
+    async def failures(self) -> Sequence[Failure]:
+        """Returns the failures of the segment. Raises QueueError."""
+        return [one for one in await self._queue.failures() if one.segment == self._scheduling.segment]
+
+    def request_of(self, failure: Failure) -> Request | None:
+        """Returns the request that has failed, or None if it cannot be read."""
+        with suppress(CodecError):
+            return self._writer.read(failure.body)
+        return None
+
+    async def take_up(self, failure: Failure) -> None:
+        """Removes a failure from the failure list. Raises QueueError."""
+        await self._queue.take_up([failure.id], None, time.time())
+
+    async def begin_anew(self) -> None:
+        """Forgets what was asked in the segment before, unless other workers go on with it. Raises
+        QueueError."""
+        if len(await self._queue.workers() or ()) <= 1:
+            await self._queue.forget(self._scheduling.segment)
+
+    async def note(self, key: str, value: str) -> None:
+        """Writes a note for all workers of the segment. It outlives kills. Raises QueueError."""
+        await self._queue.note(self._scheduling.segment, key, value)
+
+    async def notes(self) -> Mapping[str, str]:
+        """Returns all notes of the segment. Raises QueueError."""
+        return await self._queue.notes(self._scheduling.segment)
+
+    async def overview(self) -> Overview | None:
+        """Returns how full the queue is, or None if it is not open. Reads all that waits."""
+        if not self.is_open:
+            return None
+        return await look(self._queue, self._scheduling.segment, time.time())
+
+    async def until_nothing_waits(self) -> None:
+        """Returns when the queue knows of nothing to come, or when the crawl ends. Before that, what another
+        spider than one of tiles gave up is offered once more."""
+        self._look_again()
+        await self._nothing_waits.wait()
+        if self._crawl.harvest is None and self.is_open and not self._crawl.is_ending:
+            self._nothing_waits.clear()
+            await self._offer_given_up()
+            self._look_again()
+            await self._nothing_waits.wait()
 
     # The beginning and the end
 
     async def _open(self) -> None:
-        if self._crawler.settings["JOBDIR"]:
-            _logger.info("JOBDIR is not used for requests: this scheduler keeps them in its own queue")
-        try:
-            await self._open_queue()
-        except TileHarvestError as error:
-            self._crawl.end(error)
-            await self._politeness.end()
-            await self._scheduling.queue.close()
-        else:
-            self._is_open = True
         connect = self._crawler.signals.connect
         connect(self._spider_opened, signals.spider_opened)
-        if self._crawl.harvest is None:
-            # The spider of a harvest looks itself for what it lacks.
-            connect(self._idle, signals.spider_idle)
-
-    async def _open_queue(self) -> None:
-        """Makes the crawl a worker of its queue, and hears what a person has told the map.
-
-        Raises QueueError, also if this worker must not work beside the present ones, and ConfigurationError
-        for settings with which no queue can be reached.
-        """
-        scheduling, queue, current = self._scheduling, self._scheduling.queue, self._scheduling.segment_of()
-        if self._start_urls is not None or (scheduling.shared is not None and self._crawl.harvest is None):
-            from tileharvest.queue.redis.start_urls import refuse_pickled  # noqa: PLC0415 - most need no Redis
-
-            await refuse_pickled(self._crawler.settings, scheduling.name)
+        connect(self._idle, signals.spider_idle)
+        connect(self._closed, signals.spider_closed)
+        if named := self._scheduling.without_effect:
+            _logger.info("no effect under this scheduler, which has its own queue: %s", ", ".join(named))
         try:
-            await queue.open(scheduling.clock())
-        except QueueError:
-            if not scheduling.fresh:
-                raise
-            # `fresh=1` is what a person is told to write if a queue cannot be read.
-            await queue.discard()
-            await queue.open(scheduling.clock())
-        workers = await queue.workers() or ()
-        if workers:
-            # This comes before the worker tells the others anything, and before the history hears of this
-            # harvest: a harvest of a new segment ends that of another one.
-            refuse_company(
-                workers,
-                current,
-                is_fresh=scheduling.fresh,
-                is_history_local=scheduling.is_history_local,
-            )
-        # From now on a person can stop the crawl. An order to stop from before is not meant for it.
-        await self._politeness.begin()
-        harvest = self._crawl.harvest
-        # Other workers go on by the limits that they have, so nothing is forgotten beside them.
-        is_widened = harvest is not None and harvest.is_widened(await queue.notes(current))
-        if scheduling.fresh or (is_widened and len(workers) <= 1):
-            await queue.forget(current)
-        await queue.forget_others(scheduling.segments_kept, current)
-        self._failed_before = [failure for failure in await queue.failures() if failure.segment != current]
+            orders = await open_queue(self._scheduling, self._crawl.harvest)
+            # An order to stop from before is not meant for this crawl.
+            self._stop_before = orders.stop
+            self._hear(orders)
+            if self._crawl.harvest is None:
+                await self._offer_failed()
+        except TileHarvestError as error:
+            self._crawl.end(error)
+            await self._queue.close()
+        else:
+            self.is_open = True
+
+    async def _offer_failed(self) -> None:
+        """Offers again, before anything else, what has failed in earlier segments. A spider that makes the
+        same requests in each segment asks only once, because they count as seen then."""
+        current, now = self._scheduling.segment, time.time()
+        earlier = [one for one in await self._queue.failures() if one.segment != current]
+        unreadable = [one.id for one in earlier if self.request_of(one) is None]
+        if unreadable:
+            _logger.warning("%d requests that had failed cannot be read any more: dropped", len(unreadable))
+            await self._queue.take_up(unreadable, None, now)
+        again = [one.id for one in earlier if one.id not in unreadable]
+        if again:
+            await self._queue.take_up(again, current, now)
+            self._count("retried_failures", len(again))
 
     def _spider_opened(self) -> None:
-        """Attaches to the engine, whose slot is new, and starts unless the spider holds requests back."""
-        if self._crawl.is_ending:
-            return
-        self._engine.attach(self._crawler.engine)
-        if self._is_open and not self._spider.holds_scheduler:
-            self._politeness.offers(self.worker, self._politeness.pace)
-            self._start()
-
-    async def release(self, harvest: str, *, continued: bool) -> Fleet | None:
-        """Offers requests from now on. Those of the present segment that have waited are forgotten, unless
-        its work is `continued`.
-
-        `harvest` is a name that no other harvest ever has. Returns None if the queue cannot go on, or if the
-        crawl is about to end.
-        """
-        if not self._is_open:
-            return None
-        try:
-            return await self._join(harvest, continued=continued)
-        except (QueueError, RuntimeError) as error:
-            # The crawl may have ended meanwhile, and closed the queue.
-            if self._politeness.is_over:
-                return None
-            if not isinstance(error, QueueError):
-                raise
-            self._crawl.end(error)
-            return None
-
-    def shorten(self, way: ShortWay) -> None:
-        """Lets tiles go in blocks, unless BLOCK_SIZE or Scrapy's own pauses between requests forbid it."""
-        if self.block_size > 1 and self._tile_fingerprint is not None:
-            self._way = way
-
-    @property
-    def block_size(self) -> int:
-        """The most tiles of a block."""
-        return self._scheduling.block_size
-
-    def ask_spider(self) -> None:
-        """Lets the spider see each request that waits before it is sent, as it does those of earlier runs."""
-        self._begun = None
-
-    async def _join(self, harvest: str, *, continued: bool) -> Fleet | None:
-        queue, shared, pace = self._scheduling.queue, self._scheduling.shared, self._politeness.pace
-        is_first, segment = True, self._scheduling.segment_of()
-        self._begun = None if continued else segment
-        if not continued and shared is None:
-            await queue.forget(segment)
-        # A harvest makes no request of an earlier one: each would take a turn only to be dropped.
-        await queue.forget_others(1, segment)
-        if pace is not None:
-            await queue.set_pace(pace)
-            if shared is not None:
-                is_first = await shared.join(segment, harvest)
-        if self._politeness.is_over:
-            return None
-        if pace is not None:
-            self._politeness.offers(self.worker, pace)
-        fleet = self._start(is_first=is_first, has_joined=pace is not None)
-        self._engine.wake()
-        return fleet
-
-    def _start(self, *, is_first: bool = True, has_joined: bool = False) -> Fleet:
-        """Offers requests from now on. Only the first of several workers offers again what failed in earlier
-        segments."""
-        fleet = Fleet(
-            self._scheduling, self.worker, self._writer, self, is_first=is_first, has_joined=has_joined
-        )
-        self._fleet = fleet
-        fleet.start()
-        self.worker.start(seeds=has_joined and is_first)
-        failures, self._failed_before = self._failed_before, ()
-        for failed in failures if is_first else ():
-            self._retry(failed)
-        return fleet
+        self._is_started = True
+        if self.is_open:
+            self._looking = asyncio.ensure_future(self._look_on())
+            self._look_again()
 
     def _idle(self) -> None:
-        """Keeps the spider open while it may still get a request."""
-        if self._fleet is not None and not self._crawl.is_ending and self._fleet.looks_on():
-            raise DontCloseSpider
+        """Ends a crawl that was refused, and one that has ended, with its own reason."""
+        if self._crawl.is_ending:
+            raise CloseSpider(self._crawl.close_reason)
+
+    async def _offer_given_up(self) -> None:
+        """Offers once more what was given up because its processes had ended: most was never made. Raises
+        nothing."""
+        try:
+            ids = [one.id for one in await self.failures() if is_unanswered(one.reason)]
+            if ids:
+                await self._queue.take_up(ids, self._scheduling.segment, time.time())
+                self._answer = replace(self._answer, has_more=True)
+        except QueueError as error:
+            self._crawl.end(error)
+
+    def _closed(self) -> None:
+        if self._crawl.ending is not None and self._crawl.harvest is None:
+            # By this Scrapy's own `crawl` knows that it is to end with a status that is not 0.
+            self._crawler.spider = None
 
     async def _close(self) -> None:
-        if not self._is_open:
+        self._nothing_waits.set()
+        if not self.is_open:
             return
         try:
             counts = await self._close_queue()
@@ -361,314 +343,354 @@ class Scheduler(BaseScheduler):
             self._crawl.end(error)
             return
         finally:
-            self._is_open, self._fleet = False, None
-        self._settle_start_urls()
+            self.is_open = False
         for name, value in counts.as_plain().items():
             self._crawler.stats.set_value(f"scheduler/{name}", value)
 
     async def _close_queue(self) -> Counts:
         """Closes the queue, and returns what it holds by then. Raises QueueError."""
-        await self._spider.settled()
-        if self._waiting is not None and self._waiting[1] is not None:
-            self.worker.give_back(self._waiting[1])
-            self._waiting = None
-        while self._left:
-            request = self._left.popleft()
-            if (answer := state_of(request).answer) is not None and not isinstance(answer, Exception):
-                # No middleware sees this answer any more, and the site has sent it.
-                self._crawl.traffic.received_bytes += len(answer.body)
-            self._completed(request, is_cut_off=True)
-        lost = self._memory.waiting + (self._waiting is not None)
+        if self._looking is not None:
+            await cancel(self._looking)
+        if self._timer is not None:
+            self._timer.cancel()
+        lost = len(self._memory)
         if lost:
-            what = counted(lost, "request")
-            _logger.warning("what waited in memory was not made, and is not kept: %s", what)
-        self.left_nothing = self.worker.is_done and not lost
-        if self._fleet is not None:
-            await self._fleet.stop()
+            _logger.warning(
+                "what waited in memory was not made, and is not kept: %s", counted(lost, "request")
+            )
         try:
-            await self._politeness.end()
-            return await self._scheduling.queue.counts(self._scheduling.clock())
+            if self._exchanging is not None:
+                await asyncio.wait([self._exchanging])
+            self._ended += [End(lease.id, lease.attempt, "release") for _, _, lease, _ in self._ready]
+            self._ready.clear()
+            # Scrapy has ended these requests in a way that it tells nobody of.
+            for handed in list(self._handed.values()):
+                self.through(handed)
+            changes = self._taken()
+            if changes.pushed or changes.ended:
+                await self._queue.exchange(changes, None, time.time())
+            counts = await self._queue.counts(self._scheduling.segment, time.time())
+            self.left_nothing = not counts.left and not lost
+            return counts
         finally:
-            await self.worker.close()
-
-    async def has_due(self) -> bool:
-        """Returns whether a request of any segment is due. Reads all that waits. Raises QueueError."""
-        if not self._is_open:
-            return False
-        counts = await self._scheduling.queue.counts(self._scheduling.clock())
-        return any(counts.pending.values())
-
-    async def overview(self) -> Overview | None:
-        """Returns how full the queue is, or None if it is not open. Reads all that waits."""
-        if not self._is_open:
-            return None
-        return await look(self._scheduling.queue, self._scheduling.clock())
-
-    # What becomes of a request
-
-    def _completed(self, request: Request, *, is_cut_off: bool = False) -> None:
-        """Ends the lease of a request that is through, or was cut off on its way. If its results may not be
-        kept, it is offered again in a later run."""
-        if request not in self._under_way:
-            return
-        lease = self._under_way.pop(request)
-        if not self._is_open:
-            return
-        self._politeness.over(request)
-        reason = request.meta.get(FAILURE)
-        if lease is None:
-            # It waited in memory, so no failure list can hold it. Scrapy has logged the exception.
-            return
-        if is_cut_off or not self._crawl.is_all_kept:
-            self.worker.cut_off(lease)
-        elif reason is None:
-            self.worker.finish(lease)
-        else:
-            self.worker.fail(lease, reason)
-
-    # What blocks, the worker and politeness ask and tell
-
-    def next_tiles(self, most: int) -> list[QueuedTile]:
-        """Returns the tiles that start now, at most so many, each for a block that goes on. They are fewer if
-        no more may start, or if what starts next is no tile of a block."""
-        return self._start_tiles(most) if self._lets_blocks_go_on else []
-
-    async def until_start(self) -> bool:
-        """Returns True when a block that has got no tile may ask for one again: when the next lease may
-        start, or when anything else has changed. Returns False at once if the block is over, because no lease
-        waits for its start, or because another block waits for it."""
-        if self._politeness.is_over or not self._lets_blocks_go_on:
-            return False
-        if self._next_start is not None or self._waiting is not None or not self.worker.awaits_start:
-            return False
-        self._next_start = asyncio.get_running_loop().create_future()
-        try:
-            await self._next_start
-        finally:
-            self._next_start = None
-        if self.worker.may_start_several:
-            # As after a rest. The block takes one of them, and nobody else would hear of the others.
-            self._engine.wake()
-        return True
-
-    @property
-    def _lets_blocks_go_on(self) -> bool:
-        """Whether a block that is on the way may take another tile."""
-        if self._fleet is None or self._politeness.reasons or self._left:
-            return False
-        return self._share is None or len(self._engine.on_the_way) <= self._share
-
-    def leave(self, tile: QueuedTile, answer: Response | Exception | None = None) -> None:
-        """Leaves a tile of a block to the engine, as an ordinary request that starts next. If there is an
-        `answer`, the site is not asked again. The tile has failed if no request can be made of what has
-        waited."""
-        try:
-            request = self._writer.made_of(tile.queued, tile.lease.attempt)
-        except CodecError as error:
-            self._drop_unreadable(tile.lease, error)
-            return
-        self._under_way[request] = tile.lease
-        state_of(request).answer = answer
-        self._left.append(request)
-        self.wake()
-
-    def through(self, *tiles: QueuedTile) -> None:
-        """The results of these tiles of blocks are kept, and what they lead to is enqueued."""
-        if not self._crawl.is_all_kept:
-            self.cut_off(*tiles)
-        elif self._is_open:
-            self.worker.finish(*[tile.lease for tile in tiles])
-
-    def cut_off(self, *tiles: QueuedTile) -> None:
-        """These tiles of blocks have neither a result nor a failure. They are asked again in a later run."""
-        if self._is_open:
-            self.worker.cut_off(*[tile.lease for tile in tiles])
-
-    @property
-    def in_flight(self) -> int:
-        """The number of requests on the way. A block counts as one, with the tile that it asks for."""
-        return len(self._engine.on_the_way)
-
-    @property
-    def taken(self) -> int:
-        """The number of leases that were taken, and whose requests have not started: a request waits for its
-        own delay, or for the cost that is recorded ahead, or for the end of a block that may not take it."""
-        return int(self._waiting is not None and self._waiting[1] is not None)
-
-    @property
-    def may_start(self) -> bool:
-        """Whether any request may start."""
-        return not self._politeness.reasons
-
-    def exchanged(self, answer: Exchange) -> None:
-        """Counts what the queue has answered, and wakes the engine."""
-        for name, count in (
-            ("dropped/seen", answer.duplicates),
-            ("filter/false_alarms", answer.false_alarms),
-            ("refused", answer.refused),
-            ("leased_in_all", len(answer.leases)),
-        ):
-            if count:
-                self._count(name, count)
-        if answer.leases and self._fleet is not None:
-            self._fleet.has_looked = False
-        self._share = self._share if answer.share is None else answer.share
-        self._politeness.exchanged(answer.notes)
-        if self.worker.is_told:
-            self._settle_start_urls()
-        self.wake()
-
-    def _settle_start_urls(self) -> None:
-        """Forgets the start URLs that were taken, once the queue holds every request that was made of them.
-        It holds none that waits in memory, or has waited there and is not through."""
-        if self._start_urls is None or self._memory.waiting or None in self._under_way.values():
-            return
-        if self._waiting is None or self._waiting[1] is not None:
-            self._start_urls.settle()
-
-    def wake(self) -> None:
-        """Lets the block that waits for a start, or else the engine, ask for a request: one that had to wait
-        may start now. When a block ends, the engine asks, too."""
-        if self._next_start is None:
-            self._engine.wake()
-        elif not self._next_start.done():
-            self._next_start.set_result(None)
-
-    def end(self, why: TileHarvestError | str) -> None:
-        """Ends the crawl. Requests that were leased are offered again in the next run."""
-        self._crawl.end(why)
-
-    def check(self) -> None:
-        """Looks, every second, whether the crawl may go on. Raises BudgetError if too little room is left on
-        the disk.
-
-        Scrapy tells nobody that it begins to close, and then waits for all that is on the way. A request that
-        waits for its turn beside the queue would keep it open, and is told from here.
-        """
-        if self._is_open and is_closing(self._crawler.engine):
-            self._politeness.cut_short()
-        self._crawl.say_wait()
-        if self._start_urls is not None:
-            self._start_urls.check()
-        if self._crawl.harvest is not None:
-            self._crawl.harvest.check_room()
-
-    def _count(self, name: str, number: int = 1) -> None:
-        self._crawler.stats.inc_value(f"scheduler/{name}", number)
-
-    # From leases to requests
-
-    def _start_tiles(self, most: int) -> list[QueuedTile]:
-        """Starts the tiles of blocks that come next, at most so many, and returns them. Takes no further
-        lease behind a request that is no tile of a block: that one waits. Takes leases once, unless nothing
-        comes of them: two tiles that are to start apart must not be returned together."""
-        if self._waiting is None and self._memory.waiting:
-            remembered = self._memory.take(self._scheduling.clock())
-            if remembered is not None:
-                self._waiting = remembered, None
-        tiles: list[QueuedTile] = []
-        while self._waiting is None and not tiles and (leases := self.worker.next_leases(most)):
-            for number, lease in enumerate(leases, start=1):
-                made = self._made_of(lease)
-                if isinstance(made, QueuedTile):
-                    tiles.append(made)
-                elif made is not None:
-                    self._waiting = made, lease
-                    self.worker.put_back(leases[number:])
-                    break
-        starting = self._politeness.count_starts(len(tiles)) if tiles else 0
-        if starting < len(tiles):
-            self.worker.put_back([tile.lease for tile in tiles[starting:]])
-        self.worker.lease_more()
-        return tiles[:starting]
-
-    def _start_waiting(self) -> Request | None:
-        """Starts the request that waits, and returns it, or None if there is none that may start."""
-        if self._waiting is None or not self._politeness.starts_now(self._waiting[0]):
-            return None
-        (request, lease), self._waiting = self._waiting, None
-        self._under_way[request] = lease
-        if request.errback is None:
-            request.errback = not_downloaded
-        return request
-
-    def _made_of(self, lease: Lease) -> QueuedTile | Request | None:
-        """Returns the tile of a block, or the request, that a lease is about. Returns None if the lease was
-        ended, as nothing can be made of it any more."""
-        is_begun = lease.segment == self._begun
-        try:
-            queued = decode(lease.body)
-            if self._way is not None and self._way.takes(lease, queued, is_begun=is_begun):
-                return QueuedTile(lease, queued)
-            request = self._writer.made_of(queued, lease.attempt)
-        except CodecError as error:
-            self._drop_unreadable(lease, error)
-            return None
-        prepared = request if is_begun else self._spider.prepared(request, lease.segment)
-        if prepared is None:
-            self._count("dropped/outdated")
-            self.worker.finish(lease)
-        return prepared
-
-    def _drop_unreadable(self, lease: Lease, error: CodecError) -> None:
-        _logger.error("%s", error)
-        self._count("dropped/unreadable")
-        self.worker.fail(lease, str(error))
+            await self._pace.close()
+            await self._queue.close()
 
     # From requests to entries
 
-    def _filtered_by(self, request: Request) -> bytes | None:
-        """Returns the fingerprint by which the queue filters, or None for a request that it never drops as
-        seen."""
-        if request.method == "POST" or not self._scheduling.filters:
-            return None
-        if request.dont_filter and not self._is_of_start_urls(request):
-            return None
-        return self._fingerprint(request)
-
-    def _is_repeated_post(self, request: Request) -> bool:
-        """Returns whether this process has enqueued the same POST before.
-
-        Only the process remembers, as with Scrapy's own scheduler: a later run must be able to log in again.
-        """
-        if request.dont_filter or not self._scheduling.filters:
-            return False
-        return not self._memory.is_new(self._scheduling.segment_of(request), self._fingerprint(request))
-
-    def _is_of_start_urls(self, request: Request) -> bool:
-        """Returns whether Scrapy itself has made the request of one of `start_urls`. Scrapy does not filter
-        these; here a segment has each of them once. A repeat or a copy of one is not meant: it has been
-        offered."""
-        return self._has_usual_start and "is_start_request" in request.meta and not is_offered(request)
-
-    def _keep_in_memory(self, request: Request, why: CodecError | None) -> bool:
-        segment, fingerprint = self._scheduling.segment_of(request), self._filtered_by(request)
-        is_new = self._memory.add(request, segment, fingerprint, why)
-        self._count("in_memory" if is_new else "dropped/seen")
-        return is_new
-
-    def _retry(self, failure: Failure) -> None:
-        """Offers again, before anything else, a request that failed in an earlier segment.
-
-        The request counts as seen in the present segment. A spider that makes its requests anew in each
-        segment asks only once.
-        """
+    def _enqueue(self, request: Request) -> bool:
+        if isinstance(request.errback, Errback):
+            request.errback = request.errback.own
+        if (mistake := mistake_in(request)) is not None:
+            _logger.error("%s was not queued: %s", request, mistake)
+            return self._drop("mistaken")
+        fingerprint = self._filtered_by(request)
+        if request.method == "POST" and fingerprint is not None and not self._scheduling.is_tool:
+            # Only the process remembers it, as with Scrapy's scheduler: a later run must be able to log in.
+            if not self._memory.is_new(fingerprint):
+                return self._drop("seen")
+            fingerprint = None
+        if self._scheduling.is_tool:
+            return self._keep_in_memory(request, fingerprint, None)
         try:
-            failed = self._writer.read(failure.body, failure.attempts)
+            body = self._writer.write(request)
         except CodecError as error:
-            _logger.error("%s", error)
+            return self._keep_in_memory(request, fingerprint, error)
+        due = request.meta.get(NOT_BEFORE)
+        slot = self._slot_of(request)
+        entry = Entry(body, self._scheduling.segment, fingerprint, request.priority, due, slot)
+        self._pushed.append((entry, request))
+        self._answer = replace(self._answer, has_more=True)
+        if due is None:
+            self._untold_best = max(self._untold_best, request.priority)
+        self._look_again()
+        return True
+
+    def _filtered_by(self, request: Request) -> bytes | None:
+        """Returns the fingerprint by which a request is filtered, or None for one that is never dropped as
+        seen."""
+        if not self._scheduling.filters:
+            return None
+        # Scrapy does not filter the requests that it makes of `start_urls`; here a segment has each of them
+        # once. A repeat or a redirect of one is not meant.
+        is_of_start_urls = (
+            self._has_usual_start and "is_start_request" in request.meta and LEASE not in request.meta
+        )
+        if request.dont_filter and not is_of_start_urls:
+            return None
+        assert self._crawler.request_fingerprinter is not None
+        return self._crawler.request_fingerprinter.fingerprint(request)
+
+    def _keep_in_memory(self, request: Request, fingerprint: bytes | None, why: CodecError | None) -> bool:
+        if not self._memory.add(request, fingerprint, why):
+            return self._drop("seen")
+        self._count("in_memory")
+        self._count("enqueued")
+        return True
+
+    def _drop(self, why: str) -> bool:
+        self._count(f"dropped/{why}")
+        if why == "seen":
+            self._crawler.stats.inc_value("dupefilter/filtered")
+        return False
+
+    def _slot_of(self, request: Request) -> str:
+        return self._crawler.engine.downloader.get_slot_key(request)
+
+    # From leases to requests
+
+    @property
+    def _is_held(self) -> bool:
+        """Whether nothing may start: the spider has not begun or is ending, a person has paused the crawl,
+        the throttle of a map holds, or what was pushed goes before what is ready."""
+        if not self._is_started or self._crawl.beginning is not None or self._crawl.is_ending:
+            return True
+        if self._crawl.throttle is not None and self._crawl.throttle.held is not None:
+            return True
+        return self._orders.paused is not None or self._is_stale
+
+    @property
+    def _is_stale(self) -> bool:
+        """Whether something goes before what is ready, and the queue has not answered since."""
+        lowest = -max(self._ready)[0] if self._ready else inf
+        return lowest < max(self._untold_best, self._told_best)
+
+    def _next(self) -> Request | None:
+        if (request := self._memory.take(time.time())) is not None:
+            return request
+        first = self._first_startable()
+        if first is None:
+            return None
+        self._ready.remove(first)
+        _, _, lease, request = first
+        self._pace.start(lease.slot)
+        handed = self._handed[lease.id, lease.attempt] = Handed(lease)
+        request.errback = Errback(self, handed, request.errback)
+        if len(self._ready) <= self._scheduling.ahead // 2:
+            self._look_again()
+        return request
+
+    def _first_startable(self) -> tuple[int, int, Lease, Request] | None:
+        """Returns the first of what is ready that the pace lets start now."""
+        now = time.time()
+        return min((one for one in self._ready if self._pace.may_start(one[2].slot, now)), default=None)
+
+    def _made_of(self, lease: Lease) -> Request | None:
+        """Returns the request that a lease is about, or None if it cannot be made. The lease ends then."""
+        try:
+            request = self._writer.read(lease.body)
+        except CodecError as error:
+            is_renamed = isinstance(error, UnknownCallbackError)
+            _logger.error(
+                "%s%s", error, "; the page is asked anew when the spider comes to it again" * is_renamed
+            )
+            self._count("dropped/unreadable")
+            reason = str(error)
+            self._ended.append(End(lease.id, lease.attempt, "unsee" if is_renamed else "fail", reason))
+            return None
+        request.meta[LEASE] = {"id": lease.id, "attempt": lease.attempt}
+        return request
+
+    def _end(self, lease: Mapping[str, int], how: Any, reason: str = "") -> None:
+        handed = self._handed.pop((lease["id"], lease["attempt"]), None)
+        if handed is None or not self.is_open:
             return
-        request = self._spider.again(failed)
-        if request is not None:
-            fingerprint = None if failure.segment == PUSHED else self._filtered_by(request)
-            segment = PUSHED if fingerprint is None else self._scheduling.segment_of(request)
-            body, priority = self._writer.write(request), max(1, failure.priority)
-            self.worker.push(Entry(body, segment, fingerprint, priority))
-        self.worker.take_up(failure.id)
-        self._count("retried_failures")
+        self._free(handed.lease)
+        self._ended.append(End(lease["id"], lease["attempt"], how, reason))
+        if how == "release" or self._scheduling.is_shared:
+            # Others may have pushed meanwhile.
+            self._answer = replace(self._answer, has_more=True)
+        self._look_again()
+
+    def _free(self, lease: Lease) -> None:
+        self._under_way[lease.slot] -= 1
+        if self._under_way[lease.slot] <= 0:
+            del self._under_way[lease.slot]
+
+    # The exchange with the queue
+
+    def _look_again(self) -> None:
+        """Tells the queue what there is to tell, and asks it for leases, soon."""
+        self._asks = True
+        is_ready = self.is_open and self._is_started and self._exchanging is None
+        # What is left to tell when the crawl ends is told when the queue is closed.
+        if is_ready and not self._crawl.is_ending:
+            self._exchanging = asyncio.ensure_future(self._exchange())
+
+    async def _told(self) -> None:
+        """Returns when the queue has heard all that there was to tell."""
+        while self._exchanging is not None:
+            await asyncio.wait([self._exchanging])
+
+    async def _exchange(self) -> None:
+        """Tells and asks until nothing is left to tell or to ask."""
+        try:
+            while self._asks or self._pushed or self._ended:
+                # What the engine does in this turn of the event loop goes along.
+                await asyncio.sleep(0)
+                self._asks = False
+                pushed, ended, wanted = self._pushed, self._ended, self._wanted()
+                try:
+                    answer = await self._queue.exchange(self._taken(), wanted, time.time())
+                except BaseException:
+                    # They are told at the end, in their order: else a parent could be finished there without
+                    # its children.
+                    self._pushed, self._ended = pushed + self._pushed, ended + self._ended
+                    raise
+                self._take_in(answer, [request for _, request in pushed])
+                await self._pace.reserve(self._slots_ready, time.time())
+                self._look_when_due()
+        except QueueError as error:
+            self._crawl.end(error)
+        except Exception as error:
+            # A mistake of ours must end the crawl, not hang it.
+            _logger.error("a mistake in the program stopped the queue", exc_info=error)
+            self._crawl.end(
+                QueueError(f"the queue stopped ({error!r}); no request in it was lost: report this")
+            )
+        finally:
+            self._exchanging = None
+        self._wake()
+
+    def _wanted(self) -> Demand:
+        number = self._scheduling.ahead if self._is_stale else self._scheduling.ahead - len(self._ready)
+        if self._orders.paused is not None:
+            number = 0
+        held = [lease.id for _, _, lease, _ in self._ready]
+        held += [handed.lease.id for handed in self._handed.values()]
+        return Demand(max(0, number), held, dict(self._under_way), self._full())
+
+    def _full(self) -> frozenset[str]:
+        """Returns the slots that have as many requests under way as Scrapy lets them have, so that others are
+        leased."""
+        downloader = self._crawler.engine.downloader
+        most = downloader.domain_concurrency
+        return frozenset(
+            slot
+            for slot, number in self._under_way.items()
+            if number >= (downloader.slots[slot].concurrency if slot in downloader.slots else most) > 0
+        )
+
+    def _taken(self) -> Changes:
+        """Returns the changes that the queue is to be told now, and begins new ones."""
+        pushed, self._pushed = self._pushed, []
+        self._told_best, self._untold_best = self._untold_best, -inf
+        ended, self._ended = self._ended, []
+        return Changes([entry for entry, _ in pushed], ended)
+
+    def _take_in(self, answer: Exchanged, requests: Sequence[Request]) -> None:
+        self._count("enqueued", len(requests) - len(answer.duplicates))
+        self._count("filter/false_alarms", answer.false_alarms)
+        for place in answer.duplicates:
+            self._drop("seen")
+            self._crawler.signals.send_catch_log(
+                signals.request_dropped, request=requests[place], spider=self._crawler.spider
+            )
+        for lease in answer.leases:
+            request = self._made_of(lease)
+            if request is not None:
+                self._under_way[lease.slot] += 1
+                self._ready.append((-lease.priority, next(self._numbers), lease, request))
+        self._told_best = -inf
+        self._give_back_excess()
+        self._answer = replace(answer, has_more=answer.has_more or bool(self._pushed))
+
+    def _give_back_excess(self) -> None:
+        """Gives back what was leased ahead beyond the bound, because something else goes before it."""
+        excess = len(self._ready) - self._scheduling.ahead
+        if excess <= 0:
+            return
+        self._ready.sort()
+        for _, _, lease, _ in self._ready[-excess:]:
+            self._free(lease)
+            self._ended.append(End(lease.id, lease.attempt, "release"))
+        del self._ready[-excess:]
+
+    @property
+    def _slots_ready(self) -> set[str]:
+        return {lease.slot for _, _, lease, _ in self._ready}
+
+    def _look_when_due(self) -> None:
+        """Looks again when the next delayed request is due, or when the pace lets the next one start."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        now = time.time()
+        times = self._answer.next_due, self._memory.next_due, self._pace.next_look(self._slots_ready, now)
+        due = [one for one in times if one is not None]
+        if due:
+            pause = max(0.0, min(due) - now)
+            self._timer = asyncio.get_running_loop().call_later(min(pause, LOOK), self._look_again)
+
+    def _wake(self) -> None:
+        """Lets the engine ask for what is ready, or look whether the spider is idle.
+
+        Scrapy has no call for that. So one of the ready requests is given to the engine as if it was new; the
+        engine gives it to `enqueue_request`, and asks for requests then."""
+        if not self.has_pending_requests() and not self._handed:
+            self._nothing_waits.set()
+        first = self._first_startable() if self._is_hungry and not self._is_held else None
+        if first is None:
+            return
+        self._is_hungry = False
+        _, _, lease, self._waking = first
+        self._crawler.engine.crawl(self._waking)
+        if self._waking is not None:
+            # A listener to `request_scheduled` forbids it, as that of Scrapy for requests that are offsite.
+            self._waking = None
+            self._ready.remove(first)
+            self._free(lease)
+            self._ended.append(End(lease.id, lease.attempt, "finish"))
+            self._is_hungry = True
+            self._look_again()
+
+    async def _look_on(self) -> None:
+        """Looks every second for a person's orders, and for what others have pushed or lost."""
+        try:
+            while True:
+                await asyncio.sleep(LOOK)
+                self._hear(Orders.read(await self._queue.notes(PUSHED)))
+                self._crawl.say_wait()
+                if self._crawl.harvest is not None:
+                    self._crawl.harvest.check_room()
+                self._look_again()
+        except TileHarvestError as error:
+            self._crawl.end(error)
+
+    def _hear(self, orders: Orders) -> None:
+        before, self._orders = self._orders, orders
+        if self._crawl.throttle is not None:
+            self._crawl.throttle.pause(is_paused=orders.paused is not None)
+        name, kind = self._name, "spider" if self._crawl.harvest is None else "map"
+        if orders.stop != self._stop_before:
+            self._stop_before = orders.stop
+            _logger.info("a person has stopped %s '%s'", kind, name)
+            self._crawl.end("stopped")
+        if self._crawl.harvest is None:
+            if orders.rate != before.rate:
+                self._pace.set(orders.rate)
+            # Those about a map are told when its throttle has heard of them.
+            orders.say_news(before, f"{kind} '{name}'", name)
+
+    def _stays_for(self, next_due: float | None) -> bool:
+        """Returns whether the spider stays until the next delayed request is due."""
+        if next_due is None:
+            return False
+        patience = self._scheduling.close_when_waiting
+        if patience is None or next_due - time.time() <= patience:
+            return True
+        if not self._said_waiting:
+            self._said_waiting = True
+            due = datetime.fromtimestamp(next_due, self._scheduling.zone)
+            _logger.info("requests wait until %s; run it again then", f"{due:%Y-%m-%d %H:%M:%S %Z}")
+        return False
+
+    def _count(self, name: str, number: int = 1) -> None:
+        if number:
+            self._crawler.stats.inc_value(f"scheduler/{name}", number)
 
 
 def scheduler_of(crawler: Crawler) -> Scheduler | None:
     """Returns the scheduler of a crawler whose spider is open, or None if it is Scrapy's or another one."""
-    scheduler = crawler.engine.scheduler
-    return scheduler if isinstance(scheduler, Scheduler) else None
+    middleware = crawler.get_spider_middleware(LeaseMiddleware)
+    return None if middleware is None else middleware.scheduler

@@ -2,43 +2,44 @@
 
 from __future__ import annotations
 
-import random
-import time
+import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from hashlib import sha1
+from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo
 
-from scrapy.dupefilters import BaseDupeFilter
+from scrapy.dupefilters import BaseDupeFilter, RFPDupeFilter
 from scrapy.utils.misc import load_object
 
-from tileharvest.harvest.settings import switch
-from tileharvest.history.settings import database_url
-from tileharvest.maps.settings import data_folder, setting
-from tileharvest.queue.polite_queue import PoliteQueue
-from tileharvest.queue.port import SILENT
-from tileharvest.queue.settings import (
-    lease_seconds,
-    local_queue,
-    queue_kind,
-    redis_queue,
-    segment_resolver,
-)
-from tileharvest.queue.shared_states import StateFile
+from tileharvest.maps.settings import setting, switch
+from tileharvest.queue.settings import local_queue, queue_kind, redis_queue, segment_resolver
 from tileharvest.scheduler.crawl import crawl_of
-from tileharvest.scheduler.worker import LINGER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Mapping
 
     from scrapy import Spider
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
-    from tileharvest.queue.redis.queue import RedisQueue
-    from tileharvest.queue.redis.start_urls import StartUrls
-    from tileharvest.queue.segments import SegmentResolver
-    from tileharvest.queue.settings import QueueKind
+    from tileharvest.queue.port import RequestQueue
+
+_NOT_ARGUMENTS: Final = frozenset({"name", "fresh", "stay", "dry", "segment", "redis_key", "redis_encoding"})
+"""Attributes of spiders that say nothing about what is crawled."""
+
+_ENOUGH: Final = 16
+"""Requests that are leased ahead if Scrapy's CONCURRENT_REQUESTS sets no limit."""
+
+_WITHOUT_EFFECT: Final = (
+    "JOBDIR",
+    "SCHEDULER_DISK_QUEUE",
+    "SCHEDULER_MEMORY_QUEUE",
+    "SCHEDULER_PRIORITY_QUEUE",
+    "SCHEDULER_START_DISK_QUEUE",
+    "SCHEDULER_START_MEMORY_QUEUE",
+)
+"""Scrapy's settings for the queues of its own scheduler."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,26 +47,18 @@ class Scheduling:
     """The parts and options of the scheduler of one crawl."""
 
     name: str
-    """The map's name, or the spider's."""
-    queue: PoliteQueue
-    shared: RedisQueue | None
-    """The queue inside `queue` if other workers may share it."""
+    """The queue's name."""
+    queue: RequestQueue
+    is_shared: bool
+    """Whether other workers may share the queue."""
     is_history_local: bool
-    """Whether the history is a file, which only workers of one machine can share."""
-    segment: str | None
-    """The segment of all requests. None for a spider whose next request may belong to another segment."""
-    resolver: SegmentResolver
-    """Tells the segment of a request if there is not one for all."""
-    local_time: Callable[[], datetime]
-    """The present time in the map's zone."""
-    clock: Callable[[], float]
+    """Whether results go to a history in a file, which only workers of one machine can share."""
+    segment: str
+    """The segment of all requests. It is fixed when the crawl starts."""
+    zone: ZoneInfo
+    """The time zone in which times are shown."""
     ahead: int
-    """The requests that are leased ahead of their turn at most."""
-    block_size: int
-    """The most tiles that one request of Scrapy's stands for. 1 if each tile goes alone."""
-    lease_seconds: float
-    linger: float
-    """Seconds for which changes wait for more changes before the queue hears of them."""
+    """The most requests that are leased ahead of their turn: what keeps the engine busy."""
     segments_kept: int
     """The segments whose seen requests are remembered, the present one included."""
     close_when_waiting: float | None
@@ -79,78 +72,93 @@ class Scheduling:
     is_tool: bool
     """Whether one of Scrapy's tools asks. Its requests wait in memory, because the shell gives them their
     callback only after it has enqueued them."""
-
-    def segment_of(self, request: object | None = None) -> str:
-        """Returns the name of a request's segment, or without a request that of the present segment."""
-        return self.segment or self.resolver.segment_at(request, datetime.now(UTC)).name
+    without_effect: tuple[str, ...]
+    """The settings of the project that have no effect under this scheduler."""
 
 
 def scheduling_for(crawler: Crawler) -> Scheduling:
     """Returns the parts and options for a crawler. Raises ConfigurationError."""
     settings, spider = crawler.settings, crawler.spider
+    assert spider is not None
     crawl = crawl_of(crawler)
     harvest = crawl.harvest
-    description = harvest.description if harvest else None
-    zone = description.zone_info if description else ZoneInfo("UTC")
+    zone = harvest.description.zone_info if harvest else ZoneInfo("UTC")
     # The spider's own attributes only: its class may use these names for something else.
-    own = vars(spider)
-    arguments = {name: own[name] for name in ("fresh", "stay", "dry") if isinstance(own.get(name), str)}
-    name = description.name if description else spider.name  # type: ignore[union-attr]
+    own = {name: value for name, value in vars(spider).items() if isinstance(value, str)}
     # A spider that was refused its harvest must leave nothing behind, and neither must a dry run.
-    refused = crawl.is_ending
-    in_memory = arguments.get("dry") == "1" or refused or crawl.is_tool
-    kind: QueueKind = "memory" if in_memory else queue_kind(settings)
-    shared = redis_queue(settings, name) if kind == "redis" else None
-    queue = shared or local_queue(settings, name, in_memory=kind == "memory")
-    hosts = shared.hosts() if shared is not None else _host_file(settings, kind, is_kept=not refused)
+    in_memory = own.get("dry") == "1" or crawl.is_ending or crawl.is_tool
+    kind = "memory" if in_memory else queue_kind(settings)
+    name = harvest.description.name if harvest else queue_name(settings, spider.name, arguments_of(spider))
+    if harvest is None:
+        resolver = segment_resolver(settings, own.get("segment"), zone, datetime.now(UTC))
+        segment = resolver.segment_at(None, datetime.now(UTC)).name
+    else:
+        segment = harvest.segment.name
+    is_shared = kind == "redis"
+    work = f"the harvest of map '{name}'" if harvest else f"spider '{spider.name}'"
+    owner = harvest.description.name if harvest else spider.name
+    dupefilter = load_object(settings["DUPEFILTER_CLASS"])
     return Scheduling(
         name=name,
-        queue=PoliteQueue(queue, hosts, name, crawl.traffic, clock=time.time, random=random.random),
-        shared=shared,
-        is_history_local=database_url(settings).startswith("sqlite"),
-        segment=None if harvest is None else harvest.segment.name,
-        resolver=segment_resolver(settings, own.get("segment"), zone, datetime.now(UTC)),
-        local_time=lambda: datetime.now(zone),
-        clock=time.time,
-        ahead=int(setting(settings, "LEASE_AHEAD")),
-        block_size=_block_size(settings) if harvest is not None else 1,
-        lease_seconds=lease_seconds(settings),
-        linger=LINGER if shared is None else float(setting(settings, "LINGER_SHARED")),
-        segments_kept=int(setting(settings, "SEGMENTS_KEPT")),
+        queue=redis_queue(settings, name)
+        if is_shared
+        else local_queue(settings, name, work=work, owner=owner, in_memory=kind == "memory"),
+        is_shared=is_shared,
+        is_history_local=harvest is not None and _is_history_local(settings),
+        segment=segment,
+        zone=zone,
+        ahead=settings.getint("CONCURRENT_REQUESTS") or _ENOUGH,
+        # A harvest makes no request of an earlier one.
+        segments_kept=1 if harvest else int(setting(settings, "SEGMENTS_KEPT")),
         close_when_waiting=_patience(setting(settings, "CLOSE_WHEN_WAITING")),
-        stay=switch(arguments, "stay", "a spider that waits for requests"),
-        fresh=switch(arguments, "fresh", "asking again for everything"),
-        filters=load_object(settings["DUPEFILTER_CLASS"]) is not BaseDupeFilter,
+        stay=switch(own, "stay", "a spider that waits for requests"),
+        fresh=switch(own, "fresh", "asking again for everything"),
+        filters=dupefilter is not BaseDupeFilter,
         is_tool=crawl.is_tool,
+        without_effect=_without_effect(settings, dupefilter),
     )
 
 
-def start_urls_of(spider: Spider, longest: float) -> StartUrls | None:
-    """Returns the start URLs of a spider that scrapy-redis feeds, or None for any other spider."""
-    if not any(kind.__module__ == "scrapy_redis.spiders" for kind in type(spider).__mro__):
-        return None
-    if spider.server is None:  # type: ignore[attr-defined]
-        # The spider has the mixin and has not called `setup_redis`, so nothing feeds it.
-        return None
-    # Most processes need not load Redis' client.
-    from tileharvest.queue.redis.start_urls import StartUrls  # noqa: PLC0415
-
-    return StartUrls(spider, silent=min(SILENT, longest))
+def queue_name(settings: BaseSettings, spider_name: str, arguments: Mapping[str, Any] | None = None) -> str:
+    """Returns the name of a spider's queue: QUEUE_NAME, in which `{bot}` and `{spider}` are replaced, and a
+    hash of the spider's arguments if it has any. Crawls of one name share a queue."""
+    form = str(setting(settings, "QUEUE_NAME"))
+    name = form.replace("{bot}", settings["BOT_NAME"]).replace("{spider}", spider_name)
+    if not arguments or "{spider}" not in form:
+        return name
+    plain = json.dumps(dict(arguments), sort_keys=True).encode()
+    return f"{name}:{sha1(plain, usedforsecurity=False).hexdigest()[:8]}"
 
 
-def _block_size(settings: BaseSettings) -> int:
-    """Returns the most tiles of a block. It is 1 if Scrapy itself is to pause between requests, because
-    Scrapy would see only the first of a block."""
-    waits = settings.getbool("AUTOTHROTTLE_ENABLED") or settings.getfloat("DOWNLOAD_DELAY")
-    return 1 if waits or settings.getdict("DOWNLOAD_SLOTS") else max(1, int(setting(settings, "BLOCK_SIZE")))
+def arguments_of(spider: Spider) -> dict[str, Any]:
+    """Returns the arguments with which a spider was made, as far as it shows them: its own attributes that
+    are texts or lists of texts, and that differ from those of its class. Scrapy keeps them nowhere else."""
+    return {
+        name: value
+        for name, value in vars(spider).items()
+        if name not in _NOT_ARGUMENTS
+        and not name.startswith("_")
+        and value != getattr(type(spider), name, None)
+        and (
+            isinstance(value, str)
+            or (isinstance(value, list) and value and all(isinstance(one, str) for one in value))
+        )
+    }
 
 
-def _host_file(settings: BaseSettings, kind: QueueKind, *, is_kept: bool) -> StateFile:
-    """Returns the hosts of all processes of this machine. A dry run makes no folder for them: without the
-    data folder its hosts are in memory."""
-    folder = data_folder(settings)
-    is_beside_others = is_kept and (kind == "sqlite" or folder.is_dir())
-    return StateFile(folder / "hosts" if is_beside_others else None)
+def _is_history_local(settings: BaseSettings) -> bool:
+    # The history and the tiles need what other spiders may not have installed.
+    from tileharvest.history.settings import database_url  # noqa: PLC0415
+
+    return database_url(settings).startswith("sqlite")
+
+
+def _without_effect(settings: BaseSettings, dupefilter: type) -> tuple[str, ...]:
+    lowest = settings.getpriority
+    named = [name for name in _WITHOUT_EFFECT if settings.get(name) and (lowest(name) or 0) > 0]
+    if dupefilter not in (BaseDupeFilter, RFPDupeFilter):
+        named.append("DUPEFILTER_CLASS")
+    return tuple(named)
 
 
 def _patience(setting: Any) -> float | None:

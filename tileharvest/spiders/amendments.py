@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import replace as replace_rules
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import asdict, replace
@@ -13,8 +14,7 @@ from tileharvest.maps.maps_file import stamp_of
 from tileharvest.maps.settings import data_folder, described_map, maps_file
 from tileharvest.politeness.limits import budget_of_run
 from tileharvest.politeness.settings import rules_for
-from tileharvest.scheduler.engine import allow_at_once
-from tileharvest.scheduler.worker import as_queue_error
+from tileharvest.scheduler.crawl import as_error
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -84,7 +84,7 @@ class Amendments:
             try:
                 await self.look()
             except Exception as error:  # noqa: BLE001 - or nothing that a person writes would hold any more
-                self._crawl.end(as_queue_error(error))
+                self._crawl.end(as_error(error))
                 return
 
     async def look(self) -> None:
@@ -115,8 +115,7 @@ class Amendments:
         crawl, harvest = self._crawl, self._harvest
         harvest.description, crawl.rules = now, rules
         harvest.limit(rules, data_folder(self._settings))
-        allow_at_once(crawl.crawler.engine, rules.concurrency)
-        if crawl.politeness is None:
+        if crawl.throttle is None:
             return
         try:
             budget = self.budget()
@@ -126,7 +125,8 @@ class Amendments:
             )
             crawl.end(BudgetError(message, error.reason))
             return
-        await crawl.politeness.amend(rules, budget)
+        crawl.throttle.obey(replace_rules(rules, crawl_gap=crawl.robots.gap))
+        crawl.throttle.budget = budget
 
     def _say(self, changed: list[str]) -> None:
         at_once = [key for key in changed if key in _AT_ONCE]

@@ -254,7 +254,8 @@ class Connections:
         for transfer in list(self._under_way.values()):
             if transfer.excess is not None:
                 self._end(transfer.curl, pycurl.error(pycurl.E_RECV_ERROR, transfer.excess))
-        if self._under_way:
+        # A transfer that has ended may have let another one begin.
+        if self._under_way and self._next_look is None:
             self._next_look = self._loop.call_later(_LOOK, self._look)
 
     def _act(self) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
+from datetime import UTC, datetime
 from http import HTTPStatus
+from itertools import count
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
@@ -11,18 +14,24 @@ from scrapy import Request
 
 from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError
 from tileharvest.history.site_files import MISSING, SiteFile
-from tileharvest.middlewares.diff import answer_of
-from tileharvest.middlewares.redirect import addresses_of
+from tileharvest.maps.settings import setting
 from tileharvest.politeness.neighbours import refused_network
 from tileharvest.politeness.outages import no_answer_in_words
-from tileharvest.queue.requests import NEAR, STATE, RequestState
+from tileharvest.politeness.waits import noted
 from tileharvest.renderers.bounds import MOST_BYTES as FILE_BYTES
 from tileharvest.renderers.site import Fetched
+from tileharvest.scheduler.crawl import crawl_of
+from tileharvest.spiders.download import NEAR
+from tileharvest.spiders.redirects import addresses_of
+from tileharvest.spiders.transfer import kinds_of
+from tileharvest.tiles.verdict import PASSING, Answer, length_of, pause_before, retry_after
+from tileharvest.tiles.versions import Validator
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from scrapy.crawler import Crawler
+    from scrapy.http import Response
 
     from tileharvest.maps.description import MapDescription
     from tileharvest.politeness.probe import Probe
@@ -53,12 +62,12 @@ def fetch_with(
     async def fetch(method: str, url: str) -> Fetched:
         file = files.get(url) if method == "GET" else None
         headers = {} if file is None else dict(file.validator.conditions)
-        meta = {STATE: RequestState(is_aside=True), "download_maxsize": FILE_BYTES}
+        meta: dict[str, object] = {"download_maxsize": FILE_BYTES}
         if (own := await addresses_beside(urlsplit(url).hostname or "", host)) is not None:
             meta[NEAR] = own
         request = Request(url, method=method, headers=headers, meta=meta)
         try:
-            response = await crawler.engine.download_async(request)
+            response = await _patiently(crawler, request)
         except TileHarvestError:
             # There is no turn for it any more.
             raise
@@ -80,6 +89,47 @@ def fetch_with(
         return Fetched(status, body, response.url)
 
     return fetch
+
+
+async def _patiently(crawler: Crawler, request: Request) -> Response:
+    """Returns the answer to a request, which is made again after growing pauses while it may yet be answered.
+    A host that asks for a rest gets it, from all workers. Raises what the last attempt has raised."""
+    settings, crawl = crawler.settings, crawl_of(crawler)
+    passing = kinds_of(tuple(settings.getlist("RETRY_EXCEPTIONS")))
+    longest = float(setting(settings, "RETRY_AFTER_LONGEST"))
+    assert crawler.engine is not None
+    for attempt in count(2):
+        is_last = attempt > settings.getint("RETRY_TIMES") + 1
+        asked, response = None, None
+        try:
+            response = await crawler.engine.download_async(request.replace(dont_filter=True))
+        except passing as error:
+            if is_last:
+                raise
+            reason = no_answer_in_words(error)
+        else:
+            answer = answer_of(response)
+            asked, reason = answer.retry_after, answer.phrase
+            is_limit = response.status == HTTPStatus.FORBIDDEN and asked is not None
+            if is_last or not (response.status in PASSING or is_limit):
+                return response
+        seconds = retry_after(asked, datetime.now(UTC))
+        if seconds is not None and crawl.throttle is not None:
+            await crawl.throttle.rest(urlsplit(request.url).hostname or "", min(seconds, longest))
+        if response is not None and (seconds or 0.0) > longest:
+            return response
+        pause = pause_before(attempt, float(setting(settings, "RETRY_PAUSE")), seconds)
+        with noted(crawl.waits, f"another attempt at {request.url} ({reason})", pause):
+            await asyncio.sleep(pause)
+    raise AssertionError
+
+
+def answer_of(response: Response) -> Answer:
+    """Returns the parts of a response on which a verdict rests."""
+    names = ("ETag", "Last-Modified", "Content-Length", "Location", "Retry-After")
+    values = (response.headers.get(name) for name in names)
+    etag, modified, length, *others = (None if one is None else one.decode("latin-1") for one in values)
+    return Answer(response.status, Validator(etag, modified), length_of(length), response.body, *others)
 
 
 async def addresses_beside(other: str, host: str) -> list[str] | None:

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any, Self
 from scrapy import Request, Spider
 
 from tileharvest.errors import TileHarvestError
+from tileharvest.maps.budgets import Budget
 from tileharvest.politeness.probe import probe_politely
 from tileharvest.politeness.robots import Robots
 from tileharvest.renderers.registry import probe
 from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.spiders.fetch import expect_near, fetch_with
 from tileharvest.spiders.settings import suit_tiles
+from tileharvest.spiders.throttle import CrawlThrottle
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -60,7 +62,16 @@ class SiteProbeSpider(Spider):
         """Asks more of a site that was probed. Raises TileHarvestError."""
 
     async def start(self) -> AsyncIterator[Request]:
+        self.throttle = CrawlThrottle(
+            crawl_of(self.crawler),
+            self.crawler.settings,
+            replace(self.rules, quiet=()),
+            self.description.name,
+            self.description.zone_info,
+            is_kept=False,
+        )
         try:
+            await self.throttle.open(Budget())
             self.site, self.robots = await probe_politely(
                 probe,
                 self.description,
@@ -72,6 +83,8 @@ class SiteProbeSpider(Spider):
             await self.probed(self.site)
         except TileHarvestError as error:
             self.ending = error
+        finally:
+            await self.throttle.close()
         nothing: tuple[Request, ...] = ()
         for request in nothing:  # makes this the asynchronous generator that Scrapy expects
             yield request

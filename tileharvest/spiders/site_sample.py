@@ -16,10 +16,9 @@ from scrapy import Request, signals
 from tileharvest.errors import SiteError, TileHarvestError
 from tileharvest.harvest.sample import TILES, estimate, sample
 from tileharvest.harvest.walks import walk_over
-from tileharvest.middlewares.diff import answer_of
-from tileharvest.queue.requests import STATE, RequestState
 from tileharvest.renderers.registry import renderer_named
 from tileharvest.scheduler.crawl import crawl_of
+from tileharvest.spiders.fetch import answer_of
 from tileharvest.spiders.site_probe import SiteProbeSpider
 from tileharvest.spiders.tiles import behave
 from tileharvest.tiles.verdict import GONE_STATUSES, HEAD_REFUSED, Answer, judge_existence, unless_blank
@@ -73,9 +72,7 @@ class SiteSampleSpider(SiteProbeSpider):
         """A sentence for each tile without a usable answer. Nothing is known of what lies below it."""
 
     async def probed(self, site: Site) -> None:
-        politeness = crawl_of(self.crawler).politeness
-        if politeness is not None:
-            politeness.obey(self.robots.gap)
+        self.throttle.obey(self.robots.gap)
         self.plan = await self.sample(site)
 
     def count(self) -> None:
@@ -148,8 +145,7 @@ class SiteSampleSpider(SiteProbeSpider):
     async def _answer(self, layer: Layer, tile: Tile, method: str) -> Answer:
         """Returns the answer as the renderer understands it."""
         assert self.crawler.engine is not None
-        state = RequestState(is_aside=True)
-        meta = {"verbatim_url": True, "download_slot": layer.host, "dont_redirect": True, STATE: state}
+        meta = {"verbatim_url": True, "download_slot": layer.host, "dont_redirect": True}
         request = Request(layer.addresses.url_of(tile), method=method, meta=meta)
         async with self._places:
             answer = answer_of(await self.crawler.engine.download_async(request))

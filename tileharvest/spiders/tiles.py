@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from time import time
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from msgspec.structs import replace
-from scrapy import Request, Spider, signals
-from scrapy.exceptions import DontCloseSpider
-from scrapy.http import Response
+from scrapy import Spider, signals
+from scrapy.exceptions import DontCloseSpider, IgnoreRequest
+from scrapy.settings import SETTINGS_PRIORITIES
 
 from tileharvest.errors import (
     AlreadyHarvestedError,
@@ -22,35 +22,29 @@ from tileharvest.errors import (
     TileHarvestError,
 )
 from tileharvest.harvest.settings import harvest_for
-from tileharvest.harvest.walks import located
 from tileharvest.history.site_files import SiteFile
 from tileharvest.importers.published_tree import PublishedTree
 from tileharvest.importers.repository import SILENCE
 from tileharvest.maps.settings import data_folder
-from tileharvest.politeness.outages import no_answer_in_words
 from tileharvest.politeness.probe import probe_politely
 from tileharvest.politeness.settings import rules_for
 from tileharvest.politeness.waits import noted
 from tileharvest.queue.cancellation import cancel
-from tileharvest.queue.requests import FAILURE, NEAR, PUSHED, STATE, RequestState, question_of, state_of
-from tileharvest.queue.sentences import is_unanswered
 from tileharvest.renderers.registry import probe, renderer_named, with_indexes
-from tileharvest.scheduler.crawl import crawl_of, relax_garbage_collection
-from tileharvest.scheduler.engine import process_in_turn
+from tileharvest.scheduler.crawl import as_error, crawl_of, relax_garbage_collection
 from tileharvest.scheduler.scheduler import scheduler_of
-from tileharvest.scheduler.spider import HeldSpider
 from tileharvest.spiders.amendments import Amendments
+from tileharvest.spiders.blocks import ATTEMPT, BlockRequest, BlockResponse, BlockResult, Findings
 from tileharvest.spiders.fetch import expect_near, fetch_with, probe_as_before
-from tileharvest.spiders.queued_tiles import fetched_zooms, queued_tiles
 from tileharvest.spiders.settings import suit_tiles
+from tileharvest.spiders.throttle import CrawlThrottle
 from tileharvest.store.settings import open_store_for_reading
+from tileharvest.tiles.block import blocks_of
 from tileharvest.tiles.outcomes import Outcome
-from tileharvest.tiles.questions import LATE, ON_WALK, TileQuestion
-from tileharvest.tiles.results import TileResult
-from tileharvest.tiles.verdict import with_attempts
+from tileharvest.tiles.questions import LATE, ON_WALK
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Iterable, Iterator
 
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
@@ -59,20 +53,18 @@ if TYPE_CHECKING:
     from tileharvest.harvest.harvest import Harvest
     from tileharvest.maps.description import MapDescription
     from tileharvest.politeness.rules import Rules
-    from tileharvest.queue.port import Failure as GivenUp
     from tileharvest.renderers.site import Fetch, Site
     from tileharvest.scheduler.crawl import Crawl
-    from tileharvest.scheduler.fleet import Fleet
+    from tileharvest.tiles.block import Block
     from tileharvest.tiles.grid import Tile
     from tileharvest.tiles.layers import Layer
     from tileharvest.tiles.questions import Asked
     from tileharvest.walk.decision import Decision
 
-_UNCHANGED: Final = (Outcome.IGNORED, Outcome.NOT_MODIFIED)
-"""Outcomes of a pushed tile below which nothing is asked: the segment's complete harvest has asked there."""
-
-CHECKS: Final = 0
-"""Priority of the lane for checks: normal."""
+FETCH: Final = 1
+"""Priority of what changed, and of what failed in an earlier harvest: the plus lane."""
+AGAIN: Final = -1
+"""Priority of what has failed and is asked again: the minus lane."""
 
 _OURS: Final = (HistoryError, StoreError, QueueError)
 """Failures of history, store and queue. The site is not to blame for them, so that they fail no tile."""
@@ -83,15 +75,12 @@ _UNTIL: Final = f"({SILENCE} s without a word of git end it)"
 _ORDERS: Final = {"shutdown": "Ctrl-C or SIGTERM", "stopped": "tileharvest stop"}
 """What a person did to stop the crawl, by the reason that Scrapy or our scheduler gives."""
 
+_ONCE_MORE: Final = "once_more"
+"""Key of meta of a block that was given up before, and is tried a last time."""
 _WITHOUT_RESULT: Final = "asked twice, and nothing was found out about it"
 
-_SENT_ELSEWHERE: Final = frozenset(
-    {"redirect_times", "redirect_ttl", "redirect_urls", "redirect_reasons", NEAR}
-)
-"""The keys of meta that only a redirected request has."""
 
-
-class TileSpider(Spider, HeldSpider):
+class TileSpider(Spider):
     """Harvests one map: `-a map=NAME`, and if wanted `-a dry=1`, `-a day=2026-11-20`, `-a segment=run`,
     `-a fresh=1`, `-a stay=1`.
 
@@ -102,21 +91,30 @@ class TileSpider(Spider, HeldSpider):
     crawl: Crawl
     harvest: Harvest
     """Missing if the harvest was refused."""
-    holds_scheduler = True
-    """The site must be probed before a tile has an address."""
+    throttle: CrawlThrottle
+    """Missing if the harvest was refused."""
+
+    request_classes = (BlockRequest,)
+    """The classes of requests that the queue may hold beside Scrapy's own."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._work: Fleet | None = None
-        """The scheduler's fleet. None until requests are offered, and under another scheduler than ours."""
+        self._requested: dict[tuple[str, int, int, int], int] = {}
+        """By block: the tiles that this process has asked for on the walk. Blocks may overlap where a walk
+        goes sideways."""
         self._tree: PublishedTree | None = None
         """The tree that is read in place of the site's tiles, if the map is published through git."""
+        self._is_waiting = False
+        """Whether nothing is left but requests for later."""
         self._completing: asyncio.Task[None] | None = None
         self._ending_layers: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
         """The task that reads maps.toml again when it changes."""
         self._asked_late: set[tuple[str, Tile]] = set()
         """The tiles that the walk had missed when they were last looked for."""
+        self._failed_before: list[Block] = []
+        """What failed in an earlier harvest and is asked first, each tile by itself. So the queue drops those
+        that this harvest has asked before a stop, however many these are."""
         self._site_files: dict[str, SiteFile] | None = None
         """The files that the site has sent. None if they are as the last harvest has kept them."""
 
@@ -135,16 +133,6 @@ class TileSpider(Spider, HeldSpider):
         may_tell = description.change_index and description.repository is None
         is_of_use = may_tell and description.walk == "auto" and not self.harvest.is_pushed
         return await with_indexes(site, fetch) if is_of_use else site
-
-    @property
-    def is_usual(self) -> bool:
-        """Whether no class of a project's own asks for tiles, prepares them or hears of their answers."""
-        own = type(self)
-        return (
-            own.ask is TileSpider.ask
-            and own.prepared is TileSpider.prepared
-            and own.answered is TileSpider.answered
-        )
 
     @classmethod
     def check(cls, description: MapDescription) -> None:
@@ -168,7 +156,6 @@ class TileSpider(Spider, HeldSpider):
         crawl.arguments = kwargs
         if crawl.is_tool:
             # The tool wants one page, by the spider's settings. It harvests nothing.
-            spider.holds_scheduler = False
             return spider
         try:
             harvest = harvest_for(crawler.settings, kwargs)
@@ -184,25 +171,32 @@ class TileSpider(Spider, HeldSpider):
             most = harvest.description.most_tile_bytes
             crawler.settings.set("DOWNLOAD_MAXSIZE", most, priority="spider")
         harvest.limit(rules, data_folder(crawler.settings))
+        spider.throttle = CrawlThrottle(
+            crawl,
+            crawler.settings,
+            rules,
+            harvest.description.name,
+            harvest.description.zone_info,
+            is_kept=kwargs.get("dry") != "1",
+        )
         relax_garbage_collection(crawler.settings)
         crawler.signals.connect(spider.idle, signals.spider_idle)
+        crawler.signals.connect(spider.failed, signals.spider_error)
+        crawler.signals.connect(spider.failed, signals.item_error)
         crawler.signals.connect(spider.end, signals.spider_closed)
         return spider
 
-    async def start(self) -> AsyncIterator[Request]:
-        """Probes the site, begins the harvest, and yields the requests with which the walks start."""
-        process_in_turn(self.crawler.engine)
+    async def start(self) -> AsyncIterator[BlockRequest]:
+        """Probes the site, begins the harvest, and yields the requests with which the walks start. Each start
+        in a segment yields them again; the scheduler drops those that were made."""
         self.crawl.beginning = asyncio.current_task()
-        is_first = False
         try:
             if self.crawl.harvest is not None and not self.crawl.is_ending:
                 await self._begin()
-                is_first = await self._offer()
                 if self._tree is not None and not self.harvest.is_pushed:
                     with noted(self.crawl.waits, f"the tiles of the map's git repository {_UNTIL}"):
                         await self._tree.keep()
-                    if self.harvest.doubted:
-                        await self._end_layers(sorted(self.harvest.doubted))
+                    return
         except TileHarvestError as error:
             self.crawl.end(error)
         except Exception as error:
@@ -211,124 +205,108 @@ class TileSpider(Spider, HeldSpider):
             self.crawl.end(TileHarvestError(mistake))
         finally:
             self.crawl.beginning = None
-        if not is_first:
-            return
-        if self._tree is not None:
-            self._seeded()
-            return
-        for layer, tile in self.harvest.first():
-            yield self.ask(layer, tile)
-        self._seeded()
+        if self.crawl.harvest is not None and self.harvest.is_open and self._tree is None:
+            for block in self._failed_before:
+                # The walk does not ask for it again, even if its answer takes long.
+                self._unrequested(block, ON_WALK)
+                yield self.ask(block, LATE, priority=FETCH)
+            for request in self._asking((layer, tile, ON_WALK) for layer, tile in self.harvest.first()):
+                yield request
 
-    def _seeded(self) -> None:
-        """Tells the fleet that all requests with which the walks start are enqueued."""
-        if self._work is not None:
-            self._work.seeded()
-
-    def prepared(self, request: Request, segment: str) -> Request | None:
-        """Returns a request that has waited, with the address that the site now has for its tile: that
-        changes with the map's depth. Returns None for a request of an earlier segment, as the present walk
-        asks for its tile itself."""
-        if segment == PUSHED:
-            asked = self.again(request, surely=True)
-            if asked is not None:
-                state_of(asked).attempt = state_of(request).attempt
-            return asked
-        if segment != self.harvest.segment.name:
-            return None
-        return self._addressed(request)
-
-    def again(self, request: Request, *, surely: bool = False) -> Request | None:
-        """Returns a request of an earlier segment as the present walk would ask it, so that its tile is asked
-        once. Returns None if the site has no such tile."""
-        found = self._addressed(request)
-        if found is None:
-            return None
-        question = _question(found)
-        layer, tile = question.place
-        asked = replace(question.asked.below, late=surely)
-        return self.ask(self.harvest.layers[layer].layer, tile, asked, surely=surely)
-
-    def ask(self, layer: Layer, tile: Tile, asked: Asked = ON_WALK, *, surely: bool = False) -> Request:
-        """Returns the request that asks whether a tile has changed; `surely`, even if it was asked before. A
-        tile that is asked `surely` may be known since, so a HEAD asks."""
-        question = TileQuestion(layer.name, tile, asked)
-        is_fetched = not surely and tile.zoom in fetched_zooms(self.harvest, layer.name)
-        return Request(
-            layer.addresses.url_of(tile),
-            method="GET" if is_fetched else "HEAD",
+    def ask(self, block: Block, asked: Asked = ON_WALK, **options: Any) -> BlockRequest:
+        """Returns the request that asks whether tiles have changed. `options` are those of `Request`."""
+        layer = self.harvest.layers[block.layer].layer
+        _, first = next(block.tiles())
+        return BlockRequest.of(
+            block,
+            layer.addresses.url_of(first),
+            asked=asked,
+            method=options.pop("method", "HEAD"),
             callback=self.answered,
             errback=self.failed,
-            dont_filter=surely,
-            priority=CHECKS,
-            # The address was made valid once for the whole layer.
-            meta={"verbatim_url": True, "download_slot": layer.host, STATE: RequestState(question)},
+            **options,
         )
 
-    def answered(self, response: Response) -> Iterator[TileResult | Request]:
-        """Yields the requests for the tiles below, and the result that the diff middleware has put into the
-        request's state."""
-        assert response.request is not None
-        state: RequestState = response.request.meta[STATE]
-        result, question = state.result, state.question
-        assert result is not None
-        assert question is not None
-        if result.outcome is Outcome.FAILED:
-            response.request.meta[FAILURE] = result.reason
-        # The tiles below come first. If they came after the result they would wait until it is durable.
-        layer = self.harvest.layers[result.layer].layer
-        for tile, asked in self.after(result, question.asked, known=state.known):
-            yield self.ask(layer, tile, asked)
-        if result.is_recorded:
-            yield result
+    async def answered(self, response: BlockResponse) -> AsyncIterator[BlockRequest | BlockResult]:
+        """Yields what follows from the answers to a block, and what was found there.
 
-    def after(self, result: TileResult, asked: Asked, *, known: bool) -> list[tuple[Tile, Asked]]:
-        """Returns the tiles that are asked because of a result, and how each is asked. `asked` says how the
-        result's own tile was asked, and `known` what `RequestState.known` says of it."""
-        harvest, layer = self.harvest, result.layer
+        First come the tiles that are fetched because they changed, then the rest of a block that was cut
+        short, what has failed and is asked again, and the blocks below and beside. The result comes last: by
+        then the queue has all that follows from it.
+        """
+        request, findings = response.request, response.findings
+        assert isinstance(request, BlockRequest)
+        assert findings is not None
+        if findings.gets:
+            yield request.narrowed(findings.gets, method="GET", priority=FETCH)
+        if findings.left:
+            yield request.narrowed(findings.left)
+        if findings.again:
+            meta = {ATTEMPT: request.attempt, "not_before": time() + findings.pause}
+            yield request.narrowed(findings.again, priority=AGAIN, meta=meta)
+        block, asked = request.block, request.asked
+        for one in self._following(block, findings, asked):
+            yield one
+        if findings.found.outcomes:
+            yield BlockResult(
+                request.block,
+                findings.found,
+                findings.bodies,
+                findings.spared_bytes,
+                again=request.was_leased,
+            )
+
+    def failed(self, failure: Failure) -> None:
+        """Ends the crawl if a block could not be judged or kept, because the history, the store or the queue
+        has failed. The next run asks for the block again. Tiles without an answer do not come here.
+
+        What a person has pushed and the map does not have only ends its lease. The log has said so."""
+        error = failure.value
+        assert error is not None
+        request = getattr(failure, "request", None)
+        if isinstance(error, IgnoreRequest) and isinstance(request, BlockRequest) and request.is_pushed:
+            return
+        self.crawl.end(as_error(error))
+
+    def _following(self, block: Block, findings: Findings, asked: Asked) -> Iterator[BlockRequest]:
+        """Yields the requests for the blocks below the tiles that are there, and for the tiles beside them.
+        An unchanged tile tells nothing of its neighbours, so a pruned walk asks for these as well."""
+        harvest, name = self.harvest, block.layer
         if harvest.doubted:
             self._look_for_ends()
-        if layer in harvest.endless:
-            return []
-        walk, walks = harvest.layers[layer].walk, harvest.walks
-        following: list[tuple[Tile, Asked]] = []
-        is_asked_below = harvest.is_pushed and result.outcome in _UNCHANGED
-        if not (result.step.skips or is_asked_below):
-            below = walk.below(result.tile, result.outcome, known=known)
-            if below:
-                asked_below = asked.below
-                following += [(child, asked_below) for child in walks.to_ask(layer, below, asked)]
-        if walk.goes_sideways and not harvest.is_pushed:
-            beside = walk.beside(result.tile, result.outcome, known=known)
-            following += [(tile, ON_WALK) for tile in walks.to_ask(layer, beside, asked)]
-        return following
-
-    async def failed(self, failure: Failure) -> AsyncIterator[TileResult | Request]:
-        """Yields a `fail` for a request that got no answer, and the requests that follow a failed tile.
-
-        If the history, the store or the queue has failed, that ends the crawl, and the next one asks for the
-        tile again.
-        """
-        try:
-            if isinstance(failure.value, _OURS):
-                raise failure.value
-            result = await self._failure_of(failure)
-        except _OURS as error:
-            self.crawl.end(error)
+        if name in harvest.endless or harvest.is_pushed:
             return
-        for step in result:
-            yield step
+        walk = harvest.layers[name].walk
+        there, followed = block.only(findings.there), block.only(findings.there & ~findings.skips)
+        wanted = [] if followed is None else [(one, asked.below) for one in walk.blocks_below(followed)]
+        if there is not None and walk.goes_sideways and block.zoom == walk.top:
+            beside = [tile for _, one in there.tiles() for tile in walk.pyramid.beside(one)]
+            wanted += [(one, ON_WALK) for one in blocks_of(name, beside)]
+        for one, how in wanted:
+            kept = harvest.walks.within_ground(one, asked)
+            new = kept and self._unrequested(kept, how)
+            if new:
+                yield self.ask(new, how)
 
-    async def _failure_of(self, failure: Failure) -> Iterator[TileResult | Request]:
-        request: Request = failure.request  # type: ignore[attr-defined]
-        state = state_of(request)
-        layer, tile = _question(request).place
-        assert failure.value is not None
-        attempts = request.meta.get("retry_times", 0) + 1
-        reason = with_attempts(no_answer_in_words(failure.value), attempts)
-        state.result = TileResult(layer, tile, Outcome.FAILED, reason=reason)
-        state.known = await self.harvest.knows_below(layer, tile)
-        return self.answered(Response(request.url, request=request))
+    def _unrequested(self, block: Block, asked: Asked) -> Block | None:
+        """Returns the tiles of a block that this process has not asked for on the walk before, or None if
+        there are none. Tiles that are asked in another way are asked once more."""
+        if asked != ON_WALK:
+            return block
+        before = self._requested.get(block.place, 0)
+        self._requested[block.place] = before | block.mask
+        return block.only(~before)
+
+    def _asking(self, wanted: Iterable[tuple[Layer, Tile, Asked]]) -> Iterator[BlockRequest]:
+        """Yields the requests for these tiles, each with how it is asked."""
+        groups: dict[tuple[str, Asked], list[Tile]] = {}
+        for layer, tile, asked in wanted:
+            groups.setdefault((layer.name, asked), []).append(tile)
+        for (name, asked), tiles in groups.items():
+            for block in blocks_of(name, tiles):
+                new = self._unrequested(block, asked)
+                if new is not None:
+                    yield self.ask(new, asked)
 
     def idle(self) -> None:
         """Ends the harvest when nothing is left to do. Tiles that were missed are asked for first."""
@@ -353,6 +331,10 @@ class TileSpider(Spider, HeldSpider):
     async def end(self, reason: str) -> None:
         """Ends the harvest when the spider has closed, or leaves it to be continued."""
         await self.settled()
+        try:
+            await self.throttle.close()
+        except TileHarvestError as error:
+            self.crawl.end(error)
         if not self.harvest.is_open:
             return
         try:
@@ -378,16 +360,16 @@ class TileSpider(Spider, HeldSpider):
         except AlreadyHarvestedError:
             scheduler = scheduler_of(self.crawler)
             # If no harvest is unfinished, only requests wait that a person has pushed or put back.
-            if scheduler is None or not await scheduler.has_due() or await harvest.is_any_unfinished():
+            waits = scheduler is not None and (await scheduler.counts()).left > 0
+            if not waits or await harvest.is_any_unfinished():
                 raise
             harvest.is_pushed = True
         await self._be_allowed()
         site = await self._read_tree() or await self._probe_site()
-        if crawl.politeness is not None:
-            crawl.politeness.obey(crawl.robots.gap)
-            hosts = {layer.host for layer in site.layers}
-            if len(hosts) == 1:
-                await crawl.politeness.ask_at(*hosts)
+        self.throttle.obey(crawl.robots.gap)
+        hosts = {layer.host for layer in site.layers}
+        if len(hosts) == 1:
+            await self.throttle.map.ask_at(*hosts)
         if site.renderer != (harvest.description.renderer or self.name):
             self.logger.warning(
                 "the site is a map of %s: write renderer = \"%s\" for map '%s' into maps.toml, which spares"
@@ -404,7 +386,14 @@ class TileSpider(Spider, HeldSpider):
         for line in site.refused:
             self.logger.error("%s; the other layers are harvested", line)
         await harvest.open(site, self._site_files)
+        scheduler = scheduler_of(self.crawler)
+        if scheduler is not None and not (harvest.continued or harvest.is_pushed):
+            # A harvest of the segment that found no map, or whose history was removed, has ended.
+            await scheduler.begin_anew()
+        self._failed_before = await harvest.failed_before()
         self._tell(site)
+        if self._tree is not None and harvest.doubted:
+            self._look_for_ends()
 
     async def _probe_site(self) -> Site:
         description, rules = self.harvest.description, self.crawl.rules
@@ -434,8 +423,7 @@ class TileSpider(Spider, HeldSpider):
         assert rules is not None
         folder = data_folder(settings) / "git" / "harvest" / harvest.description.name
         store = open_store_for_reading(settings)
-        politeness, agent = self.crawl.politeness, f"git {rules.user_agents[0]}"
-        check = (lambda: None) if politeness is None else politeness.check
+        agent, check = f"git {rules.user_agents[0]}", self.throttle.check
         is_limited = bool(rules.budget.received_bytes or rules.daily_budget.received_bytes)
         self._tree = PublishedTree(harvest, repository, folder, store, agent, check, is_limited=is_limited)
         with noted(self.crawl.waits, f"the map's git repository {_UNTIL}"):
@@ -445,16 +433,12 @@ class TileSpider(Spider, HeldSpider):
 
     async def _be_allowed(self) -> None:
         """Waits until the site may be asked, and finds out how much may be asked of it."""
-        harvest, politeness = self.harvest, self.crawl.politeness
+        harvest = self.harvest
         harvest.check_room()
         amendments = Amendments(self.crawler.settings, self.crawl, await harvest.spent())
         self._watching = asyncio.ensure_future(amendments.watch())
-        # A daily budget that is spent ends the run before it waits. An amendment that comes while it waits
-        # counts below.
-        amendments.budget()
-        if politeness is not None:
-            await politeness.may_go_on()
-            await politeness.allow(amendments.budget())
+        # A daily budget that is spent ends the run before it waits.
+        await self.throttle.open(amendments.budget())
 
     def _tell(self, site: Site) -> None:
         harvest = self.harvest
@@ -468,39 +452,6 @@ class TileSpider(Spider, HeldSpider):
             ", ".join(f"layer {layer.name} of depth {layer.depth}" for layer in site.layers),
         )
 
-    async def _offer(self) -> bool:
-        """Lets requests be offered. Returns whether this worker makes the ones with which the walks start."""
-        scheduler, harvest = scheduler_of(self.crawler), self.harvest
-        if scheduler is None:
-            return True
-        way = queued_tiles(self.crawler, scheduler, self.after) if self.is_usual else None
-        if way is not None:
-            scheduler.shorten(way)
-        self._work = await scheduler.release(harvest.identity, continued=harvest.continued)
-        await self._read_ends()
-        return self._work is not None and self._work.is_first
-
-    def _addressed(self, request: Request) -> Request | None:
-        """Returns the request for the same tile at its present address. Returns None if the site has no such
-        tile, which the log says, or if the walk over its layer was ended."""
-        state, layers = state_of(request), self.harvest.layers
-        if state.question is not None and state.question.layer in self.harvest.endless:
-            return None
-        try:
-            state.question, url = located(layers, state.question or TileQuestion(), request.url)
-        except LookupError as error:
-            self.logger.error("%s", error)
-            return None
-        request.meta["download_slot"] = layers[state.question.layer].layer.host
-        # The address from which a redirected request comes is the first one.
-        first = request.meta.get("redirect_urls", (request.url,))[0]
-        return request if url == first else self._unsent(request, url)
-
-    @staticmethod
-    def _unsent(request: Request, url: str) -> Request:
-        meta = {name: value for name, value in request.meta.items() if name not in _SENT_ELSEWHERE}
-        return request.replace(url=url, meta=meta)
-
     # -- layers without an end
 
     def _look_for_ends(self) -> None:
@@ -512,30 +463,27 @@ class TileSpider(Spider, HeldSpider):
     async def _end_layers(self, names: list[str]) -> None:
         """Ends the walks over these layers. The queue is told first: no worker must call a harvest complete
         of which a part was not walked."""
-        harvest = self.harvest
+        harvest, scheduler = self.harvest, scheduler_of(self.crawler)
         try:
             for name in names:
-                if self._work is not None:
-                    await self._work.note(*harvest.remark_of_end(name))
+                if scheduler is not None:
+                    await scheduler.note(*harvest.remark_of_end(name))
         except QueueError as error:
             self.crawl.end(error)
             return
         for name in names:
             harvest.endless[name] = harvest.doubted[name]
             self.logger.info("%s", harvest.doubted[name])
-        self._drop_the_endless()
 
     async def _read_ends(self) -> None:
-        """Learns from the queue which walks were ended, by this process or another one. Raises QueueError."""
-        if self._work is None:
-            return
-        self.harvest.learn_of_ends(await self._work.notes())
-        self._drop_the_endless()
-
-    def _drop_the_endless(self) -> None:
+        """Ends the walks that are left to end, and learns from the queue which ones were ended, by this
+        process or another one. Raises QueueError."""
+        self._look_for_ends()
+        if self._ending_layers is not None:
+            await asyncio.wait([self._ending_layers])
         scheduler = scheduler_of(self.crawler)
-        if self.harvest.endless and scheduler is not None:
-            scheduler.ask_spider()
+        if scheduler is not None:
+            self.harvest.learn_of_ends(await scheduler.notes())
 
     # -- the end
 
@@ -554,60 +502,60 @@ class TileSpider(Spider, HeldSpider):
         if counts is not None:
             self.crawl.counts, self.crawl.is_finished = counts, True
             self.crawl.end("finished")
-        elif self._work is not None and self._work.has_only_later:
+        elif self._is_waiting:
             self.crawl.end("waiting")
 
     async def _counts_at_end(self) -> dict[Outcome, int] | None:
         """Returns the exact counts of the harvest if it has ended, or None if it goes on. Raises MovedError,
         HistoryError and QueueError."""
-        harvest, work = self.harvest, self._work
-        if (work is not None and work.is_ended) or await harvest.is_finished():
+        harvest, scheduler = self.harvest, scheduler_of(self.crawler)
+        self._is_waiting = False
+        if await harvest.is_finished():
             harvest.ended_here = False
-            counts = await harvest.counts()
-        else:
-            # Tiles of a layer whose walk was ended are not missing.
-            await self._read_ends()
-            if await self._ask_for_the_missed() or not await self._may_end():
+            return await harvest.counts()
+        if scheduler is not None:
+            left = await scheduler.counts()
+            if sum(left.pending.values()) + left.leased:
+                # Other workers are at it.
                 return None
-            await self._read_ends()
-            if harvest.endless:
-                raise harvest.endless_error()
-            await harvest.expect_tiles()
-            counts = await harvest.finish()
-        if work is not None:
-            await work.ended()
-        return counts
+            # What has failed waits for its next attempt. What a person has pushed for later does not keep the
+            # walk from its end.
+            if left.delayed and (harvest.is_pushed or await scheduler.delayed()):
+                self._is_waiting = True
+                return None
+        # Tiles of a layer whose walk was ended are not missing.
+        await self._read_ends()
+        missed = await self._given_up()
+        if not missed:
+            missed = await self._missed()
+            if missed and scheduler is not None and (await scheduler.counts()).left:
+                # Another worker has found them first.
+                return None
+        if self._enqueue(missed):
+            return None
+        await self._read_ends()
+        if harvest.endless:
+            raise harvest.endless_error()
+        await harvest.expect_tiles()
+        return await harvest.finish()
 
-    async def _may_end(self) -> bool:
-        """Returns whether this worker ends the harvest, and nothing is left to be asked.
-
-        A shared queue looks for expired leases when it is asked. It may give requests up then that were still
-        leased when the failure list was last read, so the list is read once more.
-        """
-        work = self._work
-        if work is None:
-            return True
-        return await work.may_end() and not self._enqueue(await self._unanswered(work))
-
-    def _enqueue(self, requests: list[Request]) -> bool:
+    def _enqueue(self, requests: Iterable[BlockRequest]) -> bool:
         """Enqueues requests. Returns whether there are any."""
-        for request in requests:
+        wanted = list(requests)
+        for request in wanted:
             self.crawler.engine.crawl(request)
-        return bool(requests)
+        return bool(wanted)
 
-    async def _ask_for_the_missed(self) -> bool:
-        """Asks for tiles that were missed, and returns whether there were any. A tile was missed if its
-        request was given up without an answer, if it is known and the walk did not reach it, or if it was
-        skipped and an audit chooses it."""
-        missed = [] if self._work is None else await self._unanswered(self._work)
-        if not missed:
-            # This comes only now: tiles below a missed one would pass for vanished.
-            if self._tree is not None:
-                await self._tree.keep_missed()
-            missed = [self.ask(*one, LATE, surely=True) for one in await self._unasked()]
-        if not missed:
-            missed = [self.ask(*one, surely=True) for one in await self.harvest.audit()]
-        return self._enqueue(missed)
+    async def _missed(self) -> list[BlockRequest]:
+        """Returns the requests for tiles that were missed. A tile was missed if it is known and the walk did
+        not reach it, or if it was skipped and an audit chooses it. Workers that look at the same time find
+        the same blocks, and the queue keeps each of these once.
+
+        This comes when no block is given up: tiles below a missed one would pass for vanished."""
+        if self._tree is not None:
+            await self._tree.keep_missed()
+        unasked = [(layer, tile, LATE) for layer, tile in await self._unasked()]
+        return [*self._asking(unasked)] or [*self._asking(await self.harvest.audit())]
 
     async def _unasked(self) -> list[tuple[Layer, Tile]]:
         """Returns the known tiles that the walk did not reach. A tile that was among them before, and was
@@ -615,53 +563,34 @@ class TileSpider(Spider, HeldSpider):
         before = self._asked_late
         while found := await self.harvest.unasked():
             self._asked_late = {(layer.name, tile) for layer, tile in found}
-            for place in self._asked_late & before:
-                await self.harvest.keep(TileResult(*place, Outcome.FAILED, reason=_WITHOUT_RESULT))
+            for layer, tile in self._asked_late & before:
+                await self.harvest.keep_failed(blocks_of(layer, [tile])[0], _WITHOUT_RESULT)
             if missed := [(layer, tile) for layer, tile in found if (layer.name, tile) not in before]:
                 return missed
         return []
 
-    async def _unanswered(self, work: Fleet) -> list[Request]:
-        """Returns new requests for tiles that were given up, as each process that had leased them was killed.
+    async def _given_up(self) -> list[BlockRequest]:
+        """Returns new requests for blocks that were given up, as each process that had leased them was
+        killed.
 
-        Most of these requests were never sent, so each is tried once more. This includes tiles that have a
-        result: the process that recorded it may have been killed before it enqueued the tiles below. If a
-        tile is given up again, the tiles below it are asked as after any failure. If it has no result by
-        then, it has failed."""
-        given_up: dict[tuple[str, Tile], list[tuple[GivenUp, Request]]] = {}
-        for failure, request in await work.given_up():
-            # A tile may have several: each worker that lost the lease of its HEAD may have enqueued a GET.
-            given_up.setdefault(_question(request).place, []).append((failure, request))
-        missed = []
-        answered = await self.harvest.answered(given_up)
-        without = await self.harvest.without_result(given_up)
-        for place in (*answered, *without):
-            # The last one is the second try, if there was one.
-            *others, (failure, request) = sorted(given_up[place], key=lambda one: _question(one[1]).once_more)
-            for other, _ in others:
-                work.take_up(other)
-            if place in answered:
-                work.take_up(failure)
-                if not is_unanswered(failure.reason):
-                    # The site had not answered, and has answered another attempt since.
-                    continue
-            if _question(request).once_more:
-                result = TileResult(*place, Outcome.FAILED, reason=failure.reason)
-                known = await self.harvest.knows_below(*place)
-                layer = self.harvest.layers[result.layer].layer
-                # Without this all that is known below the tile would pass for vanished.
-                below = self.after(result, _question(request).asked, known=known)
-                missed += [self.ask(layer, *one) for one in below]
-                if place not in answered:
-                    await self.harvest.keep(result)
-            elif (again := self.again(request, surely=True)) is not None:
-                question = _question(again)
-                # It is asked like a request whose lease was lost less often.
-                asked = replace(question.asked, late=False, again=True)
-                state_of(again).question = replace(question, asked=asked, once_more=True)
-                if place not in answered:
-                    work.take_up(failure)
-                missed.append(again)
+        Most of these requests were never sent, so each is tried once more, as the last of all. If it is given
+        up again, its tiles without a result have failed."""
+        scheduler, missed = scheduler_of(self.crawler), list[BlockRequest]()
+        if scheduler is None:
+            return missed
+        for failure in await scheduler.failures():
+            request = scheduler.request_of(failure)
+            await scheduler.take_up(failure)
+            if not isinstance(request, BlockRequest):
+                continue
+            if _ONCE_MORE in request.meta:
+                known = await self.harvest.look_up(request.block)
+                without = request.block.only(~known.asked)
+                if without is not None:
+                    await self.harvest.keep_failed(without, failure.reason)
+            else:
+                meta = {_ONCE_MORE: True}
+                missed.append(request.narrowed(request.block.mask, meta=meta))
         return missed
 
     async def _settle(self, reason: str) -> None:
@@ -689,15 +618,10 @@ class TileSpider(Spider, HeldSpider):
     async def _stayed_to_the_end(self) -> bool:
         """Returns whether a spider that waited for pushed requests (`-a stay=1`) stopped with none left."""
         scheduler = scheduler_of(self.crawler)
-        if self.crawl.arguments.get("stay") != "1" or scheduler is None or not scheduler.left_nothing:
+        if self.crawl.arguments.get("stay") != "1" or scheduler is None:
             return False
-        return not await self.harvest.unasked()
-
-
-def _question(request: Request) -> TileQuestion:
-    question = question_of(request)
-    assert question is not None
-    return question
+        # The queue is closed by now.
+        return scheduler.left_nothing and not await self.harvest.unasked()
 
 
 def _walked(decision: Decision) -> str:
@@ -714,9 +638,16 @@ def _why(ending: TileHarvestError | None, reason: str) -> str:
 
 
 def behave(settings: BaseSettings, rules: Rules) -> None:
-    """Sets Scrapy's own settings by the rules of the map's owner. The scheduler keeps to the others."""
+    """Sets Scrapy's own settings by the rules of the map's owner. The download handler keeps to the others.
+
+    Scrapy counts blocks. As many as tiles may be on the way keep the connections busy however few tiles each
+    block has, and two more wait for their turn."""
     for setting in ("CONCURRENT_REQUESTS", "CONCURRENT_REQUESTS_PER_DOMAIN"):
-        settings.set(setting, rules.concurrency, priority="spider")
+        # What the project or the command line says is not raised.
+        is_said = (settings.getpriority(setting) or 0) >= SETTINGS_PRIORITIES["project"]
+        most = settings.getint(setting) if is_said else 0
+        blocks = rules.concurrency + 2
+        settings.set(setting, min(most, blocks) if most else blocks, priority="spider")
     settings.set("AUTOTHROTTLE_ENABLED", rules.autothrottle, priority="spider")
     settings.set("USER_AGENT", rules.user_agents[0], priority="spider")
     settings.set("USER_AGENTS", rules.user_agents, priority="spider")

@@ -36,12 +36,12 @@ class Block(msgspec.Struct, frozen=True, order=True):
     column: int
     row: int
     mask: int = WHOLE
-    """The bits of the tiles that are meant. At least one is set."""
+    """The bits of the tiles that are meant. There may be none."""
 
     def __post_init__(self) -> None:
         if self.zoom > 0:
             raise ValueError(f"zoom {self.zoom} is deeper than 0, the deepest level")
-        if not 0 < self.mask <= WHOLE:
+        if not 0 <= self.mask <= WHOLE:
             raise ValueError(f"mask {self.mask} names no tiles of a block")
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""The question that a request asks of a site: one tile, and how it is asked."""
+"""How the tiles of a request are asked for."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import Final
 
 import msgspec
 
-from tileharvest.tiles.grid import Tile
+TILE_SCHEME: Final = "tile://"
+"""The beginning of what asks for a tile that a person has pushed by its name."""
 
 
 class Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -35,22 +36,3 @@ ON_WALK: Final = Asked()
 """For a tile that is asked for the first time in a harvest, on the way down."""
 LATE: Final = Asked(late=True)
 IN_FULL: Final = Asked(in_full=True)
-
-
-class TileQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Has this tile changed? It travels with its request, through queues and to other machines."""
-
-    layer: str = ""
-    """The layer's name. Empty if a person has pushed a tile without naming the layer: then the map's only
-    layer is meant."""
-    tile: Tile | None = None
-    """The tile. None if a person has pushed an address, which then tells layer and tile."""
-    asked: Asked = ON_WALK
-    once_more: bool = False
-    """Whether the request was given up without an answer before, and is tried a last time."""
-
-    @property
-    def place(self) -> tuple[str, Tile]:
-        """Layer and tile. Read this only after the request was offered: a pushed address is resolved then."""
-        assert self.tile is not None
-        return self.layer, self.tile

@@ -33,7 +33,7 @@ PASSING: Final = frozenset({408, 429}) | (frozenset(range(500, 600)) - HEAD_REFU
 """The statuses after which the same request may get another answer later: 408, 429 and a server's own
 failures."""
 
-_LENGTH: Final = re.compile(rb"[0-9]{1,19}")
+_LENGTH: Final = re.compile(r"[0-9]{1,19}", re.ASCII)
 
 NextStep: TypeAlias = Literal["GET", "conditional GET"]
 """The request that follows if a HEAD does not settle the outcome. If the server refuses HEAD, a conditional
@@ -51,6 +51,8 @@ class Answer(msgspec.Struct, frozen=True):
     body: bytes = b""
     location: str | None = None
     """The address to which a redirect leads, as the server wrote it."""
+    retry_after: str | None = None
+    """When the server may be asked again, as it wrote it; `retry_after` reads it."""
 
     @property
     def phrase(self) -> str:
@@ -94,6 +96,10 @@ class HeadSupport:
             return False
         self._checked.add(place)
         return True
+
+    def checks(self, place: Hashable) -> bool:
+        """Returns whether a GET asks for this tile because the answer to HEAD is doubted."""
+        return place in self._checked
 
     def learn(self, place: Hashable, status: int) -> None:
         """Takes the status of an answer to GET."""
@@ -210,7 +216,7 @@ def retry_after(value: str | None, now: datetime) -> float | None:
         return None
 
 
-def length_of(value: bytes | None) -> int | None:
+def length_of(value: str | None) -> int | None:
     """Returns the number of bytes that a Content-Length header states. Returns None if there is no header,
     and if it is no number of at most 19 digits: Python refuses to read thousands of digits."""
     return int(value) if value is not None and _LENGTH.fullmatch(value) else None

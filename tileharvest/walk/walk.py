@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from tileharvest.tiles.block import mask_of
 from tileharvest.tiles.grid import TileRange
 from tileharvest.tiles.outcomes import MISSING, THERE, Outcome
 from tileharvest.tiles.results import Step
@@ -23,6 +24,7 @@ from tileharvest.walk.trust import remember, vouches
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from tileharvest.tiles.block import Block
     from tileharvest.tiles.grid import Tile
     from tileharvest.tiles.pyramid import Pyramid
     from tileharvest.tiles.questions import Asked
@@ -145,6 +147,26 @@ class Walk:
             return children
         ranges = self._ranges[tile.zoom + 1]
         return tuple(child for child in children if any(child in r for r in ranges))
+
+    def blocks_below(self, block: Block) -> list[Block]:
+        """Returns the blocks below these tiles to ask for next. There are none above the walk's start and
+        below its deepest zoom."""
+        if not self.top <= block.zoom < self.deepest:
+            return []
+        below = (self.within(child) for child in block.below(self.pyramid.factor))
+        return [child for child in below if child is not None]
+
+    def within(self, block: Block) -> Block | None:
+        """Returns the block with those of its tiles that the walk may ask for, or None if there are none."""
+        area, ranges = block.area, self._ranges.get(block.zoom, ())
+        if any(area.intersection(one) == area for one in ranges):
+            within: Block | None = block
+        else:
+            within = block.only(mask_of(b for b, tile in block.tiles() if any(tile in r for r in ranges)))
+        there = self.pyramid.there
+        if within is None or there is None:
+            return within
+        return within.only(mask_of(bit for bit, tile in within.tiles() if tile in there))
 
     def beside(self, tile: Tile, outcome: Outcome, *, known: bool) -> tuple[Tile, ...]:
         """Returns the tiles around this one to ask for, given its outcome. Most of them were asked before.

@@ -115,24 +115,6 @@ def test_without_configuration_the_depth_of_named_layers_is_probed(stage: Stage)
     assert len(stage.project.versions()) == 20
 
 
-def test_a_depth_that_is_not_sure_is_said_with_the_key_that_tells_it(stage: Stage) -> None:
-    """One of the four tiles at the top has no tiles below it."""
-    (stage.files.folder / "overviewerConfig.js").unlink()
-    for last in "0123":
-        stage.files.file(f"1{last}").unlink()
-    stage.project.maps_file.unlink()
-    words = ("small", f"{stage.site.url}/", "--renderer", "overviewer", "--layer", LAYER)
-    added = stage.project.scrapy("add", *words).stdout
-    doubt = (
-        f"layer {LAYER}: it is not sure that it has 2 levels: from the tiles of its top 1, 2, 2, 2 were found"
-    )
-    assert doubt in added
-    assert "depth = 3 for map 'small'" in added
-    assert doubt in stage.project.crawl("small", FIRST_DAY).stderr
-    stage.project.maps_file.unlink()
-    assert "not sure" not in stage.project.scrapy("add", *words, "--depth", "2").stdout
-
-
 def test_a_site_that_has_not_the_named_layer_says_which_it_has(stage: Stage) -> None:
     stage.project.maps_file.unlink()
     stage.project.add_map("small", f"{stage.site.url}/", layers=["world-night"])

@@ -218,7 +218,7 @@ TABLE: Final = {
     "endless-continue": Row(5, "more than 20 answers before", rules.raw(CONTINUE, ending="again")),
     "no-http": Row(5, "cannot be reached", rules.raw(b"\x16\x03\x01\0\0hello\r\n\r\n")),
     "reset": Row(5, "cannot be reached", rules.reset()),
-    "loop": Row(5, "max redirections", rules.redirect(302, "overviewerConfig.js")),
+    "loop": Row(5, "more than 2 redirects", rules.redirect(302, "overviewerConfig.js")),
     "private": Row(5, "cannot be reached", rules.redirect(302, "http://169.254.169.254/overviewerConfig.js")),
     "private-base": told_row(
         "169.254.169.254, which the site names, was not asked: its address is of a network that is link-",
@@ -271,12 +271,12 @@ TABLE: Final = {
         file(told([{**TILESET, "path": f"p{number}"} for number in range(FOURS)])),
         tile=reset_further_on(),
     ),
-    "tile-loop": Row(3, "max redirections", tile=rules.redirect(302, "?again")),
+    "tile-loop": Row(3, "more than 2 redirects", tile=rules.redirect(302, "?again")),
     "tile-private": Row(3, "its address is of a network", tile=rules.redirect(302, LINKED_LOCALLY)),
     "few-hints": Row(0, None, tile=led_by(HINT * 20)),
     "behind": Row(0, None, tile=followed_by(SECOND)),
     "head-body": Row(0, None, tile=head_with_a_body(), keys={"first": "head"}),
-    "robots-loop": Row(5, "max redirections", robots=rules.redirect(302, "/robots.txt")),
+    "robots-loop": Row(5, "more than 2 redirects", robots=rules.redirect(302, "/robots.txt")),
     "robots-hints": Row(5, "more than 20 answers before", robots=rules.raw(HINT, ending="again")),
     "robots-silent": Row(5, "less than 1,000 bytes a second", robots=rules.hang()),
     "robots-rate": Row(

@@ -121,4 +121,5 @@ def test_a_new_map_without_a_tile_is_an_error_that_says_what_to_look_at(stage: S
     assert done.status == 5
     assert "map 'small' has no tile at all at the addresses that were asked, such as" in done.error
     publish(stage.files.folder)
-    assert visit(stage.project, FIRST_DAY).counts == {"add": 20}
+    done = visit(stage.project, FIRST_DAY)
+    assert (done.counts, done.said) == ({"add": 20}, "")

@@ -16,12 +16,14 @@ ROW: Final = 3
 """403 in a row that make the host doubted."""
 AT_ONCE: Final = 2
 SETTINGS: Final = (
-    *("-s", f"HOST_DOWN_AFTER={ROW}", "-s", f"CONCURRENT_REQUESTS={AT_ONCE}"),
-    *("-s", "HOST_DOWN_PAUSE=0.1", "-s", "HOST_DOWN_LONGEST_PAUSE=0.2"),
+    *("-s", f"HOST_DOWN_AFTER={ROW}", "-s", "HOST_DOWN_PAUSE=0.1", "-s", "HOST_DOWN_LONGEST_PAUSE=0.2"),
 )
 
 
 def test_a_limit_without_a_word_is_rested_on_and_the_harvest_goes_on(stage: Stage) -> None:
+    # One request at a time: a good answer that comes late would make two single ones of a row of 403.
+    stage.project.maps_file.unlink()
+    stage.project.add_map("small", f"{stage.site.url}/", concurrency=1)
     stage.site.rule_for_all = rules.limited(FINE, 12)
     done = visit(stage.project, FIRST_DAY, *SETTINGS)
     # The first 403 is what a single one is: the tile's own answer.
@@ -33,6 +35,8 @@ def test_a_limit_without_a_word_is_rested_on_and_the_harvest_goes_on(stage: Stag
 
 
 def test_a_limit_that_no_slower_pace_meets_ends_the_harvest_with_what_to_write(stage: Stage) -> None:
+    stage.project.maps_file.unlink()
+    stage.project.add_map("small", f"{stage.site.url}/", concurrency=AT_ONCE)
     stage.site.rule_for_all = rules.limited(FINE)
     done = visit(stage.project, FIRST_DAY, *SETTINGS, "-s", "HOST_DOWN_PATIENCE=1")
     assert done.status == 5

@@ -41,13 +41,15 @@ LONGEST_REST = 1.0
 def refusing(shared_stage: Stage) -> Stage:
     """A site that answers some new tiles with such statuses."""
     shared_stage.site.rules = {address(path): rule for path, rule in RULES.items()}
+    shared_stage.project.maps_file.unlink()
+    # One request at a time: no other one is on the way when a host asks for a rest.
+    shared_stage.project.add_map("small", f"{shared_stage.site.url}/", concurrency=1)
     return shared_stage
 
 
 @pytest.fixture(scope="module")
 def first_visit(refusing: Stage) -> Visit:
-    """A harvest with one request at a time: no other one is on the way when a host asks for a rest."""
-    options = {"RETRY_PAUSE": PAUSE, "RETRY_AFTER_LONGEST": LONGEST_REST, "CONCURRENT_REQUESTS": 1}
+    options = {"RETRY_PAUSE": PAUSE, "RETRY_AFTER_LONGEST": LONGEST_REST}
     settings = [word for name, value in options.items() for word in ("-s", f"{name}={value}")]
     return visit(refusing.project, FIRST_DAY, *settings)
 

@@ -7,10 +7,11 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import urlsplit
 
+import redis.retry
 from redis.asyncio import Redis, RedisCluster, SSLConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import NoPermissionError, RedisError
+from redis.exceptions import RedisError
 from scrapy_redis import connection, defaults
 
 from tileharvest.errors import ConfigurationError
@@ -31,9 +32,9 @@ def connection_parameters(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the parameters for `connect`: the defaults of scrapy-redis, overridden by REDIS_PARAMS, and
     both overridden by the other settings of scrapy-redis, such as REDIS_URL or REDIS_HOST.
 
-    A URL overrides all other parameters. `redis_cls` in REDIS_PARAMS may name `redis.asyncio.RedisCluster`,
-    but need not, because `fitting` finds out by itself. On the command line REDIS_PARAMS is JSON. Parameters
-    of answers and of retries are left out. Raises ConfigurationError for REDIS_PARAMS that are no dict.
+    A URL overrides all other parameters. `redis_cls` in REDIS_PARAMS names `redis.asyncio.RedisCluster` for a
+    cluster. On the command line REDIS_PARAMS is JSON. Parameters of answers and of retries are left out.
+    Raises ConfigurationError for REDIS_PARAMS that are not a dict.
     """
     own = settings.get("REDIS_PARAMS") or {}
     try:
@@ -41,7 +42,7 @@ def connection_parameters(settings: Mapping[str, Any]) -> dict[str, Any]:
     except (TypeError, ValueError):
         # The value may hold a password, so it is not shown.
         example = "REDIS_PARAMS='{\"socket_timeout\": 5}'"
-        raise ConfigurationError(f"REDIS_PARAMS is no dict; write for example -s {example}") from None
+        raise ConfigurationError(f"REDIS_PARAMS is not a dict; write for example -s {example}") from None
     parameters = {**defaults.REDIS_PARAMS, **own}
     for setting, name in connection.SETTINGS_PARAMS_MAP.items():
         if value := settings.get(setting):
@@ -53,17 +54,20 @@ Client: TypeAlias = Any
 """A `redis.asyncio.Redis` or `RedisCluster`: their types differ, and say that answers may be texts."""
 
 
-def connect(parameters: Mapping[str, Any]) -> Client:
+def connect(parameters: Mapping[str, Any], *, is_async: bool = True) -> Client:
     """Returns a client that connects when it is first used, and again when it has lost its connection. It
-    repeats no call.
+    repeats no call. Unless it `is_async`, it blocks, and is for a thread.
 
     Raises ConfigurationError, without any password in it, for parameters that cannot be used.
     """
     options = dict(parameters)
     url = options.pop("url", None)
-    options |= {"retry": Retry(NoBackoff(), 0), "protocol": 2}
+    retry = Retry(NoBackoff(), 0) if is_async else redis.retry.Retry(NoBackoff(), 0)
+    options |= {"retry": retry, "protocol": 2}
     try:
         kind = _class(options.pop("redis_cls", Redis))
+        if not is_async:
+            kind = getattr(redis, kind.__name__)
         if url is None:
             return _checked(kind(**options))
         if urlsplit(url).scheme == "unix":
@@ -75,23 +79,6 @@ def connect(parameters: Mapping[str, Any]) -> Client:
         # `from None`: the error about a URL that cannot be read may have its password.
         said = masked(" ".join(str(error).split()), {**options, "url": url})
         raise ConfigurationError(f"the settings for Redis cannot be ({said}): {_EXAMPLE}") from None
-
-
-async def fitting(client: Client, parameters: Mapping[str, Any]) -> Client:
-    """Returns the client, or a client for all nodes in its place if its server is a node of a cluster.
-
-    A server that may not be asked, or that is reached by a socket, counts as one that stands alone. Raises
-    what the client raises."""
-    if isinstance(client, RedisCluster) or "path" in parameters_of(client):
-        return client
-    try:
-        about = await client.info("server")
-    except NoPermissionError:
-        return client
-    if about.get("redis_mode") != "cluster":
-        return client
-    await client.aclose()
-    return connect({**parameters, "redis_cls": RedisCluster})
 
 
 def parameters_of(client: Client) -> dict[str, Any]:
@@ -131,7 +118,7 @@ def masked(said: str, parameters: Mapping[str, Any]) -> str:
 def _class(named: Any) -> Any:
     kind = resolve_name(named) if isinstance(named, str) else named
     if not (isinstance(kind, type) and issubclass(kind, (Redis, RedisCluster))):
-        raise TypeError(f"redis_cls {named} is no client of redis.asyncio")
+        raise TypeError(f"redis_cls {named} is not a client of redis.asyncio")
     return kind
 
 

@@ -1,438 +1,442 @@
-"""The queue of one map in Redis, for workers on any number of machines."""
+"""The queue of one crawl in Redis, for workers on any number of machines."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
+import hashlib
+import json
 import os
 import secrets
 import socket
+import threading
 import time
-from dataclasses import replace
-from functools import partial
-from operator import methodcaller
+from contextlib import suppress
+from functools import cache
+from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+from redis.exceptions import NoScriptError, RedisError
 
 from tileharvest.errors import QueueError
-from tileharvest.queue.port import Worker, check_terms
-from tileharvest.queue.redis import calls
+from tileharvest.queue.port import PUSHED, SILENT, Counts, Entry, Exchanged, Failure, Lane, Lease, Worker
+from tileharvest.queue.redis.connection import connect
 from tileharvest.queue.redis.link import RedisLink
-from tileharvest.queue.redis.shared_states import RedisStates
-from tileharvest.queue.sentences import expired, sentence
+from tileharvest.queue.sentences import WORKER_ENDED, sentence
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from tileharvest.queue.port import Changes, Counts, Exchange, Failure, Lease
+    from tileharvest.queue.port import Changes, Demand
     from tileharvest.queue.redis.connection import Client
 
-    Found = TypeVar("Found")
+FORMAT: Final = "4"
+"""The version of what is in Redis. It is raised when older scripts could not go on with the content."""
 
-_logger = logging.getLogger(__name__)
+_BEATS: Final = 6
+"""How often a worker tells within `silent` seconds that it is alive."""
 
-_MAPS_AT_ONCE: Final = 500
-"""The number of maps that are asked about in one pipeline."""
-
-_BRIEFLY: Final = 5.0
-"""Seconds of patience with Redis for a list of many maps."""
-
-_REMEMBERED: Final = 600
-"""Seconds for which the last answer to a worker is kept at least. A call is repeated sooner."""
-
-_AGAIN: Final = 0.1
-"""Seconds after which to ask again for what was left to other workers."""
+_TO_END: Final = 2.0
+"""Seconds for which a worker that ends waits for its last sign of life, which takes a millisecond unless
+Redis is away."""
 
 _WINDOW: Final = 5.0
 """Seconds over which the rate of a worker is measured."""
 
+_LARGEST: Final = 2**53
+"""The largest priority. Larger ones count as this one, because scores in Redis are floating-point numbers."""
+
+_AT_ONCE: Final = 1000
+"""The most requests that one call pushes, so that no call keeps Redis from others for long."""
+
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 """The file with the id that Linux draws at each start. All containers of a machine see the same id."""
-
-
-Ending: TypeAlias = Literal["goes on", "yours", "ended"]
-"""How far the work of a segment is. It `goes on` if something waits, is leased or is delayed, or if another
-worker is about to end it. It is `yours` if nothing is left, and this worker is to end it or to push what is
-missing; no other worker is told so."""
 
 
 class RedisQueue:
     """A `RequestQueue` that any number of workers share, beside any number of programs. Each worker may come,
     go, freeze or be killed at any time.
 
-    Each call is one script, which Redis runs as one step. An exchange whose answer did not arrive is sent
-    again with the same number, and is then answered again without being made again. The other calls bear
-    being made twice. Redis' clock counts: callers give times by their own clocks, whose differences do not
-    matter. Redis' settings decide how durable the queue is: with `appendonly yes` it outlives a kill of the
-    server, and with `appendfsync always` a power cut.
+    Each call is one script, which Redis runs as one step, or several of them. A call whose answer did not
+    arrive is made again: leases that were handed out are handed out once more, a lease ends once, and what
+    was pushed without a fingerprint may wait twice. Redis' clock counts. Redis' settings decide how durable
+    the queue is: with `appendonly yes` it outlives a kill of the server, and with `appendfsync always` a
+    power cut.
 
-    A Redis may lose its last moments: a power cut takes the last second, and a replica that takes over had
-    not heard of everything. The number of a worker's next exchange reveals this. The leases of the worker are
-    then offered again, and what it says of them is refused, because what it had pushed below them may be
-    lost.
-
-    Redis keeps a record of what was seen in each segment. There is no filter before the record, so there are
-    no false alarms.
-
-    An exchange leases at most an equal part of what waits to each worker, and says in `held_until` when to
-    ask for more. A worker that was not heard of for the time of a lease is gone, and its leases with it. At
-    each opening it becomes a new client in Redis.
+    A worker that was not heard of for `silent` seconds is gone, and its leases with it. It tells from a
+    thread that it is alive, so that a callback may block for as long as it likes.
     """
 
     def __init__(
         self,
         parameters: Mapping[str, Any],
-        map_name: str,
+        name: str,
         *,
         max_attempts: int = 5,
-        lease_seconds: float = 30.0,
-        minus_share: int = 16,
-        expected: int = 100_000,
+        silent: float = SILENT,
         patience: float = 60.0,
         server_clock: bool = True,
     ) -> None:
         """Touches nothing yet. `parameters` are those of `connection.connect`.
 
-        The record of a map's first segment is laid out for `expected` requests, and a later one for a quarter
-        more than the last segment had. A call waits `patience` seconds for Redis. With `server_clock=False`,
-        for tests, the times that callers give count as Redis' time.
+        A call waits `patience` seconds for Redis. With `server_clock=False`, for tests, the times that
+        callers give count as Redis' time, and a worker tells that it is alive when `beat` is called.
         """
-        check_terms(max_attempts, lease_seconds, minus_share, expected)
-        self._link = RedisLink(parameters, f"the queue of map '{map_name}'", patience)
-        self.patience = patience + float(parameters.get("socket_timeout") or 0.0)
-        self._map_name = map_name
-        self._key = partial(calls.key, map_name)
-        """Returns the name of one of the map's keys."""
-        self._key()
-        self._lease_seconds = lease_seconds
+        if max_attempts < 1 or silent <= 0:
+            raise ValueError(f"{max_attempts} attempts and {silent} s of silence cannot be")
+        self._parameters = parameters
+        self._link = RedisLink(parameters, f"the queue '{name}'", patience)
+        self._prefix = prefix_of(name)
+        self._silent = silent
+        self._max_attempts = max_attempts
         self._has_server_clock = server_clock
-        self._was_short = False
-        self._told: dict[str, Any] = {
-            "format": calls.FORMAT,
-            "lease_seconds": lease_seconds,
-            "max_attempts": max_attempts,
-            "expired": expired(lease_seconds),
-            "minus_share": minus_share,
-            "expected": expected,
-            "kept": calls.KEPT,
-            "remembered": max(_REMEMBERED, int(2 * lease_seconds)),
-            "server_clock": server_clock,
-            "joined": False,
-        }
-        """The arguments of every script."""
-        self._turn = asyncio.Lock()
-        """Held during an exchange, so that exchanges are made in the order of their numbers."""
-        self._is_open = False
-        self._client = ""
-        self._number = 0
-        """The number of the last exchange."""
-        self._own: Worker | None = None
-        """This worker, as it tells the others of itself. None for a program beside the workers."""
-        self._window = 0.0
-        """When the present window began in which the rate is measured."""
-        self._counted = 0
-        """The requests that were finished in this window."""
-        self._dead = 0
-        """The number of entries that are no requests, as a person was told last."""
+        self._born = b""
+        self._name = ""
+        """The name of this worker. Empty for a command."""
+        self._own = Worker(*_machine(), os.getpid(), "", 0.0)
+        self._counted, self._window = 0, 0.0
+        """The requests finished in the present window for the rate, and when it began."""
+        self._is_over = threading.Event()
+        self._thread: threading.Thread | None = None
 
-    async def open(self, now: float) -> None:
-        """Begins to work on the queue. Other workers keep their leases. Raises QueueError, also for a Redis
-        that may throw requests away."""
-        await self._open(now, is_worker=True)
+    async def open(self, segment: str, now: float) -> None:
+        await self.open_beside()
+        try:
+            self._name = secrets.token_hex(8)
+            started = now if not self._has_server_clock else await self._time()
+            self._own = Worker(*_machine(), os.getpid(), segment, started)
+            self._window = time.monotonic()
+            await self.beat(now)
+            if self._has_server_clock:
+                self._is_over.clear()
+                self._thread = threading.Thread(target=self._keep_alive, name="leases", daemon=True)
+                self._thread.start()
+        except BaseException:
+            await self.close()
+            raise
 
     async def open_beside(self) -> None:
-        """Opens the queue for a command that pushes, counts or sees to failures. `exchange` then accepts
-        nothing but `pushed` and `taken_up`, and leases nothing."""
-        await self._open(0.0, is_worker=False)
+        await self._link.open()
+        try:
+            key = self._key("queue")
+
+            async def born(client: Client) -> tuple[bytes, bytes]:
+                together = client.pipeline(transaction=False)
+                together.hsetnx(key, "format", FORMAT)
+                together.hsetnx(key, "born", secrets.token_hex(8))
+                together.hmget(key, "format", "born")
+                *_, (found, birth) = await together.execute()
+                return found, birth
+
+            found, self._born = await self._link.attempt(born)
+            if found != FORMAT.encode():
+                said = f"{found.decode(errors='replace')}, this one's {FORMAT}"
+                raise QueueError(sentence("format", self._link.queue, said))
+        except BaseException:
+            await self.close()
+            raise
+
+    async def exchange(self, changes: Changes, wanted: Demand | None, now: float) -> Exchanged:
+        if not self._name and (wanted or changes.ended):
+            raise RuntimeError("only a worker of a queue leases and ends leases")
+        duplicates: list[int] = []
+        for first in range(0, len(changes.pushed), _AT_ONCE):
+            told = [part for entry in changes.pushed[first : first + _AT_ONCE] for part in _told(entry)]
+            duplicates += [first + place for place in await self._run("push", now, *told)]
+        if changes.ended:
+            ends = [(_id(one.id), one.attempt, one.how, one.reason) for one in changes.ended]
+            await self._run("end", now, *(part for end in ends for part in end))
+            self._count(sum(one.how == "finish" for one in changes.ended))
+        if wanted is None:
+            return Exchanged(duplicates=duplicates)
+        asked = {
+            "number": wanted.number,
+            "held": list(wanted.held),
+            "full": list(wanted.full),
+            "under_way": dict(wanted.under_way),
+        }
+        has_more, next_due, elsewhere, rows = await self._run("lease", now, json.dumps(asked))
+        leases = [
+            Lease(int(number), int(attempt), body, segment.decode(), int(priority), slot.decode())
+            for number, attempt, body, segment, priority, slot in rows
+        ]
+        self._own.leased = len(wanted.held) + len(leases)
+        return Exchanged(
+            leases, duplicates, 0, bool(has_more), float(next_due) if next_due else None, elsewhere
+        )
+
+    async def beat(self, now: float) -> None:
+        """Tells that this worker is alive, and takes back the leases of those that are gone."""
+        await self._run("reap", now, *self._alive())
+
+    async def counts(self, segment: str | None, now: float) -> Counts:
+        slots, workers, segments = await self._pipe(
+            ("smembers", self._key("slots")),
+            ("zrange", self._key("workers"), 0, -1),
+            ("zrevrange", self._key("segments"), 0, 1),
+        )
+        if segment is None:
+            segment = next((one.decode() for one in segments if one.decode() != PUSHED), PUSHED)
+        lanes = [("(0", "+inf"), (0, 0), ("-inf", "(0")]
+        waiting = [("zcount", self._key("waiting:", slot), *lane) for lane in lanes[::-1] for slot in slots]
+        held = [("scard", self._key("leases:", one)) for one in workers]
+        rest = [
+            ("zcard", self._key("delayed")),
+            ("zcard", self._key("failed")),
+            ("hget", self._key("done"), segment),
+            ("scard", self._key("seen:", segment)),
+        ]
+        found = await self._pipe(*waiting, *held, *rest)
+        delayed, failed, done, seen = found[len(waiting) + len(held) :]
+        pending = {lane: sum(found[lane * len(slots) : (lane + 1) * len(slots)]) for lane in Lane}
+        leased = dict(zip(workers, found[len(waiting) :], strict=False))
+        elsewhere = sum(number for one, number in leased.items() if one != self._name.encode())
+        return Counts(pending, delayed, sum(leased.values()), elsewhere, failed, int(done or 0), seen)
+
+    async def delayed_in(self, segment: str) -> int:
+        (ids,) = await self._pipe(("zrange", self._key("delayed"), 0, -1))
+        of = await self._pipe(*(("hget", self._key("entry:", one), "segment") for one in ids))
+        return of.count(segment.encode())
+
+    async def failures(self) -> Sequence[Failure]:
+        (listed,) = await self._pipe(("zrange", self._key("failed"), 0, -1, False, True))
+        names = ("body", "segment", "priority", "attempt", "reason")
+        found = await self._pipe(*(("hmget", self._key("entry:", one), names) for one, _ in listed))
+        return [
+            Failure(int(one), body, segment.decode(), int(priority), int(attempt), reason.decode(), failed)
+            for (one, failed), (body, segment, priority, attempt, reason) in zip(listed, found, strict=True)
+            if body is not None
+        ]
+
+    async def take_up(self, ids: Sequence[int], segment: str | None, now: float) -> int:
+        names = ("body", "fingerprint", "priority", "slot", "segment")
+        found = await self._pipe(*(("hmget", self._key("entry:", _id(one)), names) for one in ids))
+        known = [(one, row) for one, row in zip(ids, found, strict=True) if row[0] is not None]
+        if segment is not None:
+            for _, (body, fingerprint, priority, slot, before) in known:
+                seen_by = None if before.decode() == segment else fingerprint or None
+                again = Entry(body, segment, seen_by, max(1, int(priority)), slot=slot.decode())
+                await self._run("push", now, *_told(again))
+        for one, _ in known:
+            entry = self._key("entry:", _id(one))
+            await self._pipe(("zrem", self._key("failed"), _id(one)), ("delete", entry))
+        return len(known)
+
+    async def forget(self, segment: str) -> None:
+        """Drops what the segment has. This is not one step, and nobody else should work on the segment."""
+        slots, workers = await self._pipe(
+            ("smembers", self._key("slots")), ("zrange", self._key("workers"), 0, -1)
+        )
+        places = [self._key("waiting:", slot) for slot in slots] + [self._key("delayed")]
+        held = [self._key("leases:", one) for one in workers]
+        found = await self._pipe(
+            *(("zrange", place, 0, -1) for place in places), *(("smembers", one) for one in held)
+        )
+        for place, ids in zip([*places, *held], found, strict=True):
+            of = await self._pipe(*(("hget", self._key("entry:", one), "segment") for one in ids))
+            mine = [one for one, name in zip(ids, of, strict=True) if name == segment.encode()]
+            remove = "srem" if place in held else "zrem"
+            await self._pipe(
+                *((remove, place, one) for one in mine),
+                *(("delete", self._key("entry:", one)) for one in mine),
+            )
+        left = await self._pipe(*(("exists", self._key("waiting:", slot)) for slot in slots))
+        empty = [slot for slot, is_there in zip(slots, left, strict=True) if not is_there]
+        await self._pipe(
+            *(("srem", self._key("slots"), slot) for slot in empty),
+            ("delete", self._key("seen:", segment), self._key("notes:", segment)),
+            ("hdel", self._key("done"), segment),
+            ("zrem", self._key("segments"), segment),
+        )
+
+    async def forget_others(self, kept: int, current: str) -> Sequence[str]:
+        (names,) = await self._pipe(("zrange", self._key("segments"), 0, -1))
+        others = [name for name in map(bytes.decode, names) if name not in (current, PUSHED)]
+        dropped = others[: max(0, len(others) - (kept - 1))]
+        for name in dropped:
+            await self.forget(name)
+        return dropped
+
+    async def note(self, segment: str, key: str, value: str) -> None:
+        notes = self._key("notes:", segment)
+        await self._pipe(("hset", notes, key, value) if value else ("hdel", notes, key))
+
+    async def notes(self, segment: str) -> Mapping[str, str]:
+        (found,) = await self._pipe(("hgetall", self._key("notes:", segment)))
+        return _texts(found)
+
+    async def workers(self) -> Sequence[Worker]:
+        return (await self._link.attempt(lambda client: workers_of(client, [self._prefix], self._silent)))[0]
 
     async def discard(self) -> None:
-        """Deletes all keys of the map, whatever they hold. This is not one step."""
+        """Deletes all keys of the queue, whatever they hold. This is not one step."""
         await self._link.open()
         try:
             if present := await self.workers():
                 others = ", ".join(f"{worker.host} (pid {worker.pid})" for worker in present)
                 raise QueueError(
                     f"the queue cannot start afresh while others work on it: {others}; nothing was changed;"
-                    " let them end or stop them, then run again; one that was killed is forgotten when its"
-                    " leases expire"
+                    f" let them end or stop them, then run again; one that was killed is forgotten after"
+                    f" {self._silent:g} s"
                 )
             await self._link.attempt(self._delete_all)
         finally:
             await self._link.close()
 
-    async def exchange(self, changes: Changes, wanted: int, now: float) -> Exchange:
-        if wanted < 0:
-            raise ValueError(f"{wanted} requests cannot be wanted")
-        ended = len(changes.finished) + len(changes.failed)
-        if self._own is None and (wanted or changes.ended):
-            self._expect_open()
-            raise RuntimeError("only a worker of a queue leases and finishes")
-        async with self._turn:
-            self._number += 1
-            self._told["now"] = now
-            self._note_work(now, ended, changes.share)
-            told = {**calls.told(changes), "wanted": wanted, "number": self._number}
-            answer, dead = calls.exchanged(await self._run("exchange", told))
-        if self._own is not None:
-            self._own.finished -= min(answer.refused, ended)
-        if changes.is_seeded:
-            self._told["was_seeded"] = True
-        self._say_dead(dead)
-        if wanted:
-            # An exchange that wanted nothing was not turned away: the worker is still to ask again.
-            self._was_short = answer.has_more and len(answer.leases) < wanted
-        return replace(answer, held_until=now + _AGAIN) if self._was_short else answer
-
-    async def extend(self, leases: Sequence[Lease], now: float) -> int:
-        """Lets the leases last, and tells that this worker is alive."""
-        self._told["now"] = now
-        held = [(lease.id, lease.attempt) for lease in leases]
-        return calls.decoded(await self._run("extend", {"leases": held}), int)
-
-    async def counts(self, now: float) -> Counts:
-        """Returns the counts. Reads the holder of each lease; all else is a number in Redis."""
-        self._told["now"] = now
-        return calls.counts(await self._run("counts"))
-
-    async def failures(self) -> Sequence[Failure]:
-        """Returns the failure list, oldest first, with times by Redis' clock."""
-        key = self._key("failures")
-        return calls.failures(await self._link.attempt(methodcaller("hgetall", key)))
-
-    async def forget(self, segment: str) -> None:
-        """Drops all of the segment but failures. Reads everything that waits: some seconds for a million, in
-        which Redis does nothing else."""
-        await self._run("forget", {"segments": [calls.string(segment)]})
-
-    async def forget_others(self, kept: int, current: str) -> Sequence[str]:
-        if kept < 1:
-            raise ValueError(f"{kept} segments cannot be kept: the current one always is")
-        key = self._key("segments")
-        names = await self._link.attempt(methodcaller("zrange", key, 0, -1))
-        others = [name for name in map(calls.text_of, names) if name not in (current, "")]
-        dropped = others[: max(0, len(others) - (kept - 1))]
-        if dropped:
-            await self._run("forget", {"segments": [calls.string(name) for name in dropped]})
-        return dropped
-
-    async def note(self, segment: str, key: str, value: str) -> None:
-        remark = {"segment": segment, "key": key, "value": value}
-        await self._run("note", {name: calls.string(text) for name, text in remark.items()})
-
-    async def notes(self, segment: str) -> Mapping[str, str]:
-        """Returns all remarks of the segment. Reads one small hash."""
-        key = self._key(f"segment:{segment}")
-        return calls.remarks(await self._link.attempt(methodcaller("hgetall", key)))
-
-    def hosts(self) -> RedisStates:
-        """Returns the hosts of all workers on this Redis. They can be used while the queue is open."""
-        return RedisStates(self._link, silent=self._lease_seconds, server_clock=self._has_server_clock)
-
-    async def join(self, segment: str, harvest: str) -> bool:
-        """Works for a harvest from now on. Returns whether the first requests are still to be pushed; every
-        worker that is told so may push them. If the segment holds the work of another harvest, all of that
-        work is forgotten before."""
-        self._expect_open()
-        if self._own is None:
-            raise RuntimeError("only a worker of a queue joins a harvest")
-        self._own.segment = segment
-        self._told |= {"joined": calls.string(segment), "harvest": calls.string(harvest)}
-        is_first = calls.decoded(await self._run("join"), bool)
-        self._told["was_seeded"] = not is_first
-        return is_first
-
-    async def ending(self) -> Ending:
-        """Returns how far the work is. A worker that is told `yours` keeps that right until it pushes, or
-        calls `ended` or `close`, or was not heard of for the time of a lease.
-
-        A request that a person pushes into an ended harvest is made first: the harvest goes on until then. A
-        harvest whose place another one has taken has ended. Raises QueueError if Redis has lost the work, and
-        RuntimeError if this worker has not joined it.
-        """
-        return await self._end(is_over=False)
-
-    async def ended(self) -> None:
-        """Tells the other workers that the end of the work is written. Does nothing if another worker has the
-        right to end it by now."""
-        await self._end(is_over=True)
-
-    async def workers(self) -> Sequence[Worker]:
-        """Returns the workers that were heard of within the time of a lease, the oldest first. Only reads."""
-        now = None if self._has_server_clock else self._told.get("now", 0.0)
-        look = partial(_living_workers, names=[self._map_name], lease_seconds=self._lease_seconds, now=now)
-        (found,) = await self._link.attempt(look)
-        return found
-
     async def close(self) -> None:
-        """Signs off, and closes the link. Closing twice is harmless, and so is closing when Redis is gone."""
-        was_open, self._is_open = self._is_open, False
-        try:
-            if was_open and self._own is not None:
-                await self._link.attempt(self._sign_off, patience=0.0)
-        except QueueError as error:
-            _logger.debug("this worker is listed until it is forgotten: %s", error)
-        finally:
-            await self._link.close()
+        """Signs off, and closes the link, also when Redis is gone. Leases that were not ended are offered
+        again when this worker has been silent for long enough."""
+        self._is_over.set()
+        if self._thread is not None:
+            # A sign of life that comes after the sign-off would undo it.
+            thread, self._thread = self._thread, None
+            await asyncio.to_thread(thread.join, _TO_END)
+        name, self._name = self._name, ""
+        with suppress(QueueError, RuntimeError):
+            if name:
+                (held,) = await self._pipe(("scard", self._key("leases:", name)), patience=0.0)
+                if not held:
+                    workers, facts = self._key("workers"), self._key("facts")
+                    await self._pipe(("zrem", workers, name), ("hdel", facts, name), patience=0.0)
+        await self._link.close()
 
-    async def _open(self, now: float, *, is_worker: bool) -> None:
-        await self._link.open()
-        try:
-            self._client = secrets.token_hex(8)
-            self._number, self._own = 0, None
-            self._told |= {"client": self._client, "now": now, "joined": False}
-            if is_worker:
-                self._window = now
-                started = now
-                if self._has_server_clock:
-                    started = await self._link.attempt(partial(_time, name=self._map_name))
-                self._own = Worker(*_machine(), os.getpid(), "", started)
-            self._is_open = True
-            word, found = calls.decoded(await self._run("open"), tuple[str, msgspec.Raw])
-            said = calls.text_of(found)
-            if word != "open":
-                said += f", this one's {calls.FORMAT}" if word == "format" else ""
-                raise QueueError(sentence(word, self._link.queue, said))
-        except BaseException:
-            await self.close()
-            raise
+    def _key(self, *parts: str | bytes) -> bytes:
+        return self._prefix + b"".join(part.encode() if isinstance(part, str) else part for part in parts)
 
-    def _expect_open(self) -> None:
-        if not self._is_open:
-            raise RuntimeError("the queue is not open")
+    async def _run(self, script: str, now: float, *told: Any) -> Any:
+        """Returns the answer of a script."""
+        head = self._head(now)
+        return await self._link.attempt(lambda client: _called(client, script, self._prefix, *head, *told))
 
-    async def _run(self, name: str, particular: Mapping[str, Any] | None = None) -> bytes:
-        """Returns the answer of a script. Its arguments have the last time that the caller gave."""
-        self._expect_open()
-        worker = self._own is not None and calls.told_worker(self._own)
-        argument, began = {**self._told, "worker": worker, **(particular or {})}, time.monotonic()
+    def _head(self, now: float) -> tuple[Any, ...]:
+        return self._born, "" if self._has_server_clock else now, self._name
 
-        async def run(client: Client) -> bytes:
-            # A call about the host comes before an exchange, and may have waited for Redis in its place.
-            since = self._link.failing_since or began
-            return await calls.run(client, name, self._key(), {"away": time.monotonic() - since, **argument})
+    async def _pipe(self, *commands: tuple[Any, ...], patience: float | None = None) -> list[Any]:
+        """Returns the answers to these commands, which only read, or bear being given twice.
 
-        answer = await self._link.attempt(run)
-        self._link.failing_since = None
-        return answer
+        Raises QueueError if the queue was emptied."""
 
-    def _note_work(self, now: float, ended: int, share: int | None) -> None:
-        """Updates what this worker tells of itself: its share, and how much it has finished."""
-        own = self._own
-        if own is not None:
-            own.share = share
-            own.finished += ended
-            self._counted += ended
-            if now - self._window >= _WINDOW:
-                own.rate = self._counted / (now - self._window)
-                self._window, self._counted = now, 0
+        async def together(client: Client) -> list[Any]:
+            pipe = client.pipeline(transaction=False)
+            pipe.hget(self._key("queue"), "born")
+            for name, *arguments in commands:
+                getattr(pipe, name)(*arguments)
+            found: list[Any] = await pipe.execute()
+            return found
 
-    def _say_dead(self, dead: int) -> None:
-        """Logs an error if more entries than before are no requests."""
-        if dead > self._dead:
-            _logger.error(
-                "%d entries of %s are no requests; they were moved to its list 'dead', and the others go on",
-                dead - self._dead,
-                self._link.queue,
-            )
-        self._dead = dead
+        born, *answers = await self._link.attempt(together, patience)
+        if self._born and born != self._born:
+            raise QueueError(sentence("LOST", self._link.queue, "what it knew"))
+        return answers
 
-    async def _end(self, *, is_over: bool) -> Ending:
-        self._expect_open()
-        if self._own is None or not self._told["joined"]:
-            raise RuntimeError("only who has joined a harvest ends it")
-        word: Any = calls.decoded(await self._run("ending", {"is_over": is_over}), str)
-        if word == "lost":
-            what = f"what it knew of segment '{self._own.segment}'"
-            raise QueueError(sentence(word, self._link.queue, what))
-        ending: Ending = word
-        return ending
-
-    async def _sign_off(self, client: Client) -> None:
-        await client.zrem(self._key("workers"), self._client)
-        await client.delete(self._key(f"client:{self._client}"))
+    async def _time(self) -> float:
+        seconds, fraction = await self._link.attempt(lambda client: _time_at(client, self._prefix))
+        return int(seconds) + int(fraction) / 1e6
 
     async def _delete_all(self, client: Client) -> None:
-        async for key in client.scan_iter(match=self._key("*"), count=1000):
+        async for key in client.scan_iter(match=self._prefix + b"*", count=1000):
             await client.unlink(key)
 
+    def _count(self, finished: int) -> None:
+        self._own.finished += finished
+        self._counted += finished
+        passed = time.monotonic() - self._window
+        if passed >= _WINDOW:
+            self._own.rate = self._counted / passed
+            self._counted, self._window = 0, time.monotonic()
 
-async def notes_of_maps(
-    parameters: Mapping[str, Any], names: Sequence[str], segment: str
-) -> dict[str, Mapping[str, str]]:
-    """Returns the remarks of the segment in the queue of each of these maps. Only reads, over one connection.
+    def _alive(self) -> tuple[Any, ...]:
+        """Returns what `reap.lua` is told."""
+        reason = WORKER_ENDED.format(attempts=self._max_attempts)
+        return msgspec.json.encode(self._own), self._silent, self._max_attempts, reason
 
-    `parameters` are those of `connection.connect`. Raises QueueError.
-    """
-
-    async def known(client: Client, names: Sequence[str]) -> list[dict[bytes, bytes]]:
-        together = client.pipeline(transaction=False)
-        for name in names:
-            together.hgetall(calls.key(name, f"segment:{segment}"))
-        found: list[dict[bytes, bytes]] = await together.execute()
-        return found
-
-    answers = await _of_maps(parameters, names, known)
-    return dict(zip(names, map(calls.remarks, answers), strict=True))
-
-
-async def workers_of_maps(
-    parameters: Mapping[str, Any], names: Sequence[str], lease_seconds: float
-) -> dict[str, Sequence[Worker]]:
-    """Returns for each of these maps the workers that were heard of within the time of a lease. Only reads,
-    over one connection.
-
-    `parameters` are those of `connection.connect`. Raises QueueError.
-    """
-    found = await _of_maps(parameters, names, partial(_living_workers, lease_seconds=lease_seconds))
-    return dict(zip(names, found, strict=True))
+    def _keep_alive(self) -> None:
+        """Tells in a thread that this worker is alive. A Redis that is away is told later: whoever waits for
+        an answer says so."""
+        client = connect(self._parameters, is_async=False)
+        script = script_of("reap")
+        while not self._is_over.wait(self._silent / _BEATS):
+            with suppress(RedisError, OSError):
+                client.eval(script, 1, self._prefix, *self._head(0.0), *self._alive())
+        with suppress(RedisError, OSError):
+            client.close()
 
 
-async def _of_maps(
-    parameters: Mapping[str, Any], names: Sequence[str], ask: Callable[..., Awaitable[list[Found]]]
-) -> list[Found]:
-    """Returns what `ask` finds for each of these maps."""
-    found: list[Found] = []
-    link = RedisLink(parameters, "the queues of all maps", _BRIEFLY)
-    await link.open()
-    try:
-        for first in range(0, len(names), _MAPS_AT_ONCE):
-            found += await link.attempt(partial(ask, names=names[first : first + _MAPS_AT_ONCE]))
-    finally:
-        await link.close()
-    return found
+def prefix_of(name: str) -> bytes:
+    """Returns the prefix of a queue's keys. The name is their hash tag, which keeps them on one node of a
+    cluster."""
+    return f"tileharvest:{{{name.replace('}', '%7D')}}}:".encode()
 
 
-async def _living_workers(
-    client: Client, names: Sequence[str], lease_seconds: float, now: float | None = None
-) -> list[list[Worker]]:
-    """Returns the workers of each queue that were heard of within the time of a lease, the oldest first. This
-    takes three calls, or two more for each further node of a cluster. `now` takes the place of Redis'
-    time."""
+async def workers_of(client: Client, prefixes: Sequence[bytes], silent: float) -> list[list[Worker]]:
+    """Returns for each queue the workers that were heard of within `silent` seconds, the oldest first."""
     together = client.pipeline(transaction=False)
-    for name in names:
-        together.zrange(calls.key(name, "workers"), 0, -1, withscores=True)
-        together.hgetall(calls.key(name, "held"))
+    for prefix in prefixes:
+        together.zrange(prefix + b"workers", 0, -1, withscores=True)
+        together.hgetall(prefix + b"facts")
     answers = await together.execute()
-    heard, held = answers[::2], answers[1::2]
-    for name, of_queue in zip(names, heard, strict=True):
-        for client_name, _ in of_queue:
-            together.hget(calls.key(name, f"client:{calls.text_of(client_name)}"), "facts")
-    told = iter(await together.execute())
-    now = await _time(client, names[0]) if now is None else now
+    seconds, fraction = await _time_at(client, prefixes[0]) if prefixes else (0, 0)
+    now = int(seconds) + int(fraction) / 1e6
     found = []
-    for of_queue, leased in zip(heard, held, strict=True):
-        known = [calls.worker(next(told), at, int(leased.get(one, 0)), now) for one, at in of_queue]
-        living = [one for one in known if one is not None and now - one.heartbeat < lease_seconds]
-        found.append(sorted(living, key=lambda one: one.started))
+    for heard, facts in zip(answers[::2], answers[1::2], strict=True):
+        living = [(facts[one], at) for one, at in heard if now - at < silent and one in facts]
+        known = [(msgspec.json.decode(told, type=Worker), at) for told, at in living]
+        told = [msgspec.structs.replace(one, heartbeat=at, looked_at=now) for one, at in known]
+        found.append(sorted(told, key=lambda one: one.started))
     return found
 
 
-async def _time(client: Client, name: str) -> float:
-    """Returns Redis' time, in a cluster that of the map's node."""
-    seconds, fraction = await client.eval("return redis.call('TIME')", 1, calls.key(name))
-    return int(seconds) + int(fraction) / 1e6
+async def notes_of(client: Client, prefixes: Sequence[bytes], segment: str) -> list[dict[str, str]]:
+    """Returns the notes of the segment in each queue."""
+    together = client.pipeline(transaction=False)
+    for prefix in prefixes:
+        together.hgetall(prefix + b"notes:" + segment.encode())
+    return [_texts(found) for found in await together.execute()]
+
+
+async def _time_at(client: Client, prefix: bytes) -> tuple[bytes, bytes]:
+    """Returns Redis' time, in a cluster that of the queue's node."""
+    found: tuple[bytes, bytes] = await client.eval("return redis.call('TIME')", 1, prefix)
+    return found
+
+
+async def _called(client: Client, script: str, prefix: bytes, *told: Any) -> Any:
+    """Runs a script. Sends it if the server does not have it."""
+    text = script_of(script)
+    digest = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+    try:
+        return await client.evalsha(digest, 1, prefix, *told)
+    except NoScriptError:
+        return await client.eval(text, 1, prefix, *told)
+
+
+@cache
+def script_of(name: str) -> str:
+    """Returns the text of a script."""
+    folder = resources.files("tileharvest.queue.redis").joinpath("scripts")
+    return "".join(folder.joinpath(f"{part}.lua").read_text(encoding="utf-8") for part in ("common", name))
+
+
+def _told(entry: Entry) -> tuple[Any, ...]:
+    """Returns an entry as `push.lua` takes it."""
+    is_filtered = entry.fingerprint is not None and entry.segment != PUSHED
+    return (
+        entry.segment,
+        entry.fingerprint if is_filtered else "",
+        max(-_LARGEST, min(entry.priority, _LARGEST)),
+        "" if entry.due is None else entry.due,
+        entry.slot,
+        entry.body,
+    )
+
+
+def _texts(found: Mapping[bytes, bytes]) -> dict[str, str]:
+    return {key.decode(errors="replace"): value.decode(errors="replace") for key, value in found.items()}
+
+
+def _id(number: int) -> str:
+    return f"{number:016d}"
 
 
 def _machine() -> tuple[str, str]:

@@ -1,374 +1,534 @@
-"""The queue of one map in SQLite: in a file, or in memory."""
+"""The queue of one crawl in SQLite: in a file, or in memory."""
 
 from __future__ import annotations
 
 import asyncio
 import sqlite3
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
-from functools import cache, partial
-from itertools import count
+from functools import partial
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from tileharvest.errors import ExitStatus, QueueError
 from tileharvest.program import program
-from tileharvest.queue.locks import locks_in
-from tileharvest.queue.port import Exchange, check_terms
-from tileharvest.queue.seen_filter import check_filter
-from tileharvest.queue.sentences import sentence
-from tileharvest.queue.sqlite.file import LOCK_TIMEOUT, connect, rows_in
-from tileharvest.queue.sqlite.statements import ANY, REMARKS, Statements
+from tileharvest.queue.lock import Lock
+from tileharvest.queue.port import PUSHED, Counts, Exchanged, Failure, Lane, Lease
+from tileharvest.queue.seen_filter import SeenFilter
+from tileharvest.queue.sentences import WORKER_ENDED, sentence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from tileharvest.queue.port import Changes, Counts, Failure, Lease
+    from tileharvest.queue.port import Changes, Demand, End, Entry
 
     Result = TypeVar("Result")
 
-_THREADS: Final = 4
-"""The threads of all queues of a process. With a thread for each queue, hundreds of threads would wait for
-each other's turn in Python's interpreter."""
-_SETTLED: Final = 0.1
-"""Seconds after which a file that is written again has another time. Linux tells it to some milliseconds."""
-_numbers: Final = count()
+VERSION: Final = 3
+"""The version of the tables, kept as SQLite's user_version."""
+
+APPLICATION: Final = 0x54485175
+"""SQLite's application_id, "THQu", which tells our files from those of other programs."""
+
+LOCK_TIMEOUT: Final = 30.0
+"""Seconds to wait for another process. Transactions last milliseconds, and dropping a segment of a million
+requests some seconds."""
+
+_TABLES: Final = (
+    # Numbers rise in the order in which segments were opened.
+    "CREATE TABLE segments (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, done INTEGER NOT NULL)",
+    """CREATE TABLE notes (
+        segment TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (segment, key)
+    ) WITHOUT ROWID""",
+    """CREATE TABLE seen (
+        segment INTEGER NOT NULL, fingerprint BLOB NOT NULL, PRIMARY KEY (segment, fingerprint)
+    ) WITHOUT ROWID""",
+    # AUTOINCREMENT: an id is never used again, or the holder of an old lease could end another request's.
+    # `attempt` counts how often a request was handed out, `lost` how often its worker ended meanwhile.
+    """CREATE TABLE requests (
+        id INTEGER PRIMARY KEY AUTOINCREMENT, segment TEXT NOT NULL, slot TEXT NOT NULL,
+        priority INTEGER NOT NULL, fingerprint BLOB, body BLOB NOT NULL,
+        state TEXT NOT NULL CHECK (state IN ('waiting', 'delayed', 'leased', 'failed')), due REAL,
+        attempt INTEGER NOT NULL DEFAULT 0, lost INTEGER NOT NULL DEFAULT 0, reason TEXT, failed REAL
+    )""",
+    "CREATE INDEX waiting ON requests (slot, priority DESC, id) WHERE state = 'waiting'",
+    "CREATE INDEX delayed ON requests (due) WHERE state = 'delayed'",
+    "CREATE INDEX others ON requests (state, id) WHERE state IN ('leased', 'failed')",
+    f"PRAGMA application_id = {APPLICATION}",
+    f"PRAGMA user_version = {VERSION}",
+)
+
+# The slots in which anything waits, one step of the index for each.
+_SLOTS: Final = """
+    WITH RECURSIVE slots (slot) AS (
+        SELECT min(slot) FROM requests WHERE state = 'waiting'
+        UNION ALL
+        SELECT (SELECT min(slot) FROM requests WHERE state = 'waiting' AND slot > slots.slot)
+        FROM slots WHERE slot IS NOT NULL
+    ) SELECT slot FROM slots WHERE slot IS NOT NULL"""
+_FIRST: Final = """
+    SELECT priority, id FROM requests WHERE state = 'waiting' AND slot = ?
+    ORDER BY priority DESC, id LIMIT 1"""
+_DUE: Final = "UPDATE requests SET state = 'waiting', due = NULL WHERE state = 'delayed' AND due <= ?"
+_GIVE_UP: Final = """
+    UPDATE requests SET state = 'failed', reason = ?, failed = ? WHERE state = 'leased' AND lost >= ?"""
+_LEASE: Final = """
+    UPDATE requests SET state = 'leased', attempt = attempt + 1 WHERE id = ?
+    RETURNING id, attempt, body, segment, priority, slot"""
+_ENDINGS: Final = {
+    "finish": "DELETE FROM requests WHERE id = ? AND attempt = ? RETURNING segment",
+    "release": "UPDATE requests SET state = 'waiting' WHERE id = ? AND attempt = ? AND state = 'leased'",
+    "fail": """UPDATE requests SET state = 'failed', reason = ?3, failed = ?4
+        WHERE id = ?1 AND attempt = ?2 AND state != 'failed'""",
+}
+_UNSEE: Final = """
+    DELETE FROM seen WHERE (segment, fingerprint) IN (
+        SELECT segments.number, fingerprint FROM requests JOIN segments ON segments.name = segment
+        WHERE id = ? AND attempt = ?
+    )"""
+_FAILED: Final = "SELECT fingerprint, segment FROM requests WHERE id = ? AND state = 'failed'"
+_TAKE_UP: Final = """
+    UPDATE requests SET state = 'waiting', lost = 0, reason = NULL, failed = NULL, segment = ?,
+        priority = max(1, priority) WHERE id = ?"""
+_NOTES: Final = "SELECT key, value FROM notes WHERE segment = ?"
+_COUNTS: Final = """
+    SELECT
+        (SELECT count(*) FROM requests WHERE state = 'waiting' AND priority > 0),
+        (SELECT count(*) FROM requests WHERE state = 'waiting' AND priority = 0),
+        (SELECT count(*) FROM requests WHERE state = 'waiting' AND priority < 0),
+        (SELECT count(*) FROM requests WHERE state = 'delayed'),
+        (SELECT count(*) FROM requests WHERE state = 'leased'),
+        (SELECT count(*) FROM requests WHERE state = 'failed'),
+        coalesce((SELECT done FROM segments WHERE name = ?1), 0),
+        (SELECT count(*) FROM seen WHERE segment = (SELECT number FROM segments WHERE name = ?1))"""
+
+_THREAD: Final = ThreadPoolExecutor(1, thread_name_prefix="queue")
+"""Does the work of all queues of a process, so that the event loop never waits for the disk."""
 
 
 class SqliteQueue:
-    """A `RequestQueue` with one worker at a time and any number of other programs beside it.
+    """A `RequestQueue` with one worker at a time and any number of commands beside it.
 
     A queue in a file outlives a SIGKILL. After a power cut it is in a state of some seconds before at most.
-    The file does not shrink; its space is used again. A queue in memory ends with this object. Closing keeps
-    everything in it, so that it can be opened again.
+    A queue in memory ends with this object, and closing keeps it.
 
-    The worker keeps a filter for each segment. The filter decides what is surely new; the rest is looked up.
-    The filter knows what this worker has pushed, and what was pushed before it began. Another program must
-    therefore push without a fingerprint, or the worker may push the same request once more.
-
-    A queue does all its work in one thread, which it shares with other queues, so that the event loop never
-    waits for the disk. A call that is cancelled may take effect nevertheless. The requests that it has leased
-    are offered again when their leases expire.
+    The worker keeps a filter of what its segment has seen. The filter decides what is surely new; the rest is
+    looked up.
     """
-
-    patience: Final = LOCK_TIMEOUT
 
     def __init__(
         self,
         file: Path | None = None,
         *,
+        work: str = "another crawl",
+        owner: str = "NAME",
         max_attempts: int = 5,
-        lease_seconds: float = 120.0,
-        minus_share: int = 16,
         expected: int = 100_000,
         error_rate: float = 1e-6,
     ) -> None:
-        """The file's name without its ending is the map's name, for messages. Without a file everything is in
-        memory. A filter has room for the `expected` requests, or for a quarter more than the last segment had
-        if that is more, and errs at `error_rate`. Touches nothing yet."""
-        check_terms(max_attempts, lease_seconds, minus_share, expected)
-        check_filter(expected, error_rate)
-        self._file = file
-        self._statements_on = partial(
-            Statements,
-            max_attempts=max_attempts,
-            lease_seconds=lease_seconds,
-            minus_share=minus_share,
-            expected=expected,
-            error_rate=error_rate,
-        )
-        self._is_worker = self._is_locked = False
-        self._name = "the queue in memory" if file is None else f"the queue {file}"
-        self._statements: Statements | None = None
-        self._thread: _Thread | None = None
-        self._notes: dict[str, tuple[tuple[int, ...] | None, Mapping[str, str]]] = {}
-        """By segment: the remarks of the last look, and the stamp that the file had before it."""
+        """Touches nothing yet.
 
-    async def open(self, now: float) -> None:
-        await self._open(lambda: self._open_as_worker(now))
-        self._is_worker = True
+        `work` says what works on the queue, and `owner` is the name of its map or spider, both for messages.
+        Without a file everything is in memory. The filter has room for the `expected` requests, or for a
+        quarter more than were seen if that is more, and errs at `error_rate`.
+        """
+        if max_attempts < 1 or expected < 1 or not 0 < error_rate < 1:
+            raise ValueError(f"{max_attempts} attempts, {expected} requests and {error_rate} cannot be")
+        self._file = file
+        self._work = work
+        self._owner = owner
+        self._where = "the queue in memory" if file is None else f"the queue {file}"
+        self._max_attempts = max_attempts
+        self._expected = expected
+        self._error_rate = error_rate
+        self._lock = None if file is None else Lock(file.parent, file.stem)
+        self._connection: sqlite3.Connection | None = None
+        self._inode = 0
+        self._is_open = False
+        self._segment: str | None = None
+        """The worker's segment. None for a command."""
+        self._filter: SeenFilter | None = None
+
+    async def open(self, segment: str, now: float) -> None:
+        await self._begin(lambda: self._become_worker(segment, now))
+        self._segment = segment
 
     async def open_beside(self) -> None:
-        """Opens the queue for a command that pushes, counts or sees to failures, also while a worker is at
-        it.
+        await self._begin(self._connect)
 
-        `exchange` then accepts nothing but `pushed` and `taken_up`, and leases nothing. Creates the queue if
-        there is none.
-        """
-        await self._open(self._connect)
-        self._is_worker = False
+    async def exchange(self, changes: Changes, wanted: Demand | None, now: float) -> Exchanged:
+        if self._segment is None and (wanted or changes.ended):
+            raise RuntimeError("only the worker of a queue leases and ends leases")
+        return await self._run(lambda: self._exchange(changes, wanted, now))
 
-    async def discard(self) -> None:
-        self._expect_closed()
-        await asyncio.to_thread(self._discard)
+    async def counts(self, segment: str | None, now: float) -> Counts:
+        return await self._run(lambda: self._counts(segment, now))
 
-    async def exchange(self, changes: Changes, wanted: int, now: float) -> Exchange:
-        if wanted < 0:
-            raise ValueError(f"{wanted} requests cannot be wanted")
-        if not self._is_worker and (wanted or changes.ended):
-            raise RuntimeError("only the worker of a queue leases and finishes")
-        return await self._run(lambda statements: self._exchange(statements, changes, wanted, now))
-
-    async def extend(self, leases: Sequence[Lease], now: float) -> int:
-        return await self._run(lambda statements: statements.extend(leases, now))
-
-    async def counts(self, now: float) -> Counts:
-        return await self._run(lambda statements: statements.counts(now))
+    async def delayed_in(self, segment: str) -> int:
+        statement = "SELECT count(*) FROM requests WHERE state = 'delayed' AND segment = ?"
+        ((number,),) = await self._in_thread(lambda: self._rows(statement, segment))
+        return int(number)
 
     async def failures(self) -> Sequence[Failure]:
-        return await self._look(Statements.failures)
+        statement = (
+            "SELECT id, body, segment, priority, attempt, reason, failed FROM requests"
+            " WHERE state = 'failed' ORDER BY failed, id"
+        )
+        return await self._run(lambda: [Failure(*row) for row in self._rows(statement)])
+
+    async def take_up(self, ids: Sequence[int], segment: str | None, now: float) -> int:
+        return await self._run(lambda: self._take_up(ids, segment))
 
     async def forget(self, segment: str) -> None:
-        await self._run(lambda statements: statements.forget(segment))
+        await self._run(lambda: self._forget(segment))
 
     async def forget_others(self, kept: int, current: str) -> Sequence[str]:
-        if kept < 1:
-            raise ValueError(f"{kept} segments cannot be kept: the current one always is")
-        return await self._run(lambda statements: statements.forget_others(kept, current))
+        return await self._run(lambda: self._forget_others(kept, current))
 
     async def note(self, segment: str, key: str, value: str) -> None:
-        await self._run(lambda statements: statements.note(segment, key, value))
+        if value:
+            row = segment, key, value
+            await self._run(lambda: self._rows("INSERT OR REPLACE INTO notes VALUES (?, ?, ?)", *row))
+        else:
+            drop = "DELETE FROM notes WHERE segment = ? AND key = ?"
+            await self._run(lambda: self._rows(drop, segment, key))
 
     async def notes(self, segment: str) -> Mapping[str, str]:
-        # Each map looks for orders every second. Mostly nobody has written anything since the last look.
-        stamp, (its_stamp, found) = self._stamp(), self._notes.get(segment, (None, {}))
-        if stamp is None or stamp != its_stamp:
-            found = await self._look(lambda statements: statements.notes(segment))
-            self._notes[segment] = stamp, found
-        return found
-
-    def _stamp(self) -> tuple[int, ...] | None:
-        """Returns numbers that change with each transaction of any program, because all of them are first
-        written into a log. Returns None if there is no log, or if a further transaction could leave the same
-        time: just after a transaction, and in a file system that keeps whole seconds."""
-        if self._file is None:
-            return None
-        try:
-            log = self._file.with_name(f"{self._file.name}-wal").stat()
-        except OSError:
-            return None
-        if time.time() - log.st_mtime < _SETTLED or not log.st_mtime_ns % 1_000_000_000:
-            return None
-        return log.st_ino, log.st_size, log.st_mtime_ns
+        return await self._in_thread(lambda: dict(self._rows(_NOTES, segment)))
 
     async def workers(self) -> None:
-        """Only one worker at a time uses this queue, and it tells nothing of itself."""
+        """One worker at a time uses this queue, and it says nothing of itself."""
+
+    async def discard(self) -> None:
+        if self._is_open:
+            raise RuntimeError("the queue is open")
+        await self._in_thread(self._discard)
 
     async def close(self) -> None:
-        """Closes the queue. Closing twice is harmless."""
-        if self._thread is None:
-            return
-        thread, self._thread, self._notes = self._thread, None, {}
-        await thread.do(self._let_go)
+        if self._is_open:
+            self._is_open, self._segment = False, None
+            await self._in_thread(self._let_go)
 
-    async def _open(self, opening: Callable[[], None]) -> None:
-        self._expect_closed()
-        # A cancellation does not stop the opening. The thread is set before, so that `close` undoes it then.
-        self._thread = _thread(next(_numbers) % _THREADS)
+    async def _begin(self, opening: Callable[[], None]) -> None:
+        if self._is_open:
+            raise RuntimeError("the queue is open already")
+        # An opening that is cancelled goes on in its thread. `close` undoes it.
+        self._is_open = True
         try:
             await self._in_thread(opening)
         except Exception:
-            self._thread = None
+            self._is_open = False
             raise
 
-    async def _run(self, work: Callable[[Statements], Result]) -> Result:
-        """Does the work in one transaction in the queue's thread, and returns its result."""
+    async def _run(self, work: Callable[[], Result]) -> Result:
+        """Does the work in one transaction, and returns its result."""
         return await self._in_thread(lambda: self._transact(work))
 
-    async def _look(self, work: Callable[[Statements], Result]) -> Result:
-        """Does a work of one statement that only reads, and returns its result. It waits for no lock: a
-        transaction takes three times as long, and each map looks for orders every second."""
-        return await self._in_thread(lambda: self._read(work))
-
     async def _in_thread(self, work: Callable[[], Result]) -> Result:
-        """Does the work in the queue's thread, and returns its result."""
-        if self._thread is None:
-            raise QueueError(sentence("closed", self._name, ""))
         # The context of the caller goes along: by it the log tells whose queue this is.
-        return await self._thread.do(partial(copy_context().run, work))
+        called = partial(copy_context().run, self._with_errors, work)
+        return await asyncio.get_running_loop().run_in_executor(_THREAD, called)
 
-    def _expect_closed(self) -> None:
-        if self._thread is not None:
-            raise RuntimeError("the queue is open already")
+    # From here on in the thread.
 
-    # From here on in the queue's thread.
+    def _with_errors(self, work: Callable[[], Result]) -> Result:
+        with queue_errors(self._where):
+            return work()
 
-    def _open_as_worker(self, now: float) -> None:
-        with _queue_errors(self._name):
-            self._lock()
+    def _become_worker(self, segment: str, now: float) -> None:
+        if self._lock is not None and not self._lock.take():
+            raise QueueError(
+                f"{self._work} runs in another process already; nothing was changed; let that end, or stop"
+                f" it with {program()} stop {self._owner}, then run again",
+                exit_status=ExitStatus.USAGE,
+            )
         try:
             self._connect()
-            self._transact(lambda statements: statements.begin_work(now))
+            self._transact(lambda: self._begin_work(segment, now))
         except BaseException:
             self._let_go()
             raise
 
     def _connect(self) -> None:
-        if self._statements is None:
-            with _queue_errors(self._name):
-                self._statements = self._statements_on(connect(self._file))
+        if self._connection is None:
+            self._connection = _connected(self._file)
+            self._inode = 0 if self._file is None else self._file.stat().st_ino
 
     def _let_go(self) -> None:
+        self._filter = None
         # A queue in memory keeps its connection, or its requests would be gone.
-        if self._statements is not None and self._file is not None:
-            self._statements.close()
-            self._statements = None
-        self._unlock()
+        if self._connection is not None and self._file is not None:
+            self._connection.close()
+            self._connection = None
+        if self._lock is not None:
+            self._lock.drop()
 
     def _discard(self) -> None:
-        self._statements = None
-        if self._file is None:
+        self._connection = None
+        if self._file is None or self._lock is None:
             return
-        with _queue_errors(self._name):
-            self._lock()
+        if not self._lock.take():
+            raise QueueError(f"{self._work} runs in another process; nothing was changed")
+        try:
+            # The database goes first: SQLite ignores a log without one, but applies a log to an old one.
+            for ending in ("", "-wal", "-shm"):
+                self._file.with_name(self._file.name + ending).unlink(missing_ok=True)
+        finally:
+            self._lock.drop()
+
+    def _transact(self, work: Callable[[], Result]) -> Result:
+        connection = self._open_connection()
+        # IMMEDIATE takes the write lock at once: a transaction that reads first and then writes would fail
+        # instead of waiting when another process has written between.
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            result = work()
+            connection.execute("COMMIT")
+        except BaseException:
+            # After some errors, such as a full disk, SQLite has rolled back by itself.
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+        return result
+
+    def _open_connection(self) -> sqlite3.Connection:
+        """Returns the connection. Raises QueueError if the file is gone or another one, because SQLite would
+        go on in the file that nobody can see any more."""
+        if self._connection is None:
+            raise QueueError(sentence("closed", self._where, ""))
+        if self._file is not None:
             try:
-                # The database goes first: SQLite ignores a log without one, but applies a log to an old one.
-                for ending in ("", "-wal", "-shm"):
-                    self._file.with_name(self._file.name + ending).unlink(missing_ok=True)
-            finally:
-                self._unlock()
+                is_there = self._file.stat().st_ino == self._inode
+            except FileNotFoundError:
+                is_there = False
+            if not is_there:
+                raise QueueError(sentence("lost", self._where, "its file"))
+        return self._connection
 
-    def _lock(self) -> None:
-        """Locks the file for this worker. Raises QueueError if another worker has it."""
-        if self._file is None:
-            return
-        self._file.parent.mkdir(parents=True, exist_ok=True)
-        self._is_locked = locks_in(self._file.parent).take(self._file.stem)
-        if not self._is_locked:
-            name = self._file.stem
-            raise QueueError(
-                f"map '{name}' is being harvested by another process; nothing was changed; let it end, or"
-                f" stop it with {program()} stop {name}, then run again",
-                exit_status=ExitStatus.USAGE,
-            )
+    def _rows(self, statement: str, *values: object) -> list[Any]:
+        return self._open_connection().execute(statement, values).fetchall()
 
-    def _unlock(self) -> None:
-        if self._file is not None and self._is_locked:
-            self._is_locked = False
-            locks_in(self._file.parent).drop(self._file.stem)
+    def _number_of(self, segment: str) -> int:
+        """Returns the segment's number. Opens the segment if it is new."""
+        self._rows("INSERT OR IGNORE INTO segments (name, done) VALUES (?, 0)", segment)
+        number: int = self._rows("SELECT number FROM segments WHERE name = ?", segment)[0][0]
+        return number
 
-    def _transact(self, work: Callable[[Statements], Result]) -> Result:
-        assert self._statements is not None
-        with _queue_errors(self._name), self._statements.transaction():
-            return work(self._statements)
+    def _begin_work(self, segment: str, now: float) -> None:
+        """Takes back all leases, and fills the filter with what the segment has seen. A million takes 4 s."""
+        self._rows("UPDATE requests SET lost = lost + 1 WHERE state = 'leased'")
+        reason = WORKER_ENDED.format(attempts=self._max_attempts)
+        self._rows(_GIVE_UP, reason, now, self._max_attempts)
+        self._rows("UPDATE requests SET state = 'waiting' WHERE state = 'leased'")
+        seen = self._rows("SELECT fingerprint FROM seen WHERE segment = ?", self._number_of(segment))
+        self._filter = SeenFilter(max(self._expected, len(seen) * 5 // 4), self._error_rate)
+        for (fingerprint,) in seen:
+            self._filter.add(fingerprint)
 
-    def _read(self, work: Callable[[Statements], Result]) -> Result:
-        assert self._statements is not None
-        with _queue_errors(self._name):
-            return work(self._statements)
+    def _exchange(self, changes: Changes, wanted: Demand | None, now: float) -> Exchanged:
+        duplicates, false_alarms = self._push(changes.pushed, now)
+        for end in changes.ended:
+            self._end(end, now)
+        self._rows(_DUE, now)
+        leases = [] if wanted is None else self._lease(wanted)
+        has_more = bool(self._rows("SELECT 1 FROM requests WHERE state = 'waiting' LIMIT 1"))
+        next_due = self._rows("SELECT min(due) FROM requests WHERE state = 'delayed'")[0][0]
+        return Exchanged(leases, duplicates, false_alarms, has_more, next_due)
 
-    def _exchange(self, statements: Statements, changes: Changes, wanted: int, now: float) -> Exchange:
-        # This comes first: nobody holds an expired lease in the steps below.
-        statements.settle(now)
-        duplicates, false_alarms = statements.push(changes.pushed, now)
-        statements.take_up(changes.taken_up)
-        held = (
-            statements.finish(changes.finished)
-            + statements.fail(changes.failed, now)
-            + statements.give_back(changes.returned)
-            + statements.cut_off(changes.cut_off)
+    def _push(self, entries: Sequence[Entry], now: float) -> tuple[list[int], int]:
+        """Queues the entries that are new. Returns the places of the others, and the number of the filter's
+        false alarms."""
+        filtered = [entry.fingerprint is not None and entry.segment != PUSHED for entry in entries]
+        numbers = {entry.segment: self._number_of(entry.segment) for entry in entries}
+        doubtful, surely_new = set(), []
+        for place, entry in enumerate(entries):
+            if not filtered[place]:
+                continue
+            if (
+                self._filter is None
+                or entry.segment != self._segment
+                or self._filter.add(entry.fingerprint or b"")
+            ):
+                doubtful.add(place)
+            else:
+                surely_new.append((numbers[entry.segment], entry.fingerprint))
+        # This comes first, because a doubtful entry may be one of these.
+        see = "INSERT OR IGNORE INTO seen VALUES (?, ?)"
+        connection = self._open_connection()
+        connection.executemany(see, surely_new)
+        duplicates, rows = [], []
+        for place, entry in enumerate(entries):
+            if place in doubtful:
+                known = connection.execute(see, (numbers[entry.segment], entry.fingerprint))
+                if not known.rowcount:
+                    duplicates.append(place)
+                    continue
+            due = None if entry.due is None or entry.due <= now else entry.due
+            state = "waiting" if due is None else "delayed"
+            waits = entry.segment, entry.slot, entry.priority, entry.fingerprint, entry.body, state, due
+            rows.append(waits)
+        connection.executemany(
+            "INSERT INTO requests (segment, slot, priority, fingerprint, body, state, due)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?)",
+            rows,
         )
-        return Exchange(
-            statements.lease_next(wanted, now),
-            duplicates,
-            false_alarms,
-            len(changes.ended) - held,
-            statements.next_due(),
-            0 if self._is_worker else statements.count_leased(),
-            statements.has_waiting(),
-        )
+        return duplicates, len(doubtful) - len(duplicates) if self._filter is not None else 0
+
+    def _end(self, end: End, now: float) -> None:
+        key = end.id, end.attempt
+        if end.how == "unsee":
+            self._rows(_UNSEE, *key)
+        if end.how == "finish":
+            for (segment,) in self._rows(_ENDINGS["finish"], *key):
+                self._rows("UPDATE segments SET done = done + 1 WHERE name = ?", segment)
+        elif end.how == "release":
+            self._rows(_ENDINGS["release"], *key)
+        else:
+            self._rows(_ENDINGS["fail"], *key, end.reason, now)
+
+    def _lease(self, wanted: Demand) -> list[Lease]:
+        slots = [slot for (slot,) in self._rows(_SLOTS) if slot not in wanted.full]
+        under_way = {slot: wanted.under_way.get(slot, 0) for slot in slots}
+        first = [self._first_of(slot, under_way[slot]) for slot in slots]
+        heapify(first)
+        leases: list[Lease] = []
+        while first and len(leases) < wanted.number:
+            _, _, number, slot = heappop(first)
+            (row,) = self._rows(_LEASE, number)
+            leases.append(Lease(*row))
+            under_way[slot] += 1
+            if self._rows(_FIRST, slot):
+                heappush(first, self._first_of(slot, under_way[slot]))
+        return leases
+
+    def _first_of(self, slot: str, under_way: int) -> tuple[int, int, int, str]:
+        """Returns the first request of a slot that waits, in a form whose order is that of the leases."""
+        ((priority, number),) = self._rows(_FIRST, slot)
+        return -priority, under_way, number, slot
+
+    def _counts(self, segment: str | None, now: float) -> Counts:
+        self._rows(_DUE, now)
+        if segment is None:
+            newest = self._rows("SELECT name FROM segments WHERE name != ? ORDER BY number DESC", PUSHED)
+            segment = newest[0][0] if newest else PUSHED
+        plus, normal, minus, delayed, leased, failed, done, seen = self._rows(_COUNTS, segment)[0]
+        pending = {Lane.PLUS: plus, Lane.NORMAL: normal, Lane.MINUS: minus}
+        elsewhere = leased if self._segment is None else 0
+        return Counts(pending, delayed, leased, elsewhere, failed, done, seen)
+
+    def _take_up(self, ids: Sequence[int], segment: str | None) -> int:
+        taken = 0
+        for number in ids:
+            for fingerprint, before in self._rows(_FAILED, number):
+                taken += 1
+                is_filtered = fingerprint is not None and segment not in (before, PUSHED)
+                if segment is None or (is_filtered and not self._is_new(segment, fingerprint)):
+                    self._rows("DELETE FROM requests WHERE id = ?", number)
+                else:
+                    self._rows(_TAKE_UP, segment, number)
+        return taken
+
+    def _is_new(self, segment: str, fingerprint: bytes) -> bool:
+        """Returns whether a segment has not seen the fingerprint before. It has seen it then."""
+        if self._filter is not None and segment == self._segment:
+            self._filter.add(fingerprint)
+        seen = "INSERT OR IGNORE INTO seen VALUES (?, ?) RETURNING 1"
+        return bool(self._rows(seen, self._number_of(segment), fingerprint))
+
+    def _forget(self, segment: str) -> None:
+        self._rows("DELETE FROM requests WHERE segment = ? AND state != 'failed'", segment)
+        self._rows("DELETE FROM seen WHERE segment = ?", self._number_of(segment))
+        self._rows("DELETE FROM notes WHERE segment = ?", segment)
+        self._rows("DELETE FROM segments WHERE name = ?", segment)
+        if segment == self._segment:
+            self._filter = SeenFilter(self._expected, self._error_rate)
+
+    def _forget_others(self, kept: int, current: str) -> list[str]:
+        others = "SELECT name FROM segments WHERE name NOT IN (?, ?) ORDER BY number DESC LIMIT -1 OFFSET ?"
+        names: list[str] = [name for (name,) in self._rows(others, current, PUSHED, kept - 1)][::-1]
+        for name in names:
+            self._forget(name)
+        return names
 
 
-def remarks_in(file: Path, segment: str) -> Mapping[str, str]:
-    """Returns the remarks of the segment in the queue of a file, which may be in use. The caller waits for
-    the disk. Changes nothing. Raises QueueError, also if there is no file."""
-    with _queue_errors(f"the queue {file}"):
-        return dict(rows_in(file, REMARKS, segment))
+def notes_in(file: Path, segment: str) -> Mapping[str, str]:
+    """Returns the notes of the segment in the queue of a file, which may be in use. The caller waits for the
+    disk. Changes nothing. Raises QueueError, also if there is no file."""
+    return dict(_rows_in(file, _NOTES, segment))
 
 
 def has_requests_in(file: Path) -> bool:
-    """Returns whether any request waits, is leased or is delayed. It looks in the same way as
-    `remarks_in`."""
-    with _queue_errors(f"the queue {file}"):
-        return bool(rows_in(file, ANY))
+    """Returns whether any request waits, is leased or is delayed, as `notes_in` looks."""
+    return bool(_rows_in(file, "SELECT 1 FROM requests WHERE state != 'failed' LIMIT 1"))
+
+
+def _rows_in(file: Path, statement: str, *values: object) -> list[Any]:
+    with queue_errors(f"the queue {file}"):
+        # Not read-only: SQLite would then leave its two files beside the database behind.
+        place = f"{file.absolute().as_uri()}?mode=rw"
+        connection = sqlite3.connect(place, timeout=LOCK_TIMEOUT, isolation_level=None, uri=True)
+        try:
+            return [] if _is_empty(connection, file) else connection.execute(statement, values).fetchall()
+        finally:
+            connection.close()
+
+
+def _connected(file: Path | None) -> sqlite3.Connection:
+    """Returns a connection to the queue in a file, which is made if it does not exist, or to one in memory.
+
+    Raises QueueError for a file of another version or another program, which is not changed.
+    """
+    if file is not None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+    place = ":memory:" if file is None else file
+    # isolation_level=None: sqlite3 begins no transactions by itself.
+    connection = sqlite3.connect(place, timeout=LOCK_TIMEOUT, isolation_level=None, check_same_thread=False)
+    try:
+        if _is_empty(connection, file):
+            connection.execute("BEGIN EXCLUSIVE")
+            # Another process may have been faster.
+            if _is_empty(connection, file):
+                for statement in _TABLES:
+                    connection.execute(statement)
+            connection.execute("COMMIT")
+        # Another process that makes the same file may be doing this now. The file remembers it.
+        with suppress(sqlite3.OperationalError):
+            connection.execute("PRAGMA journal_mode = WAL")
+        # NORMAL flushes only when the log is worked into the file. A SIGKILL takes nothing, because the
+        # system has what was written. A power cut can take whole commits from the end, which is harmless:
+        # results are durable in the history before their lease ends, and a request and its children come and
+        # go in one commit, so at worst work is offered again.
+        connection.execute("PRAGMA synchronous = NORMAL")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _is_empty(connection: sqlite3.Connection, file: Path | None) -> bool:
+    """Returns whether the file has no tables yet. Raises QueueError for one that is not ours."""
+    if not connection.execute("SELECT EXISTS (SELECT 1 FROM sqlite_master)").fetchone()[0]:
+        return True
+    if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
+        raise QueueError(sentence("foreign file", "", str(file)))
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version != VERSION:
+        raise QueueError(sentence("format", f"the queue {file}", f"{version}, this one's {VERSION}"))
+    return False
 
 
 @contextmanager
-def _queue_errors(queue: str) -> Iterator[None]:
+def queue_errors(queue: str) -> Iterator[None]:
     """Raises QueueError for every error of SQLite, or of the file's folder, inside the block."""
     try:
         yield
     except sqlite3.Error as error:
-        # Errors that the sqlite3 module itself finds have no name. One is a text that is not UTF-8.
-        unnamed = "SQLITE_CORRUPT" if "decode" in str(error) else "SQLITE_ERROR"
-        name = getattr(error, "sqlite_errorname", unnamed)
+        name = getattr(error, "sqlite_errorname", "SQLITE_CORRUPT")
         raise QueueError(sentence(name, queue, str(error))) from error
     except UnicodeError as error:
-        # SQLite's message repeats what stands in a damaged file, and sqlite3 cannot decode it.
+        # SQLite's message repeats what is in a damaged file, and sqlite3 cannot decode it.
         raise QueueError(sentence("SQLITE_CORRUPT", queue, "malformed")) from error
     except OSError as error:
         raise QueueError(sentence("SQLITE_CANTOPEN", queue, error.strerror or str(error))) from error
-
-
-class _Thread:
-    """A thread that does the works of queues in the order in which they come. It ends with the process.
-
-    The works of one turn of the event loop are handed over together, because to wake the thread costs more
-    CPU than most works. All queues of a process look for orders in the same turn.
-    """
-
-    def __init__(self) -> None:
-        self._executor = ThreadPoolExecutor(1, thread_name_prefix="queue")
-        self._gathered: list[tuple[asyncio.Future[Any], Callable[[], Any]]] = []
-        """The works of this turn of the event loop, each with the future of its result."""
-
-    async def do(self, work: Callable[[], Result]) -> Result:
-        loop = asyncio.get_running_loop()
-        # `asyncio.wrap_future` would double the cost of a look for orders.
-        done: asyncio.Future[Result] = loop.create_future()
-        # These may be the works of another loop, which was closed before it could hand them over.
-        if not self._gathered or self._gathered[0][0].get_loop() is not loop:
-            self._gathered = []
-            loop.call_soon(self._hand_over, self._gathered)
-        self._gathered.append((done, work))
-        return await done
-
-    def _hand_over(self, works: list[tuple[asyncio.Future[Any], Callable[[], Any]]]) -> None:
-        self._gathered = []
-        try:
-            self._executor.submit(_do_all, works)
-        except RuntimeError as error:
-            # No thread can be started, or the process ends.
-            for done, _ in works:
-                _tell(done, None, error)
-
-
-def _do_all(works: list[tuple[asyncio.Future[Any], Callable[[], Any]]]) -> None:
-    for done, work in works:
-        result: Any = None
-        failure: BaseException | None = None
-        try:
-            result = work()
-        except BaseException as error:  # noqa: BLE001 - it is raised where the result is waited for
-            failure = error
-        # Nobody waits any more if the loop is closed.
-        with suppress(RuntimeError):
-            done.get_loop().call_soon_threadsafe(_tell, done, result, failure)
-
-
-def _tell(done: asyncio.Future[Any], result: Any, failure: BaseException | None) -> None:
-    if done.done():
-        # Whoever waited for it was cancelled.
-        return
-    if failure is None:
-        done.set_result(result)
-    else:
-        done.set_exception(failure)
-
-
-@cache
-def _thread(_: int) -> _Thread:
-    """Returns the thread of this number."""
-    return _Thread()

@@ -1,5 +1,7 @@
 """`scrapy crawl quotes -O quotes.jsonl`: the spider of Scrapy's tutorial."""
 
+from typing import ClassVar
+
 from scrapy import Request, Spider
 
 
@@ -8,6 +10,8 @@ class QuotesSpider(Spider):
 
     name = "quotes"
     site = "https://quotes.toscrape.com"
+    # Of this spider only: those of maps have items of their own.
+    custom_settings: ClassVar = {"ITEM_PIPELINES": {"quotes.pipelines.SqlitePipeline": 300}}
 
     async def start(self):
         yield Request(f"{self.site}/")

@@ -1,0 +1,326 @@
+"""What is particular to a queue in Redis: its workers come, go, freeze and are killed; so does its server."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.queue.driven import DAY, Driven, entry
+from tests.servers.redis import queue_on, redis_server
+from tileharvest.errors import QueueError
+from tileharvest.queue.port import Changes, Demand, End
+from tileharvest.queue.redis.queue import prefix_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.servers.redis import RedisServer
+
+NAMES = count()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RedisServer]:
+    with redis_server() as running:
+        yield running
+
+
+Worker = Driven
+
+
+@pytest.fixture
+def worker(server: RedisServer) -> Iterator[Callable[..., Worker]]:
+    """Makes a worker of the test's queue, which is gone after 30 s of silence."""
+    name, made = f"world-{next(NAMES)}", list[Worker]()
+
+    def make(now: float = 0.0, **options: Any) -> Worker:
+        made.append(Worker(lambda: queue_on(server, name, **options)))
+        return made[-1].open(now=now)
+
+    yield make
+    for one in made:
+        one.__exit__()
+
+
+def beat(*workers: Worker, now: float) -> None:
+    for one in workers:
+        one.run(one.queue.beat(now))
+
+
+# Workers
+
+
+def test_workers_share_what_waits(worker: Callable[..., Worker]) -> None:
+    one, two = worker(), worker()
+    one.tell(*(entry(str(number)) for number in range(4)))
+    assert one.bodies(2) == ["0", "1"]
+    assert two.bodies(2) == ["2", "3"]
+    assert (one.tell().elsewhere, two.tell().elsewhere) == (2, 2)
+    assert (one.counts().leased, one.counts().elsewhere) == (4, 2)
+
+
+def test_the_leases_of_a_worker_that_is_silent_go_back(worker: Callable[..., Worker]) -> None:
+    one, two = worker(), worker()
+    one.tell(entry("1"), entry("2"))
+    one.lease(1)
+    beat(two, now=29.0)
+    assert two.bodies(now=29.0) == ["2"]
+    beat(two, now=31.0)
+    assert [(lease.body, lease.attempt) for lease in two.lease(now=31.0)] == [(b"1", 2)]
+
+
+def test_a_worker_that_tells_that_it_is_alive_keeps_its_leases(worker: Callable[..., Worker]) -> None:
+    one, two = worker(), worker()
+    one.tell(entry("1"))
+    one.lease()
+    for now in range(0, 200, 20):
+        beat(one, two, now=now)
+    assert two.bodies(now=200.0) == []
+
+
+def test_a_lone_worker_never_loses_its_own_leases(worker: Callable[..., Worker]) -> None:
+    one = worker()
+    one.tell(entry("1"))
+    one.lease()
+    beat(one, now=1000.0)
+    beat(one, now=1001.0)
+    assert one.counts(now=1001.0).leased == 1
+
+
+def test_a_server_that_was_away_costs_nobody_a_lease(worker: Callable[..., Worker]) -> None:
+    one, two = worker(), worker()
+    one.tell(entry("1"))
+    one.lease()
+    beat(two, one, two, now=500.0)
+    assert one.counts(now=500.0).leased == 1
+
+
+def test_a_finish_counts_although_the_worker_had_passed_for_gone(worker: Callable[..., Worker]) -> None:
+    one, two = worker(), worker()
+    one.tell(entry("1"))
+    (lease,) = one.lease()
+    beat(two, now=29.0)
+    beat(two, now=31.0)
+    one.end(lease, now=31.0)
+    assert two.bodies(now=31.0) == []
+    assert two.counts(now=31.0).done == 1
+
+
+def test_a_finish_does_not_count_if_another_worker_has_a_newer_lease(worker: Callable[..., Worker]) -> None:
+    one, two = worker(), worker()
+    one.tell(entry("1"))
+    (lease,) = one.lease()
+    beat(two, now=29.0)
+    beat(two, now=31.0)
+    (newer,) = two.lease(now=31.0)
+    one.end(lease, now=31.0)
+    assert two.counts(now=31.0).leased == 1
+    two.end(newer, now=31.0)
+    assert two.counts(now=31.0).done == 1
+
+
+def test_a_request_that_lost_its_workers_too_often_is_given_up_unless_it_was_finished(
+    worker: Callable[..., Worker],
+) -> None:
+    one = worker(max_attempts=1)
+    one.tell(entry("1"), entry("2"))
+    first, _ = one.lease()
+    other = worker(max_attempts=1)
+    beat(other, now=29.0)
+    beat(other, now=31.0)
+    assert sorted(other.failed) == [
+        (body, "its worker ended 1 times while it was under way") for body in ("1", "2")
+    ]
+    one.end(first, now=31.0)
+    assert [body for body, _ in other.failed] == ["2"]
+
+
+def test_workers_are_listed_while_they_are_alive(server: RedisServer) -> None:
+    with Driven(lambda: queue_on(server, "listed", server_clock=True, silent=2.0)) as one:
+        one.open(now=time.time())
+        one.tell(entry("1"), entry("2"))
+        one.end(one.lease()[0])
+        with one.beside() as command:
+            (found,) = command.run(command.queue.workers())
+            assert (found.segment, found.pid) == (DAY, one.queue._own.pid)
+            assert 0 <= found.looked_at - found.started < 60
+        one.end(next(iter(one.held.values())))
+        one.run(one.queue.close())
+        with one.beside() as command:
+            assert command.run(command.queue.workers()) == []
+
+
+def test_a_worker_whose_event_loop_is_blocked_tells_from_a_thread_that_it_is_alive(
+    server: RedisServer,
+) -> None:
+    def alive() -> float:
+        heard = server.ask("ZRANGE", prefix_of("blocked") + b"workers", 0, -1, "WITHSCORES")
+        return float(heard[1])
+
+    with Driven(lambda: queue_on(server, "blocked", server_clock=True, silent=0.3)) as one:
+        one.open(now=time.time())
+        before, ended = alive(), threading.Event()
+        # No event loop runs here.
+        deadline = time.monotonic() + 60
+        while alive() <= before and time.monotonic() < deadline:
+            ended.wait(0.01)
+        assert alive() > before
+
+
+def test_a_queue_is_not_discarded_while_others_work_on_it(worker: Callable[..., Worker]) -> None:
+    one = worker(now=time.time(), server_clock=True)
+    other = Driven(one.make)
+    with (
+        other,
+        pytest.raises(QueueError, match=r"cannot start afresh while others work on it"),
+    ):
+        other.run(other.queue.discard())
+
+
+# Its server
+
+
+def test_a_queue_that_was_emptied_in_the_middle_of_a_crawl_is_noticed(server: RedisServer) -> None:
+    with Driven(lambda: queue_on(server, "emptied")) as one:
+        one.open().tell(entry("1"))
+        server.ask("DEL", prefix_of("emptied") + b"queue")
+        said = "the queue 'emptied' at unix:.* was emptied while a crawl worked on it"
+        calls = (
+            lambda: one.tell(entry("2")),
+            one.lease,
+            one.counts,
+            lambda: one.run(one.queue.notes("")),
+            lambda: one.run(one.queue.beat(0.0)),
+        )
+        for call in calls:
+            with pytest.raises(QueueError, match=said):
+                call()
+
+
+def test_another_format_is_refused(server: RedisServer) -> None:
+    server.ask("HSET", prefix_of("older") + b"queue", "format", "3")
+    with (
+        Driven(lambda: queue_on(server, "older")) as one,
+        pytest.raises(QueueError, match=r"another version of TileHarvest .its format is 3, this one's 4"),
+    ):
+        one.open()
+
+
+def test_a_server_that_has_lost_its_scripts_is_given_them_again(worker: Callable[..., Worker]) -> None:
+    one = worker()
+    one.tell(entry("1"))
+    one.run(one.queue._link._client.script_flush())
+    assert one.bodies() == ["1"]
+
+
+def test_calls_outlast_a_server_that_is_started_again() -> None:
+    options = ("--appendonly", "yes", "--appendfsync", "always")
+    with redis_server(*options) as server, Driven(lambda: queue_on(server, patience=60.0)) as one:
+        one.open().tell(entry("1"), entry("2"))
+        one.lease(1)
+        (lease,) = one.held.values()
+        finish = Changes([], [End(lease.id, lease.attempt, "finish")])
+
+        async def finish_meanwhile() -> None:
+            finishing = asyncio.ensure_future(one.queue.exchange(finish, None, 0.0))
+            await asyncio.wait([finishing], timeout=0.1)
+            assert not finishing.done()
+            # A thread of the event loop, as the server ends with the thread that has started it.
+            await asyncio.gather(finishing, asyncio.to_thread(server.start))
+
+        server.kill()
+        one.run(finish_meanwhile())
+        assert one.bodies() == ["2"]
+        assert one.tell(entry("1")).duplicates == [0]
+
+
+def test_a_server_that_does_not_come_back_is_told_in_one_line(worker: Callable[..., Worker]) -> None:
+    with redis_server() as server, Driven(lambda: queue_on(server, patience=0.2)) as one:
+        one.open()
+        server.stop()
+        with pytest.raises(QueueError, match=r"does not answer .*; no request in it was lost; see that"):
+            one.tell(entry("1"))
+
+
+def test_a_call_whose_answer_was_lost_can_be_made_again(worker: Callable[..., Worker]) -> None:
+    """The queue is told everything twice, as if no first answer had come."""
+    one = worker()
+    one.tell(entry("parent"))
+    (parent,) = one.lease()
+
+    async def tell_twice() -> Any:
+        changes = Changes([entry("child")], [End(parent.id, parent.attempt, "finish")])
+        for _ in range(2):
+            answer = await one.queue.exchange(changes, Demand(9, []), 0.0)
+        return answer
+
+    answer = one.run(tell_twice())
+    assert [lease.body for lease in answer.leases] == [b"child"]
+    assert (one.counts().leased, one.counts().done, one.counts().left) == (1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "login", "said"),
+    [
+        (("--requirepass", "horse"), "", "refuses the login .*REDIS_URL or REDIS_PARAMS"),
+        (("--requirepass", "horse"), ":donkey@", "refuses the login"),
+        (
+            ("--maxmemory", "10mb", "--maxmemory-policy", "allkeys-lru"),
+            "",
+            "may throw requests away .*allkeys-lru.*noeviction",
+        ),
+    ],
+    ids=["no login", "wrong login", "evicting"],
+)
+def test_a_server_that_cannot_be_used_is_refused_without_a_password(
+    options: tuple[str, ...], login: str, said: str
+) -> None:
+    with redis_server(*options) as server:
+        parameters = {"url": f"redis://{login}127.0.0.1:{server.port}/0"}
+        one = Driven(lambda: queue_on(server, parameters=parameters))
+        with one, pytest.raises(QueueError, match=said) as refused:
+            one.open()
+    assert "donkey" not in str(refused.value)
+
+
+def test_a_server_that_is_out_of_memory_says_so_and_loses_nothing() -> None:
+    with (
+        redis_server("--maxmemory-policy", "noeviction") as server,
+        Driven(lambda: queue_on(server)) as one,
+    ):
+        one.open().tell(entry("1"))
+        server.ask("CONFIG", "SET", "maxmemory", "1")
+        with pytest.raises(QueueError, match=r"is out of memory .*give it more"):
+            one.tell(entry("2"))
+        server.ask("CONFIG", "SET", "maxmemory", "0")
+        assert one.bodies() == ["1"]
+
+
+@pytest.mark.repetition
+def test_many_workers_finish_each_request_once(server: RedisServer) -> None:
+    async def work(number: int, done: list[bytes]) -> None:
+        queue = queue_on(server, "many", server_clock=True)
+        await queue.open(DAY, time.time())
+        ended, held = list[End](), list[int]()
+        while True:
+            answer = await queue.exchange(Changes([], ended), Demand(5, held), time.time())
+            done += [lease.body for lease in answer.leases]
+            ended = [End(lease.id, lease.attempt, "finish") for lease in answer.leases]
+            if not (answer.leases or answer.elsewhere or answer.has_more):
+                break
+        await queue.close()
+
+    async def all_work() -> list[bytes]:
+        queue, done = queue_on(server, "many"), list[bytes]()
+        await queue.open(DAY, 0.0)
+        await queue.exchange(Changes([entry(str(number)) for number in range(2000)]), None, 0.0)
+        await queue.close()
+        await asyncio.gather(*(work(number, done) for number in range(8)))
+        return done
+
+    assert sorted(asyncio.run(all_work())) == sorted(str(number).encode() for number in range(2000))

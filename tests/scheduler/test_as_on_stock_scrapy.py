@@ -1,0 +1,245 @@
+"""What a spider of any project may expect of a scheduler, in real crawls by stub spiders."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.end_to_end.forking import ROOT
+from tests.scheduler.crawling import Crawls, run
+from tests.servers.redis import redis_server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.servers.nginx import Nginx
+
+
+@pytest.fixture
+def crawls(tmp_path: Path, nginx: Callable[..., Nginx]) -> Crawls:
+    (tmp_path / "site").mkdir()
+    return Crawls(tmp_path, nginx(tmp_path / "site", location="if ($uri = /moved) { return 302 /here; }"))
+
+
+def test_a_callback_may_block_for_longer_than_a_lease_lasts(crawls: Crawls) -> None:
+    pages = [crawls.write_page(str(number)) for number in range(6)]
+    with redis_server() as redis:
+        blocking = {"REDIS_URL": redis.url, "LEASE_SECONDS": 0.6, "BLOCKS": 1.5, "MAX_ATTEMPTS": 1}
+        one, two = (Crawls(crawls.folder / name, crawls.server) for name in "ab")
+        for worker in (one, two):
+            worker.folder.mkdir()
+        with ThreadPoolExecutor(2) as both:
+            found = both.map(
+                lambda worker: worker.crawl(run(*pages, spider="BlockingSpider", **blocking)), (one, two)
+            )
+            stats = [crawled.stats for (crawled,) in found]
+    assert sorted(crawls.asked()) == [f"/{number}" for number in range(6)]
+    assert sum(one.get("item_scraped_count", 0) for one in stats) == 6
+    assert [one["scheduler/failed"] for one in stats] == [0, 0]
+
+
+def test_the_segment_is_fixed_when_the_crawl_starts(crawls: Crawls) -> None:
+    first, second = crawls.write_page("1", "/2"), crawls.write_page("2", "/1")
+    (crawled,) = crawls.crawl(
+        run(first, second, SEGMENT_RESOLVER="tests.scheduler.stub_spiders.OtherSegments")
+    )
+    assert sorted(crawls.asked()) == ["/1", "/2"]
+    assert crawled.reason == "finished"
+
+
+def test_requests_of_several_slots_are_interleaved(crawls: Crawls) -> None:
+    pages = [crawls.write_page(f"{slot}{number}") for slot in "abcde" for number in range(6)]
+    delayed = {"DOWNLOAD_DELAY": 0.2, "DOWNLOAD_DELAY_JITTER": 0, "CONCURRENT_REQUESTS": 10}
+    crawls.crawl(run(*pages, spider="SlotsSpider", **delayed))
+    asked = [path[1:] for path in crawls.asked()]
+    assert sorted(asked) == [f"{slot}{number}" for slot in "abcde" for number in range(6)]
+    # One slot after the other, the last would begin when the first has ended.
+    assert asked.index("e0") < asked.index("a5")
+
+
+def test_a_priority_holds_over_all_that_waits(crawls: Crawls) -> None:
+    low = [{"url": f"/low{number}"} for number in range(40)]
+    lines = [json.dumps(one) for one in (*low, {"url": "/high", "priority": 1})]
+    root = crawls.write_page("root", *lines)
+    crawls.crawl(run(root, CONCURRENT_REQUESTS=1))
+    assert crawls.asked().index("/high") < 4
+
+
+@pytest.mark.parametrize("depth_priority", [1, -1], ids=["breadth first", "depth first"])
+def test_depth_priority_works(crawls: Crawls, depth_priority: int) -> None:
+    names = [""]
+    for _ in range(3):
+        for name in names:
+            crawls.write_page(name or "root", *(f"/{name}{letter}" for letter in "abc"))
+        names = [f"{name}{letter}" for name in names for letter in "abc"]
+    for name in names:
+        crawls.write_page(name)
+    root = f"{crawls.server.url}/root"
+    crawls.crawl(run(root, CONCURRENT_REQUESTS=1, DEPTH_PRIORITY=depth_priority))
+    depths = [len(path) - 1 for path in crawls.asked()[1:]]
+    if depth_priority > 0:
+        assert depths == sorted(depths)
+    else:
+        # The engine asks for the next request before it has what came of the last one.
+        assert depths.index(3) <= 4
+        assert depths[-1] == 3
+
+
+def test_scrapy_is_told_what_is_enqueued_and_dropped(crawls: Crawls) -> None:
+    pages = [crawls.write_page(name) for name in ("1", "2", "1", "forbidden")]
+    extension = {"tests.scheduler.stub_spiders.DropsCounted": 1}
+    (crawled,) = crawls.crawl(run(*pages, EXTENSIONS=extension))
+    assert (crawled.counted("enqueued"), crawled.counted("dequeued")) == (2, 2)
+    assert crawled.stats["dupefilter/filtered"] == 1
+    assert crawled.stats["told/dropped//1"] == 1
+    assert crawled.reason == "finished"
+
+
+def test_a_redirect_to_a_page_that_was_seen_ends_there(crawls: Crawls) -> None:
+    here, moved = crawls.write_page("here"), f"{crawls.server.url}/moved"
+    (crawled,) = crawls.crawl(run(here, moved, CONCURRENT_REQUESTS=1))
+    assert crawls.asked() == ["/here", "/moved"]
+    assert (crawled.counted("done"), crawled.counted("left")) == (2, 0)
+
+
+def test_settings_without_effect_are_named_once(crawls: Crawls) -> None:
+    settings = {"JOBDIR": "job", "DUPEFILTER_CLASS": "tests.scheduler.stub_spiders.AnotherDupeFilter"}
+    (crawled,) = crawls.crawl(run(crawls.write_page("1"), **settings))
+    said = [line for line in crawled.said("INFO") if "no effect" in line]
+    assert said == ["no effect under this scheduler, which has its own queue: JOBDIR, DUPEFILTER_CLASS"]
+
+
+def test_without_a_dupefilter_nothing_is_dropped(crawls: Crawls) -> None:
+    page = crawls.write_page("1")
+    crawls.crawl(run(page, page, DUPEFILTER_CLASS="scrapy.dupefilters.BaseDupeFilter"))
+    assert crawls.asked() == ["/1", "/1"]
+
+
+def test_a_page_whose_callback_was_renamed_is_asked_anew_when_the_spider_comes_to_it(crawls: Crawls) -> None:
+    page = crawls.write_page("page")
+    renamed = {"url": page, "callback": "parse_item"}
+    first, again = crawls.crawl(
+        run(renamed, spider="RenamedSpider", SEGMENT="every:1000w"), run(page, SEGMENT="every:1000w")
+    )
+    (line,) = first.said("ERROR")
+    assert "callback 'parse_item' is not a method of the spider" in line
+    assert (first.counted("left"), first.counted("failed"), first.counted("seen")) == (0, 1, 0)
+    assert crawls.asked() == ["/page"]
+    assert again.counted("done") == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"TWISTED_REACTOR": "twisted.internet.selectreactor.SelectReactor"}, "needs the asyncio reactor"),
+        ({"SPIDER_MIDDLEWARES": {}}, "needs its spider middleware: write ADDONS"),
+    ],
+    ids=["reactor", "middleware"],
+)
+def test_a_project_that_cannot_use_the_scheduler_is_told_in_one_line(
+    tmp_path: Path, settings: dict[str, Any], said: str
+) -> None:
+    ours = {
+        "SCHEDULER": "tileharvest.scheduler.Scheduler",
+        "SPIDER_MIDDLEWARES": {"tileharvest.scheduler.LeaseMiddleware": 10},
+        "TILEHARVEST_DATA": str(tmp_path),
+        **settings,
+    }
+    program = (
+        "import sys, json; from scrapy import Spider; from scrapy.crawler import CrawlerProcess\n"
+        "process = CrawlerProcess(json.loads(sys.argv[1]))\n"
+        "process.crawl(type('S', (Spider,), {'name': 's'}))\n"
+        "process.start(); sys.exit(process.bootstrap_failed)"
+    )
+    ended = _run(program, json.dumps(ours))
+    assert ended.returncode == 1
+    assert sum(said in line for line in ended.stderr.splitlines()) == 1
+
+
+def test_the_scheduler_works_without_what_only_maps_need(tmp_path: Path) -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["maps"]
+    names = {"pillow": "PIL", "prometheus-client": "prometheus_client"}
+    # Scrapy itself needs aiohttp.
+    plain = {re.split(r"[\[<>=]", one)[0] for one in extras} - {"aiohttp"}
+    settings = {"ADDONS": {"tileharvest.TileHarvest": 300}, "TILEHARVEST_DATA": str(tmp_path)}
+    program = f"""
+import sys
+sys.modules |= dict.fromkeys({[names.get(one, one) for one in plain]!r})
+from scrapy import Spider
+from scrapy.crawler import AsyncCrawlerProcess
+class Pages(Spider):
+    name = "pages"
+    start_urls = ["data:,1"]
+    def parse(self, response):
+        yield {{"url": response.url}}
+process = AsyncCrawlerProcess({settings!r})
+crawler = process.create_crawler(Pages)
+process.crawl(crawler)
+process.start()
+print(crawler.stats.get_value("item_scraped_count"), crawler.stats.get_value("scheduler/done"))
+"""
+    ended = _run(program)
+    assert ended.stdout.split() == ["1", "1"], ended.stderr[-3000:]
+
+
+def _run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+
+
+def test_crawls_of_one_process_leave_no_crawler_alive(tmp_path: Path) -> None:
+    program = """
+import asyncio, gc, weakref
+from scrapy import Request, Spider
+from scrapy.crawler import AsyncCrawlerRunner, Crawler
+from scrapy.utils.reactor import install_reactor
+install_reactor("twisted.internet.asyncioreactor.AsyncioSelectorReactor")
+
+class Pages(Spider):
+    name = "pages"
+    start_urls = ["data:,1"]
+
+async def crawl():
+    runner, alive = AsyncCrawlerRunner(SETTINGS), []
+    for number in range(15):
+        crawler = runner.create_crawler(Pages)
+        alive.append(weakref.ref(crawler))
+        await runner.crawl(crawler, number=str(number))
+        assert crawler.stats.get_value("item_scraped_count", 0) == 0
+        assert crawler.stats.get_value("response_received_count") == 1
+    del crawler
+    await asyncio.sleep(0)
+    gc.collect()
+    print(sum(one() is not None for one in alive))
+
+from twisted.internet import reactor
+loop = asyncio.get_event_loop()
+task = loop.create_task(crawl())
+task.add_done_callback(lambda _: reactor.stop())
+reactor.run()
+task.result()
+"""
+    settings = {
+        "SCHEDULER": "tileharvest.scheduler.Scheduler",
+        "SPIDER_MIDDLEWARES": {"tileharvest.scheduler.LeaseMiddleware": 10},
+        "TILEHARVEST_DATA": str(tmp_path),
+        "TELNETCONSOLE_ENABLED": False,
+        "LOG_ENABLED": False,
+    }
+    ended = _run(f"SETTINGS = {settings!r}\n{program}")
+    assert ended.stdout.strip() == "0", ended.stderr[-2000:]

@@ -1,0 +1,297 @@
+"""Blocks, over real connections: which tiles start, when a block ends, and what is left of it."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final
+
+from scrapy import Spider
+from scrapy.exceptions import DownloadFailedError, IgnoreRequest
+from scrapy.utils.test import get_crawler
+
+from tileharvest.harvest.walks import LayerWalk
+from tileharvest.history.costs import Traffic
+from tileharvest.maps.budgets import Budget
+from tileharvest.maps.rates import Gap
+from tileharvest.politeness.map_throttle import MapThrottle
+from tileharvest.politeness.reasons import Reason
+from tileharvest.politeness.robots import Robots
+from tileharvest.politeness.rules import Rules
+from tileharvest.politeness.sqlite import SqliteThrottle
+from tileharvest.renderers.quadtree import QuadtreeAddresses
+from tileharvest.scheduler.crawl import crawl_of
+from tileharvest.spiders import download
+from tileharvest.spiders.blocks import BlockRequest, BlockResponse
+from tileharvest.spiders.download import TileDownloadHandler
+from tileharvest.tiles.block import Block, mask_of
+from tileharvest.tiles.layers import Layer
+from tileharvest.tiles.pyramid import Pyramid
+from tileharvest.tiles.verdict import Answer
+from tileharvest.walk.walk import Walk
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    import pytest
+
+LAYER: Final = "day"
+MOVED: Final = b"HTTP/1.1 302 Found\r\nLocation: %b\r\nContent-Length: 0\r\n\r\n"
+PLAIN: Final = b'HTTP/1.1 200 OK\r\nETag: "1"\r\nContent-Length: 4\r\n\r\n'
+
+
+class Stage:
+    """A site that answers when it is told to, and the handler that asks it."""
+
+    def __init__(self) -> None:
+        self.heads: list[str] = []
+        self.on_the_way = 0
+        self.most = 0
+        """The most requests that were on the way at the same time."""
+        self.go_on = asyncio.Event()
+        """Set while the site answers."""
+        self.go_on.set()
+        self.answers: dict[str, bytes] = {}
+        """By path: answers other than the usual one."""
+        self.handler: TileDownloadHandler
+        self.throttle: MapThrottle
+        self.crawl: Any
+        self.url = ""
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+                self.heads.append(head)
+                self.on_the_way += 1
+                self.most = max(self.most, self.on_the_way)
+                await self.go_on.wait()
+                await asyncio.sleep(0)
+                self.on_the_way -= 1
+                method, path, _ = head.split(" ", 2)
+                answer = self.answers.get(path, PLAIN + (b"body" if method == "GET" else b""))
+                if not answer:
+                    return
+                writer.write(answer)
+                await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            return
+        finally:
+            writer.close()
+
+    def path(self, tile: Any) -> str:
+        layer = self.crawl.harvest.layers[LAYER].layer
+        return str(layer.addresses.url_of(tile)).removeprefix(self.url)
+
+    async def ask(self, mask: int, **options: Any) -> BlockResponse:
+        options = {"method": "HEAD", **options}
+        request = BlockRequest.of(Block(LAYER, 0, 0, -1, mask), f"{self.url}/day/0.png", **options)
+        response = await self.handler.download_request(request)
+        assert isinstance(response, BlockResponse)
+        return response
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(60):
+            while not condition():  # noqa: ASYNC110 - only the site knows when it was asked
+                await asyncio.sleep(0)
+
+
+@asynccontextmanager
+async def stage(
+    *, concurrency: int = 4, gap: Gap | None = None, budget: Budget | None = None
+) -> AsyncIterator[Stage]:
+    """A handler of a crawl of its own, at a site of its own."""
+    site = Stage()
+    server = await asyncio.start_server(site.serve, "127.0.0.1", 0)
+    site.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    crawler = get_crawler(Spider, {"DOWNLOAD_TIMEOUT": 60})
+    site.crawl = crawl_of(crawler)
+    layer = Layer(LAYER, Pyramid(8), "png", QuadtreeAddresses(f"{site.url}/day", 8, "png"))
+    site.crawl.harvest = SimpleNamespace(
+        layers={LAYER: LayerWalk(layer, Walk(layer.pyramid))},
+        traffic=Traffic(),
+        understood=lambda answer, tile: answer,
+        answers_head=True,
+        description=SimpleNamespace(page=f"{site.url}/", host="127.0.0.1", gap=None),
+    )
+    rules = Rules("127.0.0.1", concurrency, *([gap] if gap else []))
+    shared = SqliteThrottle()
+    await shared.open()
+    site.crawl.rules = rules
+    site.throttle = site.crawl.throttle = MapThrottle(
+        shared, shared.process, "small", rules, site.crawl.traffic, lasts=300.0, local_time=_noon
+    )
+    await site.throttle.open(budget or Budget())
+    site.handler = TileDownloadHandler(crawler)
+    try:
+        yield site
+    finally:
+        await site.handler.close()
+        await shared.close()
+        server.close()
+        await server.wait_closed()
+
+
+def _noon() -> datetime:
+    return datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+
+def test_a_block_returns_an_answer_for_each_of_its_tiles_over_few_connections() -> None:
+    async def run() -> None:
+        async with stage() as site:
+            response = await site.ask(mask_of(range(20)))
+            assert response.answers == {
+                bit: Answer(200, response.answers[0].validator, 4) for bit in range(20)
+            }
+            assert response.asked == mask_of(range(20))
+            assert site.crawl.traffic.requests == len(site.heads) == 20
+            asked = {head.split(" ")[1] for head in site.heads}
+            block = Block(LAYER, 0, 0, -1, mask_of(range(20)))
+            assert asked == {site.path(tile) for _, tile in block.tiles()}
+
+    asyncio.run(run())
+
+
+def test_never_more_tiles_are_on_the_way_than_the_map_allows_of_however_many_blocks() -> None:
+    async def run() -> None:
+        async with stage(concurrency=3) as site:
+            await asyncio.gather(*(site.ask(0b11111 << shift) for shift in range(0, 25, 5)))
+            assert site.most == 3
+            assert len(site.heads) == 25
+
+    asyncio.run(run())
+
+
+def test_the_tiles_of_the_most_urgent_block_start_first() -> None:
+    async def run() -> None:
+        async with stage(concurrency=1) as site:
+            site.go_on.clear()
+            first = asyncio.ensure_future(site.ask(0b111))
+            await site.until(lambda: len(site.heads) == 1)
+            urgent = asyncio.ensure_future(site.ask(0b11000, method="GET", priority=1))
+            await asyncio.sleep(0)
+            site.go_on.set()
+            await asyncio.gather(first, urgent)
+            assert [head.split(" ")[0] for head in site.heads] == ["HEAD", "GET", "GET", "HEAD", "HEAD"]
+
+    asyncio.run(run())
+
+
+def test_a_block_is_cut_short_when_its_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(download, "LONGEST", 0.0)
+
+    async def run() -> None:
+        async with stage(concurrency=1) as site:
+            site.go_on.clear()
+            asking = asyncio.ensure_future(site.ask(0b1111))
+            await site.until(lambda: len(site.heads) == 1)
+            await asyncio.sleep(0.01)
+            site.go_on.set()
+            assert (await asking).asked == 0b1
+
+    asyncio.run(run())
+
+
+def test_a_block_is_cut_short_when_its_bodies_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(download, "MOST_BYTES", 8)
+
+    async def run() -> None:
+        async with stage(concurrency=1) as site:
+            response = await site.ask(0b1111, method="GET")
+            assert response.asked == 0b11
+            assert response.body == b"bodybody"
+
+    asyncio.run(run())
+
+
+def test_a_hold_leaves_what_has_not_started_and_waits_for_what_has() -> None:
+    async def run() -> None:
+        async with stage(concurrency=2) as site:
+            site.go_on.clear()
+            asking = asyncio.ensure_future(site.ask(0b1111))
+            await site.until(lambda: len(site.heads) == 2)
+            await site.throttle.look(is_paused=True, on_the_way=2)
+            assert site.throttle.held is not None
+            assert site.throttle.held.reason is Reason.PAUSED
+            site.go_on.set()
+            assert (await asking).asked == 0b11
+            assert (await site.ask(0b1)).asked == 0
+
+    asyncio.run(run())
+
+
+def test_a_budget_of_requests_is_kept_to_the_tile() -> None:
+    async def run() -> None:
+        async with stage(budget=Budget(requests=5)) as site:
+            response = await site.ask(mask_of(range(20)))
+            assert response.asked.bit_count() == len(site.heads) == 5
+            assert site.throttle.lacking == "requests"
+
+    asyncio.run(run())
+
+
+def test_tiles_start_apart_where_the_map_has_a_rate() -> None:
+    """The throttle's own tests show that the starts are right; here each tile takes one."""
+
+    async def run() -> None:
+        async with stage(gap=Gap(0.01, 0.01)) as site:
+            began = asyncio.get_running_loop().time()
+            assert (await site.ask(0b11111)).asked == 0b11111
+            assert asyncio.get_running_loop().time() - began >= 0.04
+
+    asyncio.run(run())
+
+
+def test_a_tile_without_an_answer_has_its_failure_and_one_that_is_forbidden_is_not_asked() -> None:
+    async def run() -> None:
+        async with stage() as site:
+            tiles = dict(Block(LAYER, 0, 0, -1, 0b111).tiles())
+            site.answers[site.path(tiles[1])] = b""
+            forbidden = f"User-agent: *\nDisallow: {site.path(tiles[2])}\n"
+            site.crawl.robots = Robots.of(site.url, forbidden.encode())
+            answers = (await site.ask(0b111)).answers
+            assert isinstance(answers[0], Answer)
+            assert isinstance(answers[1], DownloadFailedError)
+            assert isinstance(answers[2], IgnoreRequest)
+            assert len(site.heads) == 2
+
+    asyncio.run(run())
+
+
+def test_a_redirect_of_a_tile_is_followed_on_the_site() -> None:
+    async def run() -> None:
+        async with stage() as site:
+            (tile,) = [tile for _, tile in Block(LAYER, 0, 0, -1, 0b1).tiles()]
+            site.answers[site.path(tile)] = MOVED % b"/moved.png"
+            (answer,) = (await site.ask(0b1)).answers.values()
+            assert isinstance(answer, Answer)
+            assert answer.status == 200
+            assert [head.split(" ")[:2] for head in site.heads] == [
+                ["HEAD", site.path(tile)],
+                ["HEAD", "/moved.png"],
+            ]
+
+    asyncio.run(run())
+
+
+def test_a_redirect_into_a_network_of_ours_is_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        async with stage() as site:
+            (tile,) = [tile for _, tile in Block(LAYER, 0, 0, -1, 0b1).tiles()]
+            site.answers[site.path(tile)] = MOVED % b"http://10.0.0.1/a.png"
+            (answer,) = (await site.ask(0b1)).answers.values()
+            assert isinstance(answer, IgnoreRequest)
+            assert "private" in str(answer)
+
+    asyncio.run(run())
+
+
+def test_an_agent_of_several_and_headers_of_the_request_hold_for_each_tile() -> None:
+    async def run() -> None:
+        async with stage() as site:
+            await site.ask(0b11, headers={"User-Agent": "one", "X-Key": "a"})
+            assert all("User-Agent: one" in head and "X-Key: a" in head for head in site.heads)
+
+    asyncio.run(run())

@@ -1,0 +1,96 @@
+"""Map leases in Redis: `SET NX PX` for each map."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING, Any, Final
+
+from tileharvest.queue.map_leases import MapLease
+from tileharvest.queue.port import SILENT
+from tileharvest.queue.redis.link import RedisLink
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_MS: Final = 1000
+_REMEMBERED: Final = 24 * 3600
+"""Seconds for which the number of failures in a row is remembered, beyond the time of the next attempt."""
+
+
+class RedisMapLeases:
+    """`MapLeases` of all workers that share a Redis. Any number of workers may join the one that has a map's
+    lease: a queue in Redis has any number of workers."""
+
+    def __init__(
+        self, parameters: Mapping[str, Any], *, silent: float = SILENT, patience: float = 5.0
+    ) -> None:
+        """Touches nothing yet. `parameters` are those of `connection.connect`."""
+        self._link = RedisLink(parameters, "the list of map leases", patience)
+        self._silent = silent
+        self._worker = secrets.token_hex(8).encode()
+        self._held: set[str] = set()
+
+    async def open(self) -> None:
+        await self._link.open()
+
+    async def acquire(self, names: Sequence[str], now: float) -> MapLease | None:
+        for name in names:
+            if name in self._held or await self._ask("exists", _key(name, "pause")):
+                continue
+            if await self._take(name):
+                self._held.add(name)
+                return MapLease(name, int(await self._ask("get", _key(name, "failures")) or 0))
+        return None
+
+    async def taken(self, names: Sequence[str], now: float) -> Sequence[str]:
+        holders = [await self._ask("get", _key(name)) for name in names]
+        return [
+            name for name, holder in zip(names, holders, strict=True) if holder not in (None, self._worker)
+        ]
+
+    async def extend(self, now: float) -> None:
+        for name in list(self._held):
+            # A lease that was lost by silence is taken again, unless another worker has it by now.
+            await self._take(name)
+
+    async def release(self, name: str, now: float) -> None:
+        self._held.discard(name)
+        if await self._has(name):
+            await self._ask("delete", _key(name, "failures"))
+            await self._ask("delete", _key(name))
+
+    async def fail(self, name: str, again: float, now: float) -> None:
+        self._held.discard(name)
+        if await self._has(name):
+            pause = max(1, int((again - now) * _MS))
+            # The pause comes first: no other worker may take the map between.
+            await self._ask("set", _key(name, "pause"), 1, px=pause)
+            await self._ask("incr", _key(name, "failures"))
+            await self._ask("pexpire", _key(name, "failures"), pause + _REMEMBERED * _MS)
+            await self._ask("delete", _key(name))
+
+    async def close(self, now: float) -> None:
+        held, self._held = self._held, set()
+        try:
+            for name in held:
+                if await self._has(name):
+                    await self._ask("delete", _key(name))
+        finally:
+            await self._link.close()
+
+    async def _has(self, name: str) -> bool:
+        return bool(await self._ask("get", _key(name)) == self._worker)
+
+    async def _take(self, name: str) -> bool:
+        """Takes or extends the lease of a map. Returns whether this worker has it then."""
+        last = int(self._silent * _MS)
+        if await self._ask("set", _key(name), self._worker, nx=True, px=last):
+            return True
+        return await self._has(name) and bool(await self._ask("pexpire", _key(name), last))
+
+    async def _ask(self, command: str, *words: Any, **options: Any) -> Any:
+        return await self._link.attempt(lambda client: getattr(client, command)(*words, **options))
+
+
+def _key(name: str, what: str = "lease") -> str:
+    return f"tileharvest:map {what}:{{{name}}}"

@@ -1,0 +1,24 @@
+-- Tells that the worker is alive, and takes back the leases of workers that were silent for too long. ARGV goes on with:
+-- what the worker says of itself; the seconds of silence; how often a request may lose its worker; the reason for which
+-- it is given up then.
+
+local facts, silent, most, reason = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
+local heard = redis.call('ZSCORE', P .. 'workers', worker)
+redis.call('ZADD', P .. 'workers', now, worker)
+redis.call('HSET', P .. 'facts', worker, facts)
+if not heard or now - heard > silent then
+    -- The server itself may have been away. The others have the time until the next call to tell that they are alive.
+    return
+end
+for _, gone in ipairs(redis.call('ZRANGEBYSCORE', P .. 'workers', '-inf', now - silent)) do
+    for _, id in ipairs(redis.call('SMEMBERS', P .. 'leases:' .. gone)) do
+        if redis.call('HINCRBY', entry(id), 'lost', 1) >= most then
+            fail(id, reason)
+        else
+            wait(id)
+        end
+    end
+    redis.call('DEL', P .. 'leases:' .. gone)
+    redis.call('ZREM', P .. 'workers', gone)
+    redis.call('HDEL', P .. 'facts', gone)
+end

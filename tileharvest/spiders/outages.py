@@ -1,0 +1,218 @@
+"""Spares a host that is down, or refuses more: one probe at growing pauses takes the place of a storm of
+requests."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import UTC, datetime
+from http import HTTPStatus
+from math import inf
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from tileharvest.errors import SiteError
+from tileharvest.politeness.outages import HostHealth, no_answer_in_words
+from tileharvest.politeness.reasons import Reason
+from tileharvest.politeness.waits import noted
+from tileharvest.queue.cancellation import cancel
+from tileharvest.scheduler.crawl import as_error
+from tileharvest.spiders.transfer import kinds_of
+from tileharvest.tiles.verdict import OK, PASSING, Answer, retry_after
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from tileharvest.politeness.outages import OutageLimits
+    from tileharvest.scheduler.crawl import Crawl
+
+    Probe = Callable[[str], Awaitable[Answer | Exception]]
+    """Asks an address once."""
+
+_logger = logging.getLogger(__name__)
+
+_SHORTER: Final = 0.9
+"""Share of the pause until its next probe for which a worker claims the host. Timers and the clocks of other
+workers are not exact, and the next probe must not come while the claim still holds."""
+_SERVER_FAILURES: Final = 500
+"""The first status by which a server says that it has failed."""
+
+
+class Outages:
+    """Which hosts of a crawl are doubted or down, and the probes that find out whether they answer again.
+
+    A host that stays away for too long, or goes on refusing however slowly it is asked, ends the crawl.
+    """
+
+    def __init__(self, crawl: Crawl, limits: OutageLimits, probe: Probe, passing: Sequence[str]) -> None:
+        """`passing` names the exceptions that mean that there was no answer."""
+        self._crawl, self._limits, self._probe, self._passing = crawl, limits, probe, tuple(passing)
+        self._hosts: dict[str, HostHealth] = {}
+        """The health of each host that has ever failed."""
+        self._good: dict[str, str] = {}
+        """By host: the last of its addresses that was answered well."""
+        self._probing: dict[str, asyncio.Task[None]] = {}
+
+    def judged(self, host: str, url: str, answer: Answer | Exception) -> Answer | Exception | None:
+        """Takes the answer about a tile. Returns it as it counts, or None if it was no attempt: the host is
+        down, or seems to limit us, and the tile is as it was."""
+        if isinstance(answer, Exception):
+            return self._failed(host, url, answer) if isinstance(answer, kinds_of(self._passing)) else answer
+        if _is_failure(answer):
+            return self._failed(host, url, answer)
+        if answer.status == HTTPStatus.FORBIDDEN:
+            return self._refused(host, url, answer)
+        if host in self._hosts:
+            self._hosts[host].answered(well=answer.status == OK)
+        if answer.status == OK:
+            self._good[host] = url
+        return answer
+
+    def slow_down(self, host: str) -> None:
+        """Asks a host more slowly that has refused more. Ends the crawl if that does not help."""
+        traffic, health = self._crawl.traffic, self._health(host)
+        if not health.slow_down(traffic.requests, traffic.worked):
+            self._crawl.end(_still_refused(host))
+        elif self._crawl.throttle is not None:
+            self._crawl.throttle.slow_down(health.spacing)
+
+    async def close(self) -> None:
+        """Ends all probes."""
+        for task in tuple(self._probing.values()):
+            await cancel(task)
+
+    def _health(self, host: str) -> HostHealth:
+        return self._hosts.setdefault(host, HostHealth(self._limits))
+
+    def _failed(self, host: str, url: str, answer: Answer | Exception) -> Answer | Exception | None:
+        health = self._health(host)
+        if health.failed(_now()):
+            self._doubt(host, url, health)
+        return None if health.is_down else answer
+
+    def _refused(self, host: str, url: str, answer: Answer) -> Answer | None:
+        """Takes a 403. A single one is an answer. Many in a row after good answers are a limit. One with
+        Retry-After is a limit, too, and the throttle lets the host rest."""
+        if answer.retry_after is not None or host not in self._good:
+            return answer
+        health = self._health(host)
+        if health.refused(_now()):
+            self._doubt(host, url, health)
+        if health.is_doubted:
+            return None
+        # From the second one in a row on, the tile is asked once more.
+        return replace(answer, retry_after="0") if health.may_limit else answer
+
+    def _doubt(self, host: str, url: str, health: HostHealth) -> None:
+        """Lets nothing start until a probe of the host is answered."""
+        probing = self._probe_on(host, self._good.get(host, url), health)
+        self._probing[host] = asyncio.ensure_future(probing)
+        self._hold()
+
+    def _hold(self) -> None:
+        """Lets nothing start while a host is probed."""
+        if self._crawl.throttle is not None:
+            self._crawl.throttle.down_until(inf if self._probing else None)
+
+    async def _probe_on(self, host: str, url: str, health: HostHealth) -> None:
+        """Probes a host until it answers, or patience ends."""
+        try:
+            while not await self._probed(host, url, health):
+                pass
+        except Exception as error:  # noqa: BLE001 - or nothing would be asked for ever
+            self._crawl.end(as_error(error))
+        finally:
+            del self._probing[host]
+            self._hold()
+
+    async def _probed(self, host: str, url: str, health: HostHealth) -> bool:
+        """Waits until the next probe is due, and makes it. Returns whether it was answered. Raises SiteError
+        when patience has ended."""
+        pause = health.next_pause(_now())
+        with noted(self._crawl.waits, f"the next look whether {host} answers", pause):
+            await asyncio.sleep(pause)
+        throttle = self._crawl.throttle
+        if throttle is not None and throttle.held is not None and throttle.held.reason is not Reason.DOWN:
+            # Another reason holds, such as a pause: then nobody asks for anything.
+            health.postponed(pause)
+            return False
+        if throttle is not None and not await throttle.claim_probe(
+            host, _SHORTER * health.following_pause(_now())
+        ):
+            health.left_to_another()
+            return False
+        failure = self._failure(health, await self._probe(url))
+        if failure is None:
+            was_down = health.is_down
+            if was_down and health.is_refusing:
+                self.slow_down(host)
+            seconds = health.probe_answered(_now())
+            if was_down:
+                _logger.info("%s answers again after %.0f s: what has waited is asked now", host, seconds)
+            return True
+        if not health.is_down:
+            self._say_down(host, failure, health)
+        if health.probe_failed(_now()):
+            if health.is_refusing:
+                raise _still_refused(host)
+            raise SiteError(
+                f"{host} has not answered for {self._limits.patience:g} s ({failure}): everything that was"
+                " found is kept; run it again to continue"
+            )
+        return False
+
+    @staticmethod
+    def _failure(health: HostHealth, answer: Answer | Exception) -> str | None:
+        """Returns in words why a probe brought no usable answer, or None if it did."""
+        if isinstance(answer, Exception):
+            return no_answer_in_words(answer)
+        if health.is_refusing and answer.status == HTTPStatus.FORBIDDEN:
+            health.asked_to_wait(retry_after(answer.retry_after, datetime.now(UTC)) or 0.0)
+        elif not _is_failure(answer):
+            return None
+        return answer.phrase
+
+    def _say_down(self, host: str, failure: str, health: HostHealth) -> None:
+        pause, longest, patience = (
+            health.following_pause(_now()),
+            self._limits.longest_pause,
+            self._limits.patience,
+        )
+        if health.is_refusing:
+            _logger.warning(
+                "%s answers %s to what it has answered before, which looks like a limit: it rests for %g s or"
+                " more, and is then asked more slowly; write requests_per_second for the map in maps.toml",
+                host,
+                failure,
+                pause,
+            )
+            return
+        _logger.warning(
+            "%s does not answer (%s): nothing more is asked of it until it does; one request looks whether it"
+            " does, in %g s and then after pauses of up to %g s; if it stays away for %g s the harvest ends,"
+            " to be continued another time",
+            host,
+            failure,
+            pause,
+            longest,
+            patience,
+        )
+
+
+def _still_refused(host: str) -> SiteError:
+    return SiteError(
+        f"{host} still answers 403, although it was asked more and more slowly: everything that was found is"
+        " kept; ask the owner which pace is allowed, write it as requests_per_second for the map in"
+        " maps.toml, and run it again to continue"
+    )
+
+
+def _is_failure(answer: Answer) -> bool:
+    """Returns whether the server has failed by itself, and does not say when that will have passed."""
+    return answer.status >= _SERVER_FAILURES and answer.status in PASSING and answer.retry_after is None
+
+
+def _now() -> float:
+    """Returns seconds on the clock of the event loop, which never goes back."""
+    return asyncio.get_running_loop().time()

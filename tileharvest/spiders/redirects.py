@@ -1,0 +1,176 @@
+"""Redirects: where a site may send us, and how far it is followed."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import replace
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urljoin, urlsplit
+
+from scrapy.exceptions import IgnoreRequest
+
+from tileharvest.maps.rates import NO_GAP
+from tileharvest.politeness.neighbours import refused_network
+from tileharvest.politeness.outages import no_answer_in_words
+from tileharvest.politeness.reasons import FORBIDDEN
+from tileharvest.politeness.robots import Robots, origin_of, too_slow
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from tileharvest.scheduler.crawl import Crawl
+    from tileharvest.spiders.transfer import Reply, Terms
+
+    Send = Callable[[str, str, Terms], Awaitable[Reply | Exception]]
+    """Asks an address by a method, within the limits of its host."""
+
+REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+_ROBOTS: Final = "/robots.txt"
+_FAILURES: Final = 500
+"""The first status by which a server says that it has failed."""
+_PASSES: Final = 10.0
+"""Seconds after which another site is asked again for a robots.txt that could not be read."""
+_MOST_SITES: Final = 100
+"""The most other sites to which a map's redirects are followed. Otherwise a map that sends each tile to a new
+name would cost a robots.txt for each tile, and memory without an end."""
+_OWN_UNKNOWN: Final = "its network is not the internet, and the address of the map's own host is not known"
+
+
+class AskLater(IgnoreRequest):
+    """A site to which a redirect leads may not be asked before its robots.txt can be read."""
+
+
+class Redirects:
+    """Follows the redirects of one crawl.
+
+    A site that is no part of the map is asked for its robots.txt first. It is not asked at all if its address
+    is of a private network that the map's own host is not in. That is looked up before the site is asked, and
+    the transfer looks once more when it is connected: a name may have another address by then.
+    """
+
+    def __init__(self, crawl: Crawl, send: Send, most: int) -> None:
+        """`most` is how many redirects are followed in a row."""
+        self._crawl, self._send, self._most = crawl, send, most
+        self._looks: dict[str, asyncio.Future[str | None]] = {}
+        """By site that is no part of the map: why it must not be asked, or None if it may."""
+        self._own: dict[str, tuple[str, ...]] = {}
+        """By host of a map: its IP addresses, once they are known."""
+
+    async def follow(self, method: str, url: str, reply: Reply, terms: Terms) -> tuple[str, Reply]:
+        """Returns the address at the end of the redirects of an answer, and what is there. Raises
+        IgnoreRequest with the reason if a redirect is not followed, and the errors of a transfer."""
+        first = url
+        for _ in range(self._most):
+            location = reply.location
+            if reply.status not in REDIRECTS or location is None:
+                return url, reply
+            url = urljoin(url, location)
+            if urlsplit(url).scheme not in ("http", "https"):
+                raise IgnoreRequest(f"the redirect to {url} was not followed: it is no web address")
+            if reply.status == HTTPStatus.SEE_OTHER and method != "HEAD":
+                method = "GET"
+            found = await self._send(method, url, await self._terms_for(url, first, terms))
+            if isinstance(found, Exception):
+                raise found
+            reply = found
+        # The words name no address, so that they are one reason for many tiles.
+        raise IgnoreRequest(f"more than {self._most} redirects")
+
+    async def _terms_for(self, url: str, first: str, terms: Terms) -> Terms:
+        """Returns the terms on which an address is asked to which a site has sent us from `first`. Raises
+        IgnoreRequest if it must not be asked."""
+        origin = origin_of(url)
+        if origin in self._own_origins(first):
+            self._expect_allowed(url, first)
+            return terms
+        host = urlsplit(first).hostname or ""
+        # By RFC 9309, section 2.3.1.2, a robots.txt may lie on another host. That one needs none itself.
+        if urlsplit(first).path == _ROBOTS or self._crawl.harvest is None:
+            refused = await self._refused_network(origin, host)
+        else:
+            refused = await self._refused(origin, host, terms)
+        if refused is not None:
+            raise IgnoreRequest(f"the redirect to {origin} was not followed: {refused}")
+        self._expect_allowed(url, first)
+        return terms._replace(own=None if terms.proxy else self._own[host])
+
+    def _expect_allowed(self, url: str, first: str) -> None:
+        """Raises IgnoreRequest if the robots.txt of the address's site forbids to ask for it."""
+        if urlsplit(first).path != _ROBOTS and not self._crawl.robots.allows(url):
+            raise IgnoreRequest(f"the redirect to {origin_of(url)} was not followed: {FORBIDDEN}")
+
+    def _own_origins(self, first: str) -> frozenset[str]:
+        """Returns the sites of the map. Their robots.txt was read before all else."""
+        harvest = self._crawl.harvest
+        if harvest is None:
+            return frozenset({origin_of(first)})
+        folders = (part.layer.addresses.folder for part in harvest.layers.values())
+        return frozenset(map(origin_of, (harvest.description.page, *folders)))
+
+    async def _refused(self, origin: str, host: str, terms: Terms) -> str | None:
+        """Returns why a site must not be asked, or None if it may. Its robots.txt is asked for once in a
+        crawl, and again after some minutes if it could not be read. Raises IgnoreRequest if the map leads to
+        too many sites."""
+        if origin not in self._looks:
+            if len(self._looks) >= _MOST_SITES:
+                raise IgnoreRequest(f"a redirect to more than {_MOST_SITES} other sites was not followed")
+            look = self._looks[origin] = asyncio.ensure_future(self._look_at(origin, host, terms))
+            look.add_done_callback(lambda done: self._forget_soon(origin, done))
+        return await asyncio.shield(self._looks[origin])
+
+    def _forget_soon(self, origin: str, look: asyncio.Future[str | None]) -> None:
+        if look.cancelled():
+            del self._looks[origin]
+        elif look.exception() is not None:
+            asyncio.get_running_loop().call_later(_PASSES, self._looks.pop, origin, None)
+
+    async def _refused_network(self, origin: str, host: str) -> str | None:
+        """Returns why nothing is sent into the site's network, or None. If the site's address is not known,
+        this returns None, and the transfer decides when it is connected."""
+        if not self._own.get(host):
+            self._own[host] = tuple(await addresses_of(host))
+        own, found = self._own[host], await addresses_of(urlsplit(origin).hostname or "")
+        network = refused_network(found, own)
+        if network is None:
+            return None
+        return (
+            f"its address is of a network that is {network}, and the map's own host is not in it"
+            if own
+            else (_OWN_UNKNOWN)
+        )
+
+    async def _look_at(self, origin: str, host: str, terms: Terms) -> str | None:
+        """Returns why a site must not be asked, or None if it may. Adds its robots.txt to those of the crawl.
+        Raises AskLater if it cannot be read now."""
+        crawl = self._crawl
+        network = await self._refused_network(origin, host)
+        if network is not None:
+            return network
+        if crawl.rules is not None and not crawl.rules.robots:
+            return None
+        refused = f"the redirect to {origin} was not followed: its robots.txt"
+        found = await self._send("GET", f"{origin}{_ROBOTS}", terms._replace(own=self._own[host]))
+        if isinstance(found, Exception):
+            raise AskLater(f"{refused} cannot be read ({no_answer_in_words(found)})") from found
+        if found.status >= _FAILURES or found.status == HTTPStatus.TOO_MANY_REQUESTS:
+            raise AskLater(f"{refused} answers {found.status}")
+        robots = Robots.of(origin, found.body if found.status == HTTPStatus.OK else b"")
+        assert crawl.harvest is not None
+        slow = too_slow(robots.gap, crawl.harvest.description.gap or NO_GAP)
+        if slow is not None:
+            return f"its robots.txt {slow}"
+        crawl.robots = crawl.robots.beside(robots)
+        if crawl.throttle is not None and crawl.rules is not None:
+            crawl.rules = replace(crawl.rules, crawl_gap=crawl.robots.gap)
+            crawl.throttle.obey(crawl.rules)
+        return None
+
+
+async def addresses_of(host: str) -> list[str]:
+    """Returns the IP addresses of a host, or none if its name cannot be resolved."""
+    with suppress(OSError, UnicodeError):
+        found = await asyncio.get_running_loop().getaddrinfo(host, None)
+        return list({str(address[0]) for *_, address in found})
+    return []

@@ -1,0 +1,161 @@
+"""The throttle of one crawl: it is told every second what a person has ordered, and what has been spent."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from tileharvest.errors import BudgetError
+from tileharvest.maps.budgets import OF_DAY
+from tileharvest.politeness.map_throttle import LOOK, MapThrottle
+from tileharvest.politeness.reasons import Reason
+from tileharvest.politeness.waits import WORTH_A_WORD
+from tileharvest.queue.cancellation import cancel
+from tileharvest.queue.orders import Orders
+from tileharvest.queue.settings import lease_seconds, shared_throttle
+from tileharvest.scheduler.crawl import as_error
+from tileharvest.scheduler.scheduler import scheduler_of
+
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
+
+    from scrapy.settings import BaseSettings
+
+    from tileharvest.maps.budgets import Budget
+    from tileharvest.maps.rates import Gap
+    from tileharvest.politeness.rules import Rules
+    from tileharvest.scheduler.crawl import Crawl
+
+_logger = logging.getLogger(__name__)
+
+
+class CrawlThrottle:
+    """Keeps a crawl's `MapThrottle` informed, and ends the crawl when a budget is spent."""
+
+    def __init__(
+        self,
+        crawl: Crawl,
+        settings: BaseSettings,
+        rules: Rules,
+        name: str,
+        zone: ZoneInfo,
+        *,
+        is_kept: bool = True,
+    ) -> None:
+        """`name` and `zone` are those of the map. `is_kept` is False for a crawl that leaves nothing
+        behind."""
+        self._crawl, self._name, self._zone = crawl, name, zone
+        self._shared, self._link = shared_throttle(settings, is_kept=is_kept)
+        self.map = crawl.throttle = MapThrottle(
+            self._shared,
+            self._shared.process,
+            name,
+            rules,
+            crawl.traffic,
+            lasts=lease_seconds(settings),
+            local_time=lambda: datetime.now(zone),
+        )
+        self._is_closed = False
+        self._said: Reason | None = None
+        self._heard = Orders()
+        """The orders of a person that were told last."""
+        self._looking: asyncio.Task[None] | None = None
+
+    async def open(self, budget: Budget) -> None:
+        """Takes part in the limits of the map, and begins to look. Raises QueueError."""
+        if self._link is not None:
+            await self._link.open()
+        await self._shared.open()
+        await self.map.open(budget)
+        await self._look()
+        self._looking = asyncio.ensure_future(self._look_on())
+
+    async def close(self) -> None:
+        """Gives everything back. Closing twice is harmless, and so is closing what was not opened. Raises
+        QueueError."""
+        self._is_closed = True
+        if self._looking is None:
+            return
+        looking, self._looking = self._looking, None
+        await cancel(looking)
+        try:
+            await self.map.close()
+        finally:
+            await self._shared.close()
+            if self._link is not None:
+                await self._link.close()
+
+    def obey(self, crawl_gap: Gap) -> None:
+        """Keeps the gap that the site's robots.txt asks for, too."""
+        assert self._crawl.rules is not None
+        self._crawl.rules = replace(self._crawl.rules, crawl_gap=crawl_gap)
+        self.map.obey(self._crawl.rules)
+
+    def check(self) -> None:
+        """Raises BudgetError if the budget is spent, and CancelledError if the crawl is ending. A
+        caller that receives much at once asks this again and again, from any thread."""
+        if self._crawl.is_ending or self._is_closed:
+            raise asyncio.CancelledError
+        # The throttle has not heard of bytes that git has received.
+        self.map.count_bytes(0)
+        if self.map.lacking is not None:
+            raise self._exceeded()
+
+    async def _look_on(self) -> None:
+        try:
+            while True:
+                await asyncio.sleep(LOOK)
+                await self._look()
+        except Exception as error:  # noqa: BLE001 - or nobody could pause or stop the crawl any more
+            self._crawl.end(as_error(error))
+
+    async def _look(self) -> None:
+        scheduler = scheduler_of(self._crawl.crawler)
+        orders = Orders() if scheduler is None else scheduler.orders
+        await self.map.look(
+            is_paused=orders.paused is not None, rate=orders.rate, on_the_way=self.map.on_the_way
+        )
+        orders.say_news(self._heard, f"map '{self._name}'", self._name)
+        self._heard = orders
+        held = self.map.held
+        reason = None if held is None else held.reason
+        if reason is Reason.SPENT:
+            self._crawl.end(self._exceeded())
+        elif reason is not self._said:
+            self._said = reason
+            self._say(reason)
+
+    def _say(self, reason: Reason | None) -> None:
+        held = self.map.held
+        if held is None or held.until is None:
+            return
+        until = datetime.fromtimestamp(held.until, self._zone)
+        if reason is Reason.QUIET:
+            _logger.warning(
+                "map '%s' has quiet hours: nothing is asked until %s; `scrapy stop %s` ends the harvest",
+                self._name,
+                f"{until:%Y-%m-%d %H:%M %Z}",
+                self._name,
+            )
+        elif reason is Reason.RESTING and held.until - time.time() >= WORTH_A_WORD:
+            _logger.warning(
+                "%s has asked to be left alone: nothing is asked of it until %s, then the harvest goes on",
+                self.map.host,
+                f"{until:%H:%M:%S %Z}",
+            )
+
+    def _exceeded(self) -> BudgetError:
+        """Returns the error for the part of the budget that is spent."""
+        part, rules = self.map.lacking or "requests", self._crawl.rules
+        words = self.map.budget.in_words(part)
+        reason = f"budget: {words}"
+        if rules is not None and rules.daily_budget and rules.budget.in_words(part) != words:
+            # What was left of the daily budget is a number that nobody has written.
+            reason = f"{OF_DAY}: {rules.daily_budget.in_words(part)}"
+        when = "tomorrow " if reason.startswith(OF_DAY) else ""
+        message = f"map '{self._name}' has reached its limit ({reason}); what was found is kept;"
+        return BudgetError(f"{message} run it again {when}to go on", reason)

@@ -1,0 +1,312 @@
+"""One of libcurl's transfers: a request as it is sent, and what comes back."""
+
+from __future__ import annotations
+
+import os
+import re
+import ssl
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import urlsplit
+
+import pycurl
+from scrapy.exceptions import (
+    CannotResolveHostError,
+    DownloadCancelledError,
+    DownloadConnectionRefusedError,
+    DownloadFailedError,
+    DownloadTimeoutError,
+    IgnoreRequest,
+    ResponseDataLossError,
+    UnsupportedURLSchemeError,
+)
+from scrapy.utils.misc import load_object
+
+from tileharvest.politeness.neighbours import refused_network
+from tileharvest.tiles.verdict import Answer, length_of
+from tileharvest.tiles.versions import Validator
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from scrapy.http import Headers
+    from scrapy.settings import BaseSettings
+
+_HEADER: Final = re.compile(rb"\n([^:\n]*):([^\n]*)")
+_BLANK_LINE: Final = re.compile(rb"\n\r?\n")
+_READ: Final = re.compile(
+    rb"\n(etag|last-modified|content-length|retry-after|location):[ \t]*([^\n]*)", re.IGNORECASE
+)
+"""The headers on which a verdict rests, and those by which a redirect and a rest are understood."""
+
+_FAILURES: Final[Mapping[int, type[Exception]]] = {
+    pycurl.E_URL_MALFORMAT: UnsupportedURLSchemeError,
+    pycurl.E_COULDNT_RESOLVE_PROXY: DownloadConnectionRefusedError,
+    pycurl.E_COULDNT_RESOLVE_HOST: CannotResolveHostError,
+    pycurl.E_COULDNT_CONNECT: DownloadConnectionRefusedError,
+    pycurl.E_SSL_CONNECT_ERROR: DownloadConnectionRefusedError,
+    pycurl.E_PEER_FAILED_VERIFICATION: DownloadConnectionRefusedError,
+    pycurl.E_PARTIAL_FILE: ResponseDataLossError,
+}
+"""By error of libcurl: the exception that Scrapy raises for it. All others are a DownloadFailedError."""
+
+MOST_INTERIM: Final = 20
+"""Answers that a server may send before its answer (status 1xx). The usual number is none, or one."""
+MOST_HEAD: Final = 64 * 1024
+"""Bytes of all headers that come with an answer. Web servers send 1 kB, and take 8 kB themselves."""
+
+_TOOK: Final = re.compile(r" after \d+ ms")
+"""The time in an error of libcurl. It is left out, as two failures of one kind are to look the same."""
+
+HTTP_1_1: Final[int] = pycurl.CURL_HTTP_VERSION_1_1
+HTTP_2: Final[int] = pycurl.CURL_HTTP_VERSION_2TLS
+"""HTTP/2 if TLS agrees on it, and else HTTP/1.1."""
+_QUICK_EXIT: Final = 322
+"""CURLOPT_QUICK_EXIT, for which PycURL has no name: whoever gives up a transfer waits for no name server."""
+
+_TLS: Final[Mapping[str, tuple[int, int]]] = {
+    "TLSv1.0": (pycurl.SSLVERSION_TLSv1_0, pycurl.SSLVERSION_MAX_TLSv1_0),
+    "TLSv1.1": (pycurl.SSLVERSION_TLSv1_1, pycurl.SSLVERSION_MAX_TLSv1_1),
+    "TLSv1.2": (pycurl.SSLVERSION_TLSv1_2, pycurl.SSLVERSION_MAX_TLSv1_2),
+    "TLSv1.3": (pycurl.SSLVERSION_TLSv1_3, pycurl.SSLVERSION_MAX_TLSv1_3),
+}
+"""By Scrapy's name of a version: libcurl's number for it as the least version, and as the highest one."""
+
+
+class Terms(NamedTuple):
+    """What several requests have in common: how they are sent, and what they may take."""
+
+    lines: list[bytes]
+    """The lines of the headers, as `header_lines` returns them."""
+    timeout: float
+    """Seconds for a whole answer."""
+    most_bytes: int
+    """The most bytes of a body. 0 is no bound."""
+    silence: float
+    """Seconds for a connection. In an answer, so many seconds without `least` bytes a second end it."""
+    least: int
+    proxy: str | None = None
+    proxy_lines: tuple[bytes, ...] = ()
+    version: int = HTTP_2
+    own: tuple[str, ...] | None = None
+    """The IP addresses of the map's own host, for an address to which a site sends us. It is then asked only
+    in the internet, or in a network to which one of these belongs. None if it need not be looked at."""
+
+    def with_headers(self, headers: Mapping[str, str]) -> Terms:
+        """Returns the same terms with more headers."""
+        lines = [f"{name}: {value}".encode("latin-1") for name, value in headers.items()]
+        return self._replace(lines=[*self.lines, *lines])
+
+
+class Reply(NamedTuple):
+    """What a site has answered."""
+
+    status: int
+    head: bytes
+    """The lines of the answer's headers, with a line feed before the first."""
+    body: bytes
+
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        return [(name, value.strip()) for name, value in _HEADER.findall(self.head)]
+
+    @property
+    def location(self) -> str | None:
+        """The address to which a redirect leads, as the server wrote it."""
+        return self.answer(by_head=True).location
+
+    def answer(self, *, by_head: bool) -> Answer:
+        """Returns the parts on which a verdict rests. Of a header that came twice, the last one counts."""
+        found = {name.lower(): value.rstrip().decode("latin-1") for name, value in _READ.findall(self.head)}
+        length = found.get(b"content-length")
+        return Answer(
+            self.status,
+            Validator(found.get(b"etag"), found.get(b"last-modified")),
+            length_of(length) if by_head else len(self.body),
+            self.body,
+            found.get(b"location"),
+            found.get(b"retry-after"),
+        )
+
+
+class Transfer:
+    """One of libcurl's handles, which makes one request after the other, by HEAD or by GET."""
+
+    answered: Callable[[Reply | Exception], None]
+    """Called once for each request, with the answer or with why there is none."""
+
+    def __init__(self, method: str, options: Iterable[tuple[int, Any]]) -> None:
+        self.method = method
+        self.head = bytearray()
+        """The lines of all heads that came: of a proxy and of interim answers first, of the answer last."""
+        self.body = bytearray()
+        """The bytes themselves: a site may send each in a piece of its own."""
+        self.url = ""
+        self.refused: str | None = None
+        """The kind of network into which the request must not be sent. None unless it was refused."""
+        self.terms: Terms | None = None
+        self._is_sent = False
+        self.curl = curl = pycurl.Curl()
+        for option, value in options:
+            curl.setopt(option, value)
+        if method == "HEAD":
+            curl.setopt(pycurl.NOBODY, 1)
+        elif method != "GET":
+            curl.setopt(pycurl.CUSTOMREQUEST, method)
+        curl.setopt(pycurl.HEADERFUNCTION, self.head.extend)
+        curl.setopt(pycurl.WRITEFUNCTION, self.body.extend)
+        curl.setopt(pycurl.PREREQFUNCTION, self._begins)
+
+    def prepare(self, url: str, terms: Terms, body: bytes = b"") -> None:
+        """Makes the handle ready for a request. Only options that differ from those of the last request are
+        set, as each takes time. A handle that has sent a body makes a POST of every later request."""
+        self.url, self.refused, self._is_sent = url, None, False
+        curl, before = self.curl, self.terms
+        curl.setopt(pycurl.URL, url)
+        if body:
+            curl.setopt(pycurl.POSTFIELDS, body)
+            curl.setopt(pycurl.CUSTOMREQUEST, self.method)
+        if terms is before:
+            return
+        self.terms = terms
+        curl.setopt(pycurl.HTTPHEADER, terms.lines)
+        curl.setopt(pycurl.HTTP_VERSION, terms.version)
+        curl.setopt(pycurl.TIMEOUT_MS, int(terms.timeout * 1000))
+        curl.setopt(pycurl.CONNECTTIMEOUT_MS, int(terms.silence * 1000))
+        curl.setopt(pycurl.LOW_SPEED_LIMIT, terms.least)
+        curl.setopt(pycurl.LOW_SPEED_TIME, int(terms.silence) if terms.least else 0)
+        # An empty proxy also keeps libcurl from looking for one itself.
+        curl.setopt(pycurl.PROXY, terms.proxy or "")
+        curl.setopt(pycurl.PROXYHEADER, list(terms.proxy_lines))
+        # Of an answer to HEAD no body is taken, so that its Content-Length is no size.
+        curl.setopt(pycurl.MAXFILESIZE_LARGE, 0 if self.method == "HEAD" else terms.most_bytes)
+
+    @property
+    def excess(self) -> str | None:
+        """What the server has sent too much of, in words, or None. libcurl's own bound is 300 kB."""
+        heads = self.head.startswith(b"HTTP/") + self.head.count(b"\nHTTP/")
+        # The answer has a head, and a proxy may have one before it.
+        if heads > MOST_INTERIM + (2 if self.terms and self.terms.proxy else 1):
+            return f"{MOST_INTERIM} answers before the answer"
+        return "64 kB of headers" if len(self.head) > MOST_HEAD else None
+
+    def ended(self, error: BaseException | None) -> None:
+        """Hears from the connections that the request is through, and passes on what came."""
+        if error is None and self.excess is None:
+            status = self.curl.getinfo(pycurl.RESPONSE_CODE)
+            outcome: Reply | Exception = Reply(status, _last_head(self.head), bytes(self.body))
+        else:
+            outcome = self._failure(error)
+        # A handle and what it has received refer to each other, and Python's collector of such cycles looks
+        # seldom.
+        self.head.clear()
+        self.body.clear()
+        self.answered(outcome)
+
+    def _begins(self, address: str, *_others: object) -> int:
+        """Lets libcurl send the request once. libcurl would send again what breaks on a connection that was
+        kept open: uncounted, without a pause, and on top of our own attempts. A request to another site is
+        not sent into a refused network, even if its name meant another address when it was looked up."""
+        if self.terms is not None and self.terms.own is not None:
+            self.refused = refused_network([address], self.terms.own)
+            if self.refused is not None:
+                return int(pycurl.PREREQFUNC_ABORT)
+        was_sent, self._is_sent = self._is_sent, True
+        return int(pycurl.PREREQFUNC_ABORT if was_sent else pycurl.PREREQFUNC_OK)
+
+    def _failure(self, error: BaseException | None) -> Exception:
+        """Returns Scrapy's exception for a request that has failed, or has brought more than it may."""
+        assert self.terms is not None
+        # PycURL's own errors have no number.
+        number, words = error.args if error is not None and len(error.args) == 2 else (0, str(error))
+        if number == pycurl.E_OPERATION_TIMEDOUT:
+            return DownloadTimeoutError(_too_slow(words, self.terms))
+        if self.excess is not None:
+            return DownloadFailedError(f"the server sent more than {self.excess}")
+        if number == pycurl.E_FILESIZE_EXCEEDED:
+            bound = f"the answer has more than {self.terms.most_bytes:,} bytes"
+            failure: Exception = DownloadCancelledError(bound)
+        elif self.refused is not None:
+            failure = IgnoreRequest(
+                f"{urlsplit(self.url).hostname} was not asked: its address is of a network that is"
+                f" {self.refused}, and the map's own host is not in it"
+            )
+        else:
+            if number == pycurl.E_ABORTED_BY_CALLBACK:
+                words = "the connection was closed without an answer"
+            failure = _FAILURES.get(number, DownloadFailedError)(_TOOK.sub("", words))
+        code = self.curl.getinfo(pycurl.OS_ERRNO) if number == pycurl.E_COULDNT_CONNECT else 0
+        failure.__cause__ = OSError(code, os.strerror(code)) if code else error
+        return failure
+
+
+def header_lines(headers: Headers) -> list[bytes]:
+    """Returns headers as libcurl takes them, in a form to which it adds no Accept, and drops no empty one."""
+    lines = [
+        name + (b": " + value if value else b";")
+        for name, values in headers.items()
+        if name != b"Proxy-Authorization"
+        for value in values
+    ]
+    return lines if b"Accept" in headers else [*lines, b"Accept:"]
+
+
+def shared_options(settings: BaseSettings) -> list[tuple[int, Any]]:
+    """Returns libcurl's options that all requests of a crawl share. Raises ValueError for an unknown version
+    of TLS."""
+    options: list[tuple[int, Any]] = [
+        (pycurl.NOSIGNAL, 1),
+        (pycurl.USERAGENT, ""),
+        (pycurl.PATH_AS_IS, 1),
+        (pycurl.NOPROXY, ""),
+        (pycurl.HEADEROPT, pycurl.HEADER_SEPARATE),
+        (_QUICK_EXIT, 1),
+    ]
+    if not settings.getbool("DOWNLOAD_VERIFY_CERTIFICATES"):
+        options += [(pycurl.SSL_VERIFYPEER, 0), (pycurl.SSL_VERIFYHOST, 0)]
+    paths = ssl.get_default_verify_paths()
+    # The certificates are those of this system: the paths that libcurl was built with are another one's.
+    for option, path in ((pycurl.CAINFO, paths.cafile), (pycurl.CAPATH, paths.capath)):
+        if path is not None:
+            options.append((option, path))
+    version = 0
+    for name, end in (("DOWNLOAD_TLS_MIN_VERSION", 0), ("DOWNLOAD_TLS_MAX_VERSION", 1)):
+        if (wanted := settings[name]) is not None:
+            if wanted not in _TLS:
+                raise ValueError(f"Unknown {name} value: {wanted}")
+            version |= _TLS[wanted][end]
+    options.append((pycurl.SSLVERSION, version))
+    if ciphers := settings["DOWNLOADER_CLIENT_TLS_CIPHERS"]:
+        options.append((pycurl.SSL_CIPHER_LIST, ciphers))
+    if bound := settings.get("DOWNLOAD_BIND_ADDRESS"):
+        host, port = (bound, 0) if isinstance(bound, str) else bound
+        options += [(pycurl.INTERFACE, f"host!{host}"), (pycurl.LOCALPORT, port)]
+    return options
+
+
+def _too_slow(words: str, terms: Terms) -> str:
+    """Returns in words which bound a transfer has passed. The words name no address, so that they are one
+    reason for many tiles."""
+    if "too slow" in words:
+        return f"less than {terms.least:,} bytes a second for {terms.silence:g} s"
+    # The words tell it. libcurl sets the time before the transfer in both cases.
+    if not words.startswith("Operation timed out"):
+        return f"no connection within {min(terms.timeout, terms.silence):g} s"
+    return f"no whole answer within {terms.timeout:g} s"
+
+
+def _last_head(heads: bytearray) -> bytes:
+    """Returns the headers of the last of these heads. Trailers, which follow the parts of a body, are no
+    headers."""
+    start = max(heads.rfind(b"\n\nHTTP/"), heads.rfind(b"\n\r\nHTTP/") + 1) + 2
+    blank = _BLANK_LINE.search(heads, start)
+    return bytes(heads[heads.find(b"\n", start) : blank.start() if blank else len(heads)])
+
+
+@cache
+def kinds_of(names: tuple[str | type[Exception], ...]) -> tuple[type[Exception], ...]:
+    """Returns the exceptions that the setting RETRY_EXCEPTIONS names.
+
+    They are loaded when a request first fails. Some belong to Scrapy's own download handler, which asks for
+    no tile and takes a third of a second to load.
+    """
+    return tuple(load_object(name) for name in names)

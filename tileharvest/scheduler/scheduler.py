@@ -262,6 +262,9 @@ class Scheduler(BaseScheduler):
     async def until_nothing_waits(self) -> None:
         """Returns when the queue knows of nothing to come, or when the crawl ends. Before that, what another
         spider than one of tiles gave up is offered once more."""
+        if self.is_open and not self._crawl.is_ending:
+            # It may have been so before the spider's first requests came.
+            self._nothing_waits.clear()
         self._look_again()
         await self._nothing_waits.wait()
         if self._crawl.harvest is None and self.is_open and not self._crawl.is_ending:

@@ -72,18 +72,3 @@ def test_each_part_of_a_cost_is_handed_on_once(traffic: Traffic, clock: Clock) -
     clock.now += 1
     assert traffic.take() == Cost(2, 0, 0, 0, 1.5)
     assert traffic.total == Cost(3, 20, 300, 4000, 6.5)
-
-
-@pytest.mark.parametrize(
-    "cost",
-    [Cost(requests=1), Cost(received_bytes=1), Cost(stored_bytes=1), Cost(spared_bytes=1)],
-    ids=["requests", "received", "stored", "spared"],
-)
-def test_whatever_else_was_counted_is_more_than_time(cost: Cost) -> None:
-    assert not cost.is_time_alone
-    assert not (cost + Cost(seconds=3)).is_time_alone
-
-
-def test_time_alone_is_no_other_cost() -> None:
-    assert Cost(seconds=3).is_time_alone
-    assert NO_COST.is_time_alone

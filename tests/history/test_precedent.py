@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from tests.history.making import DAY, LATER, LAYER, A, B, began, ended, found
 from tests.history.pyramid import THIRD
 from tileharvest.history.summaries import last_in_full, last_pruned, precedent
-from tileharvest.tiles.grid import Tile
 
 if TYPE_CHECKING:
     from datetime import date
@@ -67,18 +66,6 @@ def test_an_unfinished_harvest_does_not_count(history: History) -> None:
     last = precedent(history, "world")
     assert last is not None
     assert (last.summary.day, last.pruned) == (DAY, None)
-
-
-def test_the_first_level_is_what_was_asked_of_the_coarsest_zoom_whether_it_was_there_or_not(
-    history: History,
-) -> None:
-    first = began(history)
-    coarsest = A.ancestor(9)
-    first.record([found("add", A), found("add", coarsest), found("404", Tile(-9, -512, 512))])
-    ended(first)
-    last = precedent(history, "world")
-    assert last is not None
-    assert last.first_level == 2
 
 
 def test_of_the_walks_that_began_pruned_the_last_two_are_told(history: History) -> None:

@@ -42,11 +42,6 @@ class Cost:
     def __sub__(self, other: Cost) -> Cost:
         return Cost(*map(sub, _PARTS(self), _PARTS(other)))
 
-    @property
-    def is_time_alone(self) -> bool:
-        """Whether nothing but time was spent, if anything."""
-        return not (self.requests or self.received_bytes or self.stored_bytes or self.spared_bytes)
-
 
 COST_COLUMNS: Final = tuple(part.name for part in fields(Cost))
 """The parts of a cost, which are columns of `harvests` and of `spending`."""

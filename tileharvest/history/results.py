@@ -34,7 +34,6 @@ _IN_ZOOM: Final = _ROWS.where(
     blocks.c.column.between(bindparam("first_column"), bindparam("last_column")),
     blocks.c.row.between(bindparam("first_row"), bindparam("last_row")),
 )
-_ORDERED: Final = _ROWS.order_by(blocks.c.zoom)
 _OF_HARVEST: Final = _ROWS.where(blocks.c.harvest == bindparam("in_harvest"))
 _LARGEST: Final = (1 << 31) - 1
 """The largest number of a column. PostgreSQL's integers end here."""
@@ -109,12 +108,6 @@ def cells_of(zoom: int, column: int, row: int, mask: int) -> Iterator[Cell]:
     for bit in bits_of(mask):
         x, y = column * SIDE + bit % SIDE, row * SIDE + bit // SIDE
         yield zoom, 2 * x + 1 << -zoom, -(2 * y + 1) << -zoom
-
-
-def all_found(connection: Connection, harvest: int, layer: int) -> Iterator[BlockResults]:
-    """Yields all blocks of a layer, coarse zooms first."""
-    for row in connection.execute(_ORDERED, {"in_layer": layer}, execution_options=IN_SLICES):
-        yield BlockResults(row, harvest)
 
 
 def found_by(connection: Connection, harvest: int, layer: int) -> Iterator[BlockResults]:

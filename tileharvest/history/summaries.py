@@ -15,7 +15,6 @@ from tileharvest.history.areas import IN_SLICES
 from tileharvest.history.costs import COST_COLUMNS, Cost
 from tileharvest.history.harvest_row import HarvestRow
 from tileharvest.history.outlines import known_map_id
-from tileharvest.history.results import all_found
 from tileharvest.history.schema import (
     FINISHED,
     NOT_WALKED,
@@ -148,9 +147,6 @@ class Precedent(NamedTuple):
     full: HarvestSummary | None = None
     """The last finished harvest whose walk was full. A map's first harvest is one, so only a restored history
     may lack it."""
-    first_level: int = 0
-    """The number of tiles of the coarsest zoom, of all layers, that were ever asked. A layer without an edge
-    has many."""
 
 
 _MAPS: Final = select(maps.c.id, maps.c.name).order_by(maps.c.name)
@@ -202,8 +198,8 @@ _IMAGE_BYTES: Final = select(_IMAGES.c.map, func.sum(_IMAGES.c.size))
 
 
 def map_summaries(history: History) -> list[MapSummary]:
-    """Returns all maps, ordered by name. A fixed number of queries reads all tiles and versions. Raises
-    HistoryError."""
+    """Returns all maps, ordered by name. A fixed number of queries reads all blocks and versions.
+    Raises HistoryError."""
     with history.reading() as connection:
         days = {row.map: row for row in connection.execute(_LAST)}
         depths: dict[int, dict[str, int]] = {}
@@ -260,7 +256,7 @@ def progress_of(history: History, map_name: str) -> HarvestSummary | None:
     """Returns the map's unfinished harvest with its numbers so far. Returns None if there is none, or no such
     map.
 
-    Reads all tiles of the map, so call it once a second at most. Raises HistoryError.
+    Reads all blocks of the map, so call it once a second at most. Raises HistoryError.
     """
     with history.reading() as connection:
         row = connection.execute(_UNFINISHED, {"map_name": map_name}).one_or_none()
@@ -281,19 +277,11 @@ def precedent(history: History, map_name: str) -> Precedent | None:
         .select_from(tiles.join(versions, versions.c.id == tiles.c.version))
         .where(tiles.c.layer.in_(of_map))
     )
-    its_layers = select(layers.c.id, layers.c.name).where(layers.c.id.in_(of_map))
     with history.reading() as connection:
         # A sum of whole numbers is a Decimal on PostgreSQL.
         present = int(connection.execute(weight).scalar_one())
-        first_level = sum(
-            (one.present | one.reached).bit_count()
-            for layer, name in connection.execute(its_layers).all()
-            if name in last.depth
-            for one in all_found(connection, last.id, layer)
-            if one.zoom == 1 - last.depth[name]
-        )
     pruned = _last(history, map_name, harvests.c.walk == "pruned")
-    return Precedent(last, present, pruned, last_in_full(history, map_name), first_level)
+    return Precedent(last, present, pruned, last_in_full(history, map_name))
 
 
 def last_pruned(history: History, map_name: str) -> list[HarvestSummary]:
@@ -384,7 +372,8 @@ def _cost_of(row: Row[*tuple[Any, ...]]) -> Cost:
 
 
 def _harvest_summary(connection: Connection, row: Row[*tuple[Any, ...]]) -> HarvestSummary:
-    """Returns the summary of a row of `harvests`. For an unfinished harvest it reads all tiles of the map."""
+    """Returns the summary of a row of `harvests`. For an unfinished harvest it reads all blocks of the
+    map."""
     depths = (
         select(layers.c.name, harvest_layers.c.depth)
         .join_from(harvest_layers, layers, layers.c.id == harvest_layers.c.layer)

@@ -11,7 +11,7 @@ import pytest
 from tileharvest.history.costs import Cost
 from tileharvest.history.summaries import HarvestSummary
 from tileharvest.monitoring.stats import HarvestStats, State, outcomes_in_words
-from tileharvest.politeness.reasons import Reason
+from tileharvest.politeness.hold import Reason
 from tileharvest.tiles.outcomes import Outcome
 
 NOTHING_THERE: Final = 1_000

@@ -17,8 +17,8 @@ from tileharvest.history.costs import Traffic
 from tileharvest.maps.budgets import Budget
 from tileharvest.maps.quiet_hours import QuietHours
 from tileharvest.maps.rates import NO_GAP, Gap
+from tileharvest.politeness.hold import Reason
 from tileharvest.politeness.map_throttle import NO_PLACE, MapThrottle
-from tileharvest.politeness.reasons import Reason
 from tileharvest.politeness.rules import Rules
 from tileharvest.politeness.sqlite import SqliteThrottle
 

@@ -18,8 +18,7 @@ from scrapy.exceptions import NotConfigured
 from tests.middlewares.making import run_jumping
 from tileharvest.errors import AlreadyHarvestedError, BudgetError, QueueError, StoreError
 from tileharvest.history.costs import Traffic
-from tileharvest.politeness.hold import Hold
-from tileharvest.politeness.reasons import Reason
+from tileharvest.politeness.hold import Hold, Reason
 from tileharvest.politeness.waits import Wait, noted
 from tileharvest.scheduler.crawl import Crawl, crawl_of, harvest_of
 from tileharvest.tiles.outcomes import Outcome

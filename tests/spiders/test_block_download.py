@@ -16,8 +16,8 @@ from tileharvest.harvest.walks import LayerWalk
 from tileharvest.history.costs import Traffic
 from tileharvest.maps.budgets import Budget
 from tileharvest.maps.rates import Gap
+from tileharvest.politeness.hold import Reason
 from tileharvest.politeness.map_throttle import MapThrottle
-from tileharvest.politeness.reasons import Reason
 from tileharvest.politeness.robots import Robots
 from tileharvest.politeness.rules import Rules
 from tileharvest.politeness.sqlite import SqliteThrottle

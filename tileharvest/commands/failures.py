@@ -14,7 +14,7 @@ from tileharvest.commands.project_command import ProjectCommand, switch
 from tileharvest.commands.settings import ask_history, queue_owner
 from tileharvest.commands.terminal import first_of, write_line, write_rows
 from tileharvest.errors import ConfigurationError, counted
-from tileharvest.politeness.reasons import FORBIDDEN
+from tileharvest.politeness.hold import FORBIDDEN
 from tileharvest.queue.codec import CodecError, decode
 from tileharvest.queue.port import PUSHED, Entry
 

@@ -3,12 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
-
-from tileharvest.politeness.reasons import Reason
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from datetime import datetime
+
+
+FORBIDDEN: Final = "robots.txt forbids it"
+"""The reason of the failure of a tile that was not asked for."""
+
+
+class Reason(StrEnum):
+    """Why requests are held back."""
+
+    PAUSED = "paused"
+    """A person has paused the map."""
+    QUIET = "quiet"
+    """These are the map's quiet hours."""
+    DOWN = "down"
+    """The host does not answer."""
+    RESTING = "resting"
+    """The host has asked to be left alone for a while."""
+    SPENT = "spent"
+    """A budget is spent; the crawl is about to end."""
 
 
 class Hold(NamedTuple):

@@ -1,6 +1,6 @@
 """Orders: what a person tells a map's harvest while it runs.
 
-An order is a remark in the map's queue, which all workers of the map read. Orders belong to no segment and
+An order is a note in the map's queue, which all workers of the map read. Orders belong to no segment and
 outlive restarts: a map stays paused until it is resumed.
 """
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 from tileharvest.maps.rates import Gap, parse_rate, rate_in_words
+from tileharvest.program import program
 from tileharvest.queue.port import PUSHED
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class Orders:
 
     @classmethod
     def read(cls, notes: Mapping[str, str]) -> Orders:
-        """Returns the orders in these remarks. An order that cannot be read, because a later version has
+        """Returns the orders in these notes. An order that cannot be read, because a later version has
         written it, counts as not given."""
         try:
             rate = parse_rate(notes[_RATE]) if notes.get(_RATE) else None
@@ -51,7 +52,7 @@ class Orders:
         """Logs each order that was not given `before`. `who` is what it is about, such as `map 'small'`, and
         `name` its name on the command line."""
         if self.paused is not None and self.paused != before.paused:
-            ends = f"`scrapy resume {name}` lets it go on"
+            ends = f"`{program()} resume {name}` lets it go on"
             _logger.warning("%s is paused since %s: nothing is asked; %s", who, self.paused, ends)
         elif self.paused is None and before.paused is not None:
             _logger.info("%s goes on", who)

@@ -17,7 +17,7 @@ from scrapy.exceptions import NotConfigured
 from tileharvest.errors import BudgetError, ExitStatus, TileHarvestError
 from tileharvest.history.costs import Traffic
 from tileharvest.maps.settings import setting
-from tileharvest.politeness.reasons import Reason
+from tileharvest.politeness.hold import Reason
 from tileharvest.politeness.robots import Robots
 from tileharvest.politeness.waits import WORTH_A_WORD, Wait
 from tileharvest.queue.cancellation import cancel

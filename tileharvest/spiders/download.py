@@ -20,8 +20,8 @@ from scrapy.responsetypes import responsetypes
 from scrapy.utils.url import add_http_if_no_scheme
 
 from tileharvest.maps.settings import setting
+from tileharvest.politeness.hold import FORBIDDEN
 from tileharvest.politeness.map_throttle import LOOK
-from tileharvest.politeness.reasons import FORBIDDEN
 from tileharvest.politeness.settings import outage_limits
 from tileharvest.politeness.waits import Wait
 from tileharvest.queue.cancellation import cancel

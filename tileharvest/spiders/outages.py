@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from tileharvest.errors import SiteError
+from tileharvest.politeness.hold import Reason
 from tileharvest.politeness.outages import HostHealth, no_answer_in_words
-from tileharvest.politeness.reasons import Reason
 from tileharvest.politeness.waits import noted
 from tileharvest.queue.cancellation import cancel
 from tileharvest.scheduler.crawl import as_error

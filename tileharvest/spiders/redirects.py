@@ -12,9 +12,9 @@ from urllib.parse import urljoin, urlsplit
 from scrapy.exceptions import IgnoreRequest
 
 from tileharvest.maps.rates import NO_GAP
+from tileharvest.politeness.hold import FORBIDDEN
 from tileharvest.politeness.neighbours import refused_network
 from tileharvest.politeness.outages import no_answer_in_words
-from tileharvest.politeness.reasons import FORBIDDEN
 from tileharvest.politeness.robots import Robots, origin_of, too_slow
 
 if TYPE_CHECKING:

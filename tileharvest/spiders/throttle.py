@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 from tileharvest.errors import BudgetError
 from tileharvest.maps.budgets import OF_DAY
+from tileharvest.politeness.hold import Reason
 from tileharvest.politeness.map_throttle import LOOK, MapThrottle
-from tileharvest.politeness.reasons import Reason
 from tileharvest.politeness.waits import WORTH_A_WORD
+from tileharvest.program import program
 from tileharvest.queue.cancellation import cancel
 from tileharvest.queue.orders import Orders
 from tileharvest.queue.settings import lease_seconds, shared_throttle
@@ -136,9 +137,10 @@ class CrawlThrottle:
         until = datetime.fromtimestamp(held.until, self._zone)
         if reason is Reason.QUIET:
             _logger.warning(
-                "map '%s' has quiet hours: nothing is asked until %s; `scrapy stop %s` ends the harvest",
+                "map '%s' has quiet hours: nothing is asked until %s; `%s stop %s` ends the harvest",
                 self._name,
                 f"{until:%Y-%m-%d %H:%M %Z}",
+                program(),
                 self._name,
             )
         elif reason is Reason.RESTING and held.until - time.time() >= WORTH_A_WORD:

@@ -1,14 +1,15 @@
 """TileHarvest: the time machine for web maps. The flow, one way, downhill:
 
 maps.toml -> MapDescription (maps/) -> renderer: the site's configuration and layers (renderers/)
-  -> walk: which tiles are asked for (walk/) -> spider: HEAD requests, GET in a first harvest (spiders/)
+  -> walk: which tiles are asked for (walk/) -> spider: a BlockRequest for each block of them (spiders/)
   -> scheduler: segment, seen?, lane, lease (scheduler/, queue/)
-  -> politeness: may the next request start? (politeness/) -> Scrapy's downloader
-  -> retry and diff middlewares (middlewares/), with the verdict (tiles/verdict.py): a HEAD settles the
-     outcome or leads to a GET, and a GET is judged by its SHA1
-  -> spider callback: a TileResult (tiles/results.py), and requests for the tiles below (spiders/)
-  -> pipeline (pipelines/, harvest/): 1 the bytes are stored (store/), 2 the version is recorded (history/),
-     3 the lease is finished (scheduler/)
+  -> DiffMiddleware: what the history knows of the block (middlewares/)
+  -> download handler: asks the tiles, each when it may start (politeness/), and answers with a BlockResponse
+  -> DiffMiddleware again, with the verdict (tiles/verdict.py): a HEAD settles the outcome or leads to a GET,
+     and a GET is judged by its SHA1
+  -> spider callback: what is asked next, the blocks below, and a BlockResult (spiders/)
+  -> pipeline (pipelines/, harvest/): 1 the images are stored (store/), 2 the block is recorded (history/)
+  -> LeaseMiddleware: 3 the lease ends (scheduler/)
   -> history and store -> pictures (pictures/) -> viewer, export, notices and commands, which only read
 """
 

@@ -12,14 +12,15 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from scrapy.settings import Settings
 
 from tests.contracts.throttles import Link, opened
 from tests.end_to_end.forking import ROOT
 from tests.servers.redis import redis_server
 from tileharvest.errors import QueueError
 from tileharvest.politeness.redis import RedisThrottle, key_of
-from tileharvest.politeness.sqlite import throttle_in
 from tileharvest.politeness.throttle import Limit, Places, Share, Spent
+from tileharvest.queue.settings import shared_throttle
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
@@ -171,13 +172,12 @@ def program(*words: str) -> list[str]:
     return [sys.executable, "-m", "tests.contracts.throttles", *words]
 
 
+@pytest.mark.parametrize("place", ["file", "redis"], indirect=True)
 @pytest.mark.parametrize("spacings", [("0.01",), ("0.01", "0.03")])
 def test_starts_of_processes_that_take_them_side_by_side_keep_the_limit(
     place: str, spacings: tuple[str, ...]
 ) -> None:
     """Each takes them as fast as it gets them, whatever the time."""
-    if place == "memory":
-        pytest.skip("other processes do not see it")
 
     def taken(_: int) -> list[float]:
         done = subprocess.run(
@@ -207,7 +207,8 @@ def test_the_share_of_a_killed_process_is_free_at_once_on_one_computer(tmp_path:
 
 def test_crawls_of_one_process_share_a_throttle_until_the_last_one_closes_it(tmp_path: Path) -> None:
     async def test() -> None:
-        one, other = throttle_in(tmp_path), throttle_in(tmp_path)
+        settings = Settings({"TILEHARVEST_DATA": str(tmp_path)})
+        (one, _), (other, _) = shared_throttle(settings), shared_throttle(settings, is_kept=False)
         for throttle in (one, other):
             await throttle.open()
         await one.close()
@@ -217,7 +218,7 @@ def test_crawls_of_one_process_share_a_throttle_until_the_last_one_closes_it(tmp
             await other.reserve("h", 1, [limit(1.0)], NOW)
 
     asyncio.run(test())
-    assert [file.name for file in tmp_path.iterdir()] == ["throttle.sqlite"]
+    assert [file.name for file in (tmp_path / "throttle").iterdir()] == ["throttle.sqlite"]
 
 
 def test_a_file_that_cannot_be_read_is_begun_anew(tmp_path: Path) -> None:

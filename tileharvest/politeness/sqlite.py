@@ -118,6 +118,9 @@ class SqliteThrottle:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
+        self._unlock()
+
+    def _unlock(self) -> None:
         lock, self._lock = self._lock, None
         if lock is not None and self._folder is not None:
             # A file that stays, and that nobody locks, is that of a process which has ended.
@@ -158,6 +161,7 @@ class SqliteThrottle:
             fcntl.flock(self._lock, fcntl.LOCK_EX)
             return _connected(file)
         except (OSError, sqlite3.OperationalError) as error:
+            self._unlock()
             raise QueueError(
                 f"{folder}, in which harvests of this machine share limits, cannot be written ({error});"
                 " nothing was changed; make it writable, or name another data folder"

@@ -12,7 +12,7 @@ from scrapy.utils.misc import load_object
 
 from tileharvest.errors import ConfigurationError, QueueError
 from tileharvest.maps.settings import data_folder, setting
-from tileharvest.politeness.sqlite import SqliteThrottle
+from tileharvest.politeness.sqlite import SqliteThrottle, throttle_in
 from tileharvest.queue.lock import Lock
 from tileharvest.queue.map_leases import LocalMapLeases
 from tileharvest.queue.orders import Orders
@@ -121,12 +121,12 @@ def shared_throttle(
 ) -> tuple[SqliteThrottle | RedisThrottle, RedisLink | None]:
     """Returns the throttle that this process shares with others, and the link that it needs: in Redis, or in
     the data folder. A crawl that leaves nothing behind (`is_kept` is False) shares it if the data folder is
-    there. Neither is open."""
+    there. The caller opens both. All crawls of a process have the same throttle in a folder."""
     kind = queue_kind(settings)
     if kind != "redis":
         folder = data_folder(settings)
         is_beside_others = folder.is_dir() or (is_kept and kind == "sqlite")
-        return SqliteThrottle(folder / "throttle" if is_beside_others else None), None
+        return throttle_in(folder / "throttle") if is_beside_others else SqliteThrottle(), None
     from tileharvest.politeness.redis import RedisThrottle  # noqa: PLC0415
     from tileharvest.queue.redis.connection import connection_parameters  # noqa: PLC0415
     from tileharvest.queue.redis.link import RedisLink  # noqa: PLC0415

@@ -71,8 +71,12 @@ class CrawlThrottle:
         if self._link is not None:
             await self._link.open()
         await self._shared.open()
-        await self.map.open(budget)
-        await self._look()
+        try:
+            await self.map.open(budget)
+            await self._look()
+        except BaseException:
+            await self._part()
+            raise
         self._looking = asyncio.ensure_future(self._look_on())
 
     async def close(self) -> None:
@@ -86,9 +90,12 @@ class CrawlThrottle:
         try:
             await self.map.close()
         finally:
-            await self._shared.close()
-            if self._link is not None:
-                await self._link.close()
+            await self._part()
+
+    async def _part(self) -> None:
+        await self._shared.close()
+        if self._link is not None:
+            await self._link.close()
 
     def obey(self, crawl_gap: Gap) -> None:
         """Keeps the gap that the site's robots.txt asks for, too."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.history.making import DAY, LATER, LAYER, A, B, D, began, ended, put_empty_history
+from tests.history.making import DAY, LATER, LAYER, A, B, D, began, ended, put_empty_history, record
 from tests.history.pyramid import NEW, UPPER, first_harvest, seen
 from tileharvest.harvest.walks import LayerWalk, Walks, kept_in_words, next_walks
 from tileharvest.history.database import History
@@ -121,7 +121,7 @@ def test_after_a_new_full_walk_its_proof_counts(history: History) -> None:
     harvest = began(history, LATER)
     harvest.note_walk("full", "walk = full is set", kept_in_words(description, DEPTHS))
     late = "Mon, 15 Feb 2021 06:00:00 GMT"
-    harvest.record([seen("ign", UPPER, NEW), seen("ign", D, NEW), seen("upd", A, late), seen("ign", B)])
+    record(harvest, [seen("ign", UPPER, NEW), seen("ign", D, NEW), seen("upd", A, late), seen("ign", B)])
     ended(harvest)
     walk = on(history, description, LATER + timedelta(1))
     assert not walk.is_pruned

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.history import making, pyramid
-from tests.history.making import began, ended
+from tests.history.making import began, ended, record
 from tests.middlewares.making import ALL, DAY, DEEPEST, FIRST_LEVEL, LATER, LAYER, added, opened
 from tileharvest.harvest.walks import LayerWalk, Walks, kept_in_words
 from tileharvest.history.database import History
@@ -272,7 +272,7 @@ def test_audit_asks_for_all_places_beside_a_known_tile_though_what_is_above_them
     with History.open(f"sqlite:///{tmp_path / 'history.sqlite'}") as history:
         ended(pyramid.first_harvest(history))
         harvest = began(history, making.LATER)
-        harvest.record([pyramid.skipping(pyramid.UPPER)])
+        record(harvest, [pyramid.skipping(pyramid.UPPER)])
         site_layer = Layer(
             making.LAYER, Pyramid(3), "png", QuadtreeAddresses("http://map.example.net/day", 3, "png")
         )

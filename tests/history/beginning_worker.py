@@ -7,7 +7,7 @@ and begins when it is answered; at last it writes what it was given per map, as 
 import json
 import sys
 
-from tests.history.making import began
+from tests.history.making import began, record
 from tests.history.shared_results import results_of
 from tileharvest.history import revisions
 from tileharvest.history.costs import Cost
@@ -26,7 +26,7 @@ def main(url: str, worker: int, maps: int) -> None:
         harvests = [began(history, name=f"map{number}") for number in range(maps)]
         results = results_of(worker)
         for start in range(0, len(results), BATCH):
-            harvests[0].record(results[start : start + BATCH], Cost(3, 50, 7))
+            record(harvests[0], results[start : start + BATCH], Cost(3, 50, 7))
     sys.stdout.write(json.dumps([[harvest.identity, harvest.continued] for harvest in harvests]))
 
 

@@ -9,7 +9,7 @@ from itertools import count
 from pathlib import Path
 from random import Random
 
-from tests.history.making import EVERYWHERE, began, found
+from tests.history.making import EVERYWHERE, began, found, record
 from tileharvest.history.costs import Cost
 from tileharvest.history.database import History
 from tileharvest.store.files import FileStore
@@ -33,7 +33,7 @@ def main(url: str, folder: str) -> None:
         ]
         for result in results:
             store.put({result.image: result.body})
-        harvest.record(results, Cost(requests=2 * BATCH))
+        record(harvest, results, Cost(requests=2 * BATCH))
         say(first + BATCH)
 
 

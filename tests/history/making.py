@@ -9,6 +9,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from tileharvest.history.blocks import blocks_found
+from tileharvest.history.costs import NO_COST, Cost
 from tileharvest.history.database import History
 from tileharvest.history.harvest_row import Beginning
 from tileharvest.history.harvests import HarvestRecord, begin
@@ -21,7 +23,9 @@ from tileharvest.tiles.results import TileResult
 from tileharvest.tiles.versions import Image, Validator
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
+
+    from sqlalchemy import Connection
 
 DAY = date(2021, 2, 13)
 LATER = date(2021, 2, 16)
@@ -97,6 +101,17 @@ def began(
         ),
         today,
     )
+
+
+def record(harvest: HarvestRecord, results: Iterable[TileResult], cost: Cost = NO_COST) -> None:
+    """Records the results, of which no tile has two, block by block in one transaction."""
+    blocks = list(blocks_found(results))
+
+    def write(connection: Connection) -> None:
+        for number, (block, one) in enumerate(blocks):
+            harvest.recording_block(block, one, NO_COST if number else cost)(connection)
+
+    harvest.history.write(write)
 
 
 def empty(history: History) -> None:

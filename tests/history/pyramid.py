@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from tests.history.making import LAYER, A, B, D, began, found
+from tests.history.making import LAYER, A, B, D, began, found, record
 from tileharvest.tiles.block import bit_of, blocks_of
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.results import Step
@@ -47,5 +47,5 @@ def is_trusted(harvest: HarvestRecord, *tiles: Tile) -> list[bool]:
 def first_harvest(history: History) -> HarvestRecord:
     """One that has seen the pyramid and is not finished."""
     harvest = began(history)
-    harvest.record([seen("ign", UPPER, NEW), seen("add", D, NEW), seen("add", A), seen("add", B, NEW)])
+    record(harvest, [seen("ign", UPPER, NEW), seen("add", D, NEW), seen("add", A), seen("add", B, NEW)])
     return harvest

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from tests.history.making import found
+from tests.history.making import found, record
 from tileharvest.history.harvest_row import Beginning
 from tileharvest.history.harvests import begin
 from tileharvest.history.outlines import map_outline
@@ -63,7 +63,7 @@ class World:
         )
         results = [result for layer in LAYERS for zoom in ZOOMS for result in self._results(layer, zoom, day)]
         for start in range(0, len(results), 50):
-            harvest.record(results[start : start + 50])
+            record(harvest, results[start : start + 50])
         settled = self.random.random() < 0.8
         harvest.finish(datetime(2022, 1, 1, tzinfo=UTC), "finished", settle_gone=settled)
         for result in results:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.history.making import EVERYWHERE, LATER, LAYER, began, ended, found
+from tests.history.making import EVERYWHERE, LATER, LAYER, began, ended, found, record
 from tileharvest.tiles.block import Block
 from tileharvest.tiles.grid import Tile, TileRange
 
@@ -26,13 +26,13 @@ def harvest(history: History) -> HarvestRecord:
 def harvested(history: History) -> HarvestRecord:
     """8 x 8 tiles; the leftmost column is gone since the first harvest, the upper half asked again."""
     first = began(history)
-    first.record([found("add", tile) for tile in SQUARE])
+    record(first, [found("add", tile) for tile in SQUARE])
     ended(first)
     second = began(history, LATER)
-    second.record([found("gone", tile) for tile in GONE])
+    record(second, [found("gone", tile) for tile in GONE])
     ended(second)
     third = began(history, LATER.replace(day=20))
-    third.record([found("ign", tile) for tile in sorted(ASKED - GONE)])
+    record(third, [found("ign", tile) for tile in sorted(ASKED - GONE)])
     return third
 
 
@@ -94,7 +94,7 @@ def test_outcomes_are_those_of_the_tiles_that_this_harvest_has_recorded(harvest:
 
 def test_vanished_are_those_found_gone_and_those_not_asked(harvest: HarvestRecord) -> None:
     found_gone = sorted(ASKED - GONE)[:5]
-    harvest.record([found("gone", tile) for tile in found_gone])
+    record(harvest, [found("gone", tile) for tile in found_gone])
     assert harvest.vanished(EVERYWHERE) == (5, len(set(SQUARE) - GONE - ASKED))
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.history.making import DAY, END, LATER, START, B, began, ended, found
+from tests.history.making import DAY, END, LATER, START, B, began, ended, found, record
 from tileharvest.errors import AlreadyHarvestedError, HistoryError
 from tileharvest.history.harvest_row import Beginning
 from tileharvest.history.harvests import begin
@@ -53,7 +53,7 @@ def described(history: History, *layers: Layer) -> list[dict[str, object]]:
 
 def test_an_unfinished_harvest_of_the_segment_is_continued(history: History) -> None:
     first = began(history)
-    first.record([found("add")])
+    record(first, [found("add")])
     again = began(history)
     assert (again.id, again.continued) == (first.id, True)
     assert again.counts() == {Outcome.ADDED: 1}
@@ -62,7 +62,7 @@ def test_an_unfinished_harvest_of_the_segment_is_continued(history: History) -> 
 def test_a_continued_harvest_keeps_its_day(history: History) -> None:
     began(history, segment="2021-W06")
     again = began(history, LATER, segment="2021-W06")
-    again.record([found("add")])
+    record(again, [found("add")])
     assert again.day == DAY
     assert [recorded.version.day for recorded in tile_versions(history, "world")] == [DAY]
 
@@ -124,7 +124,7 @@ def test_all_who_continue_a_harvest_name_it_the_same_and_no_other_one_so(history
 
 def test_an_unfinished_harvest_of_an_older_segment_ends_as_interrupted(history: History) -> None:
     first = began(history)
-    first.record([found("add"), found("fail", B)])
+    record(first, [found("add"), found("fail", B)])
     began(history, LATER)
     summary = harvest_summaries(history, "world")[0]
     assert (summary.reason, summary.ended) == ("interrupted", datetime(2021, 2, 16, 6, tzinfo=UTC))
@@ -135,12 +135,12 @@ def test_an_interrupted_harvest_takes_no_more_results(history: History) -> None:
     first = began(history)
     began(history, LATER)
     with pytest.raises(HistoryError, match="has ended already"):
-        first.record([found("add")])
+        record(first, [found("add")])
 
 
 def test_a_day_before_the_latest_version_is_refused(history: History) -> None:
     harvest = began(history, LATER)
-    harvest.record([found("add")])
+    record(harvest, [found("add")])
     ended(harvest)
     with pytest.raises(
         HistoryError, match="2021-02-16 already: history is only written forwards, so 2021-02-13"

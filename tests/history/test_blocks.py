@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tileharvest.history.database import History
+    from tileharvest.history.harvests import HarvestRecord
 
 BLOCK = Block(LAYER, -1, -1, 2)
 FIRST, LAST = 0, 63
@@ -30,6 +31,10 @@ FOUND = FoundBlock(
     reasons={2: "500 Internal Server Error"},
     seen={FIRST: SEEN},
 )
+
+
+def record_block(harvest: HarvestRecord, block: Block, found: FoundBlock) -> None:
+    harvest.history.write(harvest.recording_block(block, found))
 
 
 def dump(history: History) -> dict[str, list[tuple[Any, ...]]]:
@@ -46,7 +51,7 @@ def test_of_a_block_that_was_never_asked_nothing_is_known(history: History) -> N
 
 def test_a_block_is_looked_up_as_it_was_recorded(history: History) -> None:
     harvest = began(history)
-    harvest.record_block(BLOCK, FOUND)
+    record_block(harvest, BLOCK, FOUND)
     known = harvest.look_up_block(BLOCK)
     assert known.versions == {
         FIRST: Version(DAY, image_of(b"first"), SEEN),
@@ -59,23 +64,23 @@ def test_a_block_is_looked_up_as_it_was_recorded(history: History) -> None:
 
 def test_recording_a_block_again_changes_nothing(history: History) -> None:
     harvest = began(history)
-    harvest.record_block(BLOCK, FOUND)
+    record_block(harvest, BLOCK, FOUND)
     before = dump(history)
-    harvest.record_block(BLOCK, FOUND)
+    record_block(harvest, BLOCK, FOUND)
     assert dump(history) == before
 
 
 def test_the_rest_of_a_block_that_was_cut_short_joins_what_was_recorded(history: History) -> None:
     harvest = began(history)
-    harvest.record_block(BLOCK, FOUND)
-    harvest.record_block(BLOCK, FoundBlock({Outcome.NOTHING: 0b1100}))
+    record_block(harvest, BLOCK, FOUND)
+    record_block(harvest, BLOCK, FoundBlock({Outcome.NOTHING: 0b1100}))
     assert harvest.counts() == {Outcome.ADDED: 2, Outcome.NOTHING: 3}
     assert failed_tiles(history, "world") == []
 
 
 def test_the_next_harvest_knows_what_was_found_and_has_asked_nothing(history: History) -> None:
     first = began(history)
-    first.record_block(BLOCK, FOUND)
+    record_block(first, BLOCK, FOUND)
     ended(first)
     known = began(history, LATER).look_up_block(BLOCK)
     assert (len(known.versions), known.asked) == (2, 0)
@@ -87,6 +92,6 @@ def test_of_a_zoom_that_is_not_kept_only_failures_count(history: History) -> Non
     found = FoundBlock(
         {Outcome.IGNORED: 0b01, Outcome.FAILED: 0b10}, reasons={1: "it broke"}, seen={0: SEEN}, is_kept=False
     )
-    harvest.record_block(BLOCK, found)
+    record_block(harvest, BLOCK, found)
     assert harvest.counts() == {Outcome.FAILED: 1}
     assert list(harvest.look_up_block(BLOCK).remembered) == [0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.history.making import EVERYWHERE, LATER, LAYER, A, B, D, began, ended, found
+from tests.history.making import EVERYWHERE, LATER, LAYER, A, B, D, began, ended, found, record
 from tests.history.pyramid import THIRD, UPPER, seen
 from tileharvest.history.change_indexes import stored_indexes
 from tileharvest.tiles.grid import unpacked
@@ -90,7 +90,7 @@ def test_tiles_that_failed_are_in_the_ground(history: History, first: HarvestRec
     ended(first)
     second = began(history, LATER)
     read(second, OLD)
-    second.record([found("fail", B)])
+    record(second, [found("fail", B)])
     ended(second)
     ground = read(began(history, THIRD), OLD, stored(history))
     assert ground is not None
@@ -105,13 +105,13 @@ def test_a_change_that_was_not_told_of_withdraws_the_index_until_one_is_told_of(
     ended(first)
     second = began(history, LATER)
     read(second, OLD)
-    second.record([seen("upd", A)])
+    record(second, [seen("upd", A)])
     ended(second)
     after = stored(history)
     assert after.withdrawn == f"it did not tell of tile {A}, which had changed, found on {LATER}"
     third = began(history, THIRD)
     read(third, NEW)
-    third.record([seen("ign", UPPER), seen("upd", D)])
+    record(third, [seen("ign", UPPER), seen("upd", D)])
     ended(third)
     assert stored(history) == StoredIndex(NEW, THIRD)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.history.making import DAY, LAYER, began, ended, found, put_empty_history
+from tests.history.making import DAY, LAYER, began, ended, found, put_empty_history, record
 from tileharvest.errors import HistoryError
 from tileharvest.history.database import History
 from tileharvest.history.recorded_versions import named_images, tile_versions
@@ -41,7 +41,7 @@ def history(file: Path, url: str) -> Iterator[History]:
 )
 def test_a_value_that_cannot_be_is_one_line(history: History, damage: str) -> None:
     harvest = began(history)
-    harvest.record([found("add")])
+    record(harvest, [found("add")])
     ended(harvest)
     with history.writing() as connection:
         connection.exec_driver_sql(f"UPDATE versions SET {damage}")
@@ -101,7 +101,7 @@ def three_days(history: History) -> None:
         harvest = began(history, DAY + timedelta(days=number))
         outcome = "upd" if number else "add"
         tiles = [Tile(0, x, y) for x in (-3, -1, 1, 3) for y in (-1, 1)]
-        harvest.record([found(outcome, tile, f"{tile} {number}".encode()) for tile in tiles])
+        record(harvest, [found(outcome, tile, f"{tile} {number}".encode()) for tile in tiles])
         ended(harvest)
 
 

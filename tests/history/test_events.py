@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.history.making import DAY, LATER, began, ended, found
+from tests.history.making import DAY, LATER, began, ended, found, record
 from tests.history.random_world import DAYS, FIRST, LAYERS, MAP, random_world
 from tileharvest.errors import ConfigurationError
 from tileharvest.history import events as reading
@@ -43,10 +43,10 @@ def the_layer(history: History, name: str = "world") -> LayerOutline:
 def harvest(
     history: History, day: date, added: list[Tile], reason: str = "finished", kept: str | None = None
 ) -> None:
-    record = began(history, day)
-    record.note_walk("full", "a test", kept)
-    record.record([found("add", tile, str(day).encode()) for tile in added])
-    ended(record, reason=reason)
+    begun = began(history, day)
+    begun.note_walk("full", "a test", kept)
+    record(begun, [found("add", tile, str(day).encode()) for tile in added])
+    ended(begun, reason=reason)
 
 
 def told(history: History, first: date = DAY, last: date = THIRD) -> list[tuple[date, int, str]]:
@@ -95,10 +95,10 @@ def test_what_a_map_begins_to_keep_has_not_come_into_being(history: History) -> 
 
 def test_a_known_tile_that_changes_while_others_are_first_asked_is_an_event(history: History) -> None:
     harvest(history, DAY, [A], kept="one zone")
-    record = began(history, LATER)
-    record.note_walk("full", "a test", "two zones")
-    record.record([found("upd", A, b"another"), found("add", B)])
-    ended(record)
+    begun = began(history, LATER)
+    begun.note_walk("full", "a test", "two zones")
+    record(begun, [found("upd", A, b"another"), found("add", B)])
+    ended(begun)
     assert told(history) == [(LATER, 1, "changed")]
 
 
@@ -107,9 +107,9 @@ def test_a_day_on_which_a_whole_map_changes_is_one_event(
 ) -> None:
     harvest(history, DAY, [A])
     far = Tile(0, 2001, -2001)
-    record = began(history, LATER)
-    record.record([found("upd", A, b"another"), found("add", B), found("add", far)])
-    ended(record)
+    begun = began(history, LATER)
+    record(begun, [found("upd", A, b"another"), found("add", B), found("add", far)])
+    ended(begun)
     monkeypatch.setattr(reading, "MOST_OF_A_DAY", 2)
     (event,) = events(history, the_layer(history), DAY + timedelta(days=1), THIRD)
     assert (event.changed, event.new, event.gone) == (1, 2, 0)
@@ -143,9 +143,9 @@ def test_the_work_does_not_grow_with_the_days_that_are_not_asked_for(tmp_path: P
         with History.open(f"sqlite:///{tmp_path / str(count)}.sqlite") as history:
             harvest(history, DAY, [A, B, C])
             for number in range(1, count):
-                record = began(history, DAY + timedelta(days=number))
-                record.record([found("upd", A, str(number).encode())])
-                ended(record)
+                begun = began(history, DAY + timedelta(days=number))
+                record(begun, [found("upd", A, str(number).encode())])
+                ended(begun)
             layer, day = the_layer(history), DAY + timedelta(days=1)
             with history.reading() as connection:
                 driver = connection.connection.dbapi_connection

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.history.making import EVERYWHERE, began, found
+from tests.history.making import EVERYWHERE, began, found, record
 from tileharvest.errors import HistoryError, StoreError
 from tileharvest.history.database import History
 from tileharvest.store.files import FileStore
@@ -50,7 +50,7 @@ def test_a_full_disk_is_one_clear_line_and_loses_nothing(small_disk: Path) -> No
     def record_for_ever() -> None:
         nonlocal recorded
         for y in range(1, 2001, 2):
-            harvest.record(row_of_tiles(y))
+            record(harvest, row_of_tiles(y))
             recorded += 200
 
     with History.open(url) as history:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sqlalchemy import select
 
-from tests.history.making import DAY, LATER, A, B, D, began, empty, ended, found, image_of
+from tests.history.making import DAY, LATER, A, B, D, began, empty, ended, found, image_of, record
 from tileharvest.errors import HistoryError
 from tileharvest.history.harvest_row import Beginning
 from tileharvest.history.harvests import begin
@@ -112,7 +112,7 @@ def harvested_day(
             outcome = Outcome.UPDATED
         validator = None if image is None or body is None else validator_of(body)
         results.append(TileResult(*place, outcome, image=image, validator=validator))
-    harvest.record(results)
+    record(harvest, results)
     harvest.finish(NOW, "finished", settle_gone=True)
     known.clear()
     known.update(state)
@@ -253,7 +253,7 @@ BETWEEN = DAY + timedelta(days=1)
 
 def test_a_version_moves_back_to_the_day_on_which_its_bytes_were_there_already(history: History) -> None:
     harvest = began(history)
-    harvest.record([found("add", A, b"castle", '"new"')])
+    record(harvest, [found("add", A, b"castle", '"new"')])
     ended(harvest)
     assert only(history, BEFORE, of(A, b"castle", '"old"')).counts == {Outcome.ADDED: 1}
     assert told(history, A) == [(BEFORE, sha(b"castle"), '"new"')]
@@ -263,10 +263,10 @@ def test_a_version_moves_back_to_the_day_on_which_its_bytes_were_there_already(h
 
 def test_what_a_later_harvest_has_seen_again_stays_shown_on_its_day(history: History) -> None:
     first = began(history)
-    first.record([found("add", A, b"castle", '"1"')])
+    record(first, [found("add", A, b"castle", '"1"')])
     ended(first)
     second = began(history, LATER)
-    second.record([found("ign", A)])
+    record(second, [found("ign", A)])
     ended(second)
     only(history, BETWEEN, of(A, b"ruin"))
     assert [one[:2] for one in told(history, A)] == [
@@ -283,7 +283,7 @@ def test_what_a_later_harvest_has_seen_again_stays_shown_on_its_day(history: His
 
 def test_what_a_later_harvest_has_not_found_is_gone_on_its_day(history: History) -> None:
     harvest = began(history)
-    harvest.record([found("add", A)])
+    record(harvest, [found("add", A)])
     ended(harvest)
     only(history, BEFORE, of(B, b"hut"))
     assert [one[:2] for one in told(history, B)] == [(BEFORE, sha(b"hut")), (DAY, None)]
@@ -312,7 +312,7 @@ def test_a_later_harvest_that_kept_other_tiles_tells_nothing_of_what_it_did_not_
 ) -> None:
     harvest = began(history)
     harvest.note_walk("full", "first", kept="a zone")
-    harvest.record([found("add", A)])
+    record(harvest, [found("add", A)])
     ended(harvest)
     only(history, BEFORE, of(B, b"hut"), kept="everything")
     assert [one[:2] for one in told(history, B)] == [(BEFORE, sha(b"hut"))]
@@ -320,10 +320,10 @@ def test_a_later_harvest_that_kept_other_tiles_tells_nothing_of_what_it_did_not_
 
 def test_a_tile_that_failed_in_the_last_harvest_is_shown_as_it_was_imported(history: History) -> None:
     first = began(history)
-    first.record([found("add", A, b"castle")])
+    record(first, [found("add", A, b"castle")])
     ended(first)
     second = began(history, LATER)
-    second.record([found("fail", A)])
+    record(second, [found("fail", A)])
     ended(second)
     only(history, BETWEEN, of(A, b"ruin"))
     assert [one[1] for one in told(history, A)] == [sha(b"castle"), sha(b"ruin")]
@@ -331,7 +331,7 @@ def test_a_tile_that_failed_in_the_last_harvest_is_shown_as_it_was_imported(hist
 
 def test_what_a_harvest_found_on_the_same_day_stays(history: History) -> None:
     harvest = began(history)
-    harvest.record([found("add", A, b"castle")])
+    record(harvest, [found("add", A, b"castle")])
     ended(harvest)
     assert only(history, DAY, of(A, b"ruin"), of(B, b"hut")) == DayRecord({}, 2)
     assert [one[1] for one in told(history, A)] == [sha(b"castle")]

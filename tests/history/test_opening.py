@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.history.making import LATER, LAYER, B, began, ended, found
+from tests.history.making import LATER, LAYER, B, began, ended, found, record
 from tileharvest.errors import HistoryError
 from tileharvest.history.database import History
 from tileharvest.history.recorded_versions import tile_versions
@@ -24,7 +24,7 @@ def history(sqlite_history: History) -> History:
 def harvested(url: str) -> None:
     with History.open(url) as history:
         harvest = began(history)
-        harvest.record([found("add")])
+        record(harvest, [found("add")])
         ended(harvest)
 
 
@@ -102,7 +102,7 @@ def test_a_file_that_is_no_database_is_refused_and_not_changed(
 
 def test_a_damaged_page_is_reported_when_it_is_met(url: str, file: Path) -> None:
     with History.open(url) as history:
-        began(history).record([found("add", Tile(0, 1, 2 * number + 1)) for number in range(1_000)])
+        record(began(history), [found("add", Tile(0, 1, 2 * number + 1)) for number in range(1_000)])
     damage_leaves(file, "versions")
     with History.open(url) as history:
         harvest = began(history)
@@ -207,7 +207,7 @@ def test_a_path_may_have_signs_that_mean_something_in_a_url(tmp_path: Path) -> N
 def test_a_temporary_history_is_deleted_when_it_is_closed() -> None:
     history = History.open_temporary()
     harvest = began(history)
-    harvest.record([found("add")])
+    record(harvest, [found("add")])
     place = Path(history.place)
     assert place.is_file()
     history.close()
@@ -216,7 +216,7 @@ def test_a_temporary_history_is_deleted_when_it_is_closed() -> None:
 
 def test_a_dry_copy_knows_what_the_history_knows(history: History) -> None:
     harvest = began(history)
-    harvest.record([found("add", body=b"a"), found("add", B, b"b")])
+    record(harvest, [found("add", body=b"a"), found("add", B, b"b")])
     ended(harvest)
     with history.dry_copy("world") as copy:
         block = Block(LAYER, 0, 0, -1)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.history.making import DAY, END, LATER, START, A, began, ended, found, image_of
+from tests.history.making import DAY, END, LATER, START, A, began, ended, found, image_of, record
 from tests.history.random_world import LAYERS, MAP, ZOOMS, World, any_area, any_day, random_world
 from tileharvest.errors import HistoryError
 from tileharvest.history.harvest_row import Beginning
@@ -136,7 +136,7 @@ def test_where_tiles_nest_by_another_factor_the_coarse_zooms_begin_anew(
         layers=(by_three,),
     )
     harvest = begin(history, beginning)
-    harvest.record([found("add", tile) for tile in (A, A.parent(3))])
+    record(harvest, [found("add", tile) for tile in (A, A.parent(3))])
     harvest.finish(END, "finished", settle_gone=True)
     described(history, LATER, by_five)
     now, before = map_outline(history, "world").layers
@@ -230,9 +230,9 @@ def test_a_tile_is_shown_as_its_last_version_of_the_day_or_before(world: World) 
 
 def test_what_is_provisionally_gone_is_shown_as_it_was(history: History) -> None:
     first = began(history)
-    first.record([found("add")])
+    record(first, [found("add")])
     ended(first)
-    began(history, LATER).record([found("gone")])
+    record(began(history, LATER), [found("gone")])
     assert shown(history, 1, AREA, LATER) == {A: f"{image_of(b'first').sha1}.png"}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from tests.history.making import DAY, LATER, A, B, began, ended, found
+from tests.history.making import DAY, LATER, A, B, began, ended, found, record
 from tileharvest.history.past import VISITS, Past, pasts
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def test_visits_tell_whether_they_found_anything_new(history: History) -> None:
         days, (["add", "add"], ["ign", "nMod"], ["ign", "gone"], ["ign", "fail"]), strict=True
     ):
         harvest = began(history, day)
-        harvest.record([found(outcome, tile) for outcome, tile in zip(outcomes, (A, B), strict=True)])
+        record(harvest, [found(outcome, tile) for outcome, tile in zip(outcomes, (A, B), strict=True)])
         ended(harvest)
     visits = pasts(history, {"world": SEGMENT}, ["world"])["world"].visits
     assert [one.has_changed for one in visits] == [True, False, True, False]

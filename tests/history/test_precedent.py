@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.history.making import DAY, LATER, LAYER, A, B, began, ended, found
+from tests.history.making import DAY, LATER, LAYER, A, B, began, ended, found, record
 from tests.history.pyramid import THIRD
 from tileharvest.history.summaries import last_in_full, last_pruned, precedent
 
@@ -18,7 +18,7 @@ def harvested(history: History, day: date, walk: str | None, outcome: str = "ign
     harvest = began(history, day)
     if walk is not None:
         harvest.note_walk(walk, "for a test")
-    harvest.record([found(outcome, A), found(outcome, B)])
+    record(harvest, [found(outcome, A), found(outcome, B)])
     ended(harvest)
 
 
@@ -52,7 +52,7 @@ def test_a_harvest_that_repaired_itself_is_of_neither_walk(history: History) -> 
     repaired.note_walk("pruned", "for a test")
     repaired.distrust(LAYER, "a change")
     repaired.note_walk("full", "continued")
-    repaired.record([found("ign", A), found("upd", B)])
+    record(repaired, [found("ign", A), found("upd", B)])
     ended(repaired)
     last = precedent(history, "world")
     assert last is not None
@@ -75,7 +75,7 @@ def test_of_the_walks_that_began_pruned_the_last_two_are_told(history: History) 
     repaired = began(history, THIRD)
     repaired.note_walk("pruned", "for a test")
     repaired.distrust(LAYER, "a change")
-    repaired.record([found("ign", A), found("upd", B)])
+    record(repaired, [found("ign", A), found("upd", B)])
     ended(repaired)
     assert [one.walk for one in last_pruned(history, "world")] == ["repaired", "pruned"]
     assert last_pruned(history, "another") == []

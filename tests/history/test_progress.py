@@ -3,7 +3,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from tests.history.making import LATER, A, B, C, D, began, ended, found
+from tests.history.making import LATER, A, B, C, D, began, ended, found, record
 from tileharvest.history.costs import Cost
 from tileharvest.history.summaries import progress_of
 from tileharvest.tiles.outcomes import Outcome
@@ -16,8 +16,10 @@ def test_an_unfinished_harvest_tells_how_far_it_is(history: History) -> None:
     ended(began(history))
     harvest = began(history, LATER)
     harvest.expect(7)
-    harvest.record(
-        [found("ign", A), found("fail", B), found("404", C), found("add", D)], Cost(5, 600, 70, 8, 2.5)
+    record(
+        harvest,
+        [found("ign", A), found("fail", B), found("404", C), found("add", D)],
+        Cost(5, 600, 70, 8, 2.5),
     )
     progress = progress_of(history, "world")
     assert progress is not None

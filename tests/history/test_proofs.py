@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from msgspec.structs import replace
 
-from tests.history.making import DAY, LATER, LAYER, A, B, D, began, ended, found
+from tests.history.making import DAY, LATER, LAYER, A, B, D, began, ended, found, record
 from tests.history.pyramid import NEW, OLD, THIRD, UPPER, seen, skipping
 from tileharvest.history.proofs import last_full, proofs
 from tileharvest.history.summaries import harvest_summaries
@@ -31,7 +31,7 @@ def test_a_full_harvest_gives_a_proof(history: History, first: HarvestRecord) ->
 
 
 def test_children_that_are_newer_break_the_proof(history: History, first: HarvestRecord) -> None:
-    first.record([seen("ign", UPPER)])
+    record(first, [seen("ign", UPPER)])
     ended(first)
     assert proofs(history, "world")["world"][LAYER] == Proof(DAY, 3, 1, 0, 3600.0)
 
@@ -39,7 +39,7 @@ def test_children_that_are_newer_break_the_proof(history: History, first: Harves
 def test_a_tile_without_a_time_is_undated_even_if_nothing_was_seen(
     history: History, first: HarvestRecord
 ) -> None:
-    first.record([found("add", Tile(0, 3, 3))])
+    record(first, [found("add", Tile(0, 3, 3))])
     ended(first)
     assert proofs(history, "world")["world"][LAYER] == Proof(DAY, 3, 0, 1, 3600.0)
 
@@ -49,7 +49,7 @@ def test_a_tile_that_was_asked_again_after_a_kill_has_the_time_of_its_version(
 ) -> None:
     again = replace(found("add", Tile(0, 3, 3)), validator=Validator('"1"', OLD))
     assert again.step == Step()
-    first.record([again])
+    record(first, [again])
     ended(first)
     assert proofs(history, "world")["world"][LAYER] == Proof(DAY, 4, 0, 0, 3600.0)
 
@@ -63,29 +63,29 @@ def changed_late(tile: Tile, last_modified: str) -> TileResult:
 def test_a_changed_tile_that_was_asked_late_has_the_time_of_its_version(
     history: History, second: HarvestRecord
 ) -> None:
-    second.record(
-        [seen("upd", A, THE_DAY_AFTER, '"2"'), seen("ign", B, NEW), seen("ign", UPPER, THE_DAY_AFTER)]
+    record(
+        second, [seen("upd", A, THE_DAY_AFTER, '"2"'), seen("ign", B, NEW), seen("ign", UPPER, THE_DAY_AFTER)]
     )
-    second.record([changed_late(D, THE_DAY_AFTER)])
+    record(second, [changed_late(D, THE_DAY_AFTER)])
     ended(second)
     assert proofs(history, "world")["world"][LAYER].broken == 0
 
 
 def test_a_break_that_a_late_answer_shows_is_not_hidden(history: History, second: HarvestRecord) -> None:
-    second.record([seen("ign", UPPER, NEW), seen("ign", D, NEW), seen("ign", A, OLD)])
-    second.record([changed_late(B, THE_DAY_AFTER)])
+    record(second, [seen("ign", UPPER, NEW), seen("ign", D, NEW), seen("ign", A, OLD)])
+    record(second, [changed_late(B, THE_DAY_AFTER)])
     ended(second)
     assert proofs(history, "world")["world"][LAYER].broken == 1
 
 
 def test_what_is_gone_or_failed_is_no_part_of_a_proof(history: History, second: HarvestRecord) -> None:
-    second.record([found("gone", A), found("fail", B), found("ign", D)])
+    record(second, [found("gone", A), found("fail", B), found("ign", D)])
     ended(second)
     assert proofs(history, "world")["world"][LAYER] == Proof(LATER, 0, 0, 0, 0.0)
 
 
 def test_a_pruned_harvest_leaves_the_proof(history: History, second: HarvestRecord) -> None:
-    second.record([skipping(UPPER)])
+    record(second, [skipping(UPPER)])
     ended(second)
     assert proofs(history, "world")["world"][LAYER].day == DAY
 
@@ -95,12 +95,12 @@ def test_the_harvest_that_withdrew_a_proof_gives_none_but_the_next_does(
 ) -> None:
     second.distrust(LAYER, "a change")
     every = [seen("ign", UPPER, NEW), seen("ign", D, NEW), seen("ign", A), seen("ign", B)]
-    second.record(every)
+    record(second, every)
     ended(second)
     withdrawn = Proof(DAY, 3, 0, 0, 3600.0, "a change", LATER)
     assert proofs(history, "world")["world"] == {LAYER: withdrawn}
     third = began(history, THIRD)
-    third.record(every)
+    record(third, every)
     ended(third)
     assert proofs(history, "world")["world"] == {LAYER: Proof(THIRD, 3, 0, 0, 3600.0)}
 

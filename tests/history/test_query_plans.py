@@ -10,7 +10,7 @@ from psycopg import ClientCursor
 from sqlalchemy import Select, event
 from sqlalchemy.dialects import postgresql
 
-from tests.history.making import A, found
+from tests.history.making import A, found, record
 from tests.history.random_world import DAYS, FIRST, LAYERS, MAP, random_world
 from tileharvest.history import changes, outlines, recorded_versions
 from tileharvest.history import events as history_events
@@ -173,8 +173,8 @@ def begun(history: History) -> HarvestRecord:
 HARVESTS: Final[dict[str, Callable[[History], object]]] = {
     "begin": begun,
     "look_up": lambda history: begun(history).look_up_block(Block(LAYERS[0], 0, 0, 0)),
-    "unchanged": lambda history: begun(history).record([found(Outcome.IGNORED, A)]),
-    "changed": lambda history: begun(history).record([found(Outcome.UPDATED, A)]),
+    "unchanged": lambda history: record(begun(history), [found(Outcome.IGNORED, A)]),
+    "changed": lambda history: record(begun(history), [found(Outcome.UPDATED, A)]),
     "finished_at": lambda history: finished_at(history, MAP, "the next"),
     "is_unfinished": lambda history: is_unfinished(history, MAP),
     "spent": lambda history: spent(history, MAP, LAST),

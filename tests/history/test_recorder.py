@@ -17,6 +17,7 @@ from tests.history.making import (
     began,
     ended,
     found,
+    record,
 )
 from tileharvest.history.costs import Cost
 from tileharvest.history.errors import HarvestEndedError
@@ -45,7 +46,7 @@ def harvest(history: History) -> HarvestRecord:
 def later(history: History) -> HarvestRecord:
     """A harvest of a later day, on which tile A has the version of the body `first`."""
     first = began(history)
-    first.record([found("add")])
+    record(first, [found("add")])
     ended(first)
     return began(history, LATER)
 
@@ -66,9 +67,9 @@ def test_the_reason_of_a_failure_is_kept_until_the_tile_answers(
         with history.reading() as connection:
             return connection.execute(select(failures.c.reason)).scalar()
 
-    harvest.record([found("fail")])
+    record(harvest, [found("fail")])
     assert reason() == "500 Internal Server Error"
-    harvest.record([found("404")])
+    record(harvest, [found("404")])
     assert reason() is None
 
 
@@ -76,9 +77,9 @@ def test_the_reason_of_a_failure_is_kept_until_the_tile_answers(
 def test_recording_the_same_result_again_changes_nothing(
     history: History, later: HarvestRecord, outcome: Outcome
 ) -> None:
-    later.record([found(outcome, body=b"second", etag='"2"')])
+    record(later, [found(outcome, body=b"second", etag='"2"')])
     before = dump(history)
-    later.record([found(outcome, body=b"second", etag='"2"')])
+    record(later, [found(outcome, body=b"second", etag='"2"')])
     assert dump(history) == before
 
 
@@ -87,11 +88,11 @@ def test_of_two_results_the_one_that_says_most_is_kept(history: History, first: 
     """Each second result is that of a tile of its own. All tiles have a version of an earlier day."""
     seconds = {Tile(0, 2 * number + 1, 1): outcome for number, outcome in enumerate(RECORDED)}
     earlier = began(history)
-    earlier.record([found("add", tile) for tile in seconds])
+    record(earlier, [found("add", tile) for tile in seconds])
     ended(earlier)
     later = began(history, LATER)
-    later.record([found(first, tile) for tile in seconds])
-    later.record([found(second, tile) for tile, second in seconds.items()])
+    record(later, [found(first, tile) for tile in seconds])
+    record(later, [found(second, tile) for tile, second in seconds.items()])
     expected = {}
     for tile, second in seconds.items():
         takes_back_gone = first is Outcome.GONE and second in EXISTS
@@ -101,8 +102,8 @@ def test_of_two_results_the_one_that_says_most_is_kept(history: History, first: 
 
 
 def test_costs_add_up(history: History, harvest: HarvestRecord) -> None:
-    harvest.record([found("add")], Cost(2, 1_000, 900, 80, 0.5))
-    harvest.record([], Cost(1, 3_000_000_000, 4_000_000_000, 5_000_000_000, 0.25))
+    record(harvest, [found("add")], Cost(2, 1_000, 900, 80, 0.5))
+    harvest.add_cost(Cost(1, 3_000_000_000, 4_000_000_000, 5_000_000_000, 0.25))
     (summary,) = harvest_summaries(history, "world")
     assert summary.cost == Cost(3, 3_000_001_000, 4_000_000_900, 5_000_000_080, 0.75)
 
@@ -110,14 +111,14 @@ def test_costs_add_up(history: History, harvest: HarvestRecord) -> None:
 def test_a_batch_with_a_layer_that_the_harvest_does_not_have_records_nothing(harvest: HarvestRecord) -> None:
     night = TileResult("night", B, Outcome.IGNORED)
     with pytest.raises(KeyError, match="night"):
-        harvest.record([found("add"), night], Cost(5, 5))
+        record(harvest, [found("add"), night], Cost(5, 5))
     assert harvest.counts() == {}
 
 
 def test_an_ended_harvest_takes_no_more_results(harvest: HarvestRecord) -> None:
     ended(harvest)
     with pytest.raises(HarvestEndedError, match="has ended already"):
-        harvest.record([found("add")], Cost(1, 2, 3))
+        record(harvest, [found("add")], Cost(1, 2, 3))
     assert harvest.known(EVERYWHERE) == 0
 
 
@@ -126,7 +127,7 @@ def test_what_a_harvest_cost_is_counted_when_it_is_told_after_its_end(
 ) -> None:
     """Another process may end it while one has not told its last requests."""
     ended(harvest)
-    harvest.record([], Cost(1, 20, 300))
+    harvest.add_cost(Cost(1, 20, 300))
     (summary,) = harvest_summaries(history, "world")
     assert (summary.cost.requests, summary.cost.received_bytes, summary.cost.stored_bytes) == (1, 20, 300)
 
@@ -144,7 +145,7 @@ def test_a_harvest_that_another_process_has_ended_the_same_way_stays_as_it_is(
     history: History, later: HarvestRecord
 ) -> None:
     other = began(history, LATER)
-    later.record([found("gone")])
+    record(later, [found("gone")])
     assert other.ended() is None
     ended(later)
     before = dump(history)
@@ -160,10 +161,10 @@ def harvest_end_later() -> datetime:
 def test_finishing_keeps_the_counts_when_a_later_harvest_takes_the_tiles(
     history: History, later: HarvestRecord
 ) -> None:
-    later.record([found("upd"), found("add", B), found("gone", C)])
+    record(later, [found("upd"), found("add", B), found("gone", C)])
     ended(later)
     third = began(history, LATER.replace(day=20))
-    third.record([found("ign"), found("ign", B)])
+    record(third, [found("ign"), found("ign", B)])
     counts = [summary.counts for summary in harvest_summaries(history, "world")]
     assert counts == [
         {Outcome.ADDED: 1},

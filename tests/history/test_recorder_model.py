@@ -17,7 +17,7 @@ from hypothesis.stateful import (
 )
 from sqlalchemy import select
 
-from tests.history.making import LAYER, RECORDED, WITH_IMAGE, A, B, D, began, empty, found
+from tests.history.making import LAYER, RECORDED, WITH_IMAGE, A, B, D, began, empty, found, record
 from tileharvest.history.database import History
 from tileharvest.history.recorded_versions import tile_versions
 from tileharvest.history.schema import changes
@@ -114,9 +114,9 @@ class RecordingMachine(RuleBasedStateMachine):
         self.segment += 1
         self.harvest = began(self.history, self.day, segment=str(self.segment))
 
-    @rule(batch=st.lists(RESULTS, max_size=5))
+    @rule(batch=st.lists(RESULTS, max_size=5, unique_by=lambda result: result.tile))
     def record(self, batch: list[TileResult]) -> None:
-        self.harvest.record(batch)
+        record(self.harvest, batch)
         for result in batch:
             self.model.record(result, self.day)
 
@@ -126,7 +126,7 @@ class RecordingMachine(RuleBasedStateMachine):
         self.record(batch)
         self.harvest = began(self.history, self.day, segment=str(self.segment))
         assert self.harvest.continued
-        self.harvest.record(batch)
+        record(self.harvest, batch)
 
     @rule(settle_gone=st.booleans(), days=st.integers(0, 2))
     def finish(self, settle_gone: bool, days: int) -> None:

@@ -8,7 +8,7 @@ from sqlalchemy import insert, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.schema import CreateTable
 
-from tests.history.making import began, ended, found
+from tests.history.making import began, ended, found, record
 from tileharvest.history.new_versions import _COUNT_CHANGES, _POINT_AT_VERSIONS
 from tileharvest.history.schema import (
     TILE,
@@ -88,7 +88,7 @@ def test_a_transaction_that_raises_leaves_nothing(history: History) -> None:
 
 def test_a_reader_does_not_wait_for_a_writer(history: History) -> None:
     harvest = began(history)
-    harvest.record([found("add")])
+    record(harvest, [found("add")])
     with history.writing() as connection:
         connection.execute(insert(maps).values(name="other"))
         assert sum(harvest.counts().values()) == 1

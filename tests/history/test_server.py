@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from tests.history.making import B, began, ended, found
+from tests.history.making import B, began, ended, found, record
 from tests.servers.postgresql import PASSWORD, postgresql_server
 from tileharvest.errors import HistoryError
 from tileharvest.harvest.holdings import Holdings
@@ -143,10 +143,10 @@ def test_reading_only_refuses_to_write_to_a_server(emptied_postgresql: History, 
 def test_a_harvest_goes_on_after_the_server_was_restarted(restarted: PostgresqlServer) -> None:
     with restarted.database() as name, History.open(restarted.url(name)) as history:
         harvest = began(history)
-        harvest.record([found("add")], Cost(1, 10, 100))
+        record(harvest, [found("add")], Cost(1, 10, 100))
         restarted.kill()
         with ThreadPoolExecutor(1) as worker:
-            recording = worker.submit(harvest.record, [found("add", B)], Cost(1, 10, 100))
+            recording = worker.submit(record, harvest, [found("add", B)], Cost(1, 10, 100))
             restarted.start()
             recording.result(240)
         assert harvest.counts() == {Outcome.ADDED: 2}
@@ -160,9 +160,9 @@ def test_a_server_that_stays_away_is_one_clear_line(restarted: PostgresqlServer)
         harvest = began(history)
         restarted.stop()
         with pytest.raises(HistoryError, match=r"cannot be reached \(.*; nothing recorded was lost"):
-            harvest.record([found("add")])
+            record(harvest, [found("add")])
         restarted.start()
-        harvest.record([found("add")])
+        record(harvest, [found("add")])
         assert harvest.counts() == {Outcome.ADDED: 1}
 
 
@@ -200,12 +200,12 @@ def test_a_process_that_is_frozen_in_a_transaction_keeps_nobody_waiting_for_ever
         def freeze() -> None:
             with frozen.writing() as connection:
                 connection.exec_driver_sql("UPDATE harvests SET requests = 99")
-                began(emptied_postgresql).record([found("add")], Cost(1))
+                record(began(emptied_postgresql), [found("add")], Cost(1))
                 connection.exec_driver_sql("UPDATE harvests SET requests = 99")
 
         with pytest.raises(HistoryError, match="cannot be reached"):
             freeze()
-        harvest.record([found("add", B)], Cost(1))
+        record(harvest, [found("add", B)], Cost(1))
     (summary,) = harvest_summaries(emptied_postgresql, "world")
     assert (summary.cost.requests, summary.counts) == (2, {Outcome.ADDED: 2})
 
@@ -216,7 +216,7 @@ def test_there_are_more_ids_of_versions_than_four_bytes_hold(
     with History.open(postgresql.url(database)) as history:
         postgresql.ask(f"SELECT setval('versions_id_seq', {1 << 31})", database)
         harvest = began(history)
-        harvest.record([found("add", B)])
+        record(harvest, [found("add", B)])
         assert list(harvest.look_up_block(Block("day", 0, 0, -1)).versions) == [bit_of(B)]
     assert postgresql.ask("SELECT version FROM tiles", database) == [((1 << 31) + 1,)]
 

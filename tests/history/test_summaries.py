@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 from sqlalchemy import event
 
-from tests.history.making import DAY, END, LATER, LAYER, A, B, C, began, ended, found, image_of
+from tests.history.making import DAY, END, LATER, LAYER, A, B, C, began, ended, found, image_of, record
 from tileharvest.errors import HistoryError
 from tileharvest.history.costs import Cost
 from tileharvest.history.proofs import last_full, proofs
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 def harvested(history: History) -> History:
     """Two tiles with the same image, of which one changed and the other went; a third without a version."""
     first = began(history)
-    first.record([found("add", A, b"sea"), found("add", B, b"sea"), found("404", C)], Cost(5, 700, 3))
+    record(first, [found("add", A, b"sea"), found("add", B, b"sea"), found("404", C)], Cost(5, 700, 3))
     ended(first)
     second = began(history, LATER)
-    second.record([found("upd", A, b"island"), found("gone", B)], Cost(3, 600))
+    record(second, [found("upd", A, b"island"), found("gone", B)], Cost(3, 600))
     ended(second)
     return history
 
@@ -87,7 +87,7 @@ def test_harvests_come_oldest_first_with_what_they_found(harvested: History) -> 
 
 
 def test_an_unfinished_harvest_has_the_counts_so_far(harvested: History) -> None:
-    began(harvested, LATER.replace(day=20)).record([found("ign"), found("fail", B)])
+    record(began(harvested, LATER.replace(day=20)), [found("ign"), found("fail", B)])
     summary = harvest_summaries(harvested, "world")[-1]
     assert (summary.ended, summary.reason) == (None, None)
     assert summary.counts == {Outcome.IGNORED: 1, Outcome.FAILED: 1}

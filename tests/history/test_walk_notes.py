@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from msgspec.structs import replace
 
-from tests.history.making import LATER, LAYER, A, B, D, began, ended, found
+from tests.history.making import LATER, LAYER, A, B, D, began, ended, found, record
 from tests.history.pyramid import NEW, THIRD, UPPER, is_trusted, mark, seen, skipping
 from tileharvest.history.errors import HarvestEndedError
 from tileharvest.history.proofs import proofs
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
 def test_of_a_zoom_that_is_not_kept_nothing_but_what_was_seen_is_recorded(second: HarvestRecord) -> None:
     assert mark(second, UPPER) == Mark('"1"', NEW, True)
     assert second.look_up_block(blocks_of(LAYER, [UPPER])[0]).versions == {}
-    second.record([seen("ign", UPPER)])
+    record(second, [seen("ign", UPPER)])
     assert second.counts() == {}
 
 
 def test_an_interrupted_harvest_trusts_nothing_of_its_own(history: History, second: HarvestRecord) -> None:
-    second.record([seen("upd", D, "Sun, 14 Feb 2021 06:00:00 GMT")])
+    record(second, [seen("upd", D, "Sun, 14 Feb 2021 06:00:00 GMT")])
     third = began(history, THIRD)
     assert is_trusted(third, D, A) == [False, True]
 
 
 def test_a_moved_map_makes_nothing_trusted(history: History, second: HarvestRecord) -> None:
-    second.record([seen("ign", UPPER, "Sun, 14 Feb 2021 06:00:00 GMT")])
+    record(second, [seen("ign", UPPER, "Sun, 14 Feb 2021 06:00:00 GMT")])
     ended(second, reason="moved", settle_gone=False)
     assert is_trusted(began(history, THIRD), UPPER) == [False]
 
@@ -49,17 +49,17 @@ def test_what_lay_below_a_missing_tile_is_not_trusted_when_it_comes_back(
 ) -> None:
     """At a zoom that is not kept nobody has asked for it, and what was below it is recorded as gone."""
     high = Tile(-3, 8, 8)
-    second.record([seen("ign", high)])
+    record(second, [seen("ign", high)])
     ended(second)
     third = began(history, THIRD)
-    third.record([replace(found("404", high), step=Step(seen=Validator(), is_kept=False))])
-    third.record([found("gone", tile) for tile in (D, A, B)])
+    record(third, [replace(found("404", high), step=Step(seen=Validator(), is_kept=False))])
+    record(third, [found("gone", tile) for tile in (D, A, B)])
     ended(third)
     assert is_trusted(began(history, date(2021, 2, 21)), UPPER) == [False]
 
 
 def test_what_was_skipped_is_counted(history: History, second: HarvestRecord) -> None:
-    second.record([skipping(D), found("ign", A)])
+    record(second, [skipping(D), found("ign", A)])
     expected = {Outcome.IGNORED: 2, Outcome.SKIPPED: 1}
     assert second.counts() == expected
     progress = progress_of(history, "world")
@@ -75,21 +75,21 @@ def test_what_the_map_keeps_no_more_is_not_counted_as_skipped(
 ) -> None:
     """The last full walk, which has asked for all that is kept, has not asked for it."""
     second.note_walk("full", "zooms were changed")
-    second.record([seen("ign", D, NEW), seen("ign", A)])
+    record(second, [seen("ign", D, NEW), seen("ign", A)])
     ended(second)
     third = began(history, THIRD)
-    third.record([skipping(D)])
+    record(third, [skipping(D)])
     assert third.counts() == {Outcome.IGNORED: 1, Outcome.SKIPPED: 1}
     ended(third)
     assert harvest_summaries(history, "world")[-1].counts[Outcome.SKIPPED] == 1
 
 
 def test_distrust_gives_the_tops_until_they_were_asked_again(history: History, second: HarvestRecord) -> None:
-    second.record([skipping(D)])
+    record(second, [skipping(D)])
     assert second.distrust(LAYER, "a change") == [D]
     continued = began(history, LATER)
     assert continued.distrust(LAYER, "another") == [D]
-    continued.record([seen("ign", D)])
+    record(continued, [seen("ign", D)])
     assert continued.distrust(LAYER, "another") == []
 
 
@@ -124,7 +124,7 @@ def test_a_dry_run_knows_what_is_remembered_and_proved(history: History, second:
 
 def test_a_layer_that_the_harvest_does_not_have_is_refused(first: HarvestRecord) -> None:
     with pytest.raises(KeyError, match="night"):
-        first.record([replace(seen("ign", UPPER), layer="night")])
+        record(first, [replace(seen("ign", UPPER), layer="night")])
     with pytest.raises(KeyError, match="night"):
         first.distrust("night", "a change")
 
@@ -132,7 +132,7 @@ def test_a_layer_that_the_harvest_does_not_have_is_refused(first: HarvestRecord)
 def test_a_change_whose_answer_is_not_remembered_takes_trust_from_all_above(
     history: History, second: HarvestRecord
 ) -> None:
-    second.record([found("upd", A)])
+    record(second, [found("upd", A)])
     assert is_trusted(began(history, THIRD), UPPER, A, B) == [False, False, True]
 
 
@@ -140,5 +140,5 @@ def test_a_change_whose_answer_is_not_remembered_takes_trust_from_all_above(
 def test_an_answer_that_doubts_what_is_remembered_takes_trust_from_it_and_all_above(
     history: History, second: HarvestRecord, tile: Tile
 ) -> None:
-    second.record([replace(found("ign", tile), step=Step(doubts=True, is_kept=tile is D))])
+    record(second, [replace(found("ign", tile), step=Step(doubts=True, is_kept=tile is D))])
     assert is_trusted(began(history, THIRD), UPPER, D, A) == [False, tile is UPPER, True]

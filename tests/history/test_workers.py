@@ -19,6 +19,7 @@ from sqlalchemy import func, select
 from tests.history import beginning_worker
 from tests.history.making import DAY, LATER, LAYER, START, began, ended, found
 from tests.history.shared_results import OUTCOMES, results_of
+from tileharvest.history.blocks import blocks_found
 from tileharvest.history.costs import Cost
 from tileharvest.history.database import History
 from tileharvest.history.harvest_row import Beginning
@@ -172,7 +173,8 @@ def test_who_ends_while_another_records_waits_and_counts_what_was_recorded(
     harvest = began(emptied_postgresql)
 
     def record(connection: Connection) -> None:
-        harvest.recording([found("add")], Cost(1, 2, 3))(connection)
+        for block, one in blocks_found([found("add")]):
+            harvest.recording_block(block, one, Cost(1, 2, 3))(connection)
 
     with held(emptied_postgresql, record, postgresql):
         ended(began(emptied_postgresql))

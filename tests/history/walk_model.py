@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from tests.history.making import LAYER, began, found
+from tests.history.making import LAYER, began, found, record
 from tests.walk.dated import dated
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.outcomes import Outcome
@@ -189,7 +189,7 @@ class RandomWalks:
             # Of several results for a tile which is kept is told elsewhere.
             asked = self.random.sample(self.tiles, self.random.randint(0, 6))
             batch = [self._result(tile) for tile in asked if tile not in self.model.outcomes]
-            self.harvest.record(batch)
+            record(self.harvest, batch)
             for result in batch:
                 self.model.record(result)
         elif kind < 0.85:

@@ -45,22 +45,3 @@ def test_parts_that_do_not_belong_together_are_refused(outcome: Outcome, parts: 
 def test_a_step_with_two_meanings_is_refused(parts: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="neither skipped nor doubted"):
         Step(**parts)
-
-
-@pytest.mark.parametrize(
-    ("outcome", "step", "counted", "recorded"),
-    [
-        (Outcome.IGNORED, Step(), True, True),
-        (Outcome.IGNORED, Step(is_kept=False), False, False),
-        (Outcome.IGNORED, Step(skips=True, is_kept=False), False, True),
-        (Outcome.NOTHING, Step(seen=Validator(), is_kept=False), False, True),
-        (Outcome.IGNORED, Step(doubts=True, is_kept=False), False, True),
-        (Outcome.FAILED, Step(is_kept=False), True, True),
-    ],
-)
-def test_of_a_zoom_that_is_not_kept_only_what_is_news_is_recorded(
-    outcome: Outcome, step: Step, counted: bool, recorded: bool
-) -> None:
-    reason = "500" if outcome is Outcome.FAILED else None
-    result = TileResult("day", Tile(0, 1, 1), outcome, reason=reason, step=step)
-    assert (result.is_counted, result.is_counted or result.step.is_news) == (counted, recorded)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from PIL import Image as Pillow
 
-from tests.history.making import put_empty_history
+from tests.history.making import put_empty_history, record
 from tileharvest.history.costs import Cost
 from tileharvest.history.database import History
 from tileharvest.history.harvest_row import Beginning
@@ -124,7 +124,7 @@ class World:
                 and result.body is not None
                 and store.put({result.image: result.body})
             )
-            harvest.record(results, Cost(2 * len(results), 100 * len(results), stored))
+            record(harvest, results, Cost(2 * len(results), 100 * len(results), stored))
             if finished:
                 harvest.finish(
                     datetime(day.year, day.month, day.day, 7, tzinfo=UTC), "finished", settle_gone=True

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from scrapy.settings import Settings
 
+from tests.history.making import record
 from tests.queue.driven import Driven
 from tests.viewer.asking import serving
 from tests.viewer.building import BLUE, DAY_LAYER, FIRST, MAP, SECOND, begun, picture
@@ -106,7 +107,7 @@ def test_a_running_harvest_tells_its_speed_and_what_is_left(world: World, worker
     with History.open(f"sqlite:///{world.history_file}") as history:
         harvest = begun(history, FIRST)
         harvest.expect(100)
-        harvest.record(results, Cost(40, 900, 800, 70_000, 50.0))
+        record(harvest, results, Cost(40, 900, 800, 70_000, 50.0))
     worker.open()
     with serving(world) as client:
         answer = client.get(HARVESTS).json

@@ -8,6 +8,7 @@ from datetime import timedelta
 from shutil import rmtree
 from typing import TYPE_CHECKING, Any
 
+from tests.history.making import record
 from tests.viewer.asking import of_area, place, serving
 from tests.viewer.building import (
     BLUE,
@@ -103,11 +104,12 @@ def test_beside_a_harvest_each_answer_shows_whole_batches(world: World) -> None:
                     body = picture((number, 1, 1, 255))
                     image = Image(name_of(body)[:40], "png", len(body))
                     world.store.put({image: body})
-                    harvest.record(
+                    record(
+                        harvest,
                         [
                             TileResult(DAY_LAYER, tile, Outcome.UPDATED, image, body, Validator('"2"'))
                             for tile in tiles[:4]
-                        ]
+                        ],
                     )
         finally:
             done.set()

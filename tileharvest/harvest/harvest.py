@@ -671,14 +671,14 @@ class Harvest:
             self.is_open = False
             try:
                 if (left := self.traffic.take()) != NO_COST:
-                    await self._ask(self._record.record, (), left)
+                    await self._ask(self._record.add_cost, left)
                 if self._has_daily_budget:
                     await asyncio.to_thread(self._holdings.spend, self._today(), self.traffic.total)
             finally:
                 await asyncio.to_thread(self._on_close.close)
 
     async def _end(self, reason: str, *, settle_gone: bool) -> dict[Outcome, int]:
-        await self._ask(self._record.record, (), self.traffic.take())
+        await self._ask(self._record.add_cost, self.traffic.take())
         ended = self._clock()
 
         def end() -> tuple[bool, dict[Outcome, int]]:

@@ -4,13 +4,12 @@ A block is 8 x 8 neighbouring tiles of one zoom. All masks have 64 bits, which `
 dictionaries here are by the number of a tile's bit, 0 to 63. An unchanged block costs one read and one small
 write.
 
-`HarvestRecord` has three methods over these values:
+`HarvestRecord` has two methods over these values:
 
-- `look_up_block(block) -> KnownBlock`, in one read. Call it in `History.reader`.
-- `record_block(block, found, cost)`, in one transaction that is durable on return.
-- `recording_block(...)`, with the same arguments, returns a function for `History.writer.submit`. Blocks that
-  wait for the writer at the same time share a transaction, so several blocks on the way cost one flush of the
-  disk. The future of `submit` is done when the block is durable. End its lease then.
+- `look_up_block(block) -> KnownBlock`. Call it in `History.reader`.
+- `recording_block(block, found, cost)` returns a function for `History.writer.submit`. Blocks that wait for
+  the writer at the same time share a transaction, so several blocks on the way cost one flush of the disk.
+  The future of `submit` is done when the block is durable. End its lease then.
 
 Recording is idempotent. Masks are joined with those that the harvest has recorded for the block before, so
 the same block twice, or the rest of a block that was cut short, counts each tile once. If a tile has two
@@ -21,8 +20,8 @@ there.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -289,37 +288,24 @@ def _all_of(masks: Iterable[int]) -> int:
 
 
 def blocks_found(results: Iterable[TileResult]) -> Iterator[tuple[Block, FoundBlock]]:
-    """Yields the results of single tiles as blocks, in an order in which later results of a tile come
-    later."""
-    several: dict[tuple[str, int, int, int], dict[int, TileResult]] = {}
-    for one in filter(attrgetter("is_recorded"), results):
-        block = several.setdefault(place_of(one.layer, one.tile), {})
-        bit = bit_of(one.tile)
-        if bit in block:
-            yield from _blocks(several)
-            several = {}
-            block = several.setdefault(place_of(one.layer, one.tile), {})
-        block[bit] = one
-    yield from _blocks(several)
-
-
-def _blocks(
-    several: Mapping[tuple[str, int, int, int], Mapping[int, TileResult]],
-) -> Iterator[tuple[Block, FoundBlock]]:
-    for place, results in several.items():
+    """Yields the results of single tiles as blocks. No tile has two results."""
+    several: defaultdict[tuple[str, int, int, int], dict[int, TileResult]] = defaultdict(dict)
+    for one in results:
+        several[place_of(one.layer, one.tile)][bit_of(one.tile)] = one
+    for place, its in several.items():
         outcomes: dict[Outcome, int] = {}
-        for bit, one in results.items():
+        for bit, one in its.items():
             outcomes[one.outcome] = outcomes.get(one.outcome, 0) | 1 << bit
         yield (
-            Block(*place, mask_of(results)),
+            Block(*place, mask_of(its)),
             FoundBlock(
                 outcomes,
-                images={bit: one.image for bit, one in results.items() if one.image is not None},
-                validators={bit: one.validator for bit, one in results.items() if one.validator is not None},
-                reasons={bit: one.reason for bit, one in results.items() if one.reason is not None},
-                seen={bit: one.step.seen for bit, one in results.items() if one.step.seen is not None},
-                skips=mask_of(bit for bit, one in results.items() if one.step.skips),
-                doubts=mask_of(bit for bit, one in results.items() if one.step.doubts),
-                is_kept=all(one.step.is_kept for one in results.values()),
+                images={bit: one.image for bit, one in its.items() if one.image is not None},
+                validators={bit: one.validator for bit, one in its.items() if one.validator is not None},
+                reasons={bit: one.reason for bit, one in its.items() if one.reason is not None},
+                seen={bit: one.step.seen for bit, one in its.items() if one.step.seen is not None},
+                skips=mask_of(bit for bit, one in its.items() if one.step.skips),
+                doubts=mask_of(bit for bit, one in its.items() if one.step.doubts),
+                is_kept=all(one.step.is_kept for one in its.values()),
             ),
         )

@@ -8,32 +8,25 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import Integer, Text, bindparam, case, func, or_, select, update
 
-from tileharvest.history.areas import AreaQuery
-from tileharvest.history.blocks import blocks_found, look_up, record
+from tileharvest.history.blocks import look_up, record
 from tileharvest.history.change_indexes import ground_of, has_readings, note_readings, withdraw
 from tileharvest.history.costs import NO_COST, add_spending
 from tileharvest.history.errors import HarvestEndedError
-from tileharvest.history.remembered import marks_of
 from tileharvest.history.results import found_in
 from tileharvest.history.schema import (
     FINISHED,
     MASKS,
     PARTIAL,
-    VERSION,
     harvest_counts,
     harvest_layers,
     harvests,
     is_finished,
-    is_same_tile,
-    its_block,
     layers,
     proofs,
-    tiles,
-    version_of,
     versions,
 )
 from tileharvest.history.trust import distrust, skipped_in, tops_of, unasked_in
-from tileharvest.tiles.block import Block, blocks_of
+from tileharvest.tiles.block import blocks_of
 from tileharvest.tiles.grid import Tile, packed
 from tileharvest.tiles.outcomes import MISSING, Outcome
 
@@ -49,20 +42,11 @@ if TYPE_CHECKING:
     from tileharvest.history.database import History
     from tileharvest.history.harvest_row import Beginning, HarvestRow
     from tileharvest.history.results import BlockResults
-    from tileharvest.tiles.grid import Cell, TileRange
+    from tileharvest.tiles.block import Block
+    from tileharvest.tiles.grid import TileRange
     from tileharvest.tiles.layers import Size
-    from tileharvest.tiles.results import TileResult
-    from tileharvest.tiles.versions import Version
     from tileharvest.walk.change_index import ChangedGround, ChangeIndex, StoredIndex
-    from tileharvest.walk.trust import Mark
 
-_KNOWN: Final = AreaQuery.over(
-    tiles,
-    # A damaged row may point at the version of another tile, or at none.
-    select(is_same_tile(versions, tiles), tiles.c.x, tiles.c.y, *VERSION).join_from(
-        tiles, versions, versions.c.id == tiles.c.version, isouter=True
-    ),
-)
 _EXPECTED: Final = case(
     (harvests.c.expected == 0, bindparam("noted", type_=Integer)), else_=harvests.c.expected
 )
@@ -156,71 +140,32 @@ class HarvestRecord:
         layer = self._layer_ids[block.layer]
         return self.history.read(lambda connection: look_up(connection, self.id, layer, block), once=True)
 
-    def record_block(self, block: Block, found: FoundBlock, cost: Cost = NO_COST) -> None:
-        """Records what was found in a block, and its cost, in one transaction, which is durable on return.
-
-        Recording a block again, or the rest of it, changes nothing twice. Costs add up; if the connection to
-        a server was lost during the commit, a cost may count twice. `gone` makes no version before `finish`.
-        Raises HarvestEndedError if the harvest has ended.
-        """
-        self.history.write(self.recording_block(block, found, cost))
-
     def recording_block(
         self, block: Block, found: FoundBlock, cost: Cost = NO_COST
     ) -> Callable[[Connection], None]:
-        """Returns a function that records a block as `record_block` does, in a transaction that the caller
-        opens. `History.writer` takes it."""
+        """Returns a function that records what was found in a block, and its cost, in a transaction that the
+        caller opens. `History.writer` takes it.
+
+        Recording a block again, or the rest of it, changes nothing twice. Costs add up; if the connection to
+        a server was lost during the commit, a cost may count twice. `gone` makes no version before `finish`.
+        The function raises HarvestEndedError if the harvest has ended.
+        """
+        layer = self._layer_ids[block.layer]
 
         def write(connection: Connection) -> None:
             self._add_cost(connection, cost, unless_ended=True)
-            record(connection, self.id, self.day, self._layer_ids[block.layer], block, found)
+            record(connection, self.id, self.day, layer, block, found)
 
         return write
 
-    def record(self, results: Sequence[TileResult], cost: Cost = NO_COST) -> None:
-        """Records a batch of results, in their order, and its cost, as `record_block` does. Without results
-        the cost is added even if the harvest has ended."""
-        self.history.write(self.recording(results, cost))
-
-    def recording(self, results: Sequence[TileResult], cost: Cost) -> Callable[[Connection], None]:
-        """Returns a function that records a batch as `record` does, in a transaction that the caller
-        opens."""
-        found = [(self._layer_ids[block.layer], block, one) for block, one in blocks_found(results)]
-
-        def write(connection: Connection) -> None:
-            self._add_cost(connection, cost, unless_ended=bool(results))
-            for layer, block, one in found:
-                record(connection, self.id, self.day, layer, block, one)
-
-        return write
+    def add_cost(self, cost: Cost) -> None:
+        """Adds a cost that came with no block, also after the end of the harvest."""
+        self.history.write(lambda connection: self._add_cost(connection, cost, unless_ended=False))
 
     def _add_cost(self, connection: Connection, cost: Cost, *, unless_ended: bool) -> None:
         self._row.add_cost(connection, cost, unless_ended=unless_ended)
         if cost != NO_COST:
             add_spending(connection, self._row.map, self._today(), cost)
-
-    def look_up(self, layer: str, area: TileRange) -> tuple[dict[Cell, Version], dict[Cell, Mark]]:
-        """Returns the latest version of each tile in the area that has versions, `gone` ones too, and what
-        the walk remembers of the tiles in the area, also by this harvest."""
-        layer_id, zoom = self._layer_ids[layer], area.zoom
-
-        def read(connection: Connection) -> tuple[dict[Cell, Version], dict[Cell, Mark]]:
-            found: dict[Cell, Version] = {}
-            marks: dict[Cell, Mark] = {}
-            for is_its, x, y, day, sha1, extension, size, etag, modified in _KNOWN.rows(
-                connection, layer_id, area
-            ):
-                # `version_of` refuses a version without a day.
-                found[zoom, x, y] = version_of(day if is_its else None, sha1, extension, size, etag, modified)
-            for one, mask in found_in(connection, self.id, layer_id, [area]):
-                block = Block(layer, zoom, one.column, one.row)
-                for bit, mark in marks_of(connection, self.id, its_block(layer_id, block)).items():
-                    if mask >> bit & 1:
-                        tile = block.tile(bit)
-                        marks[zoom, tile.x, tile.y] = mark
-            return found, marks
-
-        return self.history.read(read)
 
     def known(self, areas: Mapping[str, Sequence[TileRange]]) -> int:
         """Returns how many tiles of these areas exist by their latest versions. Each counts once.

@@ -161,7 +161,7 @@ class PublishedTree:
                     )
                     continue
             renewed.append(result)
-        await harvest.keep_results([one for one in renewed if one.is_counted])
+        await harvest.keep_results(renewed)
 
     async def _latest(self, places: Sequence[Place]) -> list[Version | None]:
         """Returns the latest version of each tile, with git's id of its bytes as the ETag if that is

@@ -30,11 +30,6 @@ class Step(msgspec.Struct, frozen=True):
         if (self.seen is not None) + self.skips + self.doubts > 1:
             raise ValueError(f"what is seen is neither skipped nor doubted: {self}")
 
-    @property
-    def is_news(self) -> bool:
-        """Whether the history has anything to write down for the walk."""
-        return self.seen is not None or self.skips or self.doubts
-
 
 class TileResult(msgspec.Struct, frozen=True):
     """The outcome of one tile with all that recording it needs: the item that spiders yield. Recording the
@@ -62,17 +57,6 @@ class TileResult(msgspec.Struct, frozen=True):
         """Leaves out the image's bytes."""
         fields = (f"{name}={getattr(self, name)!r}" for name in self.__struct_fields__ if name != "body")
         return f"TileResult({', '.join(fields)})"
-
-    @property
-    def is_counted(self) -> bool:
-        """Whether the outcome counts in the harvest. For a tile of a zoom that is not kept, only a `fail`
-        counts."""
-        return self.step.is_kept or self.outcome is Outcome.FAILED
-
-    @property
-    def is_recorded(self) -> bool:
-        """Whether the history has anything to write down."""
-        return self.is_counted or self.step.is_news
 
     def __post_init__(self) -> None:
         if self.outcome is Outcome.SKIPPED:

@@ -1,4 +1,4 @@
-"""The README's first page, done to the letter: what its commands show after the demo is what it says."""
+"""The README's demo, done to the letter: what its commands show is what the page says."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.end_to_end.forking import ROOT
 if TYPE_CHECKING:
     from pathlib import Path
 
-PAGE: Final = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Harvest a real map")[0]
+PAGE: Final = (ROOT / "README.md").read_text(encoding="utf-8")
 COMMANDS: Final = re.findall(r"^    \$ (.+)$", PAGE, re.MULTILINE)
 """What a person types in one terminal, after `make demo`."""
 

@@ -89,7 +89,7 @@ def test_the_program_runs_as_a_module_too(installed: Installed, tmp_path: Path) 
 
 
 def test_scrapy_itself_has_the_commands_only_in_a_project(installed: Installed, tmp_path: Path) -> None:
-    """README.md says so."""
+    """docs/reference.md says so."""
     done = installed.run(tmp_path, "python", "-m", "scrapy", "harvest", "small", check=False)
     assert (done.returncode, "Unknown command: harvest" in done.stdout) == (2, True)
 

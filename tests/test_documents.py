@@ -1,0 +1,76 @@
+"""What the README and the pages of docs/ say of the program, and their links."""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import Final
+
+import pytest
+
+from tileharvest import commands
+from tileharvest.maps.description import EXAMPLES
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+REFERENCE: Final = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+PAGES: Final = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
+
+
+def first_column(title: str) -> str:
+    """Of the table in this section of the reference."""
+    section = re.split(r"^## ", REFERENCE, flags=re.MULTILINE)
+    (text,) = (part for part in section if part.startswith(f"{title}\n"))
+    return "\n".join(re.findall(r"^\| (`(?:[^|]|\\\|)*`) \|", text, re.MULTILINE))
+
+
+def test_the_readme_is_read_in_five_minutes() -> None:
+    assert (ROOT / "README.md").stat().st_size <= 8_000
+
+
+def test_the_reference_has_each_command_of_the_program() -> None:
+    modules = (module.name for module in iter_modules(commands.__path__))
+    words = {name for name in modules if hasattr(import_module(f"tileharvest.commands.{name}"), "Command")}
+    assert set(re.findall(r"`([a-z-]+)", first_column("Commands"))) == words
+
+
+def test_the_reference_has_each_key_of_the_maps_file() -> None:
+    assert set(re.findall(r"`(\w+)`", first_column("maps.toml"))) == set(EXAMPLES)
+
+
+def test_the_reference_has_each_dependency() -> None:
+    required = re.findall(r"^([\w-]+)", (ROOT / "requirements.txt").read_text(), re.MULTILINE)
+    assert re.findall(r"`([\w-]+)`", first_column("Dependencies")) == required
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors that GitHub makes of the headings."""
+    titles = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
+    wrong = []
+    for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
+        if re.match(r"\w+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            wrong.append(link)
+    assert wrong == []
+
+
+def test_every_page_can_be_found() -> None:
+    """From the README or from another page."""
+    linked = {
+        (page.parent / link).resolve()
+        for page in PAGES
+        for link in re.findall(r"\]\(([^)\s#]+)", page.read_text(encoding="utf-8"))
+    }
+    assert {page for page in PAGES if page.parent == ROOT / "docs"} <= linked

@@ -100,8 +100,8 @@ class PublishedTree:
         if not listed and not await self._harvest.unasked():
             raise await asyncio.to_thread(self._snapshot.no_map, NoTilesError(self._found))
         for places in _parts(listed, _AT_ONCE):
-            latest = await self._latest(places)
-            unread = self._found.unread(places, latest)
+            latest = await self._harvest.latest(places)
+            unread = self._found.unread(places, await self._as_git(places, latest))
             changed += unread
             await self._keep(sorted(set(places).difference(unread)))
         for pack in self._packs(changed):
@@ -145,13 +145,15 @@ class PublishedTree:
 
     async def _keep(self, places: Sequence[Place]) -> None:
         """Keeps a result for each of these tiles, whose changed files were fetched."""
-        harvest, latest = self._harvest, await self._latest(places)
-        results = await asyncio.to_thread(self._found.results, places, latest, harvest.day)
+        harvest = self._harvest
+        latest = await harvest.latest(places)
+        by_git = await self._as_git(places, latest)
+        results = await asyncio.to_thread(self._found.results, places, by_git, harvest.day)
         renewed = []
-        for result, version, before in zip(results, latest, await harvest.latest(places), strict=True):
+        for result, before, version in zip(results, latest, by_git, strict=True):
             if result.outcome is Outcome.IGNORED and version is not None and version.image is not None:
                 harvest.traffic.spared_bytes += version.image.size
-                if before is not None and before.validator != version.validator:
+                if version != before:
                     # The bytes are the same. From now on the ETag is git's id, which says so without
                     # reading them.
                     renewed.append(
@@ -163,12 +165,13 @@ class PublishedTree:
             renewed.append(result)
         await harvest.keep_results(renewed)
 
-    async def _latest(self, places: Sequence[Place]) -> list[Version | None]:
-        """Returns the latest version of each tile, with git's id of its bytes as the ETag if that is
+    async def _as_git(
+        self, places: Sequence[Place], latest: Sequence[Version | None]
+    ) -> list[Version | None]:
+        """Returns the latest versions of the tiles, each with git's id of its bytes as the ETag if that is
         known."""
-        latest = await self._harvest.latest(places)
         await asyncio.to_thread(self._name_images, places, latest)
-        return [self._as_git(version) for version in latest]
+        return [self._with_id(version) for version in latest]
 
     def _name_images(self, places: Sequence[Place], latest: Sequence[Version | None]) -> None:
         """Finds out git's ids of images that did not come through git. Their bytes are read once."""
@@ -183,7 +186,7 @@ class PublishedTree:
             except StoreError:
                 self._git_ids[image] = None
 
-    def _as_git(self, version: Version | None) -> Version | None:
+    def _with_id(self, version: Version | None) -> Version | None:
         """Returns the version with git's id of its bytes as the ETag, if that id is known; else as it is."""
         if version is None or version.image is None or is_git_etag(version.validator.etag):
             return version

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import signal
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.crash.killed_at_step import GIVEN_UP_STEPS
 from tests.end_to_end.bad_input.small_site import FIRST_DAY, PATHS, staged, visit
 from tests.end_to_end.project import await_condition
 from tileharvest.tiles.block import WHOLE
@@ -29,13 +31,18 @@ def slow(tmp_path: Path) -> Iterator[Stage]:
         yield stage
 
 
+def kill_early(stage: Stage) -> None:
+    """Harvests, and kills the process when it has asked for two tiles."""
+    already = len(stage.site.received)
+    with stage.project.running("harvest", "small", "-a", f"day={FIRST_DAY}") as process:
+        # robots.txt and the configuration come first.
+        assert await_condition(lambda: len(stage.site.received) >= already + 4, process)
+        process.kill()
+
+
 def test_what_was_leased_in_every_killed_process_is_asked_for_before_the_end(slow: Stage) -> None:
     for _ in range(KILLS):
-        already = len(slow.site.received)
-        with slow.project.running("harvest", "small", "-a", f"day={FIRST_DAY}") as process:
-            # robots.txt, the configuration, and two tiles.
-            assert await_condition(lambda so_far=already: len(slow.site.received) >= so_far + 4, process)
-            process.kill()
+        kill_early(slow)
     done = visit(slow.project, FIRST_DAY)
     assert done.status == 0
     assert set(slow.project.outcomes().values()) == {"add"}
@@ -47,3 +54,16 @@ def test_what_was_leased_in_every_killed_process_is_asked_for_before_the_end(slo
     trusted = slow.project.query("SELECT whole, there FROM validators")
     assert all(whole == there for whole, there in trusted)
     assert sum((there & WHOLE).bit_count() for _, there in trusted) == len(PATHS)
+
+
+@pytest.mark.parametrize("step", GIVEN_UP_STEPS)
+def test_a_kill_while_what_was_given_up_is_enqueued_again_loses_no_tile(slow: Stage, step: str) -> None:
+    kill_early(slow)
+    # The next process gives up what this one had leased.
+    command = ("crawl", "overviewer", "-a", "map=small", "-a", f"day={FIRST_DAY}", "-s", "MAX_ATTEMPTS=1")
+    with slow.project.running(step, "0", *command, module="tests.crash.killed_at_step") as process:
+        _, stderr = process.communicate(timeout=240)
+    assert process.returncode == -signal.SIGKILL, stderr
+    assert visit(slow.project, FIRST_DAY).status == 0
+    assert len(slow.project.versions()) == len(PATHS)
+    assert json.loads(slow.project.scrapy("failures", "small", "--json").stdout) == []

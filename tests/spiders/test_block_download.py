@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
-from scrapy import Spider
+from scrapy import Request, Spider
 from scrapy.exceptions import DownloadFailedError, IgnoreRequest
 from scrapy.utils.test import get_crawler
 
@@ -276,7 +276,23 @@ def test_a_redirect_of_a_tile_is_followed_on_the_site() -> None:
     asyncio.run(run())
 
 
-def test_a_redirect_into_a_network_of_ours_is_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tile_that_waited_for_the_place_of_a_single_request_starts_when_that_is_answered() -> None:
+    async def run() -> None:
+        async with stage(concurrency=1) as site:
+            site.go_on.clear()
+            single = asyncio.ensure_future(site.handler.download_request(Request(f"{site.url}/about")))
+            await site.until(lambda: len(site.heads) == 1)
+            asking = asyncio.ensure_future(site.ask(0b1))
+            await asyncio.sleep(0)
+            site.go_on.set()
+            async with asyncio.timeout(30):
+                assert (await asking).asked == 0b1
+            assert (await single).status == 200
+
+    asyncio.run(run())
+
+
+def test_a_redirect_into_a_network_of_ours_is_not_followed() -> None:
     async def run() -> None:
         async with stage() as site:
             (tile,) = [tile for _, tile in Block(LAYER, 0, 0, -1, 0b1).tiles()]

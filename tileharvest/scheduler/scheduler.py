@@ -235,9 +235,12 @@ class Scheduler(BaseScheduler):
             return self._writer.read(failure.body)
         return None
 
-    async def take_up(self, failure: Failure) -> None:
-        """Removes a failure from the failure list. Raises QueueError."""
-        await self._queue.take_up([failure.id], None, time.time())
+    async def drop(self, failures: Sequence[Failure]) -> None:
+        """Removes failures from the failure list, after the queue has what was enqueued in their place. They
+        stay if the crawl ends before. Raises QueueError."""
+        await self._told()
+        if not self._crawl.is_ending:
+            await self._queue.take_up([one.id for one in failures], None, time.time())
 
     async def begin_anew(self) -> None:
         """Forgets what was asked in the segment before, unless other workers go on with it. Raises

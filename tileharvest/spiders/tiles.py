@@ -29,6 +29,7 @@ from tileharvest.maps.settings import data_folder
 from tileharvest.politeness.probe import probe_politely
 from tileharvest.politeness.settings import rules_for
 from tileharvest.politeness.waits import noted
+from tileharvest.program import program
 from tileharvest.queue.cancellation import cancel
 from tileharvest.renderers.registry import probe, renderer_named, with_indexes
 from tileharvest.scheduler.crawl import as_error, crawl_of, relax_garbage_collection
@@ -141,7 +142,7 @@ class TileSpider(Spider):
             named = renderer_named(description.renderer).name
             raise ConfigurationError(
                 f"map '{description.name}' has renderer = \"{named}\" in maps.toml, and not {cls.name}: write"
-                f" scrapy crawl {named} -a map={description.name}"
+                f" {program()} crawl {named} -a map={description.name}"
             )
 
     @classmethod
@@ -525,12 +526,12 @@ class TileSpider(Spider):
                 return None
         # Tiles of a layer whose walk was ended are not missing.
         await self._read_ends()
-        missed = await self._given_up()
-        if not missed:
-            missed = await self._missed()
-            if missed and scheduler is not None and (await scheduler.counts()).left:
-                # Another worker has found them first.
-                return None
+        if await self._ask_given_up():
+            return None
+        missed = await self._missed()
+        if missed and scheduler is not None and (await scheduler.counts()).left:
+            # Another worker has found them first.
+            return None
         if self._enqueue(missed):
             return None
         await self._read_ends()
@@ -569,18 +570,18 @@ class TileSpider(Spider):
                 return missed
         return []
 
-    async def _given_up(self) -> list[BlockRequest]:
-        """Returns new requests for blocks that were given up, as each process that had leased them was
-        killed.
+    async def _ask_given_up(self) -> bool:
+        """Enqueues again what was given up, as each process that had leased it was killed. Returns whether
+        there was any.
 
         Most of these requests were never sent, so each is tried once more, as the last of all. If it is given
-        up again, its tiles without a result have failed."""
-        scheduler, missed = scheduler_of(self.crawler), list[BlockRequest]()
-        if scheduler is None:
-            return missed
-        for failure in await scheduler.failures():
+        up again, its tiles without a result have failed. A kill in here leaves the failures in their list."""
+        scheduler, again = scheduler_of(self.crawler), list[BlockRequest]()
+        failures = [] if scheduler is None else await scheduler.failures()
+        if scheduler is None or not failures:
+            return False
+        for failure in failures:
             request = scheduler.request_of(failure)
-            await scheduler.take_up(failure)
             if not isinstance(request, BlockRequest):
                 continue
             if _ONCE_MORE in request.meta:
@@ -589,9 +590,10 @@ class TileSpider(Spider):
                 if without is not None:
                     await self.harvest.keep_failed(without, failure.reason)
             else:
-                meta = {_ONCE_MORE: True}
-                missed.append(request.narrowed(request.block.mask, meta=meta))
-        return missed
+                again.append(request.narrowed(request.block.mask, meta={_ONCE_MORE: True}))
+        is_any = self._enqueue(again)
+        await scheduler.drop(failures)
+        return is_any
 
     async def _settle(self, reason: str) -> None:
         """Writes down the end of the harvest, or why this run of it ends, and logs the counts. Raises

@@ -233,9 +233,28 @@ async def test_two_workers_divide_the_places_and_a_silent_one_has_none(world: Wo
             assert (one.concurrency, other.concurrency) == (2, 2)
             await asyncio.sleep(LASTS)
             assert one.concurrency == 0
-            await one.look(is_busy=False, on_the_way=1)
+            one.on_the_way = 1
+            await one.look(is_busy=False)
             await other.look()
-            assert other.concurrency == 3
+            assert (one.concurrency, other.concurrency) == (1, 3)
+
+
+@jumping
+async def test_a_worker_with_nothing_to_ask_leaves_its_places_to_others_until_it_asks_again(
+    world: World,
+) -> None:
+    async with world.asking() as one, world.asking() as other:
+        await one.look(is_busy=False)
+        await other.look()
+        assert (one.concurrency, other.concurrency) == (0, 4)
+        assert not await one.has_place(HOST)
+        await other.look(is_busy=False)
+        await one.look()
+        assert await one.has_place(HOST)
+        assert (one.concurrency, other.concurrency) == (4, 0)
+        await one.look(is_busy=False)
+        # It need not wait for its next look.
+        assert await other.has_place(HOST)
 
 
 @jumping

@@ -48,7 +48,6 @@ class Crawled(NamedTuple):
 def run(*orders: dict[str, Any] | str, spider: str = "StubSpider", **settings: Any) -> dict[str, Any]:
     """A run that begins with these requests; settings in capitals, the spider's arguments in small."""
     wanted = [{"url": order} if isinstance(order, str) else order for order in orders]
-    wanted = [{"url": order} if isinstance(order, str) else order for order in orders]
     arguments = {key: settings.pop(key) for key in list(settings) if key.islower()}
     return {
         "spider": spider,

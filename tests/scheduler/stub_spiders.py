@@ -98,6 +98,23 @@ class VisitedSpider(StubSpider):
             elsewhere.submit(asyncio.run, push()).result()
 
 
+class BusySpider(StubSpider):
+    """Logs at each page, and when it is idle, whether its scheduler is busy."""
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        crawler.signals.connect(spider.tell, signals.spider_idle)
+        return spider
+
+    def tell(self) -> None:
+        self.logger.info("busy: %s", self.crawler.engine.scheduler.is_busy)
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        self.tell()
+        yield from super().parse(response)
+
+
 class BlockingSpider(StubSpider):
     """Blocks its process for as long as the setting BLOCKS says at each page."""
 

@@ -56,8 +56,9 @@ class MapThrottle:
     """Whether the requests of a map may start, as its rules, a person, its hosts and its budget say.
 
     Its owner calls `look` every second, asks `turn` before each request that `is_free` does not let start at
-    once, counts what starts and what comes, and has at most `concurrency` requests on the way. Nothing is
-    told back: whoever wants to know whether to go on reads `held`.
+    once, counts what starts and what comes, and has at most `concurrency` requests on the way: `has_place`
+    says whether there may be one more. Nothing is told back: whoever wants to know whether to go on reads
+    `held`.
     """
 
     def __init__(
@@ -102,6 +103,9 @@ class MapThrottle:
         """By host: its limits that have a gap, by their names, as they were at the last look."""
         self._holds = _NO_HOLDS
         self._share, self._share_ends = 0, -inf
+        self._is_idle = False
+        """Whether this worker has left the places to others that it does not use."""
+        self._extending = asyncio.Lock()
         self._reserved: dict[str, Reservation] = {}
         """By host: the starts that are left of the last reservation."""
         self._last: dict[str, float] = {}
@@ -136,16 +140,15 @@ class MapThrottle:
         is_paused: bool = False,
         rate: Gap | None = None,
         is_busy: bool = True,
-        on_the_way: int = 0,
     ) -> None:
         """Looks what other workers have told, and tells them of this one. A person may have paused the map,
-        or set its rate. `is_busy` says whether there is anything to do."""
+        or set its rate. A worker that is not busy leaves its places to others until it asks `has_place`."""
         if rate != self._rate:
             # Starts that were reserved at another rate are lost.
             self._rate = rate
             self._reserved.clear()
         self._gaps.clear()
-        await self._extend(is_busy=is_busy, on_the_way=on_the_way)
+        await self._extend(is_busy=is_busy)
         received = self._traffic.received_bytes - self._told_bytes
         self._told_bytes += received
         untold, self._untold = self._untold, 0
@@ -233,11 +236,31 @@ class MapThrottle:
         """The requests that this process may have on the way at the map's host."""
         return self._share if self._clock() < self._share_ends else 0
 
-    async def _extend(self, *, is_busy: bool = True, on_the_way: int = 0) -> None:
+    async def has_place(self, host: str) -> bool:
+        """Returns whether one more request may be on the way at the host."""
+        if host == self.host:
+            if self._is_idle:
+                await self._extend()
+            return self.on_the_way < self.concurrency
+        number = self._elsewhere[host]
+        if number >= self._places.get(host, 0):
+            self._places[host] = await self._take_share(host, number, number + 1)
+        return self._elsewhere[host] < self._places[host]
+
+    async def _extend(self, *, is_busy: bool = True) -> None:
         """Extends the shares of this worker."""
-        wanted, now = self._rules.concurrency if is_busy else on_the_way, self._clock()
-        self._share = await self._take_share(self.host, on_the_way, wanted)
-        self._share_ends = now + self._lasts
+        # One after the other: the last share that this worker is given must be the last that others know of.
+        async with self._extending:
+            wanted, now = self._rules.concurrency if is_busy else self.on_the_way, self._clock()
+            self._is_idle = not is_busy
+            # Nothing may start any more in a place that is being given back.
+            self._share = min(self._share, wanted)
+            self._share = await self._take_share(self.host, self.on_the_way, wanted)
+            self._share_ends = now + self._lasts
+            await self._extend_elsewhere()
+
+    async def _extend_elsewhere(self) -> None:
+        """Extends the shares of this worker at hosts that are not the map's own."""
         for host in list(self._places):
             if number := self._elsewhere[host]:
                 self._places[host] = await self._take_share(host, number, number)
@@ -276,7 +299,7 @@ class MapThrottle:
         """
         if host == self.host:
             return await self._turn(host, wanted)
-        if not await self._has_place(host):
+        if not await self.has_place(host):
             return False
         self._elsewhere[host] += 1
         has_turn = False
@@ -292,13 +315,6 @@ class MapThrottle:
         owner."""
         if host != self.host:
             self._elsewhere[host] -= 1
-
-    async def _has_place(self, host: str) -> bool:
-        """Returns whether one more request may be on the way to a host that is not the map's own."""
-        number = self._elsewhere[host]
-        if number >= self._places.get(host, 0):
-            self._places[host] = await self._take_share(host, number, number + 1)
-        return self._elsewhere[host] < self._places[host]
 
     async def _turn(self, host: str, wanted: int) -> bool:
         try:
@@ -376,7 +392,7 @@ class MapThrottle:
         """Takes a place and a turn. Returns False if there is none now."""
         if host != self.host:
             return await self.turn(host)
-        if self.on_the_way >= self.concurrency:
+        if not await self.has_place(host):
             return False
         self.on_the_way += 1
         has_turn = False

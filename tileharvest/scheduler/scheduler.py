@@ -215,6 +215,13 @@ class Scheduler(BaseScheduler):
         """What a person has ordered, as of the last look."""
         return self._orders
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether the engine has any request of the queue, or gets one as soon as it has room."""
+        throttle = self._crawl.throttle
+        is_free = throttle is None or throttle.held is None
+        return bool(self._handed) or (is_free and (bool(self._ready) or self._answer.has_more))
+
     async def counts(self) -> Counts:
         """Returns how many requests are where. Raises QueueError."""
         await self._told()

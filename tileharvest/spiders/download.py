@@ -195,7 +195,7 @@ class TileDownloadHandler:
         and it has a connection."""
         throttle = self._throttle
         while self._blocks and throttle.held is None and not self._crawl.is_ending:
-            if throttle.on_the_way >= throttle.concurrency:
+            if not await throttle.has_place(throttle.host):
                 # Other workers may have all places for a while.
                 self._changed.clear()
                 with suppress(TimeoutError):

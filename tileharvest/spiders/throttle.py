@@ -125,7 +125,9 @@ class CrawlThrottle:
         scheduler = scheduler_of(self._crawl.crawler)
         orders = Orders() if scheduler is None else scheduler.orders
         await self.map.look(
-            is_paused=orders.paused is not None, rate=orders.rate, on_the_way=self.map.on_the_way
+            is_paused=orders.paused is not None,
+            rate=orders.rate,
+            is_busy=scheduler is None or scheduler.is_busy,
         )
         orders.say_news(self._heard, f"map '{self._name}'", self._name)
         self._heard = orders

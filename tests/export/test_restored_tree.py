@@ -18,7 +18,7 @@ from tests.history.making import put_empty_history
 from tests.servers.published import published
 from tests.viewer.building import BLUE, FIRST, GREEN, MAP, RED, SIZE, World, picture
 from tests.viewer.building import URL as SITE
-from tileharvest.errors import TileHarvestError
+from tileharvest.errors import ConfigurationError, TileHarvestError
 from tileharvest.export.picture_file import on_ground
 from tileharvest.export.restored_tree import PastSite, Restored, restore
 from tileharvest.history.database import History
@@ -179,7 +179,7 @@ def test_what_is_there_is_not_overwritten(shared_maps: Path, tmp_path: Path) -> 
     site = published(shared_maps, "alexjj", 1, tmp_path / "site")
     past.add(site, date(2016, 10, 6))
     before = files(site)
-    with pytest.raises(TileHarvestError, match="is there already: nothing was made"):
+    with pytest.raises(ConfigurationError, match="is there already: nothing was made"):
         past.restored(date(2016, 10, 6), site)
     assert files(site) == before
     (tmp_path / "empty").mkdir()

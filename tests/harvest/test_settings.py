@@ -96,7 +96,7 @@ def test_a_harvest_that_is_run_again_goes_on_only_in_its_segment(settings, argum
     [
         ({}, "which map"),
         ({"map": "n"}, "no map 'n'"),
-        ({"map": "m", "day": "yesterday"}, "is no date"),
+        ({"map": "m", "day": "yesterday"}, "yesterday is not a day: write it as"),
         ({"map": "m", "day": "9999-01-01"}, "has not begun"),
         ({"map": "m", "dry": "yes"}, "write -a dry=1"),
         ({"map": "m", "fresh": "2"}, "write -a fresh=1"),

@@ -36,7 +36,7 @@ def _numbers(text: str) -> list[float]:
     try:
         return [int(one) if one.isdecimal() else float(one) for one in text.split(",")]
     except ValueError:
-        raise ArgumentTypeError(f"'{text}' are no numbers with commas between them") from None
+        raise ArgumentTypeError(f"'{text}' is not a list of numbers with commas between them") from None
 
 
 def _size(text: str) -> list[int]:
@@ -70,11 +70,12 @@ class Command(ProjectCommand, ScrapyCommand):
         "--timezone": value("in which a day begins and ends (default: UTC)"),
     }
 
-    def answer(self, opts: Namespace) -> None:
+    def check(self, opts: Namespace) -> None:
         from tileharvest.renderers.registry import renderer_named
 
-        name, url, file = opts.name, opts.url, maps_file(self.settings)
-        entry: dict[str, Any] = {"url": url}
+        if opts.size and not opts.around:
+            raise ConfigurationError("--size needs --around LINK: the place that the region surrounds")
+        entry: dict[str, Any] = {"url": opts.url}
         if opts.renderer:
             entry["renderer"] = renderer_named(opts.renderer).name
         reach = {"bounds": opts.bounds, "site_zooms": opts.site_zooms, "depth": opts.depth}
@@ -86,8 +87,11 @@ class Command(ProjectCommand, ScrapyCommand):
             entry["zones"] = [{"link": opts.around, "size": opts.size or [20, 20]}]
         if opts.permitted:
             entry["robots"] = False
-        # Mistakes are found before a person is asked anything.
-        checked_entry(file, name, entry)
+        checked_entry(maps_file(self.settings), opts.name, entry)
+        self._entry = entry
+
+    def answer(self, opts: Namespace) -> None:
+        name, url, file, entry = opts.name, opts.url, maps_file(self.settings), self._entry
         known = _contacts(file)
         contact = self._contact(opts.contact, known)
         wanted = {"contact": contact, "layers": opts.layer, "timezone": opts.timezone}

@@ -9,18 +9,20 @@ import shutil
 import sys
 import textwrap
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, TypeAlias, TypeVar
 
 from scrapy import signals
 from scrapy.addons import AddonManager
 
 from tileharvest.commands.settings import quieten
-from tileharvest.commands.terminal import failing_clearly, say
-from tileharvest.errors import ConfigurationError, nearest
+from tileharvest.commands.terminal import failing_clearly, say, write_error
+from tileharvest.errors import ConfigurationError, ExitStatus, nearest
 from tileharvest.program import program
 from tileharvest.spiders.log import write_printable_lines
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from scrapy.crawler import CrawlerProcessBase
 
     from tileharvest.scheduler.crawl import Crawl
@@ -33,6 +35,9 @@ Asking = TypeVar("Asking", bound="SiteProbeSpider")
 
 _OPTION: Final = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
 """An option as a person writes it. A tile such as -3_-440_216 does not match."""
+
+_NUMBERS: Final[dict[Callable[[str], float], str]] = {int: "a whole number", float: "a number"}
+"""The kinds of numbers that options have, in words."""
 
 _LOOK: Final = 1.0
 """Seconds between two looks at what a crawl waits for."""
@@ -101,6 +106,9 @@ class ProjectCommand:
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         self._parser = parser
+        parser.error = _refuse  # type: ignore[method-assign]
+        for kind, what in _NUMBERS.items():
+            parser.register("type", kind, _number(kind, what))
         parser.usage = f"{program()} {self.word} {self.syntax()}".replace("%", "%%")
         parser.formatter_class = argparse.RawDescriptionHelpFormatter
         width = shutil.get_terminal_size().columns - 2
@@ -175,6 +183,24 @@ class ProjectCommand:
                 if "-a" in known and (name := option.removeprefix("--")) in _spider_arguments():
                     hint = f"write -a {name}={given or _following(args, argument)}"
                 raise ConfigurationError(f"option {option} is not known; {hint}")
+
+
+def _refuse(message: str) -> NoReturn:
+    """Ends the process with a line about a wrong option. A parser's own `error` writes the usage above it."""
+    write_error(message)
+    sys.exit(ExitStatus.USAGE)
+
+
+def _number(kind: Callable[[str], float], what: str) -> Callable[[str], float]:
+    """Returns what reads a number of this kind, and raises ArgumentTypeError with words for a person."""
+
+    def read(text: str) -> float:
+        try:
+            return kind(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"'{text}' is not {what}") from None
+
+    return read
 
 
 class _Apart:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from PIL import Image
 
-from tileharvest.errors import SiteError, StoreError, TileHarvestError
+from tileharvest.errors import ConfigurationError, SiteError, StoreError, TileHarvestError
 from tileharvest.export.excerpt import areas_with_tiles
 from tileharvest.export.picture_file import background_of, on_ground
 from tileharvest.export.target import writing_to
@@ -385,11 +385,11 @@ def _time(last_modified: str | None) -> datetime | None:
 @contextmanager
 def _whole_folder(folder: Path) -> Iterator[Path]:
     """Makes a folder beside this one, which it replaces when the block ends. If the block raises, the new
-    folder is removed. Raises TileHarvestError if this folder is not empty."""
+    folder is removed. Raises ConfigurationError if this folder is not empty."""
     folder = folder.resolve()
     with writing_to(folder):
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise TileHarvestError(
+            raise ConfigurationError(
                 f"{folder} is there already: nothing was made; name a folder that is not there, or is empty"
             )
         beside = folder.with_name(f".{folder.name}.{token_hex(4)}.unfinished")

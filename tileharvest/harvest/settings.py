@@ -115,9 +115,9 @@ def _day(description: MapDescription, day: str | None, started: datetime) -> dat
     try:
         wanted = date.fromisoformat(day)
     except ValueError:
-        raise ConfigurationError(f"-a day={day} is no date: write -a day={today}") from None
+        raise ConfigurationError(f"{day} is not a day: write it as {today}") from None
     if wanted > today:
         raise ConfigurationError(
-            f"-a day={day} has not begun: today is {today} in the map's time zone, {description.timezone}"
+            f"{day} has not begun: today is {today} in the map's time zone, {description.timezone}"
         )
     return wanted

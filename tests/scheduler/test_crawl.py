@@ -228,28 +228,23 @@ def test_the_log_tells_each_wait_once_and_until_when(caplog: pytest.LogCaptureFi
     assert caplog.messages == ["waiting for robots.txt to answer; no end is known"]
 
 
-def harvesting(waits_for: str | None, at_most: float | None = None) -> Rig:
-    """Returns a crawl whose harvest waits for this, for so many more seconds at most."""
+def harvesting(waits_for: str | None) -> Rig:
+    """Returns a crawl whose harvest waits for this."""
     rig = Rig()
-    harvest: Any = SimpleNamespace(
-        traffic=Traffic(), tally=Counter(), waits_for=waits_for, waits_for_at_most=at_most
-    )
+    harvest: Any = SimpleNamespace(traffic=Traffic(), tally=Counter(), waits_for=waits_for)
     rig.crawl.harvest = harvest
     return rig
 
 
 @pytest.mark.parametrize("what", ["the store", "the history"])
-@pytest.mark.parametrize(("at_most", "until"), [(None, None), (20.0, 29.0)])
-def test_what_a_harvest_waits_for_is_told_as_what_it_is_and_until_when(
-    what: str, at_most: float | None, until: float | None
-) -> None:
+def test_what_a_harvest_waits_for_is_told_as_what_it_is(what: str) -> None:
     async def test() -> Wait | None:
-        rig = harvesting(what, at_most)
+        rig = harvesting(what)
         rig.crawl.wait()
         await asyncio.sleep(9)
         return rig.crawl.wait()
 
-    assert run_jumping(test()) == Wait(what, 0.0, until)
+    assert run_jumping(test()) == Wait(what, 0.0, None)
 
 
 def test_nothing_is_told_where_nobody_knows_what_a_harvest_waits_for() -> None:

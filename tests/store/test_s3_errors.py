@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import time
 import traceback
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from hashlib import sha1
 from typing import TYPE_CHECKING, Any
@@ -49,19 +48,6 @@ def site(
     site = misbehaving(tmp_path)
     monkeypatch.setenv("AWS_ENDPOINT_URL", site.url)
     return site
-
-
-class Time:
-    """A clock that moves only when somebody sleeps or moves it."""
-
-    def __init__(self) -> None:
-        self.now = 1_000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
 
 
 def refused(status: int, code: str = "") -> Rule:
@@ -247,20 +233,6 @@ def test_a_service_that_never_answers_is_given_up(
     assert time.monotonic() - began >= 0.6
 
 
-def test_a_call_for_a_silent_service_tells_when_it_gives_up(site: Misbehaving) -> None:
-    site.rule_for_all = rules.hang()
-    store = S3Store("tiles", request=timedelta(seconds=2), pauses=(0.0,))
-    with ThreadPoolExecutor(1) as thread:
-        putting = thread.submit(store.put, {IMAGE: BODY})
-        while (left := store.patience_left) is None:
-            assert not putting.done()
-        with pytest.raises(StoreError):
-            putting.result(240)
-    # A call begins no attempt after 30 s, and the last one makes two requests of 2 s at most.
-    assert 0 < left <= 30 + 2 * 2
-    assert store.patience_left is None
-
-
 def test_without_credentials_it_says_how_to_give_some(
     s3: S3, call: Callable[[S3Store], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -270,24 +242,3 @@ def test_without_credentials_it_says_how_to_give_some(
         f"the store s3://tiles: there are no credentials; {LOST};"
         " set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and run again"
     )
-
-
-def test_a_service_that_is_busy_is_asked_five_times_in_a_quarter_of_a_minute(site: Misbehaving) -> None:
-    site.rule_for_all = refused(503, "SlowDown")
-    clock = Time()
-    failure(CALLS["put"], S3Store("tiles", clock=clock, sleep=clock.sleep))
-    assert len(site.received) == 5
-    assert 7.6 <= clock.now - 1_000 <= 15.3
-
-
-def test_no_attempt_begins_later_than_half_a_minute(site: Misbehaving) -> None:
-    clock = Time()
-
-    async def slow(exchange: Exchange) -> web.StreamResponse:
-        clock.now += 15
-        return await refused(500)(exchange)
-
-    site.rule_for_all = slow
-    failure(CALLS["put"], S3Store("tiles", clock=clock, sleep=clock.sleep))
-    assert len(site.received) == 2
-    assert clock.now - 1_000 <= 45

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 _AGE: Final = timedelta(days=1)
 """How long an image stays that no version names, because a page that shows it may be open, or a backup may
 run."""
-_REMOVED_AT_ONCE: Final = 1000
-"""The most images in one call of the store. S3 takes as many in one request."""
 _SHOWN: Final = 20
 """The most lines of each kind. `--json` has all of them."""
 
@@ -110,7 +108,6 @@ def _cleaned(settings: BaseSettings, found: Inventory) -> int:
     Raises ConfigurationError if any map is harvested now: a harvest may be about to name an image that it has
     found in the store.
     """
-    from tileharvest.history.connection import in_parts
     from tileharvest.history.recorded_versions import named_among
     from tileharvest.history.settings import open_history_for_reading
     from tileharvest.store.settings import store_opener
@@ -125,9 +122,7 @@ def _cleaned(settings: BaseSettings, found: Inventory) -> int:
     # A harvest may have begun and ended since the images were listed.
     with open_history_for_reading(settings) as history:
         old = sorted(set(old) - named_among(history, old))
-    store = store_opener(settings)()
-    for some in in_parts(old, _REMOVED_AT_ONCE):
-        store.remove(some)
+    store_opener(settings)().remove(old)
     return len(old)
 
 

@@ -83,9 +83,6 @@ class Harvest:
     thread-safe. Calls that block run in threads.
     """
 
-    _store: TileStore | None = None
-    """The store, once it is open."""
-
     def __init__(
         self,
         description: MapDescription,
@@ -170,12 +167,6 @@ class Harvest:
         if self._asked:
             return self._asked[-1]
         return None
-
-    @property
-    def waits_for_at_most(self) -> float | None:
-        """The seconds until that wait ends at the latest. None if nobody knows."""
-        store, what = self._store, self.waits_for
-        return store.patience_left if store is not None and what in (_STORE, _BOTH) else None
 
     async def is_any_unfinished(self) -> bool:
         """Returns whether the map has an unfinished harvest, of whatever segment. Raises HistoryError."""
@@ -309,7 +300,7 @@ class Harvest:
 
         def begun() -> tuple[TileStore, HarvestRecord, bool, int, int, dict[str, Extent], Walks]:
             history = self._on_close.enter_context(self._holdings.open_history())
-            store = self._store = self._holdings.open_store()
+            store = self._holdings.open_store()
 
             def write(_: Connection) -> HarvestRecord:
                 record = begin(history, beginning, self._today)

@@ -184,8 +184,7 @@ class Crawl:
             oldest = min(under_way, key=lambda wait: wait.since)
             yield Wait(oldest.what, max(since, oldest.since), oldest.until)
         elif self.harvest is not None and not known and (what := self.harvest.waits_for) is not None:
-            most = self.harvest.waits_for_at_most
-            yield Wait(what, since, None if most is None else asyncio.get_running_loop().time() + most)
+            yield Wait(what, since, None)
 
     def end(self, why: TileHarvestError | str) -> None:
         """Ends the crawl for a failure, or for a reason in Scrapy's words, such as `finished`.

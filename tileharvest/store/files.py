@@ -11,7 +11,6 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
 from functools import cache
-from math import inf
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Final
@@ -28,7 +27,7 @@ from tileharvest.store.port import (
 from tileharvest.tiles.versions import is_image_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from tileharvest.tiles.versions import Image
 
@@ -36,13 +35,6 @@ _UNFINISHED: Final = ".unfinished"
 LEFTOVER_AGE: Final = 3600.0
 """The age in seconds at which an unfinished file must belong to a killed writer. Writing a file takes a
 second at most. An hour allows for different clocks of the computers that share a folder."""
-
-_CLEANED: Final[dict[Path, float]] = {}
-"""By folder: when this process last deleted unfinished files there."""
-
-_MOST_REMEMBERED: Final = 16_384
-"""The most images that are remembered as durable, name and all; about 3 MB. When they are forgotten, an image
-that several tiles have is synced once more."""
 
 _FEW: Final = 8
 """The number of files or folders below which each is synced by itself. To sync the whole file system takes
@@ -63,29 +55,14 @@ class FileStore:
     """A `TileStore` in a folder, which `put` creates if it is missing.
 
     The write order is: temporary files in the same folders, their sync, the renames, a sync of the folders.
-    For many images together the whole file system is synced instead, if that promises as much. Opening the
-    store deletes the temporary files that killed writers left more than an hour ago. For that it reads the
-    names of all files, which takes about a second for a million. A process that opens the folder often, such
-    as for each of many maps, does that once an hour.
+    For many images together the whole file system is synced instead, if that promises as much. Killed writers
+    leave temporary files, which `remove` deletes.
     """
 
-    patience_left: Final = None
-
-    def __init__(
-        self, root: Path, clock: Callable[[], float] = time.time, *, read_only: bool = False
-    ) -> None:
-        """`clock` gives seconds since 1970, as the times of files do. A store that is `read_only` takes no
-        images, deletes nothing, and costs nothing to open."""
+    def __init__(self, root: Path, *, read_only: bool = False) -> None:
+        """Touches nothing. A store that is `read_only` takes no images and deletes nothing."""
         self._root = root
         self._read_only = read_only
-        self._durable: dict[str, int | None] = {}
-        """The mark of each file whose name is known to be on the disk. The mark tells the file from another
-        one of the same name, which another program may have put after a clean-up and which need not be
-        durable yet."""
-        now = clock()
-        if not read_only and now - _CLEANED.get(root, -inf) >= LEFTOVER_AGE:
-            _CLEANED[root] = now
-            self._delete_leftovers(now - LEFTOVER_AGE)
 
     def put(self, images: Mapping[Image, bytes]) -> set[Image]:
         self._expect_writable()
@@ -93,24 +70,14 @@ class FileStore:
             expect_bytes_of(image, body)
         with _store_errors(self._root):
             places = {image: self._path(image.file_name) for image in images}
-            found = {image: _state(place) for image, place in places.items()}
-            new = {image for image, state in found.items() if state is None or state[0] != image.size}
-            # A file that is there may not be durable: its writer may have been killed before the last step.
-            unsure = [
-                image
-                for image in images
-                if image in new or self._durable.get(image.file_name) != _mark(found[image])
-            ]
-            folders = {os.path.dirname(places[image]) for image in unsure}
+            new = {image for image, place in places.items() if _size(place) != image.size}
+            # Those of files that were there, too: their writer may have been killed before this step.
+            folders = {os.path.dirname(place) for place in places.values()}
             for folder in folders:
                 self._create_folder(folder)
-            with nullcontext() if len(unsure) < _FEW else file_system_of(str(self._root)) as file_system:
+            with nullcontext() if len(places) < _FEW else file_system_of(str(self._root)) as file_system:
                 self._write({places[image]: images[image] for image in new}, file_system)
-                durable = {image.file_name: _mark(_state(places[image])) for image in unsure}
                 sync(folders, file_system)
-        if len(self._durable) + len(durable) > _MOST_REMEMBERED:
-            self._durable.clear()
-        self._durable.update(durable)
         return new
 
     def mend(self, image: Image, body: bytes) -> bool:
@@ -143,10 +110,15 @@ class FileStore:
 
     def remove(self, names: Sequence[str]) -> None:
         self._expect_writable()
-        for name in names:
-            expect_image_name(name)
-            with _store_errors(self._root):
+        with _store_errors(self._root):
+            for name in names:
+                expect_image_name(name)
                 Path(self._path(name)).unlink(missing_ok=True)
+            before = time.time() - LEFTOVER_AGE
+            for leftover in self._root.glob(f"??/.*{_UNFINISHED}"):
+                with suppress(FileNotFoundError):
+                    if leftover.stat().st_mtime < before:
+                        leftover.unlink()
 
     def path(self, image: Image) -> Path:
         """Returns where the image is, or would be."""
@@ -188,14 +160,6 @@ class FileStore:
                 with suppress(OSError):
                     os.unlink(temporary)
             raise
-
-    def _delete_leftovers(self, before: float) -> None:
-        # Whoever may not list or delete the leftovers can ignore them: they do no harm.
-        with suppress(OSError):
-            for leftover in self._root.glob(f"??/.*{_UNFINISHED}"):
-                with suppress(OSError):
-                    if leftover.stat().st_mtime < before:
-                        leftover.unlink()
 
 
 @contextmanager
@@ -240,20 +204,11 @@ def _is_synced_whole(folder: str) -> bool:
     return is_told and ctypes.c_long.from_buffer(told).value & 0xFFFFFFFF in _SYNCED_WHOLE
 
 
-def _state(file: str) -> tuple[int, int, int] | None:
-    """Returns the file's size, its inode and its time, or None if there is no file. Inode and time tell it
-    from another file of the same name."""
+def _size(file: str) -> int | None:
     try:
-        found = os.stat(file)
+        return os.stat(file).st_size
     except FileNotFoundError:
         return None
-    # The time is needed because the next file may get the same inode.
-    return found.st_size, found.st_ino, found.st_mtime_ns
-
-
-def _mark(state: tuple[int, int, int] | None) -> int | None:
-    """Returns one number for a state, because many are remembered."""
-    return None if state is None else hash(state)
 
 
 def _read(file: str) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hashlib import sha1
-from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, Protocol
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, Protocol
 
 from tileharvest.errors import StoreError
 from tileharvest.tiles.versions import is_image_name
@@ -37,12 +37,6 @@ class TileStore(Protocol):
     after `put` never points at bytes that do not exist. Only `remove` deletes anything.
     """
 
-    @property
-    def patience_left(self) -> float | None:
-        """The seconds until the first call gives up that waits for a service. None if no call waits for
-        one."""
-        ...
-
     def put(self, images: Mapping[Image, bytes]) -> set[Image]:
         """Keeps the bytes of each image. Returns the images that were not there before.
 
@@ -73,7 +67,8 @@ class TileStore(Protocol):
         ...
 
     def remove(self, names: Sequence[str]) -> None:
-        """Removes the images of these file names; names that the store lacks are ignored. Raises StoreError.
+        """Removes the images of these file names, and what killed writers have left. Names that the store
+        lacks are ignored. Raises StoreError.
 
         The caller must know that no history names these images.
         """
@@ -121,8 +116,6 @@ class DryStore:
 
     Every image counts as new, each time it is put.
     """
-
-    patience_left: Final = None
 
     def put(self, images: Mapping[Image, bytes]) -> set[Image]:
         for image, body in images.items():

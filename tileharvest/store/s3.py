@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import os
+import random
 import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
-from threading import Event, get_ident
+from threading import Event
 from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import urlsplit
 
 import obstore
 import obstore.store
 from obstore.exceptions import AlreadyExistsError, BaseError
-from tenacity import (
-    RetryCallState,
-    Retrying,
-    retry_if_exception,
-    wait_chain,
-    wait_random,
-)
 
 from tileharvest.errors import ConfigurationError, StoreError
 from tileharvest.store.port import (
@@ -53,9 +47,6 @@ _CONTENT_TYPES: Final = {"png": "image/png", "jpg": "image/jpeg", "webp": "image
 _CACHE_CONTROL: Final = "max-age=31536000, immutable"
 """An object of this name never changes. A year is the longest time that caches take seriously."""
 
-_MOST_REMEMBERED: Final = 65_536
-"""The most images that are remembered to be there; about 8 MB of names."""
-
 _ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 _KEY: Final = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 _SENT: Final = (
@@ -75,19 +66,15 @@ _Answer = TypeVar("_Answer")
 
 CONNECTING: Final = timedelta(seconds=5)
 REQUEST: Final = timedelta(seconds=15)
-"""The limit for one request, from connecting to the answer's last byte: enough for 1.8 MB at 1 Mbit/s. A call
-that gets no answer ends after at most 45 s. Putting an image may take 60 s, because its last attempt makes
-two requests if the first one is answered late."""
+"""The limit for one request, from connecting to the answer's last byte: enough for 1.8 MB at 1 Mbit/s."""
 
 PAUSES: Final = (0.25, 1.0, 4.0, 10.0)
 """Seconds before the second attempt, the third and so on. Each pause is shortened at random, by up to a half,
-so that many threads that were told to slow down do not come back together."""
+so that many threads that were told to slow down do not come back together. With them a call that gets no
+answer ends after 90 s."""
 
 _PUTS_AT_ONCE: Final = 8
 """The number of images of a batch that are put at the same time. Each waits for the service's answer."""
-
-_LAST_ATTEMPT: Final = 30.0
-"""Seconds after the beginning of a call after which it makes no further attempt."""
 
 
 class S3Store:
@@ -118,31 +105,15 @@ class S3Store:
         read_only: bool = False,
         request: timedelta = REQUEST,
         pauses: Sequence[float] = PAUSES,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """`bucket` and `prefix` are as `parse_s3_url` returns them. `clock` and `sleep` are in seconds.
-
-        Raises ConfigurationError if the environment's settings cannot be used.
-        """
+        """`bucket` and `prefix` are as `parse_s3_url` returns them. Raises ConfigurationError if the
+        environment's settings cannot be used."""
         self._place = f"s3://{bucket}/{prefix}".rstrip("/")
         self._prefix = f"{prefix}/" if prefix else ""
         self._read_only = read_only
-        self._pauses = [wait_random(pause / 2, pause) for pause in pauses]
-        self._longest = 2 * request.total_seconds()
-        """The seconds that the last attempt of a call may take: it makes two requests at most."""
-        self._ends: dict[int, float] = {}
-        """By thread: when its call gives up, by the clock."""
-        self._clock = clock
-        self._sleep = sleep
+        self._pauses = pauses
         self._objects = connected(bucket, request)
         self._takes_condition = True
-        self._known: set[str] = set()
-
-    @property
-    def patience_left(self) -> float | None:
-        ends = self._ends.copy().values()
-        return max(0.0, min(ends) - self._clock()) if ends else None
 
     def put(self, images: Mapping[Image, bytes]) -> set[Image]:
         self._expect_writable()
@@ -174,9 +145,6 @@ class S3Store:
                 f"image {self._place}/{name} has {found} bytes instead of {image.size}; nothing was"
                 " overwritten and nothing recorded was lost; delete that object and run again"
             )
-        if len(self._known) >= _MOST_REMEMBERED:
-            self._known.clear()
-        self._known.add(name)
         return found is None
 
     def mend(self, image: Image, body: bytes) -> bool:
@@ -209,8 +177,6 @@ class S3Store:
         if keys:
             self._ask(_key(names[0]), lambda: obstore.delete(self._objects, keys))
 
-    # ------------------------------------------------------------------ one attempt, errors as they come
-
     def _expect_writable(self) -> None:
         if self._read_only:
             raise StoreError(f"the store {self._place} was opened to be read only; nothing was written")
@@ -218,14 +184,11 @@ class S3Store:
     def _put_once(self, name: str, image: Image, body: bytes) -> int | None:
         """Puts the image, in one attempt. Returns the size of the object that was already there, or None if
         there was none."""
-        if name in self._known or not self._takes_condition:
-            # An image that was put before is likely to be there. Asking costs less than sending it.
-            found = self._size(name)
-            if found is not None:
-                return found
         if not self._takes_condition:
-            self._write(name, image, body, "overwrite")
-            return None
+            found = self._size(name)
+            if found is None:
+                self._write(name, image, body, "overwrite")
+            return found
         try:
             self._write(name, image, body, "create")
         except AlreadyExistsError:
@@ -270,39 +233,25 @@ class S3Store:
         return [one for one in held if is_image_name(one.name) and one.name.startswith(folder)]
 
     def _ask(self, name: str, attempt: Callable[[], _Answer]) -> _Answer:
-        """Returns what the attempt returns. Repeats it after errors that may pass, but begins no attempt
-        later than `_LAST_ATTEMPT` seconds from now. Raises MissingImageError and StoreError.
+        """Returns what the attempt returns. Repeats it after errors that may pass. Raises MissingImageError
+        and StoreError.
 
         Neither error has obstore's error as its cause, because that quotes the service's answer and the
         endpoint, which may hold secrets.
         """
-        latest, thread = self._clock() + _LAST_ATTEMPT, get_ident()
-        self._ends[thread] = latest + self._longest
-
-        def is_last(state: RetryCallState) -> bool:
-            is_late = self._clock() + state.upcoming_sleep > latest
-            return is_late or state.attempt_number > len(self._pauses)
-
-        retrying = Retrying(
-            retry=retry_if_exception(_may_pass),
-            wait=wait_chain(*self._pauses),
-            stop=is_last,
-            sleep=self._sleep,
-            reraise=True,
-        )
-        try:
-            return retrying(attempt)
-        except _FAILURES as error:
-            refusal = Refusal.of(error)
-        finally:
-            del self._ends[thread]
+        pauses = iter(self._pauses)
+        while True:
+            try:
+                return attempt()
+            except _FAILURES as error:
+                refusal = Refusal.of(error)
+            pause = next(pauses, None)
+            if pause is None or not refusal.passing:
+                break
+            time.sleep(random.uniform(pause / 2, pause))  # noqa: S311 - no secret
         if refusal.missing:
             raise MissingImageError(f"image {self._place}/{name} is missing: restore it from a backup")
         raise StoreError(f"the store {self._place}: {refusal.line()}")
-
-
-def _may_pass(error: BaseException) -> bool:
-    return isinstance(error, _FAILURES) and Refusal.of(error).passing
 
 
 def parse_s3_url(text: str, what: str = "TILE_STORE") -> tuple[str, str]:
@@ -312,26 +261,17 @@ def parse_s3_url(text: str, what: str = "TILE_STORE") -> tuple[str, str]:
     Raises ConfigurationError for any other text. Its message names the setting, `what`, and does not repeat
     the text, which may hold a password.
     """
-    scheme, separator, rest = text.partition("://")
-    bucket, _, prefix = rest.partition("/")
+    bucket, _, prefix = text.removeprefix("s3://").partition("/")
     prefix = prefix.removesuffix("/")
-    if scheme != "s3" or not separator:
-        raise ConfigurationError(f"{what} is no address on S3: {_EXAMPLE}")
-    if "@" in text or "?" in text:
-        raise ConfigurationError(
-            f"{what} takes no credentials and no options, they belong in the environment, such as"
-            f" AWS_ACCESS_KEY_ID: {_EXAMPLE}"
-        )
-    if not _BUCKET.fullmatch(bucket) or ".." in bucket:
-        raise ConfigurationError(
-            f"the bucket in {what} has no possible name, which is 3 to 63 lower-case letters, digits,"
-            f" dots and hyphens: {_EXAMPLE}"
-        )
-    if prefix and not all(_FOLDER.fullmatch(folder) for folder in prefix.split("/")):
-        raise ConfigurationError(
-            f"the prefix in {what} may have only letters, digits and . _ = - between its slashes: {_EXAMPLE}"
-        )
-    return bucket, prefix
+    if not text.startswith("s3://") or "@" in text or "?" in text:
+        wrong = "is no address on S3, which has no credentials and no options"
+    elif not _BUCKET.fullmatch(bucket) or ".." in bucket:
+        wrong = "has no possible bucket, which is 3 to 63 lower-case letters, digits, dots and hyphens"
+    elif prefix and not all(_FOLDER.fullmatch(folder) for folder in prefix.split("/")):
+        wrong = "has a prefix with other signs than letters, digits and . _ = - between its slashes"
+    else:
+        return bucket, prefix
+    raise ConfigurationError(f"{what} {wrong}: {_EXAMPLE}")
 
 
 def _key(name: str) -> str:
@@ -345,69 +285,49 @@ def connected(bucket: str, request: timedelta, *, retries: int = 0) -> obstore.s
     does not repeat a put that was not answered, and it repeats 501 and 507. Raises ConfigurationError for
     settings that cannot be used. The message does not repeat their values.
     """
+    allows_http = os.environ.get("AWS_ALLOW_HTTP", "").strip().lower() in {"1", "true", "on", "yes", "y"}
     for name in _ENDPOINTS:
         if name in os.environ:
-            _expect_endpoint(name, os.environ[name])
+            _expect_endpoint(name, os.environ[name], allows_http=allows_http)
     for name in _SENT:
-        _expect_sendable(name, os.environ.get(name, ""))
+        if not _is_sendable(os.environ.get(name, "")):
+            raise ConfigurationError(
+                f"{name} holds a blank, a line's end or another sign that cannot be sent: write it again"
+            )
     if sum(name in os.environ for name in _KEY) == 1:
         raise ConfigurationError(f"only one of {' and '.join(_KEY)} is set: set both, or none")
-    options: ClientConfig = {
-        "connect_timeout": CONNECTING,
-        "timeout": request,
-        # Given any options, obstore does not read this one itself.
-        "allow_http": _allows_http(),
-    }
+    # The service compares the checksum with the bytes that arrived, and keeps it.
+    config: S3Config = {} if "AWS_CHECKSUM_ALGORITHM" in os.environ else {"checksum_algorithm": "SHA256"}
+    # Given any options, obstore does not read `allow_http` itself.
+    options: ClientConfig = {"connect_timeout": CONNECTING, "timeout": request, "allow_http": allows_http}
     # Our error is raised outside of the block. Inside it would have obstore's error, which quotes values, as
     # its context.
     with suppress(BaseError, ValueError):
         return obstore.store.S3Store(
-            bucket,
-            config=_checksums(),
-            client_options=options,
-            retry_config={"max_retries": retries},
+            bucket, config=config, client_options=options, retry_config={"max_retries": retries}
         )
     raise ConfigurationError(
         "an AWS_... variable in the environment has a value that cannot be; correct or unset it"
     )
 
 
-def _checksums() -> S3Config:
-    """Returns the options by which the service compares a checksum with the bytes that arrived, and keeps the
-    checksum."""
-    return {} if "AWS_CHECKSUM_ALGORITHM" in os.environ else {"checksum_algorithm": "SHA256"}
+def _expect_endpoint(name: str, address: str, *, allows_http: bool) -> None:
+    with suppress(ValueError):
+        parts = urlsplit(address if _is_sendable(address) else "")
+        if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0:
+            if parts.username is not None or parts.query:
+                raise ConfigurationError(
+                    f"{name} takes no credentials: write them into AWS_ACCESS_KEY_ID and"
+                    " AWS_SECRET_ACCESS_KEY"
+                )
+            if parts.scheme == "http" and not allows_http:
+                raise ConfigurationError(
+                    f"{name} begins with http://, so everybody on the way could read along: write https://,"
+                    " or set AWS_ALLOW_HTTP=true"
+                )
+            return
+    raise ConfigurationError(f"{name} is no address: write for example {name}=https://s3.example.net")
 
 
-def _allows_http() -> bool:
-    return os.environ.get("AWS_ALLOW_HTTP", "").strip().lower() in {"1", "true", "on", "yes", "y"}
-
-
-def _expect_endpoint(name: str, address: str) -> None:
-    try:
-        parts = urlsplit(address if _sendable(address) else "")
-        possible = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-    except ValueError:
-        possible = False
-        parts = urlsplit("")
-    if not possible:
-        raise ConfigurationError(f"{name} is no address: write for example {name}=https://s3.example.net")
-    if parts.username is not None or parts.query:
-        raise ConfigurationError(
-            f"{name} takes no credentials: write them into AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-        )
-    if parts.scheme == "http" and not _allows_http():
-        raise ConfigurationError(
-            f"{name} begins with http://, so everybody on the way could read along: write https://, or set"
-            " AWS_ALLOW_HTTP=true"
-        )
-
-
-def _expect_sendable(name: str, value: str) -> None:
-    if not _sendable(value):
-        raise ConfigurationError(
-            f"{name} holds a blank, a line's end or another sign that cannot be sent: write it again"
-        )
-
-
-def _sendable(value: str) -> bool:
+def _is_sendable(value: str) -> bool:
     return value.isascii() and value.isprintable() and " " not in value

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tileharvest.harvest.sample import LayerSample, estimate, sample
-from tileharvest.tiles.grid import Tile, first_level
+from tileharvest.tiles.grid import Tile, TileRange, first_level
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import Pyramid as Form
 from tileharvest.tiles.zones import Zone
@@ -183,3 +183,20 @@ def test_where_nobody_says_how_far_a_layer_reaches_its_top_is_searched_first(
     assert estimate([found]).is_exact is is_exact
     assert len(asked) <= most
     assert not is_exact or found.tiles == len(pyramid.sizes)
+
+
+def test_of_a_canvas_with_millions_of_places_two_hundred_are_asked() -> None:
+    """A quarter of its tiles exist: those of every other column and row."""
+    walk = Walk(Form(1, area=TileRange.between(Tile.at(0, 0, 0), Tile.at(0, 2047, 2047))))
+    asked: list[Tile] = []
+
+    async def ask(drawn: Sequence[Tile]) -> dict[Tile, float]:
+        asked.extend(drawn)
+        return {tile: 100.0 for tile in drawn if tile.column % 2 == tile.row % 2 == 0}
+
+    plan = estimate([asyncio.run(sample(walk, ask, 200, random.Random(1)))])
+    assert len(set(asked)) == len(asked) == 200
+    assert plan.least is not None
+    assert plan.most is not None
+    assert plan.least.tiles <= 1024**2 <= plan.most.tiles
+    assert plan.expected.requests == 2048**2 + plan.expected.tiles

@@ -15,6 +15,7 @@ from tileharvest.maps.description import MapDescription
 from tileharvest.renderers.bluemap import LEFT_ALONE, BlueMap, LowresAddresses, parse_map, parse_settings
 from tileharvest.renderers.site import Fetched, UnrecognisedError
 from tileharvest.tiles.grid import Tile
+from tileharvest.walk.walk import Walk
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -130,8 +131,8 @@ def test_the_walk_begins_around_the_origin_and_the_start() -> None:
     layer = layer_of(startPos=[30_000, -13_000])
     around = {(right, down) for right in (-1, 0, 1) for down in (-1, 0, 1)}
     far = {(2 + right, -2 + down) for right, down in around}
-    assert {(tile.column, tile.row) for tile in layer.pyramid.start()} == around | far
-    assert {tile.zoom for tile in layer.pyramid.start()} == {-2}
+    assert {(tile.column, tile.row) for tile in Walk(layer.pyramid).start()} == around | far
+    assert {tile.zoom for tile in Walk(layer.pyramid).start()} == {-2}
     assert layer.spawn == (30_000, 64, -13_000)
 
 

@@ -14,6 +14,7 @@ from tileharvest.maps.description import MapDescription
 from tileharvest.renderers.dynmap import parse_config
 from tileharvest.renderers.site import site_of
 from tileharvest.tiles.grid import Tile
+from tileharvest.walk.walk import Walk
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -153,9 +154,9 @@ def test_a_walk_starts_around_the_worlds_centre_and_its_origin() -> None:
     (layer,) = of_config(mapzoomout=1)
     shown = (-3, 1), (0, 0)
     around = {Tile.at(-1, x + i, y + j) for x, y in shown for i in (-1, 0, 1) for j in (-1, 0, 1)}
-    assert set(layer.pyramid.start()) == around
+    assert set(Walk(layer.pyramid).start()) == around
     (layer,) = of_config()
-    assert {Tile.at(-5, -2, -1), Tile.at(-5, 1, 1)} <= set(layer.pyramid.start())
+    assert {Tile.at(-5, -2, -1), Tile.at(-5, 1, 1)} <= set(Walk(layer.pyramid).start())
     assert layer.pyramid.is_endless
 
 

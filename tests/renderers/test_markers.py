@@ -15,6 +15,7 @@ from tileharvest.renderers.registry import probe
 from tileharvest.renderers.site import Fetched
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.pyramid import MOST_SEEDS, Pyramid
+from tileharvest.walk.walk import Walk
 
 WORLDTOMAP = [4.0, 0.0, -2.4e-16, -2.4e-16, 0.0, -4.0, 0.0, 1.0, 0.0]
 TOWN = {"x": 400_000, "z": -200_000}
@@ -66,7 +67,7 @@ def test_a_town_far_away_is_among_the_places_at_which_a_walk_starts(renderer: st
         description = MapDescription(name="m", url=PAGE, renderer=renderer)
         (layer,) = asyncio.run(probe(description, lambda _, url: fetch_from(files, url))).layers
         assert layer.projection is not None
-        return set(layer.pyramid.start())
+        return set(Walk(layer.pyramid).start())
 
     without = {path: said for path, said in files.items() if "marker" not in path}
     (town,) = start(files) - start(without)
@@ -82,7 +83,7 @@ def test_spots_are_all_pairs_of_x_and_z_within_a_world() -> None:
 def test_an_endless_layer_is_searched_from_the_tiles_that_its_index_names() -> None:
     seed, far = Tile.at(-2, 0, 0), Tile.at(0, 4_000, 1_000)
     seeded = Pyramid.endless(3, (seed,)).seeded([far, far, seed])
-    assert seeded.start() == (seed, far.ancestor(2))
+    assert tuple(Walk(seeded).start()) == (seed, far.ancestor(2))
 
 
 def test_the_places_at_which_a_walk_starts_are_bounded() -> None:

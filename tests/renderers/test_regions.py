@@ -195,7 +195,7 @@ def test_the_search_begins_around_the_origin_and_the_spawn_and_goes_over_one_emp
     pyramid = endless_pyramid(4, [Place(x=41_000, z=-4097)])
     around_origin = {(x, y) for x in range(-2, 2) for y in range(-2, 2)}
     around_spawn = {(x, y) for x in (9, 10, 11) for y in (-3, -2, -1)}
-    assert {(tile.column, tile.row) for tile in pyramid.start()} == around_origin | around_spawn
+    assert {(tile.column, tile.row) for tile in Walk(pyramid).start()} == around_origin | around_spawn
     assert Walk(pyramid).goes_sideways
     beside = {(tile.column, tile.row) for tile in pyramid.beside(Tile.at(-3, -1, -1))}
     assert {(-3, -2), (1, 1)} <= beside

@@ -15,6 +15,7 @@ from tileharvest.renderers.registry import probe
 from tileharvest.renderers.site import Fetched
 from tileharvest.renderers.unmined import parse_properties, parse_regions
 from tileharvest.tiles.grid import Tile
+from tileharvest.walk.walk import Walk
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -38,7 +39,7 @@ def layer_of(site: PublishedSite) -> Layer:
 
 def named(layer: Layer) -> set[str]:
     """The addresses of all tiles that a walk asks for where each of them is there."""
-    coming, found = list(layer.pyramid.start()), set()
+    coming, found = list(Walk(layer.pyramid).start()), set()
     while coming:
         tile = coming.pop()
         found.add(layer.addresses.url_of(tile))

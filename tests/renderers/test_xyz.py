@@ -113,13 +113,13 @@ def test_a_template_costs_no_request_and_has_one_layer_called_by_its_deepest_zoo
     assert (found.tile_size, found.host) == ((256, 256), "tiles.example.net")
     x_from, x_to, y_from, y_to = bounds_at(SWITZERLAND, 9)
     assert found.pyramid.range_at(0) == TileRange.between(Tile.at(0, x_from, y_from), Tile.at(0, x_to, y_to))
-    first = [found.addresses.url_of(tile) for tile in found.pyramid.start()]
+    first = [found.addresses.url_of(tile) for tile in Walk(found.pyramid).start()]
     assert first == ["https://tiles.example.net/snow/4/8/5.png"]
 
 
 def test_bounds_in_tiles_are_those_tiles_and_lie_nowhere_on_earth() -> None:
     found = layer(bounds=TileBounds(zoom=2, x=(-2, 1), y=(-1, 0)), site_zooms=(2, 5))
-    first = {found.addresses.url_of(tile) for tile in found.pyramid.start()}
+    first = {found.addresses.url_of(tile) for tile in Walk(found.pyramid).start()}
     assert first == {f"https://tiles.example.net/snow/2/{x}/{y}.png" for x in range(-2, 2) for y in (-1, 0)}
     assert len(found.pyramid.range_at(0)) == 64 * 8
     assert found.projection is None
@@ -167,7 +167,7 @@ def test_an_entry_keeps_a_part_of_what_a_tile_json_has() -> None:
         ({"site_zooms": (0, 9)}, r"nobody says how far .* the world has 262,144 of zoom 9: write bounds = "),
         (
             {"site_zooms": (14, 16), "bounds": WORLD},
-            r"the 268,435,456 tiles of zoom 14, .* by smaller bounds, or by zones, .* site_zooms = \[8, 16\]",
+            r"the 268,435,456 tiles of zoom 14, .* by .* or by zones, .* site_zooms = \[11, 16\]",
         ),
         ({"site_zooms": (0, 3), "bounds": TileBounds(zoom=5, x=(0, 1), y=(0, 1))}, "no deeper one than 3"),
     ],
@@ -277,11 +277,17 @@ def test_the_size_of_its_tiles_may_be_learnt_from_the_first_image() -> None:
 
 def test_wplace_is_known_by_its_host_and_lies_on_the_earth() -> None:
     url = "https://backend.wplace.live/files/s0/tiles/{x}/{y}.png"
-    found = layer(url, zones=(ZONE,))
+    found = layer(url)
     assert (found.name, found.tile_size) == ("zoom11", (1000, 1000))
     assert found.projection == mercator(11)
-    with pytest.raises(ConfigurationError, match=r"would begin with the 4,194,304 tiles .* or by zones"):
-        layer(url)
+    assert Walk(found.pyramid).start_size == 4_194_304
+
+
+def test_a_canvas_that_no_walk_could_go_through_is_refused_unless_zones_keep_a_part_of_it() -> None:
+    larger = Canvas(tiles=(2048, 2049))
+    assert layer(CANVAS, canvas=larger, zones=(ZONE,)).depth == 1
+    with pytest.raises(ConfigurationError, match=r"would begin with the 4,196,352 tiles .* or by zones"):
+        layer(CANVAS, canvas=larger)
 
 
 def test_a_canvas_of_unknown_size_is_refused_with_what_to_write() -> None:

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tileharvest.tiles.block import WHOLE, Block, bit_of, bits_of, blocks_of, mask_of
-from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.block import WHOLE, Block, bit_of, bits_of, blocks_in, blocks_of, mask_of
+from tileharvest.tiles.grid import Tile, TileRange
 
 columns = st.integers(-(2**20), 2**20)
 masks = st.integers(1, WHOLE)
@@ -49,6 +49,26 @@ def test_blocks_hold_the_tiles_that_they_were_made_of(tiles):
     blocks = blocks_of("day", tiles)
     assert {tile for block in blocks for _, tile in block.tiles()} == tiles
     assert sum(map(len, blocks)) == len(tiles)
+
+
+areas = st.lists(
+    st.tuples(*[st.integers(-20, 20)] * 4).map(
+        lambda edges: TileRange.between(
+            Tile.at(0, min(edges[:2]), min(edges[2:])), Tile.at(0, max(edges[:2]), max(edges[2:]))
+        )
+    ),
+    max_size=3,
+)
+
+
+@given(several=areas)
+def test_the_blocks_of_areas_have_their_tiles_each_once_however_they_overlap(several):
+    blocks = list(blocks_in("day", several))
+    assert {tile for block in blocks for _, tile in block.tiles()} == {
+        tile for one in several for tile in one
+    }
+    assert len({block.place for block in blocks}) == len(blocks)
+    assert all(map(len, blocks))
 
 
 def test_a_block_keeps_those_tiles_that_a_mask_has_too():

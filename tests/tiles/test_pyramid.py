@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tileharvest.tiles.grid import Tile, TileRange, first_level
+from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.pyramid import ListedTiles, Pyramid
 
 SEED = Tile.at(-3, 0, 0)
@@ -12,7 +12,6 @@ SEED = Tile.at(-3, 0, 0)
 
 def test_of_a_depth_alone_it_is_the_square_around_the_origin() -> None:
     pyramid = Pyramid(4)
-    assert pyramid.start() == first_level(4)
     assert pyramid.range_at(0) == TileRange.whole(4, 0)
     assert not pyramid.is_endless
 
@@ -20,7 +19,7 @@ def test_of_a_depth_alone_it_is_the_square_around_the_origin() -> None:
 def test_within_an_area_nothing_outside_is_named() -> None:
     """Such as the bounds of a weather map: 3 x 1 deepest tiles, which lie below 2 x 1 coarser ones."""
     pyramid = Pyramid(2, area=TileRange.between(Tile.at(0, 1, 0), Tile.at(0, 3, 0)))
-    assert pyramid.start() == (Tile.at(-1, 0, 0), Tile.at(-1, 1, 0))
+    assert tuple(pyramid.range_at(-1)) == (Tile.at(-1, 0, 0), Tile.at(-1, 1, 0))
     assert pyramid.children(Tile.at(-1, 0, 0)) == (Tile.at(0, 1, 0),)
     assert pyramid.children(Tile.at(-1, 1, 0)) == (Tile.at(0, 2, 0), Tile.at(0, 3, 0))
 
@@ -28,7 +27,6 @@ def test_within_an_area_nothing_outside_is_named() -> None:
 def test_where_the_site_says_what_exists_nothing_else_is_named_nor_what_lies_beyond_the_world() -> None:
     far, beyond = Tile.at(-1, -58_594, 58_593), Tile.at(-1, 1 << 40, 0)
     pyramid = Pyramid.listed(2, ListedTiles({Tile.at(-1, 0, 0), Tile.at(0, 1, 1), far, beyond}))
-    assert pyramid.start() == (far, Tile.at(-1, 0, 0))
     assert pyramid.children(Tile.at(-1, 0, 0)) == (Tile.at(0, 1, 1),)
     assert not pyramid.is_endless
 
@@ -36,7 +34,6 @@ def test_where_the_site_says_what_exists_nothing_else_is_named_nor_what_lies_bey
 @pytest.mark.parametrize("stride", [1, 2])
 def test_an_endless_layer_begins_at_its_seeds_and_goes_on_all_around(stride: int) -> None:
     pyramid = Pyramid.endless(4, (SEED,), stride=stride)
-    assert pyramid.start() == (SEED,)
     places = {(tile.column, tile.row) for tile in pyramid.beside(SEED)}
     steps = range(-stride, stride + 1)
     assert places == {(x, y) for x in steps for y in steps} - {(0, 0)}

@@ -6,15 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tileharvest.tiles.grid import Tile, tile_at
+from tileharvest.tiles.block import Block
+from tileharvest.tiles.grid import Tile, TileRange, first_level, tile_at
 from tileharvest.tiles.outcomes import MISSING, THERE, Outcome
-from tileharvest.tiles.pyramid import Pyramid
+from tileharvest.tiles.pyramid import ListedTiles, Pyramid
 from tileharvest.tiles.zones import Zone
 from tileharvest.walk.walk import Walk
 
 ZONE = Zone(center=(0, -8), width=56, height=29, zoom=-3)
 SEED = Tile.at(-2, 0, 0)
 ENDLESS = Walk(Pyramid.endless(3, (SEED,)))
+FIRST, SECOND, FAR = Tile.at(-1, 0, 0), Tile.at(-1, 1, 0), Tile.at(-1, -58_594, 58_593)
 TILE = tile_at("/1/2", 4)
 
 
@@ -97,8 +99,35 @@ def test_where_a_walk_starts(walk: Walk, top: int) -> None:
     assert {tile.zoom for tile in walk.start()} == {top} == {walk.top}
 
 
+@pytest.mark.parametrize(
+    ("pyramid", "start"),
+    [
+        (Pyramid(4), first_level(4)),
+        (Pyramid(2, area=TileRange.between(Tile.at(0, 1, 0), Tile.at(0, 3, 0))), (FIRST, SECOND)),
+        # What the site's list has beyond the world is left out.
+        (
+            Pyramid.listed(2, ListedTiles({FIRST, FAR, Tile.at(0, 1, 1), Tile.at(-1, 1 << 40, 0)})),
+            (FAR, FIRST),
+        ),
+        (Pyramid.endless(3, (SEED,)), (SEED,)),
+    ],
+    ids=["a square", "an area", "a list", "seeds"],
+)
+def test_with_which_tiles_a_walk_over_the_whole_layer_starts(
+    pyramid: Pyramid, start: tuple[Tile, ...]
+) -> None:
+    assert tuple(Walk(pyramid).start()) == start
+
+
+def test_a_whole_canvas_starts_block_by_block() -> None:
+    canvas = Walk(Pyramid(1, area=TileRange.between(Tile.at(0, 0, 0), Tile.at(0, 2047, 2047))))
+    blocks = canvas.start_blocks("zoom11")
+    assert next(blocks) == Block("zoom11", 0, 0, 0)
+    assert sum(map(len, blocks)) == canvas.start_size - 64 == 2048**2 - 64
+
+
 def test_tile_under_two_zones_is_asked_for_once():
-    start = Walk(Pyramid(12), (-3, 0), (ZONE, ZONE)).start()
+    start = list(Walk(Pyramid(12), (-3, 0), (ZONE, ZONE)).start())
     assert len(start) == len(set(start)) == 32
 
 
@@ -123,7 +152,7 @@ def test_walk_goes_on_below_and_beside_a_tile_that_is_there_or_failed_and_is_kno
 def test_walk_does_not_go_below_a_tile_above_where_it_starts(levels):
     """Such a tile may be pushed, or have failed before the map had zones: what is below is asked anyway."""
     walk = Walk(Pyramid(12), (-3, 0), (ZONE,))
-    assert walk.below(walk.start()[0].ancestor(levels), Outcome.IGNORED, known=True) == ()
+    assert walk.below(next(walk.start()).ancestor(levels), Outcome.IGNORED, known=True) == ()
 
 
 def test_what_is_kept():

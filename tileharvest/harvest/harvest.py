@@ -368,16 +368,15 @@ class Harvest:
         """The name of this harvest. No other harvest ever has it."""
         return self._record.identity
 
-    def first(self) -> Iterator[tuple[Layer, Tile]]:
-        """Yields the tiles at which the walks start.
+    def first(self) -> Iterator[Block]:
+        """Yields the blocks at which the walks start.
 
         For a layer without an edge, its known tiles of the coarsest zoom are among them, so that the walk
         also covers land that lies apart."""
         if self.is_pushed:
             return
-        for name, part in self.layers.items():
-            known = [tile for layer, tile in self._tops if layer == name]
-            yield from ((part.layer, tile) for tile in self.walks.first(name, known))
+        for name in self.layers:
+            yield from self.walks.first(name, [tile for layer, tile in self._tops if layer == name])
 
     async def failed_before(self) -> list[Block]:
         """Returns the tiles that failed when an earlier harvest asked for them, a block for each. Tiles that
@@ -687,8 +686,13 @@ class Harvest:
         """Raises EmptyMapError if the harvest is about to end without a single tile of a new map."""
         if self.is_pushed or not is_empty(await self.counts(), self._known_before):
             return
-        layer, tile = next(iter(self.first()), (None, None))
-        asked = f", such as {layer.addresses.url_of(tile)}" if layer is not None and tile is not None else ""
+        urls = (
+            self.layers[block.layer].layer.addresses.url_of(tile)
+            for block in self.first()
+            for _, tile in block.tiles()
+        )
+        example = next(urls, None)
+        asked = "" if example is None else f", such as {example}"
         raise EmptyMapError(
             f"map '{self.description.name}' has no tile at all at the addresses that were asked{asked}:"
             " compare them with the images that the map's own page loads, and correct its url, bounds,"

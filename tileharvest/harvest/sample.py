@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 TILES: Final = 200
 """The most tiles of all layers together that a sample asks for, besides one on each level of each layer."""
+_MOST_BLOCKS: Final = 1024
+"""The blocks among which the sample of the first level is drawn, so that no list has millions of tiles."""
 
 Ask: TypeAlias = "Callable[[Sequence[Tile]], Awaitable[Mapping[Tile, float]]]"
 """Asks for tiles of one zoom. Returns the tiles that are there, each with its bytes, or NaN if the site does
@@ -60,10 +62,14 @@ async def sample(walk: Walk, ask: Ask, most: int, random: Random) -> LayerSample
         sizes.update(await ask(new))
         return [tile for tile in tiles if tile in sizes]
 
-    level = list(dict.fromkeys(walk.start()))
+    weight, result = 1.0, LayerSample()
+    blocks = list(walk.start_blocks(""))
+    if len(blocks) > _MOST_BLOCKS:
+        weight = len(blocks) / _MOST_BLOCKS
+        blocks = random.sample(blocks, _MOST_BLOCKS)
+    level = [tile for block in blocks for _, tile in block.tiles()]
     if walk.goes_sideways:
         level = await _top(walk, level, found_among, most // 2)
-    weight, result = 1.0, LayerSample()
     while level:
         zoom, places = level[0].zoom, len(level)
         share = max(1, (most - len(asked)) // (walk.deepest - zoom + 1))

@@ -15,7 +15,7 @@ from tileharvest.history.change_indexes import stored_indexes
 from tileharvest.history.proofs import last_full, proofs
 from tileharvest.history.schema import GIT_WALK, PUSHED_WALK
 from tileharvest.history.summaries import last_in_full, last_pruned
-from tileharvest.tiles.block import mask_of
+from tileharvest.tiles.block import blocks_of, mask_of
 from tileharvest.tiles.grid import Tile, unpacked
 from tileharvest.tiles.questions import IN_FULL, TILE_SCHEME, Asked
 from tileharvest.walk.change_index import audited_share
@@ -23,7 +23,7 @@ from tileharvest.walk.decision import Decision, Decisions, decide
 from tileharvest.walk.walk import Walk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from datetime import date
 
     from tileharvest.history.database import History
@@ -126,11 +126,15 @@ class Walks:
             decisions = history.write(lambda _: rely_on_indexes(decided))
         return cls(record, description, layers, decisions)
 
-    def first(self, layer: str, known: Iterable[Tile]) -> Iterable[Tile]:
-        """Returns the tiles of a layer at which its walk starts. `known` are the known tiles of an endless
-        layer's coarsest zoom."""
+    def first(self, layer: str, known: Iterable[Tile]) -> Iterator[Block]:
+        """Yields the blocks of a layer at which its walk starts. `known` are the known tiles of an endless
+        layer's coarsest zoom, some of which may be in two blocks."""
         walk, ground = self._layers[layer].walk, self._grounds.get(layer)
-        return (*walk.start(), *known) if ground is None else walk.start_on(ground)
+        if ground is None:
+            yield from walk.start_blocks(layer)
+            yield from blocks_of(layer, known)
+        else:
+            yield from blocks_of(layer, walk.start_on(ground))
 
     def within_ground(self, block: Block, asked: Asked) -> Block | None:
         """Returns those of the tiles below or beside other ones that are asked for, or None if there are

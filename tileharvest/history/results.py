@@ -15,7 +15,7 @@ from sqlalchemy import bindparam, select
 
 from tileharvest.history.areas import IN_SLICES
 from tileharvest.history.schema import MASKS, blocks, harvest_layers
-from tileharvest.tiles.block import SIDE, WHOLE, bits_of
+from tileharvest.tiles.block import SIDE, WHOLE, bits_of, edges_of, mask_within
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
@@ -37,8 +37,6 @@ _IN_ZOOM: Final = _ROWS.where(
 _OF_HARVEST: Final = _ROWS.where(blocks.c.harvest == bindparam("in_harvest"))
 _LARGEST: Final = (1 << 31) - 1
 """The largest number of a column. PostgreSQL's integers end here."""
-_EDGE: Final = 0x01_01_01_01_01_01_01_01
-"""The mask of a block's first column."""
 
 
 class BlockResults:
@@ -123,7 +121,7 @@ def found_in(
     """Yields the blocks that have any tile of these areas, coarse zooms first, each with the mask of the
     areas' places there. Areas may overlap."""
     for zoom, ranges in groupby(sorted(set(areas), key=attrgetter("zoom")), key=attrgetter("zoom")):
-        edges = [_edges(one) for one in ranges]
+        edges = [edges_of(one) for one in ranges]
         place = {
             "in_layer": layer,
             "in_zoom": zoom,
@@ -137,7 +135,7 @@ def found_in(
             for row in rows:
                 mask = 0
                 for one in edges:
-                    mask |= _within(one, row.column, row.row)
+                    mask |= mask_within(one, row.column, row.row)
                     if mask == WHOLE:
                         break
                 if mask:
@@ -147,24 +145,6 @@ def found_in(
 def _first(number: int) -> int:
     """Returns the column of the block of a tile's column, or as far out as a database's integers reach."""
     return max(-_LARGEST, min(number >> 3, _LARGEST))
-
-
-def _edges(area: TileRange) -> tuple[int, int, int, int]:
-    """Returns the first and last column, and the first and last row, counted down."""
-    bits = 1 - area.zoom
-    return area.x_from >> bits, area.x_to >> bits, ~(area.y_to >> bits), ~(area.y_from >> bits)
-
-
-def _within(edges: tuple[int, int, int, int], column: int, row: int) -> int:
-    """Returns the mask of a block's places between these edges."""
-    left, right, top, bottom = edges
-    x_from, x_to = max(0, left - column * SIDE), min(SIDE - 1, right - column * SIDE)
-    y_from, y_to = max(0, top - row * SIDE), min(SIDE - 1, bottom - row * SIDE)
-    if x_from > x_to or y_from > y_to:
-        return 0
-    run = (1 << x_to - x_from + 1) - 1 << x_from
-    rows = _EDGE >> (SIDE - 1 - (y_to - y_from)) * SIDE << y_from * SIDE
-    return run * rows
 
 
 def count_outcomes(connection: Connection, harvest: int) -> dict[tuple[int, Outcome], int]:

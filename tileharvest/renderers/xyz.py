@@ -35,8 +35,9 @@ if TYPE_CHECKING:
     from tileharvest.renderers.site import Fetch, Site
 
 _TILE_SIDE: Final = 256
-_MOST_FIRST: Final = 65_536
-"""The most tiles of the coarsest zoom. A walk asks for all of them."""
+_MOST_FIRST: Final = 2048**2
+"""The most tiles of the coarsest zoom, all of which a walk asks for: those of the largest known canvas, and
+of zoom 11 of the whole earth."""
 _NO_IMAGES: Final = frozenset({"avif", "gif", "geojson", "json", "mvt", "pbf", "terrain", "tif", "tiff"})
 
 

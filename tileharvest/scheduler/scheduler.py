@@ -222,9 +222,14 @@ class Scheduler(BaseScheduler):
         is_free = throttle is None or throttle.held is None
         return bool(self._handed) or (is_free and (bool(self._ready) or self._answer.has_more))
 
+    async def told(self) -> None:
+        """Returns when the queue has heard all that there was to tell."""
+        while self._exchanging is not None:
+            await asyncio.wait([self._exchanging])
+
     async def counts(self) -> Counts:
         """Returns how many requests are where. Raises QueueError."""
-        await self._told()
+        await self.told()
         return await self._queue.counts(self._scheduling.segment, time.time())
 
     async def delayed(self) -> int:
@@ -245,7 +250,7 @@ class Scheduler(BaseScheduler):
     async def drop(self, failures: Sequence[Failure]) -> None:
         """Removes failures from the failure list, after the queue has what was enqueued in their place. They
         stay if the crawl ends before. Raises QueueError."""
-        await self._told()
+        await self.told()
         if not self._crawl.is_ending:
             await self._queue.take_up([one.id for one in failures], None, time.time())
 
@@ -529,11 +534,6 @@ class Scheduler(BaseScheduler):
         # What is left to tell when the crawl ends is told when the queue is closed.
         if is_ready and not self._crawl.is_ending:
             self._exchanging = asyncio.ensure_future(self._exchange())
-
-    async def _told(self) -> None:
-        """Returns when the queue has heard all that there was to tell."""
-        while self._exchanging is not None:
-            await asyncio.wait([self._exchanging])
 
     async def _exchange(self) -> None:
         """Tells and asks until nothing is left to tell or to ask."""

@@ -67,6 +67,10 @@ FETCH: Final = 1
 AGAIN: Final = -1
 """Priority of what has failed and is asked again: the minus lane."""
 
+_STARTS: Final = 1024
+"""The first blocks that may wait in memory. The queue has the others, of which a canvas has tens of
+thousands, each a request of some 3 kB."""
+
 _OURS: Final = (HistoryError, StoreError, QueueError)
 """Failures of history, store and queue. The site is not to blame for them, so that they fail no tile."""
 
@@ -211,8 +215,12 @@ class TileSpider(Spider):
                 # The walk does not ask for it again, even if its answer takes long.
                 self._unrequested(block, ON_WALK)
                 yield self.ask(block, LATE, priority=FETCH)
-            for request in self._asking((layer, tile, ON_WALK) for layer, tile in self.harvest.first()):
-                yield request
+            for number, block in enumerate(self.harvest.first(), start=1):
+                new = self._unrequested(block, ON_WALK)
+                if new is not None:
+                    yield self.ask(new)
+                if number % _STARTS == 0 and (scheduler := scheduler_of(self.crawler)) is not None:
+                    await scheduler.told()
 
     def ask(self, block: Block, asked: Asked = ON_WALK, **options: Any) -> BlockRequest:
         """Returns the request that asks whether tiles have changed. `options` are those of `Request`."""

@@ -4,14 +4,14 @@ Pure."""
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 
 from tileharvest.tiles.grid import Tile, TileRange
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 SIDE: Final = 8
 """Tiles along an edge of a block."""
@@ -21,6 +21,11 @@ _SHIFT: Final = 3
 """A tile's column, shifted to the right by so many bits, is the column of its block; rows likewise."""
 _LOW: Final = SIDE - 1
 """The bits of a tile's column that are its column within the block; rows likewise."""
+_LEFT: Final = 0x01_01_01_01_01_01_01_01
+"""The mask of a block's left column."""
+
+Edges: TypeAlias = tuple[int, int, int, int]
+"""The first and last column, and the first and last row, of the tiles of an area."""
 
 
 class Block(msgspec.Struct, frozen=True, order=True):
@@ -124,6 +129,38 @@ def blocks_of(layer: str, tiles: Iterable[Tile]) -> list[Block]:
         place = place_of(layer, tile)
         masks[place] = masks.get(place, 0) | 1 << bit_of(tile)
     return [Block(*place, mask) for place, mask in masks.items()]
+
+
+def blocks_in(layer: str, areas: Sequence[TileRange]) -> Iterator[Block]:
+    """Yields the blocks that have the tiles of these areas and no others, each block once: area by area, and
+    row by row from the upper left. The areas are of one zoom, and may overlap."""
+    edges = [edges_of(one) for one in areas]
+    for number, (left, right, top, bottom) in enumerate(edges):
+        for row in range(top >> _SHIFT, (bottom >> _SHIFT) + 1):
+            for column in range(left >> _SHIFT, (right >> _SHIFT) + 1):
+                if any(mask_within(one, column, row) for one in edges[:number]):
+                    continue
+                mask = 0
+                for one in edges[number:]:
+                    mask |= mask_within(one, column, row)
+                yield Block(layer, areas[number].zoom, column, row, mask)
+
+
+def edges_of(area: TileRange) -> Edges:
+    bits = 1 - area.zoom
+    return area.x_from >> bits, area.x_to >> bits, ~(area.y_to >> bits), ~(area.y_from >> bits)
+
+
+def mask_within(edges: Edges, column: int, row: int) -> int:
+    """Returns the mask of those places of the block of this column and row that lie between the edges."""
+    left, right, top, bottom = edges
+    x_from, x_to = max(0, left - column * SIDE), min(_LOW, right - column * SIDE)
+    y_from, y_to = max(0, top - row * SIDE), min(_LOW, bottom - row * SIDE)
+    if x_from > x_to or y_from > y_to:
+        return 0
+    run = (1 << x_to - x_from + 1) - 1 << x_from
+    rows = _LEFT >> (_LOW - (y_to - y_from)) * SIDE << y_from * SIDE
+    return run * rows
 
 
 def mask_of(bits: Iterable[int] | Mapping[int, object]) -> int:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Protocol, Self
 
-from tileharvest.tiles.grid import Tile, TileRange, first_level
+from tileharvest.tiles.grid import Tile, TileRange
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -134,16 +134,6 @@ class Pyramid:
     def has_edge(self) -> bool:
         """Whether the site says how far the layer reaches: by an area, or by a list of its tiles."""
         return self.there is not None or (self.area is not None and not self.seeds)
-
-    def start(self) -> tuple[Tile, ...]:
-        """Returns the tiles of the coarsest zoom to ask for first. For an endless layer these are the
-        seeds."""
-        if self.area is None:
-            return first_level(self.depth)
-        within = self.range_at(self.first)
-        if self.there is not None:
-            return tuple(tile for tile in self.there.at(self.first) if tile in within)
-        return self.seeds or tuple(within)
 
     def range_at(self, zoom: int) -> TileRange:
         """Returns the tiles of a zoom that the layer can have."""

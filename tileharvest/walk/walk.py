@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from tileharvest.tiles.block import mask_of
+from tileharvest.tiles.block import blocks_in, blocks_of, mask_of
 from tileharvest.tiles.grid import TileRange
 from tileharvest.tiles.outcomes import MISSING, THERE, Outcome
 from tileharvest.tiles.results import Step
@@ -104,12 +104,21 @@ class Walk:
         """The number of tiles with which a walk over an area or over zones begins."""
         return sum(map(len, self._ranges[self.top]))
 
-    def start(self) -> tuple[Tile, ...]:
-        """Returns the tiles to ask for first, each once, although zones may overlap."""
-        if not self.zones:
-            return self.pyramid.start()
-        ranges = self._ranges[self.top]
-        return tuple(dict.fromkeys(self.pyramid.present(tile for part in ranges for tile in part)))
+    def start_blocks(self, layer: str) -> Iterator[Block]:
+        """Yields the blocks to ask for first, each once, although zones may overlap. `layer` is the layer's
+        name. There may be tens of thousands, so no list of their tiles is made."""
+        pyramid, ranges = self.pyramid, self._ranges[self.top]
+        if self.goes_sideways:
+            yield from blocks_of(layer, pyramid.seeds)
+        elif pyramid.there is not None and not self.zones:
+            # The list of the site is the only edge, so the range is far too large to go through.
+            yield from blocks_of(layer, (tile for tile in pyramid.there.at(self.top) if tile in ranges[0]))
+        else:
+            yield from filter(None, map(self._there, blocks_in(layer, ranges)))
+
+    def start(self) -> Iterator[Tile]:
+        """Yields the tiles of `start_blocks`."""
+        return (tile for block in self.start_blocks("") for _, tile in block.tiles())
 
     def start_on(self, ground: ChangedGround) -> tuple[Tile, ...]:
         """Returns the tiles to ask for first if the walk keeps to a ground.
@@ -163,10 +172,15 @@ class Walk:
             within: Block | None = block
         else:
             within = block.only(mask_of(b for b, tile in block.tiles() if any(tile in r for r in ranges)))
+        return None if within is None else self._there(within)
+
+    def _there(self, block: Block) -> Block | None:
+        """Returns the block with those of its tiles that exist, if the site says which, or None if none
+        does."""
         there = self.pyramid.there
-        if within is None or there is None:
-            return within
-        return within.only(mask_of(bit for bit, tile in within.tiles() if tile in there))
+        if there is None:
+            return block
+        return block.only(mask_of(bit for bit, tile in block.tiles() if tile in there))
 
     def beside(self, tile: Tile, outcome: Outcome, *, known: bool) -> tuple[Tile, ...]:
         """Returns the tiles around this one to ask for, given its outcome. Most of them were asked before.

@@ -212,7 +212,7 @@ def test_a_hold_leaves_what_has_not_started_and_waits_for_what_has() -> None:
             site.go_on.clear()
             asking = asyncio.ensure_future(site.ask(0b1111))
             await site.until(lambda: len(site.heads) == 2)
-            await site.throttle.look(is_paused=True, on_the_way=2)
+            await site.throttle.look(is_paused=True)
             assert site.throttle.held is not None
             assert site.throttle.held.reason is Reason.PAUSED
             site.go_on.set()

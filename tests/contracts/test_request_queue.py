@@ -109,8 +109,16 @@ def test_a_request_without_fingerprint_is_never_a_duplicate(queue: Driven) -> No
     assert queue.counts().seen == 0
 
 
-def test_what_a_person_has_pushed_is_never_a_duplicate(queue: Driven) -> None:
-    assert queue.tell(*[entry("1", segment=PUSHED)] * 2).duplicates == []
+@pytest.mark.parametrize("how", ["finish", "fail"])
+def test_what_a_person_pushes_is_accepted_again_once_the_last_one_has_ended(queue: Driven, how: str) -> None:
+    pushed = entry("1", segment=PUSHED)
+    assert queue.tell(pushed, pushed).duplicates == [1]
+    (lease,) = queue.lease()
+    queue.end(lease, "release")
+    assert queue.tell(pushed).duplicates == [0]
+    (lease,) = queue.lease()
+    queue.end(lease, how)
+    assert queue.tell(pushed, entry("1")).duplicates == []
     assert queue.bodies() == ["1", "1"]
 
 

@@ -1,7 +1,7 @@
 """A flipped bit in an image or in `maps.toml` is found and told in one line, and nothing false is recorded.
 
-A seed draws the bits: a few, and with `--all` 200 of images. Histories, queues and seen filters have tests of
-their own: `tests/history/test_damage.py` and `tests/queue/test_damage.py`.
+A seed draws the bits: a few, and with `--all` 200 of images. Histories and queues have tests of their own:
+`tests/history/test_damage.py` and `tests/queue/test_sqlite_queue.py`.
 """
 
 from __future__ import annotations

@@ -73,7 +73,6 @@ def test_what_the_filter_takes_for_seen_is_looked_up_and_not_lost(file: Path) ->
         queue.open()
         answer = queue.tell(*(entry(str(number)) for number in range(500)))
         assert answer.duplicates == []
-        assert answer.false_alarms > 0
         assert len(queue.bodies(1000)) == 500
 
 
@@ -82,7 +81,6 @@ def test_a_new_worker_fills_its_filter_from_what_was_seen(queue: Driven) -> None
     queue.run(queue.queue.close())
     answer = queue.open().tell(*(entry(str(number)) for number in range(101)))
     assert answer.duplicates == list(range(100))
-    assert answer.false_alarms == 0
 
 
 # Its file
@@ -121,7 +119,7 @@ def _write_older(file: Path) -> None:
     [
         (lambda file: file.write_bytes(b"somebody's text, not a database" * 99), f"not deleted.*{AFRESH}"),
         (_write_foreign, "is a database of another program; nothing was changed"),
-        (_write_older, f"another version of TileHarvest \\(its format is 2, this one's 3\\).*{AFRESH}"),
+        (_write_older, f"another version of TileHarvest \\(its format is 2, this one's 4\\).*{AFRESH}"),
     ],
     ids=["text", "foreign", "older"],
 )
@@ -137,12 +135,15 @@ def test_a_file_that_is_not_ours_is_refused_and_kept(queue: Driven, file: Path, 
     assert queue.open().bodies() == []
 
 
-def test_a_damaged_queue_says_so(queue: Driven, file: Path) -> None:
-    queue.open().tell(*(entry(str(number)) for number in range(2000)))
+def test_a_flipped_bit_in_one_of_the_places_that_have_a_value_is_found_at_opening(
+    queue: Driven, file: Path
+) -> None:
+    queue.open().tell(entry("1", slot="map.example.net"))
     queue.run(queue.queue.close())
-    with file.open("r+b") as damaged:
-        damaged.seek(4096)
-        damaged.write(b"\xff" * (file.stat().st_size - 4096))
+    sound = file.read_bytes()
+    # The table has it, and so has the index.
+    assert sound.count(b"map.example.net") == 2
+    file.write_bytes(sound.replace(b"map.example.net", b"map.axample.net", 1))
     with pytest.raises(QueueError, match=rf"cannot be read.*it was not deleted.*{AFRESH}"):
         queue.open()
 

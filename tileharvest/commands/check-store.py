@@ -15,7 +15,7 @@ from tileharvest.commands.terminal import write_json, write_line, write_table
 from tileharvest.errors import ConfigurationError, ExitStatus, HistoryError, counted
 from tileharvest.maps.settings import all_maps
 from tileharvest.program import program
-from tileharvest.queue.port import PUSHED, Entry
+from tileharvest.queue.port import pushed
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -153,14 +153,9 @@ def _asked_anew(settings: BaseSettings, found: Inventory, maps: Collection[str])
     with open_history(settings) as history:
         asked = ask_anew(history, {named.image for named, _ in found.missing}, maps)
     for name in sorted({one.map_name for one in asked}):
-        entries = [_entry(one) for one in asked if one.map_name == name]
-        queue_owner(settings, name).push(entries)
+        orders = [tile_order(one.layer, one.tile, 1) for one in asked if one.map_name == name]
+        queue_owner(settings, name).push(list(map(pushed, orders)))
     return asked
-
-
-def _entry(image: NamedImage) -> Entry:
-    """Returns the request for an image. Whoever mends twice before a harvest asks for it twice."""
-    return Entry(tile_order(image.layer, image.tile, 1), PUSHED, None, 1)
 
 
 def _write_asked(asked: Sequence[NamedImage], found: Inventory, maps: Collection[str]) -> None:

@@ -16,7 +16,7 @@ from tileharvest.commands.terminal import first_of, write_line, write_rows
 from tileharvest.errors import ConfigurationError, counted
 from tileharvest.politeness.hold import FORBIDDEN
 from tileharvest.queue.codec import CodecError, decode
-from tileharvest.queue.port import PUSHED, Entry
+from tileharvest.queue.port import PUSHED, pushed
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -98,7 +98,7 @@ def _put_back(settings: BaseSettings, owner: QueueOwner) -> int:
 
     tiles = _tiles(settings, owner)
     if tiles:
-        owner.push([Entry(tile_order(one.layer, one.tile, 1), PUSHED, None, 1) for one in tiles])
+        owner.push([pushed(tile_order(one.layer, one.tile, 1)) for one in tiles])
         _forget(settings, owner)
     return len(tiles) + owner.ask_if_any(partial(_take_up, puts_back=True), 0)
 

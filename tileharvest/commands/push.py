@@ -14,7 +14,7 @@ from tileharvest.commands.settings import queue_owner
 from tileharvest.commands.terminal import write_line
 from tileharvest.errors import ConfigurationError
 from tileharvest.queue.codec import VERSION, QueuedRequest, encode
-from tileharvest.queue.port import PUSHED, Entry
+from tileharvest.queue.port import pushed
 from tileharvest.tiles.questions import TILE_SCHEME
 
 if TYPE_CHECKING:
@@ -45,14 +45,7 @@ class Command(ProjectCommand, ScrapyCommand):
         due = None if opts.at is None else _moment(opts.at, owner.zone_info)
         owner.push(
             [
-                Entry(
-                    _body(owner, one, opts.priority),
-                    PUSHED,
-                    None,
-                    opts.priority,
-                    due,
-                    urlsplit(one).hostname or "",
-                )
+                pushed(_body(owner, one, opts.priority), opts.priority, due, urlsplit(one).hostname or "")
                 for one in opts.tile
             ]
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
+from hashlib import sha1
 from math import isfinite
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 
@@ -32,8 +33,9 @@ class Entry(msgspec.Struct, frozen=True):
     segment: str
     """The segment in which the request is made once, or `PUSHED`."""
     fingerprint: bytes | None
-    """Two requests with the same fingerprint are the same request. A request with None is never filtered, and
-    does not count as seen."""
+    """Two requests with the same fingerprint are the same request, which a segment accepts once. What a
+    person pushes is accepted unless the same was pushed before and has not ended. A request with None is
+    never filtered, and does not count as seen."""
     priority: int = 0
     """Above 0 is the plus lane, 0 the normal lane, and below 0 the minus lane."""
     due: float | None = None
@@ -44,6 +46,12 @@ class Entry(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         if self.due is not None and not isfinite(self.due):
             raise ValueError(f"{self.due} is not a time")
+
+
+def pushed(body: bytes, priority: int = 1, due: float | None = None, slot: str = "") -> Entry:
+    """Returns what a person pushes. The same for the same time waits once."""
+    fingerprint = sha1(b"%r %b" % (due, body), usedforsecurity=False).digest()
+    return Entry(body, PUSHED, fingerprint, priority, due, slot)
 
 
 class Lease(msgspec.Struct, frozen=True):
@@ -102,9 +110,7 @@ class Exchanged:
     leases: Sequence[Lease] = ()
     """The leases in the order in which they are to be offered."""
     duplicates: Sequence[int] = ()
-    """The places, in `Changes.pushed`, of the entries that had been seen in their segment."""
-    false_alarms: int = 0
-    """The number of pushed entries that were new although the queue's filter took them for seen."""
+    """The places, in `Changes.pushed`, of the entries that were not accepted."""
     has_more: bool = False
     """Whether something is left that is due and that nobody has leased."""
     next_due: float | None = None

@@ -593,7 +593,6 @@ class Scheduler(BaseScheduler):
 
     def _take_in(self, answer: Exchanged, requests: Sequence[Request]) -> None:
         self._count("enqueued", len(requests) - len(answer.duplicates))
-        self._count("filter/false_alarms", answer.false_alarms)
         for place in answer.duplicates:
             self._drop("seen")
             self._crawler.signals.send_catch_log(

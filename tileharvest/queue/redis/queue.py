@@ -162,9 +162,7 @@ class RedisQueue:
             for number, attempt, body, segment, priority, slot in rows
         ]
         self._own.leased = len(wanted.held) + len(leases)
-        return Exchanged(
-            leases, duplicates, 0, bool(has_more), float(next_due) if next_due else None, elsewhere
-        )
+        return Exchanged(leases, duplicates, bool(has_more), float(next_due) if next_due else None, elsewhere)
 
     async def beat(self, now: float) -> None:
         """Tells that this worker is alive, and takes back the leases of those that are gone."""
@@ -420,10 +418,9 @@ def script_of(name: str) -> str:
 
 def _told(entry: Entry) -> tuple[Any, ...]:
     """Returns an entry as `push.lua` takes it."""
-    is_filtered = entry.fingerprint is not None and entry.segment != PUSHED
     return (
         entry.segment,
-        entry.fingerprint if is_filtered else "",
+        entry.fingerprint or "",
         max(-_LARGEST, min(entry.priority, _LARGEST)),
         "" if entry.due is None else entry.due,
         entry.slot,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     Result = TypeVar("Result")
 
-VERSION: Final = 3
+VERSION: Final = 4
 """The version of the tables, kept as SQLite's user_version."""
 
 APPLICATION: Final = 0x54485175
@@ -55,11 +55,16 @@ _TABLES: Final = (
     )""",
     "CREATE INDEX waiting ON requests (slot, priority DESC, id) WHERE state = 'waiting'",
     "CREATE INDEX delayed ON requests (due) WHERE state = 'delayed'",
+    "CREATE INDEX pushed ON requests (fingerprint) WHERE segment = '' AND state != 'failed'",
     "CREATE INDEX others ON requests (state, id) WHERE state IN ('leased', 'failed')",
     f"PRAGMA application_id = {APPLICATION}",
     f"PRAGMA user_version = {VERSION}",
 )
 
+_INSERT: Final = """
+    INSERT INTO requests (segment, slot, priority, fingerprint, body, state, due)
+    VALUES (?, ?, ?, ?, ?, ?, ?)"""
+_IS_PUSHED: Final = "SELECT 1 FROM requests WHERE segment = '' AND state != 'failed' AND fingerprint = ?"
 # The slots in which anything waits, one step of the index for each.
 _SLOTS: Final = """
     WITH RECURSIVE slots (slot) AS (
@@ -246,6 +251,9 @@ class SqliteQueue:
             )
         try:
             self._connect()
+            ((said,),) = self._rows("PRAGMA integrity_check(1)")
+            if said != "ok":
+                raise QueueError(sentence("SQLITE_CORRUPT", self._where, said))
             self._transact(lambda: self._begin_work(segment, now))
         except BaseException:
             self._let_go()
@@ -328,53 +336,36 @@ class SqliteQueue:
             self._filter.add(fingerprint)
 
     def _exchange(self, changes: Changes, wanted: Demand | None, now: float) -> Exchanged:
-        duplicates, false_alarms = self._push(changes.pushed, now)
+        duplicates = self._push(changes.pushed, now)
         for end in changes.ended:
             self._end(end, now)
         self._rows(_DUE, now)
         leases = [] if wanted is None else self._lease(wanted)
         has_more = bool(self._rows("SELECT 1 FROM requests WHERE state = 'waiting' LIMIT 1"))
         next_due = self._rows("SELECT min(due) FROM requests WHERE state = 'delayed'")[0][0]
-        return Exchanged(leases, duplicates, false_alarms, has_more, next_due)
+        return Exchanged(leases, duplicates, has_more, next_due)
 
-    def _push(self, entries: Sequence[Entry], now: float) -> tuple[list[int], int]:
-        """Queues the entries that are new. Returns the places of the others, and the number of the filter's
-        false alarms."""
-        filtered = [entry.fingerprint is not None and entry.segment != PUSHED for entry in entries]
-        numbers = {entry.segment: self._number_of(entry.segment) for entry in entries}
-        doubtful, surely_new = set(), []
+    def _push(self, entries: Sequence[Entry], now: float) -> list[int]:
+        """Queues the entries that are new. Returns the places of the others."""
+        duplicates = []
         for place, entry in enumerate(entries):
-            if not filtered[place]:
+            if self._is_known(entry):
+                duplicates.append(place)
                 continue
-            if (
-                self._filter is None
-                or entry.segment != self._segment
-                or self._filter.add(entry.fingerprint or b"")
-            ):
-                doubtful.add(place)
-            else:
-                surely_new.append((numbers[entry.segment], entry.fingerprint))
-        # This comes first, because a doubtful entry may be one of these.
-        see = "INSERT OR IGNORE INTO seen VALUES (?, ?)"
-        connection = self._open_connection()
-        connection.executemany(see, surely_new)
-        duplicates, rows = [], []
-        for place, entry in enumerate(entries):
-            if place in doubtful:
-                known = connection.execute(see, (numbers[entry.segment], entry.fingerprint))
-                if not known.rowcount:
-                    duplicates.append(place)
-                    continue
             due = None if entry.due is None or entry.due <= now else entry.due
             state = "waiting" if due is None else "delayed"
             waits = entry.segment, entry.slot, entry.priority, entry.fingerprint, entry.body, state, due
-            rows.append(waits)
-        connection.executemany(
-            "INSERT INTO requests (segment, slot, priority, fingerprint, body, state, due)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?)",
-            rows,
-        )
-        return duplicates, len(doubtful) - len(duplicates) if self._filter is not None else 0
+            self._rows(_INSERT, *waits)
+        return duplicates
+
+    def _is_known(self, entry: Entry) -> bool:
+        """Returns whether the entry was seen in its segment, or waits already if a person has pushed it."""
+        number = self._number_of(entry.segment)
+        if entry.fingerprint is None:
+            return False
+        if entry.segment == PUSHED:
+            return bool(self._rows(_IS_PUSHED, entry.fingerprint))
+        return not self._is_new(entry.segment, number, entry.fingerprint)
 
     def _end(self, end: End, now: float) -> None:
         key = end.id, end.attempt
@@ -424,18 +415,24 @@ class SqliteQueue:
             for fingerprint, before in self._rows(_FAILED, number):
                 taken += 1
                 is_filtered = fingerprint is not None and segment not in (before, PUSHED)
-                if segment is None or (is_filtered and not self._is_new(segment, fingerprint)):
+                if segment is None or (
+                    is_filtered and not self._is_new(segment, self._number_of(segment), fingerprint)
+                ):
                     self._rows("DELETE FROM requests WHERE id = ?", number)
                 else:
                     self._rows(_TAKE_UP, segment, number)
         return taken
 
-    def _is_new(self, segment: str, fingerprint: bytes) -> bool:
-        """Returns whether a segment has not seen the fingerprint before. It has seen it then."""
-        if self._filter is not None and segment == self._segment:
-            self._filter.add(fingerprint)
-        seen = "INSERT OR IGNORE INTO seen VALUES (?, ?) RETURNING 1"
-        return bool(self._rows(seen, self._number_of(segment), fingerprint))
+    def _is_new(self, segment: str, number: int, fingerprint: bytes) -> bool:
+        """Returns whether a segment has not seen the fingerprint before. It has seen it then.
+
+        The filter knows at once what is surely new. Only the table knows what was surely seen.
+        """
+        is_surely_new = (
+            self._filter is not None and segment == self._segment and not self._filter.add(fingerprint)
+        )
+        added = self._rows("INSERT OR IGNORE INTO seen VALUES (?, ?) RETURNING 1", number, fingerprint)
+        return is_surely_new or bool(added)
 
     def _forget(self, segment: str) -> None:
         self._rows("DELETE FROM requests WHERE segment = ? AND state != 'failed'", segment)

@@ -1,5 +1,5 @@
 -- Queues requests. ARGV goes on with: segment, fingerprint or nothing, priority, time before which it is not offered or
--- nothing, slot, and body of each. The answer: the places, from 0, of those that their segments had seen.
+-- nothing, slot, and body of each. The answer: the places, from 0, of those that were not accepted.
 
 local duplicates = {}
 for place = 4, #ARGV, 6 do

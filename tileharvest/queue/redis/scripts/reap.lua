@@ -13,6 +13,7 @@ end
 for _, gone in ipairs(redis.call('ZRANGEBYSCORE', P .. 'workers', '-inf', now - silent)) do
     for _, id in ipairs(redis.call('SMEMBERS', P .. 'leases:' .. gone)) do
         if redis.call('HINCRBY', entry(id), 'lost', 1) >= most then
+            take(id)
             fail(id, reason)
         else
             wait(id)

@@ -193,7 +193,6 @@ def contents(folder: Path) -> dict[str, bytes]:
         (["diff", SMALL, SMALL_DAY, SMALL_DAY, "map.png", "--max-pixels", "0"], 2, "leaves nothing to draw"),
         (["film", SMALL, "film.avi"], 2, "film.avi is not a name for a film"),
         (["publish", SMALL, "out", "--zooms", "5"], 2, "are no zooms: write them as -5..0"),
-        (["publish", SMALL, "out", "--mirror", "ftp://away"], 2, "--mirror is no address on S3"),
     ],
 )
 def test_what_is_wrong_is_one_line(

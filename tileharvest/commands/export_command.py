@@ -92,13 +92,15 @@ class ExportCommand(ProjectCommand):
         error of the block names the files that were `made` before.
         """
         before = f"{', '.join(map(str, made))} {'was' if len(made) == 1 else 'were'} made" if made else ""
+        done = f"{before}, the next file was not" if made else "nothing was made"
+        line = ProgressLine(
+            opts.name, console(sys.stderr), progress_interval(self.settings), as_json=opts.json
+        )
         try:
-            with progress(
-                self.settings,
-                opts.name,
-                as_json=opts.json,
-                said=stopped(f"{before}, the next file was not" if made else "nothing was made"),
-            ) as shown:
+            with (
+                stopped_by_signals(f"stopped: {done}, and what was there before is as it was"),
+                line as shown,
+            ):
                 yield shown
         except StoppedError:
             raise
@@ -135,20 +137,6 @@ class ExportCommand(ProjectCommand):
             background = background_of(opts.background, excerpt.described.background)
         self.announce(opts, f"{path}: {sheet.in_words()}")
         return sheet, background
-
-
-@contextmanager
-def progress(settings: BaseSettings, name: str, *, as_json: bool, said: str) -> Iterator[ProgressLine]:
-    """Shows the progress on stderr while the block runs. A signal ends the block with a StoppedError, whose
-    text is `said`. Must be called in the main thread."""
-    line = ProgressLine(name, console(sys.stderr), progress_interval(settings), as_json=as_json)
-    with stopped_by_signals(said), line as shown:
-        yield shown
-
-
-def stopped(what: str) -> str:
-    """Returns the message of a command that a signal has ended. `what` says how much was made."""
-    return f"stopped: {what}, and what was there before is as it was"
 
 
 def check_quality(quality: int | None) -> None:

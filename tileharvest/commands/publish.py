@@ -13,8 +13,6 @@ from tileharvest.commands.export_command import (
     ExportCommand,
     areas_of,
     entry_of,
-    progress,
-    stopped,
     zones_of,
 )
 from tileharvest.commands.project_command import value
@@ -40,42 +38,28 @@ class Command(ExportCommand, ScrapyCommand):
         " is new is written. Exit status: 0 done, 1 error, 2 wrong usage, 3 some images could not be read"
         " and are left out."
     )
-    examples = ("my-server public", "my-server public --days 30 --mirror s3://bucket/folder")
+    examples = ("my-server public", "my-server public --days 30 --zooms=-5..0")
     options = {
         **PLACE,
         "--days": value("2024-01-01..2024-12-31, or a number of harvests, the last ones (default: all)"),
         "--zooms": value("such as -5..0 (default: all that have images)"),
-        "--mirror": value("bring it to s3://bucket/folder as well", metavar="URL"),
     }
 
     def answer(self, opts: Namespace) -> None:
         from tileharvest.export.published_folder import publish
         from tileharvest.history.settings import open_history_for_reading
-        from tileharvest.store.s3 import parse_s3_url
         from tileharvest.store.settings import open_store_for_reading
 
         name, folder = opts.name, Path(opts.folder)
-        bucket = None if opts.mirror is None else parse_s3_url(opts.mirror, "--mirror")
         with open_history_for_reading(self.settings) as history:
             scope = _scope(self.settings, history, opts)
             self.announce(opts, f"{folder}: {scope.in_words()}")
-            said = stopped("nothing was published")
-            with progress(self.settings, name, as_json=opts.json, said=said) as watch:
+            with self.watch(opts) as watch:
                 published = publish(scope, folder, open_store_for_reading(self.settings), watch)
         result = {"map": name, "folder": str(folder), **published.as_plain()}
-        words = _in_words(folder, published)
-        if bucket is not None:
-            from tileharvest.export.mirror import mirror
-
-            # The folder is complete by now, so a signal costs only the mirror.
-            said = f"stopped; {folder} was published"
-            with progress(self.settings, name, as_json=opts.json, said=said) as watch:
-                sent = mirror(folder, *bucket, watch)
-            result["mirror"] = {"url": opts.mirror, **sent.as_plain()}
-            words += f"; {opts.mirror}: {counted(sent.sent, 'file')} sent, {sent.removed:,} removed"
         if published.missing:
             self.exitcode = ExitStatus.FAILED_TILES
-        write_answer(result, words, as_json=opts.json)
+        write_answer(result, _in_words(folder, published), as_json=opts.json)
 
 
 def _scope(settings: BaseSettings, history: History, opts: Namespace) -> Scope:

@@ -8,14 +8,16 @@ import json
 import sqlite3
 import zipfile
 from collections import Counter
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from math import atan, degrees, log2, pi, sinh
-from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from tempfile import NamedTemporaryFile
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from PIL import Image as Pillow
+from pmtiles.convert import pmtiles_to_mbtiles
+from pmtiles.reader import MmapSource, all_tiles
 from pmtiles.tile import Compression, TileType, zxy_to_tileid
 from pmtiles.writer import Writer
 
@@ -33,7 +35,6 @@ from tileharvest.tiles.grid import Tile, TileRange, least_depth
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from datetime import date
     from pathlib import Path
     from typing import BinaryIO
 
@@ -104,13 +105,13 @@ Place: TypeAlias = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class ArchivePlan:
-    """The plan of an archive: its zooms, its kind of images, and its size."""
+    """The plan of an archive."""
 
     excerpt: Excerpt
     zooms: Sequence[int]
     """The zooms in our numbers, coarsest first."""
-    kind: str | None
-    """The extension of all tiles, or None if each keeps its own."""
+    kind: str
+    """The extension of all tiles."""
     tiles: int
     """The number of tiles with images of their own."""
 
@@ -132,18 +133,16 @@ class ArchivePlan:
                 counts[kind] += tiles
         if not counts:
             raise nothing_there(excerpt)
-        if path.suffix.lower() == ".zip":
-            if counts.total() > _MOST_ZIPPED:
-                raise ConfigurationError(
-                    f"{counts.total():,} tiles are too many for a zip, which takes {_MOST_ZIPPED:,};"
-                    " nothing was made: choose .pmtiles, fewer --zooms or a smaller --area"
-                )
-            return cls(excerpt, chosen, None, counts.total())
         width, height = excerpt.tile_size
-        if width != height:
+        if path.suffix.lower() != ".zip" and width != height:
             raise ConfigurationError(
                 f"tiles of {width} x {height} pixels are no squares, which {path.suffix} asks for;"
                 " nothing was made: choose .zip"
+            )
+        if path.suffix.lower() == ".zip" and counts.total() > _MOST_ZIPPED:
+            raise ConfigurationError(
+                f"{counts.total():,} tiles are too many for a zip, which takes {_MOST_ZIPPED:,};"
+                " nothing was made: choose .pmtiles, fewer --zooms or a smaller --area"
             )
         # Transparent images cannot become JPEG.
         most = [kind for kind, _ in counts.most_common() if kind != "jpg" or len(counts) == 1]
@@ -171,28 +170,11 @@ class Archived:
     bytes: int = 0
     zooms: list[int] = field(default_factory=list)
     """The archive's first and last zoom, in its own numbers."""
-    kind: str | None = None
+    kind: str = ""
 
     def as_plain(self) -> dict[str, Any]:
         """Returns the counts as a value of plain types, for `--json`."""
         return asdict(self)
-
-
-class ArchiveFile(Protocol):
-    """A file into which tiles are put."""
-
-    @property
-    def beside(self) -> int:
-        """The bytes of tiles that lie in another file until the end."""
-        ...
-
-    def put(self, place: Place, name: str, body: bytes) -> None:
-        """Puts a tile into the file. Equal names mean equal bytes. Zooms come coarsest first, and the tiles
-        of a zoom come in the order of PMTiles."""
-
-    def end(self, about: Mapping[str, Any]) -> None:
-        """Writes the rest of the file. `about` has `name`, `bounds` in degrees, `minzoom`, `maxzoom` and
-        more."""
 
 
 def write_archive(
@@ -206,7 +188,7 @@ def write_archive(
     watch.expects(plan.tiles)
     with (
         made_whole(path, watch, most_bytes) as target,
-        _opened(path, target.file, plan) as archive,
+        _pmtiles(target.file, path) as writer,
         open_threads(_AT_ONCE, "archive") as pool,
         composing(store) as composer,
     ):
@@ -215,15 +197,15 @@ def write_archive(
             assert past is not None
             tiles = _tiles(excerpt, past, zoom, numbering, composer)
             drawn = each_in_order(pool, partial(_body, plan, past, composer, store), tiles, 4 * _AT_ONCE)
-            for tile, name, body, is_whole in drawn:
-                target.passed(int(past.source == zoom), archive.beside)
+            for tile, body, is_anew, is_whole in drawn:
+                target.passed(int(past.source == zoom), writer.offset)
                 done.missing += not is_whole
                 if body is None:
                     continue
                 done.tiles += 1
                 done.composed += past.source != zoom
-                done.packed_anew += name.startswith("anew ") and past.source == zoom
-                archive.put(numbering.place(tile), name, body)
+                done.packed_anew += is_anew
+                writer.write_tile(zxy_to_tileid(*numbering.place(tile)), body)
         if not done.tiles:
             raise TileHarvestError(
                 f"{path} was not made, and what was there before is as it was: none of the images of"
@@ -231,9 +213,49 @@ def write_archive(
                 exit_status=ExitStatus.FAILED_TILES,
             )
         done.zooms = [numbering.deepest + zoom for zoom in (plan.zooms[0], plan.zooms[-1])]
-        archive.end(_about(plan, done, numbering))
+        about, header = _about(plan, done), _header(plan, numbering)
+        writer.finalize(header, about)
+        if path.suffix.lower() == ".mbtiles":
+            _write_mbtiles(writer.f, target.file)
+        elif path.suffix.lower() == ".zip":
+            edges = [header[f"{edge}_e7"] / 1e7 for edge in ("min_lon", "min_lat", "max_lon", "max_lat")]
+            _write_zip(writer.f, target.file, {**about, "bounds": edges})
     done.bytes = path.stat().st_size
     return done
+
+
+@contextmanager
+def _pmtiles(file: BinaryIO, path: Path) -> Iterator[Any]:
+    """Yields the writer of a PMTiles archive: of `file` itself, or of a temporary one for another format.
+
+    All that is temporary lies on the disk of the archive, and not in a folder that may be in memory.
+    """
+    with NamedTemporaryFile(dir=path.parent) as tiles, NamedTemporaryFile(dir=path.parent) as made:
+        writer: Any = Writer(file if path.suffix.lower() == ".pmtiles" else made)  # type: ignore[no-untyped-call]
+        writer.tile_f.close()
+        writer.tile_f = tiles
+        yield writer
+
+
+def _write_mbtiles(made: Any, file: BinaryIO) -> None:
+    """Writes an archive of PMTiles as MBTiles 1.3."""
+    made.flush()
+    try:
+        pmtiles_to_mbtiles(made.name, file.name)  # type: ignore[no-untyped-call]
+    except sqlite3.OperationalError as error:
+        # SQLite reports a full disk with an error of its own.
+        raise OSError(errno.ENOSPC, str(error)) from error
+
+
+def _write_zip(made: Any, file: BinaryIO, about: Mapping[str, Any]) -> None:
+    """Writes an archive of PMTiles as a zip of `zoom/column/row.extension`, and `tiles.json` about it
+    (TileJSON 3.0)."""
+    made.flush()
+    with zipfile.ZipFile(file, "w") as opened:
+        for place, body in all_tiles(MmapSource(made)):  # type: ignore[no-untyped-call]
+            opened.writestr(f"{'/'.join(map(str, place))}.{about['format']}", body)
+        tilejson = {"tilejson": "3.0.0", "scheme": "xyz", "tiles": [f"{{z}}/{{x}}/{{y}}.{about['format']}"]}
+        opened.writestr("tiles.json", json.dumps({**about, **tilejson}))
 
 
 def _zooms(excerpt: Excerpt, text: str | None) -> list[int]:
@@ -290,29 +312,23 @@ def _body(
     composer: Composer,
     store: TileStore,
     asked: tuple[Tile, Composition | str],
-) -> tuple[Tile, str, bytes | None, bool]:
-    """Returns the tile, a name for its bytes, the bytes, and whether all of its images can be read. A name
-    that begins with `anew` is that of an image that was packed again."""
+) -> tuple[Tile, bytes | None, bool, bool]:
+    """Returns the tile, its bytes, whether its image was packed again, and whether all of its images can be
+    read."""
     tile, part = asked
     if isinstance(part, str):
-        kind = part.rpartition(".")[2]
+        is_anew = not part.endswith(f".{plan.kind}")
         try:
             body = picture_of(store.named(part))
-            if plan.kind in {kind, None}:
-                return tile, part, body, True
-            return tile, f"anew {part}", _packed(plan, body), True
+            return tile, _packed(plan, body) if is_anew else body, is_anew, True
         except UNREADABLE:
-            return tile, part, None, False
+            return tile, None, False, False
     picture = composer.picture(past, part)
-    name = f"anew {part.key}.png"
-    if plan.kind in {"png", None}:
-        return tile, name, picture.body, picture.whole
-    return tile, name, _packed(plan, picture.body), picture.whole
+    return tile, picture.body if plan.kind == "png" else _packed(plan, picture.body), False, picture.whole
 
 
 def _packed(plan: ArchivePlan, body: bytes) -> bytes:
     """Returns an image in the archive's kind, without loss unless that kind is JPEG."""
-    assert plan.kind is not None
     with Pillow.open(io.BytesIO(body)) as image:
         whole = image.convert("RGBA")
     packed = io.BytesIO()
@@ -326,12 +342,8 @@ def _packed(plan: ArchivePlan, body: bytes) -> bytes:
     return packed.getvalue()
 
 
-def _about(plan: ArchivePlan, done: Archived, numbering: Numbering) -> dict[str, Any]:
+def _about(plan: ArchivePlan, done: Archived) -> dict[str, Any]:
     excerpt, layer = plan.excerpt, printable(plan.excerpt.layer.name)
-    area = next(area for zoom in plan.zooms[::-1] if (area := _area(excerpt, zoom)) is not None)
-    (zoom, left, top), (_, right, bottom) = map(numbering.place, area.corners)
-    west, north = _degrees(zoom, left, top)
-    east, south = _degrees(zoom, right + 1, bottom + 1)
     return {
         "name": f"{excerpt.map.name}, {layer}, {excerpt.last}",
         "description": f"{excerpt.map.name}, layer {layer}, on {excerpt.last}",
@@ -340,8 +352,23 @@ def _about(plan: ArchivePlan, done: Archived, numbering: Numbering) -> dict[str,
         "format": plan.kind,
         "minzoom": done.zooms[0],
         "maxzoom": done.zooms[1],
-        "bounds": [west, south, east, north],
         "tile_size": excerpt.tile_size[0],
+    }
+
+
+def _header(plan: ArchivePlan, numbering: Numbering) -> dict[str, Any]:
+    """Returns what the header of a PMTiles archive says of its tiles: their kind, and their bounds in
+    degrees."""
+    area = next(area for zoom in plan.zooms[::-1] if (area := _area(plan.excerpt, zoom)) is not None)
+    (zoom, left, top), (_, right, bottom) = map(numbering.place, area.corners)
+    (west, north), (east, south) = _degrees(zoom, left, top), _degrees(zoom, right + 1, bottom + 1)
+    edges = {"min_lon": west, "min_lat": south, "max_lon": east, "max_lat": north}
+    middle = {"center_lon": (west + east) / 2, "center_lat": (south + north) / 2}
+    return {
+        "tile_compression": Compression.NONE,
+        "tile_type": _PMTILES[plan.kind],
+        "center_zoom": numbering.deepest + plan.zooms[0],
+        **{f"{name}_e7": round(degree * 1e7) for name, degree in {**edges, **middle}.items()},
     }
 
 
@@ -349,131 +376,3 @@ def _degrees(zoom: int, column: int, row: int) -> tuple[float, float]:
     """Returns longitude and latitude of a tile's upper left corner in the projection of web maps."""
     side = 1 << zoom
     return 360 * column / side - 180, degrees(atan(sinh(pi * (1 - 2 * row / side))))
-
-
-@contextmanager
-def _opened(path: Path, file: BinaryIO, plan: ArchivePlan) -> Iterator[ArchiveFile]:
-    """Opens an archive of the format that the path's ending says."""
-    suffix = path.suffix.lower()
-    if suffix == ".pmtiles":
-        # On the disk of the archive, and not in a folder that may lie in memory.
-        with TemporaryFile(dir=path.parent) as tiles:
-            yield PmtilesFile(file, tiles, plan.kind or "png")
-    elif suffix == ".mbtiles":
-        try:
-            with closing(sqlite3.connect(file.name, isolation_level=None)) as opened:
-                yield MbtilesFile(opened)
-        except sqlite3.OperationalError as error:
-            # SQLite reports a full disk with an error of its own.
-            raise OSError(errno.ENOSPC, str(error)) from error
-    else:
-        with zipfile.ZipFile(file, "w") as opened_zip:
-            yield ZipOfTiles(opened_zip, plan.excerpt.last)
-
-
-class PmtilesFile:
-    """A file of PMTiles v3. The tiles lie in another file until the end: the directories come first."""
-
-    def __init__(self, file: BinaryIO, tiles: Any, kind: str) -> None:
-        """`tiles` is an empty file on the disk that was chosen for the archive."""
-        self._writer: Any = Writer(file)  # type: ignore[no-untyped-call]
-        self._writer.tile_f.close()
-        self._writer.tile_f = tiles
-        self._kind = kind
-
-    @property
-    def beside(self) -> int:
-        return int(self._writer.offset)
-
-    def put(self, place: Place, name: str, body: bytes) -> None:
-        self._writer.write_tile(zxy_to_tileid(*place), body)
-
-    def end(self, about: Mapping[str, Any]) -> None:
-        west, south, east, north = (round(edge * 1e7) for edge in about["bounds"])
-        self._writer.finalize(
-            {
-                "tile_compression": Compression.NONE,
-                "tile_type": _PMTILES[self._kind],
-                "min_lon_e7": west,
-                "min_lat_e7": south,
-                "max_lon_e7": east,
-                "max_lat_e7": north,
-                "center_zoom": about["minzoom"],
-                "center_lon_e7": (west + east) // 2,
-                "center_lat_e7": (south + north) // 2,
-            },
-            {key: value for key, value in about.items() if key not in ("minzoom", "maxzoom", "bounds")},
-        )
-
-
-class MbtilesFile:
-    """A file of MBTiles 1.3, which is an SQLite database. Its rows of tiles are counted upwards."""
-
-    def __init__(self, opened: sqlite3.Connection) -> None:
-        self._opened = opened
-        self.beside = 0
-        # A file that does not become whole is thrown away, so SQLite need not protect it.
-        opened.execute("PRAGMA journal_mode = OFF")
-        opened.execute("PRAGMA synchronous = OFF")
-        opened.execute("PRAGMA application_id = 0x4d504258")
-        opened.execute("BEGIN")
-        for table in (
-            "metadata (name TEXT, value TEXT)",
-            "map (zoom_level INTEGER, tile_column INTEGER, tile_row INTEGER, tile_id TEXT)",
-            "images (tile_id TEXT PRIMARY KEY, tile_data BLOB)",
-        ):
-            opened.execute(f"CREATE TABLE {table}")
-        opened.execute("CREATE UNIQUE INDEX map_index ON map (zoom_level, tile_column, tile_row)")
-        opened.execute(
-            "CREATE VIEW tiles AS SELECT zoom_level, tile_column, tile_row, tile_data FROM map"
-            " JOIN images ON images.tile_id = map.tile_id"
-        )
-
-    def put(self, place: Place, name: str, body: bytes) -> None:
-        zoom, column, row = place
-        self._opened.execute("INSERT OR IGNORE INTO images VALUES (?, ?)", (name, body))
-        self._opened.execute(
-            "INSERT INTO map VALUES (?, ?, ?, ?)", (zoom, column, (1 << zoom) - 1 - row, name)
-        )
-
-    def end(self, about: Mapping[str, Any]) -> None:
-        bounds = about["bounds"]
-        middle = [(bounds[0] + bounds[2]) / 2, (bounds[1] + bounds[3]) / 2, about["minzoom"]]
-        metadata = {**about, "bounds": _in_row(bounds), "center": _in_row(middle)}
-        rows = [(name, str(value)) for name, value in metadata.items() if value is not None]
-        self._opened.executemany("INSERT INTO metadata VALUES (?, ?)", rows)
-        self._opened.execute("COMMIT")
-
-
-def _in_row(numbers: Sequence[float]) -> str:
-    return ",".join(f"{number:.7f}".rstrip("0").rstrip(".") for number in numbers)
-
-
-class ZipOfTiles:
-    """A zip of `zoom/column/row.extension`, and `tiles.json` about it (TileJSON 3.0)."""
-
-    def __init__(self, opened: zipfile.ZipFile, day: date) -> None:
-        self._opened = opened
-        self.beside = 0
-        self._time = (max(1980, day.year), day.month, day.day, 0, 0, 0)
-        self._kinds: Counter[str] = Counter()
-
-    def put(self, place: Place, name: str, body: bytes) -> None:
-        kind = "png" if name.startswith("anew ") else name.rpartition(".")[2]
-        # An image of BlueMap, whose lower half is cut off, becomes a PNG.
-        self._kinds[kind] += 1
-        self._write(f"{'/'.join(map(str, place))}.{kind}", body)
-
-    def end(self, about: Mapping[str, Any]) -> None:
-        kinds = [kind for kind, _ in self._kinds.most_common()]
-        tilejson = {
-            "tilejson": "3.0.0",
-            "scheme": "xyz",
-            "tiles": [f"{{z}}/{{x}}/{{y}}.{kind}" for kind in kinds[:1]],
-        }
-        self._write(
-            "tiles.json", json.dumps({**about, **tilejson, "format": kinds[0], "kinds": kinds}).encode()
-        )
-
-    def _write(self, name: str, body: bytes) -> None:
-        self._opened.writestr(zipfile.ZipInfo(name, self._time), body)

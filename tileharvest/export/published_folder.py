@@ -48,12 +48,11 @@ _AT_ONCE: Final = 4
 _WAITING: Final = 64
 """The most images that wait for a thread."""
 _OURS: Final = re.compile(
-    r"images/[0-9a-f]{2}/[0-9a-f]{16}\.(?:png|jpg|webp)|lists/[0-9a-f]{2}/[0-9a-f]{16}\.js"
-    r"|page/[0-9a-f]{16}/.*|(?:images|lists)/[0-9a-f]{2}/\.[0-9a-f]{16}\.[a-z]+\.unfinished"
+    r"images/[0-9a-f]{2}/(?P<image>[0-9a-f]{16})\.(?:png|jpg|webp)|lists/[0-9a-f]{2}/(?P<list>[0-9a-f]{16})\.js"
+    r"|(?:images|lists)/[0-9a-f]{2}/\.[0-9a-f]{16}\.[a-z]+\.unfinished"
 )
 """The paths that only this program gives to files, and only in published folders. No other file is
 removed."""
-FOLDERS: Final = ("images", "lists", "page")
 _PAGE: Final = re.compile(r"[0-9a-f]{16}")
 
 
@@ -166,7 +165,7 @@ class _Publication:
         folder.mkdir(parents=True, exist_ok=True)
         with held(folder) as file:
             mark_there = file.read()
-            there = map_in(mark_there)
+            there = _map_in(mark_there)
             if mark_there and there != map_name:
                 holds = "something else" if there is None else f"map '{there}'"
                 raise ConfigurationError(
@@ -291,28 +290,23 @@ class _Publication:
 
     def _sweep(self, page: str) -> None:
         """Removes the files of ours that nothing names. `page` is the name of the folder of the page."""
-        for kind in ("images", "lists"):
-            for path in (self._folder / kind).glob("??/*"):
-                # The name of an unfinished file has nothing before its first full stop.
-                stem = path.name.partition(".")[0]
-                if is_ours(path.relative_to(self._folder).as_posix()) and not self._is_named(kind, stem):
-                    path.unlink()
-                    self._published.removed += 1
+        for path in self._folder.glob("*/??/*"):
+            found = _OURS.fullmatch(path.relative_to(self._folder).as_posix())
+            if found is None or found["list"] in self._lists:
+                continue
+            if found["image"] is None or int(found["image"], 16) not in self._images:
+                path.unlink()
+                self._published.removed += 1
         for path in (self._folder / "page").iterdir():
             if _PAGE.fullmatch(path.name) and path.name != page:
                 shutil.rmtree(path)
                 self._published.removed += 1
 
-    def _is_named(self, kind: str, stem: str) -> bool:
-        if kind == "lists":
-            return stem in self._lists
-        return bool(stem) and int(stem, 16) in self._images
-
 
 @contextmanager
 def held(folder: Path) -> Iterator[BinaryIO]:
-    """Opens the mark of a folder, and locks it: nobody else can publish or mirror the folder until the block
-    ends.
+    """Opens the mark of a folder, and locks it: nobody else can publish into the folder until the
+    block ends.
 
     Raises TileHarvestError if somebody else has locked it, and OSError.
     """
@@ -334,12 +328,7 @@ def _image_path(name: str) -> str:
     return f"images/{sha1[:2]}/{sha1[:NAMED]}.{extension}"
 
 
-def is_ours(path: str) -> bool:
-    """Returns whether this is the path of a file of ours, which is named by its content."""
-    return _OURS.fullmatch(path) is not None
-
-
-def map_in(mark: bytes) -> str | None:
+def _map_in(mark: bytes) -> str | None:
     """Returns the name of the map in the content of a mark, or None if it is not a mark."""
     try:
         found = msgspec.json.decode(mark)

@@ -22,10 +22,9 @@ from tests.history.random_world import (
 from tileharvest.history.changes import (
     ChangedBlock,
     changed_blocks,
-    changed_days,
-    changed_days_in_blocks,
     changes_below,
     counted_zooms,
+    deepest_changes,
     heat,
     last_changes,
 )
@@ -59,46 +58,35 @@ def tiles_of(area: TileRange) -> list[Tile]:
     return [Tile(area.zoom, x, y) for x in area.columns for y in area.rows]
 
 
-def test_days_are_counted_per_tile_of_the_area(world: World) -> None:
-    random = Random(8)
-    for _ in range(REPEATS):
-        layer, area = random.choice(LAYERS), any_area(random, random.choice(ZOOMS))
-        versions = world.of(layer, area.zoom)
-        expected = Counter(day for tile in versions if tile in area for day in versions[tile])
-        found = changed_days(world.history, world.ids[layer], area)
-        assert found == expected
-        assert list(found) == sorted(found)
-
-
-def test_days_are_counted_per_tile_of_the_blocks(world: World) -> None:
-    random = Random(8)
-    for _ in range(REPEATS):
-        layer, zoom = random.choice(LAYERS), random.choice(ZOOMS)
-        blocks = any_area(random, zoom - 3, most=4)
-        versions = world.of(layer, zoom)
-        expected = Counter(
+def counted_days(world: World, layer: str, zooms: dict[int, date], area: TileRange) -> dict[date, int]:
+    """By the versions: of each day the tiles of the deepest zoom that was there."""
+    found: dict[date, int] = {}
+    for deep in counted_zooms(zooms, area.zoom):
+        found |= Counter(
             day
-            for tile in versions
-            if any(covers(block, tile) for block in tiles_of(blocks))
-            for day in versions[tile]
+            for tile, versions in world.of(layer, deep).items()
+            if tile.ancestor(deep - area.zoom) in area
+            for day in versions
         )
-        found = changed_days_in_blocks(world.history, world.ids[layer], zoom, blocks)
-        assert found == expected
+    return found
+
+
+@pytest.mark.parametrize("levels", range(6))
+def test_days_are_counted_per_deepest_tile_of_the_area(world: World, levels: int) -> None:
+    random = Random(8)
+    for outline in map_outline(world.history, MAP).layers * (REPEATS // 4):
+        area = any_area(random, -levels, most=7)
+        found = deepest_changes(world.history, outline, area)
+        assert found == counted_days(world, outline.name, outline.zooms, area)
         assert list(found) == sorted(found)
 
 
 def test_an_area_wider_than_any_layer_has_the_days_of_all_its_tiles(world: World) -> None:
     """Where tiles nest by five, what lies below a coarse tile is soon wider than a database's numbers."""
+    layer = next(one for one in map_outline(world.history, MAP).layers if one.name == "day")
     far = 5**28
-    whole = changed_days(world.history, world.ids["day"], TileRange(0, -far, far, -far, far))
-    assert whole == changed_days(world.history, world.ids["day"], TileRange(0, -601, 601, -601, 601)) != {}
-
-
-@pytest.mark.parametrize("zoom", [0, -2, -4])
-def test_blocks_of_another_zoom_are_refused(history: History, zoom: int) -> None:
-    unit = 1 << -zoom
-    with pytest.raises(ValueError, match="blocks of tiles of zoom 0 have zoom -3"):
-        changed_days_in_blocks(history, 1, 0, TileRange(zoom, unit, unit, unit, unit))
+    whole = deepest_changes(world.history, layer, TileRange(0, -far, far, -far, far))
+    assert whole == deepest_changes(world.history, layer, TileRange(0, -601, 601, -601, 601)) != {}
 
 
 def test_heat_is_the_number_of_versions_after_one_day_and_until_another(world: World) -> None:

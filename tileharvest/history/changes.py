@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import BigInteger, Integer, bindparam, func, null, select, text
 
-from tileharvest.history.areas import LARGEST, AreaQuery
-from tileharvest.history.schema import BLOCK_LEVELS, changes, is_same_tile, tiles, versions
+from tileharvest.history.areas import AreaQuery
+from tileharvest.history.schema import BLOCK_LEVELS, blocks, changes, is_same_tile, tiles, versions
+from tileharvest.tiles.block import edges_of
 from tileharvest.tiles.grid import Tile, TileRange
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from datetime import date
 
-    from sqlalchemy import CTE, ColumnElement, Connection, Row, ScalarSelect, Select, Table
+    from sqlalchemy import ColumnElement, Connection, Select, Table
 
     from tileharvest.history.database import History
     from tileharvest.history.outlines import LayerOutline
@@ -40,10 +41,7 @@ class ChangedBlock:
     """The number of changes of the block. A tile counts on each day on which it changed."""
 
 
-_OF_TILE: Final = is_same_tile(versions, tiles)
-_IN_LAYER: Final = (changes.c.layer == bindparam("in_layer"), changes.c.zoom == bindparam("in_zoom"))
-_EVERYWHERE: Final = {"x_from": -LARGEST, "x_to": LARGEST, "y_from": -LARGEST, "y_to": LARGEST}
-
+_IN_ZOOM: Final = (changes.c.layer == bindparam("in_layer"), changes.c.zoom == bindparam("in_zoom"))
 _CHANGED_DAYS: Final = AreaQuery.over(
     versions, select(versions.c.day, func.count()).group_by(versions.c.day).order_by(versions.c.day)
 )
@@ -81,32 +79,65 @@ _HEAT: Final = AreaQuery.over(
         # A subquery, so that of each tile only the versions between the days are read.
         select(func.count())
         .select_from(versions)
-        .where(_OF_TILE, versions.c.day > bindparam("after"), versions.c.day <= bindparam("until"))
+        .where(
+            is_same_tile(versions, tiles),
+            versions.c.day > bindparam("after"),
+            versions.c.day <= bindparam("until"),
+        )
         .scalar_subquery(),
     ).where(tiles.c.version.is_not(None)),
 )
+_SUM: Final = func.sum(changes.c.tiles)
+_CHANGED_BLOCKS: Final = (
+    # Sums and no columns: with columns, SQLite would go through all blocks of the zoom in their order.
+    select(changes.c.x + 0, changes.c.y + 0, _SUM)
+    .where(*_IN_ZOOM, changes.c.day > bindparam("after"), changes.c.day <= bindparam("until"))
+    .group_by(text("1"), text("2"))
+    .order_by(_SUM.desc(), text("1"), text("2"))
+    .limit(bindparam("most"))
+)
+_BLOCK_PLACES: Final = (
+    select(changes.c.x, changes.c.y).where(*_IN_ZOOM).distinct().order_by(changes.c.x, changes.c.y)
+)
 
 
-def changed_days(history: History, layer: int, area: TileRange) -> dict[date, int]:
-    """Returns the days in order, each with the number of tiles of the area that have a version of that day.
+def _last_in_squares(x: ColumnElement[int], y: ColumnElement[int], last: Select[Any]) -> Select[Any]:
+    """Selects the centres of coarser squares, each with the last of the days that `last` gives in the square.
 
-    Reads all versions of the area, from an index alone.
+    A square is 1 << `width` units wide, which is twice its `reach`. The day is null if there is none.
     """
-    with history.reading() as connection:
-        return _by_day(_CHANGED_DAYS.rows(connection, layer, area))
+    width, reach = bindparam("width", type_=Integer), bindparam("reach", type_=Integer)
+    # The same as `Tile.ancestor` computes.
+    centre = (axis.bitwise_rshift(width).bitwise_lshift(width) + reach for axis in (x, y))
+    return select(*centre, func.max(last.scalar_subquery())).group_by(text("1"), text("2"))
 
 
-def changed_days_in_blocks(history: History, layer: int, zoom: int, blocks: TileRange) -> dict[date, int]:
-    """Returns the same as `changed_days`, for all tiles of this zoom in the blocks.
+def _last_in_blocks() -> Select[Any]:
+    # The centre of the coarser tile that covers the block, as `changes` has it.
+    half = bindparam("half", type_=Integer)
+    x, y = (2 * blocks.c.column + 1) * half, -(2 * blocks.c.row + 1) * half
+    last = select(func.max(changes.c.day)).where(
+        *_IN_ZOOM, changes.c.x == x, changes.c.y == y, changes.c.day <= bindparam("until")
+    )
+    return _last_in_squares(x, y, last).where(
+        blocks.c.layer == bindparam("in_layer"),
+        blocks.c.zoom == bindparam("in_zoom"),
+        blocks.c.column.between(bindparam("first_column"), bindparam("last_column")),
+        blocks.c.row.between(bindparam("first_row"), bindparam("last_row")),
+    )
 
-    A block is a tile three levels coarser. Reads one row for each block and each day on which it changed, so
-    it costs as much as `changed_days` does for an area with a 64th of the tiles. Raises ValueError for blocks
-    of another zoom.
-    """
-    if blocks.zoom != zoom - BLOCK_LEVELS:
-        raise ValueError(f"blocks of tiles of zoom {zoom} have zoom {zoom - BLOCK_LEVELS}, not {blocks.zoom}")
-    with history.reading() as connection:
-        return _by_day(_CHANGED_DAYS_IN_BLOCKS.rows(connection, layer, blocks, in_zoom=zoom))
+
+_LAST_IN_BLOCKS: Final = _last_in_blocks()
+_LAST_IN_TILES: Final = AreaQuery.over(
+    tiles,
+    _last_in_squares(
+        tiles.c.x,
+        tiles.c.y,
+        select(func.max(versions.c.day)).where(
+            is_same_tile(versions, tiles), versions.c.day <= bindparam("until")
+        ),
+    ).where(tiles.c.version.is_not(None)),
+)
 
 
 def deepest_changes(history: History, layer: LayerOutline, area: TileRange) -> dict[date, int]:
@@ -117,17 +148,15 @@ def deepest_changes(history: History, layer: LayerOutline, area: TileRange) -> d
     the layer got deeper zooms over time, the deepest tiles of that day are counted. If only tiles of the
     area's own zoom changed on a day, these are counted. `gone` versions count, too.
 
-    If the deepest tiles are at least three levels below the area, this reads blocks as
-    `changed_days_in_blocks` does. Otherwise, and if tiles nest by another factor than 2, it reads versions as
-    `changed_days` does.
+    If the deepest tiles are at least three levels below the area, this reads a row for each block and day.
+    Otherwise, and if tiles nest by another factor than 2, it reads an index of all versions of the area.
     """
     found: dict[date, int] = {}
-    for zoom in counted_zooms(layer.zooms, area.zoom):
-        # A block has 8 x 8 tiles.
-        if layer.factor == 2 and zoom - BLOCK_LEVELS >= area.zoom:
-            found |= changed_days_in_blocks(history, layer.id, zoom, area.at_zoom(zoom - BLOCK_LEVELS))
-        else:
-            found |= changed_days(history, layer.id, area.at_zoom(zoom, layer.factor))
+    with history.reading() as connection:
+        for zoom in counted_zooms(layer.zooms, area.zoom):
+            in_blocks, below = _source(layer, area, zoom)
+            query = _CHANGED_DAYS_IN_BLOCKS if in_blocks else _CHANGED_DAYS
+            found |= {row[0]: row[1] for row in query.rows(connection, layer.id, below, in_zoom=zoom)}
     return dict(sorted(found.items()))
 
 
@@ -141,12 +170,10 @@ def changes_below(history: History, layer: LayerOutline, area: TileRange) -> dic
     for zoom in counted_zooms(layer.zooms, area.zoom):
         if zoom <= area.zoom:
             continue
-        is_near = layer.factor != 2 or zoom - BLOCK_LEVELS < area.zoom
-        read = zoom if is_near else zoom - BLOCK_LEVELS
-        share = layer.factor ** (read - area.zoom)
-        numbers = {"width": 1 - read, "share": share, "places": _PLACES * share}
-        query = _CHANGED_BELOW if is_near else _CHANGED_BLOCKS_BELOW
-        below = area.at_zoom(read, layer.factor)
+        in_blocks, below = _source(layer, area, zoom)
+        share = layer.factor ** (below.zoom - area.zoom)
+        numbers = {"width": 1 - below.zoom, "share": share, "places": _PLACES * share}
+        query = _CHANGED_BLOCKS_BELOW if in_blocks else _CHANGED_BELOW
         with history.reading() as connection:
             rows = query.rows(connection, layer.id, below, in_zoom=zoom, **numbers)
         counted: defaultdict[tuple[int, int], dict[date, int]] = defaultdict(dict)
@@ -157,6 +184,14 @@ def changes_below(history: History, layer: LayerOutline, area: TileRange) -> dic
             tile = Tile.at(area.zoom, column - _PLACES, ~(row - _PLACES))
             found[tile] = found.get(tile, {}) | days
     return found
+
+
+def _source(layer: LayerOutline, area: TileRange, zoom: int) -> tuple[bool, TileRange]:
+    """Returns whether the changes of a zoom below the area are read block by block, and the blocks or tiles
+    that are read."""
+    if layer.factor == 2 and zoom - BLOCK_LEVELS >= area.zoom:
+        return True, area.at_zoom(zoom - BLOCK_LEVELS)
+    return False, area.at_zoom(zoom, layer.factor)
 
 
 def counted_zooms(first_days: Mapping[int, date], zoom: int) -> list[int]:
@@ -185,44 +220,43 @@ def heat(history: History, layer: int, area: TileRange, after: date, until: date
         return _heat(connection, layer, area, after, until)
 
 
+def _heat(connection: Connection, layer: int, area: TileRange, after: date, until: date) -> dict[Tile, int]:
+    rows = _HEAT.rows(connection, layer, area, after=after, until=until)
+    return {Tile(area.zoom, x, y): count for x, y, count in rows if count}
+
+
 def changed_blocks(
     history: History, layer: int, zoom: int, after: date, until: date, limit: int
 ) -> list[ChangedBlock]:
     """Returns up to `limit` blocks of this zoom with the most changes in after < day <= until, most first.
 
-    Reads three places of an index for each block of the zoom, from there only the counted rows, and the heat
-    of `limit` blocks.
+    Reads a row for each block and day on which it changed then, and the heat of `limit` blocks.
     """
-    between = {"after": after, "until": until}
-    query = {"in_layer": layer, "in_zoom": zoom, **_EVERYWHERE, **between, "most": limit}
+    query = {"in_layer": layer, "in_zoom": zoom, "after": after, "until": until, "most": limit}
+    found = []
     with history.reading() as connection:
-        found = []
         for x, y, count in connection.execute(_CHANGED_BLOCKS, query).all():
-            if count:
-                block = TileRange.of(Tile(zoom - BLOCK_LEVELS, x, y)).at_zoom(zoom)
-                days = _heat(connection, layer, block, after, until)
-                hottest = min(days, key=lambda tile: (-days[tile], tile))
-                found.append(ChangedBlock(hottest, days[hottest], count))
-        return found
+            block = TileRange.of(Tile(zoom - BLOCK_LEVELS, x, y)).at_zoom(zoom)
+            days = _heat(connection, layer, block, after, until)
+            hottest = min(days, key=lambda tile: (-days[tile], tile))
+            found.append(ChangedBlock(hottest, days[hottest], int(count)))
+    return found
 
 
 def block_places(history: History, layer: int, zoom: int) -> list[tuple[int, int]]:
     """Returns x and y of the blocks of this zoom in which there ever was a tile, column by column from the
-    left.
-
-    Reads two places of an index for each block, however long the history is.
-    """
-    query = {"in_layer": layer, "in_zoom": zoom, **_EVERYWHERE}
+    left. Reads all changes of the zoom."""
     with history.reading() as connection:
-        return [(x, y) for x, y in connection.execute(_BLOCK_PLACES, query) if y is not None]
+        rows = connection.execute(_BLOCK_PLACES, {"in_layer": layer, "in_zoom": zoom})
+        return [(x, y) for x, y in rows]
 
 
 def last_changes(history: History, layer: int, zoom: int, area: TileRange, day: date) -> dict[Tile, date]:
     """Returns by tile of the area the last day, up to `day`, on which a tile of `zoom` below it changed.
 
     Tiles with nothing below them by then are left out. Raises ValueError if the area is not coarser than
-    `zoom`. For an area at least three levels above `zoom` it reads three places of an index for each block.
-    For a nearer one it reads one place for each tile of `zoom`. The length of the history does not matter.
+    `zoom`. Reads a place of an index for each block, or for each tile of `zoom` if the area is less than
+    three levels above it. The length of the history does not matter.
     """
     if area.zoom >= zoom:
         raise ValueError(f"tiles of zoom {area.zoom} have none of zoom {zoom} below them")
@@ -231,95 +265,14 @@ def last_changes(history: History, layer: int, zoom: int, area: TileRange, day: 
         if area.zoom > zoom - BLOCK_LEVELS:
             rows = _LAST_IN_TILES.rows(connection, layer, area.at_zoom(zoom), **square)
         else:
-            below = area.at_zoom(zoom - BLOCK_LEVELS)
-            edges = {"x_from": below.x_from, "x_to": below.x_to, "y_from": below.y_from, "y_to": below.y_to}
-            query = {"in_layer": layer, "in_zoom": zoom, **edges, **square}
+            edges = edges_of(area.at_zoom(zoom - BLOCK_LEVELS))
+            between = dict(zip(("first_column", "last_column", "first_row", "last_row"), edges, strict=True))
+            query = {
+                "in_layer": layer,
+                "in_zoom": zoom,
+                "half": 1 << BLOCK_LEVELS - zoom,
+                **between,
+                **square,
+            }
             rows = connection.execute(_LAST_IN_BLOCKS, query).all()
         return {Tile(area.zoom, x, y): last for x, y, last in rows if last is not None}
-
-
-def _by_day(rows: Sequence[Row[*tuple[Any, ...]]]) -> dict[date, int]:
-    return {row[0]: row[1] for row in rows}
-
-
-def _heat(connection: Connection, layer: int, area: TileRange, after: date, until: date) -> dict[Tile, int]:
-    rows = _HEAT.rows(connection, layer, area, after=after, until=until)
-    return {Tile(area.zoom, x, y): count for x, y, count in rows if count}
-
-
-def _blocks() -> CTE:
-    """Selects x and y of the blocks between `x_from`, `x_to`, `y_from` and `y_to`, and some rows with a null
-    y.
-
-    Goes from column to column, and in each column from block to block, and skips the days of each block. To
-    read all rows and group them would take longer with every day of the history.
-    """
-    x, y = changes.c.x, changes.c.y
-
-    def lowest(column: ColumnElement[int], *conditions: ColumnElement[bool]) -> ScalarSelect[int]:
-        return select(func.min(column)).where(*_IN_LAYER, *conditions).scalar_subquery()
-
-    x_to, y_to = x <= bindparam("x_to"), y <= bindparam("y_to")
-    column = select(lowest(x, x >= bindparam("x_from"), x_to).label("x")).cte("block_columns", recursive=True)
-    column = column.union_all(select(lowest(x, x > column.c.x, x_to)).where(column.c.x.is_not(None)))
-    first = lowest(y, x == column.c.x, y >= bindparam("y_from"), y_to)
-    block = select(column.c.x, first.label("y")).where(column.c.x.is_not(None)).cte("blocks", recursive=True)
-    following = lowest(y, x == block.c.x, y > block.c.y, y_to)
-    return block.union_all(select(block.c.x, following).where(block.c.y.is_not(None)))
-
-
-def _changed_blocks() -> Select[Any]:
-    """Selects the blocks with the most changes. If there are too few, some without changes are among them."""
-    block = _blocks()
-    between = (changes.c.day > bindparam("after"), changes.c.day <= bindparam("until"))
-    counted = (
-        select(func.coalesce(func.sum(changes.c.tiles), 0))
-        .where(*_IN_LAYER, changes.c.x == block.c.x, changes.c.y == block.c.y, *between)
-        .scalar_subquery()
-        .label("tiles")
-    )
-    return (
-        select(block.c.x, block.c.y, counted)
-        .order_by(counted.desc(), block.c.x, block.c.y)
-        .limit(bindparam("most"))
-    )
-
-
-def _last_in_blocks() -> Select[Any]:
-    block = _blocks()
-    last = (
-        select(func.max(changes.c.day))
-        .where(*_IN_LAYER, changes.c.x == block.c.x, changes.c.y == block.c.y)
-        .where(changes.c.day <= bindparam("until"))
-    )
-    return _last_in_squares(block.c.x, block.c.y, last)
-
-
-def _last_in_tiles() -> AreaQuery:
-    last = select(func.max(versions.c.day)).where(_OF_TILE, versions.c.day <= bindparam("until"))
-    query = _last_in_squares(tiles.c.x, tiles.c.y, last)
-    return AreaQuery.over(tiles, query.where(tiles.c.version.is_not(None)))
-
-
-def _last_in_squares(x: ColumnElement[int], y: ColumnElement[int], last: Select[Any]) -> Select[Any]:
-    """Selects the centres of coarser squares, each with the last of the days that `last` gives in the square.
-
-    A square is 1 << `width` units wide, which is twice its `reach`. The day is null if there is none.
-    """
-    width, reach = bindparam("width", type_=Integer), bindparam("reach", type_=Integer)
-    # The same as `Tile.ancestor` computes. SQLite and PostgreSQL shift to the right as Python does.
-    centre = (axis.bitwise_rshift(width).bitwise_lshift(width) + reach for axis in (x, y))
-    # "1" and "2" are the first two columns. PostgreSQL would not take an expression with parameters for the
-    # same.
-    return select(*centre, func.max(last.scalar_subquery())).group_by(text("1"), text("2"))
-
-
-def _block_places() -> Select[Any]:
-    block = _blocks()
-    return select(block.c.x, block.c.y).order_by(block.c.x, block.c.y)
-
-
-_BLOCK_PLACES: Final = _block_places()
-_CHANGED_BLOCKS: Final = _changed_blocks()
-_LAST_IN_BLOCKS: Final = _last_in_blocks()
-_LAST_IN_TILES: Final = _last_in_tiles()

@@ -130,13 +130,12 @@ def test_a_failed_tile_is_in_the_failure_list(stage: Stage) -> None:
     assert queue(stage)["left"] == 0
 
 
-def test_what_failed_is_asked_first_and_once_on_the_next_day(stage: Stage) -> None:
+def test_what_failed_is_asked_once_on_the_next_day(stage: Stage) -> None:
     stage.site.rules[address(LAST)] = rules.status(500)
     visit(stage.project, FIRST_DAY)
     stage.site.rules.clear()
     stage.site.received.clear()
     assert visit(stage.project, SECOND_DAY).counts == {"ign": 19, "add": 1}
-    assert first_asked(stage) == address(LAST)
     assert methods(stage.site, LAST) == ["HEAD", "GET"]
     assert failures(stage) == []
 

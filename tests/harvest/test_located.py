@@ -16,6 +16,7 @@ DAY, NIGHT = (
     for name in ("day", "night")
 )
 TILE = Tile(0, -3, 3)
+PAGE = "http://map.example.net/"
 
 
 def found(pushed: str, *layers: Layer) -> tuple[str, Tile]:
@@ -27,8 +28,8 @@ def found(pushed: str, *layers: Layer) -> tuple[str, Tile]:
 @pytest.mark.parametrize(
     ("pushed", "layers", "layer"),
     [
-        ("tile://day/0_-3_3", (DAY, NIGHT), "day"),
-        ("tile:///0_-3_3", (DAY,), "day"),
+        (f"{PAGE}#tile=day/0_-3_3", (DAY, NIGHT), "day"),
+        (f"{PAGE}#tile=/0_-3_3", (DAY,), "day"),
         ("http://map.example.net/night/0/0.png", (DAY, NIGHT), "night"),
     ],
 )
@@ -41,9 +42,13 @@ def test_a_tile_is_found_by_its_name_or_its_address(
 @pytest.mark.parametrize(
     ("pushed", "layers", "said"),
     [
-        ("tile:///0_-3_3", (DAY, NIGHT), "layer '' is not harvested; it has: day, night"),
-        ("tile://dusk/0_-3_3", (DAY,), "layer 'dusk' is not harvested; it has: day"),
-        ("tile://day/0_9_1", (DAY,), "a request was dropped: "),
+        (
+            f"{PAGE}#tile=/0_-3_3",
+            (DAY, NIGHT),
+            "layer '' is not harvested; it has: day, night",
+        ),
+        (f"{PAGE}#tile=dusk/0_-3_3", (DAY,), "layer 'dusk' is not harvested; it has: day"),
+        (f"{PAGE}#tile=day/0_9_1", (DAY,), "a request was dropped: "),
         ("http://map.example.net/day/x.png", (DAY,), "day/x.png is not a tile of the map; it was not asked"),
     ],
 )

@@ -234,19 +234,16 @@ def test_a_block_of_which_every_tile_has_a_result_is_answered_without_asking(fol
     assert not found.findings.found.outcomes
 
 
-def test_a_pushed_tile_is_asked_at_its_present_address(folder: Path) -> None:
-    async def run(url: str) -> Request:
+def test_a_request_for_a_pushed_tile_is_itself_asked_as_a_block(folder: Path) -> None:
+    async def run(url: str) -> None:
         async with opened(folder) as harvest:
-            found = await middleware(harvest).process_request(
-                BlockRequest(url, method="HEAD", meta={"verbatim_url": True})
-            )
-            assert isinstance(found, BlockRequest)
-            assert (found.block, found.asked) == (blocks_of(LAYER, [NEW])[0], LATE)
-            return found
+            request = BlockRequest(url, method="HEAD", meta={"verbatim_url": True})
+            assert await middleware(harvest).process_request(request) is None
+            assert (request.block, request.asked) == (blocks_of(LAYER, [NEW])[0], LATE)
 
     address = SITE.layers[0].addresses.url_of(NEW)
-    for url in (f"tile://{LAYER}/{NEW}", f"tile:///{NEW}", address):
-        assert asyncio.run(run(url)).url == address
+    for url in (f"http://{HOST}/#tile={LAYER}/{NEW}", f"http://{HOST}/#tile=/{NEW}", address):
+        asyncio.run(run(url))
     with pytest.raises(IgnoreRequest, match="not a tile of the map"):
         asyncio.run(run(f"http://{HOST}/other.png"))
 

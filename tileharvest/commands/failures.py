@@ -98,7 +98,7 @@ def _put_back(settings: BaseSettings, owner: QueueOwner) -> int:
 
     tiles = _tiles(settings, owner)
     if tiles:
-        owner.push([pushed(tile_order(one.layer, one.tile, 1)) for one in tiles])
+        owner.push([pushed(tile_order(owner, one.layer, one.tile, 1)) for one in tiles])
         _forget(settings, owner)
     return len(tiles) + owner.ask_if_any(partial(_take_up, puts_back=True), 0)
 

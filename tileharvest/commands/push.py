@@ -15,7 +15,7 @@ from tileharvest.commands.terminal import write_line
 from tileharvest.errors import ConfigurationError
 from tileharvest.queue.codec import VERSION, QueuedRequest, encode
 from tileharvest.queue.port import pushed
-from tileharvest.tiles.questions import TILE_SCHEME
+from tileharvest.tiles.questions import TILE_MARK
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -64,16 +64,17 @@ def _body(owner: QueueOwner, what: str, priority: int) -> bytes:
         return encode(QueuedRequest(version=VERSION, url=what, priority=priority, dont_filter=True))
     if "://" not in what:
         layer, tile = parse_tile(what)
-        # The harvest, which alone has probed the site, fills in the address.
-        return tile_order(layer or "", tile, priority)
+        # The harvest, which alone has probed the site, knows the address.
+        return tile_order(owner, layer or "", tile, priority)
     if not what.startswith(("http://", "https://")):
         raise ConfigurationError(f"'{what}' is not an address: write https://map.example.net/day/0/3.png")
     return _order(what, priority)
 
 
-def tile_order(layer: str, tile: Tile, priority: int) -> bytes:
-    """Returns what asks for a tile. Without a layer it is that of the map's only one."""
-    return _order(f"{TILE_SCHEME}{quote(layer)}/{tile}", priority)
+def tile_order(owner: QueueOwner, layer: str, tile: Tile, priority: int) -> bytes:
+    """Returns what asks for a tile of a map. Without a layer it is that of the map's only one."""
+    assert owner.description is not None
+    return _order(f"{owner.description.page}{TILE_MARK}{quote(layer)}/{tile}", priority)
 
 
 def _order(url: str, priority: int) -> bytes:

@@ -23,10 +23,10 @@ from tileharvest.history.harvest_row import Beginning
 from tileharvest.history.harvests import begin
 from tileharvest.history.schema import FINISHED
 from tileharvest.history.site_files import MISSING, keep_site_files, site_files_of
-from tileharvest.history.summaries import failed_tiles, finished_at, is_unfinished, progress_of
+from tileharvest.history.summaries import finished_at, is_unfinished, progress_of
 from tileharvest.politeness.limits import check_room
 from tileharvest.renderers.registry import renderer_named
-from tileharvest.tiles.block import Block, bit_of, bits_of, blocks_of, place_of
+from tileharvest.tiles.block import Block, bit_of, bits_of, place_of
 from tileharvest.tiles.images import size_of
 from tileharvest.tiles.outcomes import THERE, Outcome
 from tileharvest.tiles.verdict import judge_get, unless_blank
@@ -377,20 +377,6 @@ class Harvest:
             return
         for name in self.layers:
             yield from self.walks.first(name, [tile for layer, tile in self._tops if layer == name])
-
-    async def failed_before(self) -> list[Block]:
-        """Returns the tiles that failed when an earlier harvest asked for them, a block for each. Tiles that
-        this harvest does not ask for are left out. Raises HistoryError."""
-        if self.is_pushed:
-            return []
-        failed = await self._ask(failed_tiles, self._record.history, self.description.name)
-        before = [one for one in failed if one.layer in self.layers and one.harvest != self._record.id]
-        found = (
-            self.layers[one.layer].walk.within(block)
-            for one in before
-            for block in blocks_of(one.layer, [one.tile])
-        )
-        return [block for block in found if block is not None]
 
     def understood(self, answer: Answer, tile: Tile) -> Answer:
         """Returns an answer about a tile as a plain file server would have given it."""

@@ -17,7 +17,7 @@ from tileharvest.history.schema import GIT_WALK, PUSHED_WALK
 from tileharvest.history.summaries import last_in_full, last_pruned
 from tileharvest.tiles.block import blocks_of, mask_of
 from tileharvest.tiles.grid import Tile, unpacked
-from tileharvest.tiles.questions import IN_FULL, TILE_SCHEME, Asked
+from tileharvest.tiles.questions import IN_FULL, TILE_MARK, Asked
 from tileharvest.walk.change_index import audited_share
 from tileharvest.walk.decision import Decision, Decisions, decide
 from tileharvest.walk.walk import Walk
@@ -340,16 +340,16 @@ def kept_in_words(description: MapDescription, depths: Mapping[str, int]) -> str
 
 
 def located(layers: Mapping[str, LayerWalk], pushed: str) -> tuple[str, Tile]:
-    """Returns layer and tile of what a person has pushed: `tile://LAYER/TILE`, where LAYER may be missing if
-    there is only one, or the address of a tile. Raises LookupError, with a line for the log, if the layers
-    have no such tile."""
-    if not pushed.startswith(TILE_SCHEME):
+    """Returns layer and tile of what a person has pushed, as `TILE_MARK` says or by the address of a tile.
+    Raises LookupError, with a line for the log, if the layers have no such tile."""
+    _, mark, named = pushed.rpartition(TILE_MARK)
+    if not mark:
         found = ((name, part.layer.addresses.tile_of(pushed)) for name, part in layers.items())
         at = next(((name, tile) for name, tile in found if tile is not None), None)
         if at is None:
             raise LookupError(f"{pushed} is not a tile of the map; it was not asked for")
         return at
-    name, _, written = pushed.removeprefix(TILE_SCHEME).rpartition("/")
+    name, _, written = named.rpartition("/")
     name, tile = unquote(name) or (next(iter(layers)) if len(layers) == 1 else ""), Tile.parse(written)
     if name not in layers:
         raise LookupError(f"layer '{name}' is not harvested; it has: {', '.join(layers)}")

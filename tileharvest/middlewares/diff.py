@@ -92,14 +92,14 @@ class DiffMiddleware:
             now=lambda: datetime.now(UTC),
         )
 
-    async def process_request(self, request: Request) -> Request | Response | None:
+    async def process_request(self, request: Request) -> Response | None:
         """Looks the block up, and decides which of its tiles are asked by GET at once: those of a host that
         refuses HEAD, those that are not known while nothing of the map is, and known ones with their ETag if
         the map has `check = "conditional"`. Tiles that another request has asked meanwhile are left out."""
         if not isinstance(request, BlockRequest):
             return None
         if request.is_pushed:
-            return self._located(request)
+            self._locate(request)
         harvest, asked = self._harvest, request.asked
         request.known = known = await harvest.look_up(request.block)
         # Below the deepest tiles there is nothing that a walk in full would have to go on to.
@@ -121,16 +121,14 @@ class DiffMiddleware:
             request.conditions = conditions
         return None
 
-    def _located(self, request: BlockRequest) -> BlockRequest:
-        """Returns the request for a tile that a person has pushed, at its present address. Raises
-        IgnoreRequest if the site has no such tile."""
-        layers = self._harvest.layers
+    def _locate(self, request: BlockRequest) -> None:
+        """Finds out which tile a person has pushed. Raises IgnoreRequest if the site has no such tile."""
         try:
-            name, tile = located(layers, request.url)
+            name, tile = located(self._harvest.layers, request.url)
         except LookupError as error:
             _logger.error("%s", error)
             raise IgnoreRequest(str(error)) from None
-        return request.located(blocks_of(name, [tile])[0], layers[name].layer.addresses.url_of(tile))
+        request.locate(blocks_of(name, [tile])[0])
 
     def _host(self, request: BlockRequest) -> str:
         return self._harvest.layers[request.block.layer].layer.host

@@ -59,15 +59,14 @@ class BlockRequest(Request):
 
     @property
     def is_pushed(self) -> bool:
-        """Whether a person has pushed a tile, and nobody has looked yet which tile of the site it is. The
-        address is then `tile://LAYER/TILE`, or that of the tile."""
+        """Whether a person has pushed a tile, and nobody has looked yet which tile of the site it is. Its
+        address tells that."""
         return _BLOCK not in self.meta
 
-    def located(self, block: Block, url: str) -> Self:
-        """Returns the request for a pushed tile."""
-        meta = {_BLOCK: [*block.place, block.mask], _ASKED: msgspec.to_builtins(LATE)}
-        located: Self = self.replace(url=url, meta={**self.meta, **meta})
-        return located
+    def locate(self, block: Block) -> None:
+        """Says which tile of the site a person has pushed."""
+        self.meta[_BLOCK] = [*block.place, block.mask]
+        self.meta[_ASKED] = msgspec.to_builtins(LATE)
 
     @property
     def block(self) -> Block:

@@ -318,7 +318,7 @@ class TileDownloadHandler:
     def _answered(self, block: _BlockDownload, bit: int, answer: Answer | Exception) -> None:
         """Notes what a tile was answered, and ends its block if that was the last one."""
         host = block.layer.host
-        counts = self._outages.judged(host, block.request.url, answer)
+        counts = self._outages.judged(host, block.url, answer)
         if counts is not None:
             block.answers[bit] = counts
             if isinstance(counts, Answer):
@@ -470,6 +470,8 @@ class _BlockDownload:
         self.request, self.layer, self.terms, self.done = request, layer, terms, done
         self.waiting = deque(request.block.tiles())
         """The tiles that have not started."""
+        self.url = layer.addresses.url_of(self.waiting[0][1])
+        """The address of one of its tiles."""
         self.under_way = 0
         self.answers: dict[int, Answer | Exception] = {}
         self.requests, self.seconds = 0, 0.0

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from tileharvest.walk.decision import Decision
 
 FETCH: Final = 1
-"""Priority of what changed, and of what failed in an earlier harvest: the plus lane."""
+"""Priority of what changed: the plus lane."""
 AGAIN: Final = -1
 """Priority of what has failed and is asked again: the minus lane."""
 
@@ -117,9 +117,6 @@ class TileSpider(Spider):
         """The task that reads maps.toml again when it changes."""
         self._asked_late: set[tuple[str, Tile]] = set()
         """The tiles that the walk had missed when they were last looked for."""
-        self._failed_before: list[Block] = []
-        """What failed in an earlier harvest and is asked first, each tile by itself. So the queue drops those
-        that this harvest has asked before a stop, however many these are."""
         self._site_files: dict[str, SiteFile] | None = None
         """The files that the site has sent. None if they are as the last harvest has kept them."""
 
@@ -211,10 +208,6 @@ class TileSpider(Spider):
         finally:
             self.crawl.beginning = None
         if self.crawl.harvest is not None and self.harvest.is_open and self._tree is None:
-            for block in self._failed_before:
-                # The walk does not ask for it again, even if its answer takes long.
-                self._unrequested(block, ON_WALK)
-                yield self.ask(block, LATE, priority=FETCH)
             for number, block in enumerate(self.harvest.first(), start=1):
                 new = self._unrequested(block, ON_WALK)
                 if new is not None:
@@ -399,7 +392,6 @@ class TileSpider(Spider):
         if scheduler is not None and not (harvest.continued or harvest.is_pushed):
             # A harvest of the segment that found no map, or whose history was removed, has ended.
             await scheduler.begin_anew()
-        self._failed_before = await harvest.failed_before()
         self._tell(site)
         if self._tree is not None and harvest.doubted:
             self._look_for_ends()

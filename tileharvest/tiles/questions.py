@@ -6,8 +6,9 @@ from typing import Final
 
 import msgspec
 
-TILE_SCHEME: Final = "tile://"
-"""The beginning of what asks for a tile that a person has pushed by its name."""
+TILE_MARK: Final = "#tile="
+"""Follows the address of a map's page in the address of a tile that a person has pushed by its name:
+`#tile=LAYER/TILE`. The layer may be missing if there is only one."""
 
 
 class Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -73,6 +73,18 @@ def test_alone_it_lists_its_commands(tileharvest: Tileharvest) -> None:
         (["crawl", "overviewer", "-a", "map=small", "-s", "HOST_DOWN_AFTER=0"], "HOST_DOWN_AFTER"),
         (["crawl", "overviwer", "-a", "map=small"], "no spider 'overviwer'; did you mean 'overviewer'?"),
         (["push", "small", "-3_8_8", "--prioriti=3"], "did you mean '--priority'?"),
+        (
+            ["import", "folder", "backup", "smal", "--day", "2024-05-01"],
+            "no map 'smal': write its entry there",
+        ),
+        (
+            ["import", "foldr", "backup", "small"],
+            "nothing can be imported from 'foldr'; did you mean 'folder'",
+        ),
+        (["import", "folder", "backup", "small"], "which day's state does the folder have? add --day"),
+        (["import", "folder", "backup", "small", "--day", "soon"], "--day soon is not a date"),
+        (["import", "git", "repo", "small", "--day", "2024-05-01"], "--day is for tileharvest import folder"),
+        (["import", "git", "/nowhere", "small"], "/nowhere is neither a folder nor an address such as"),
         (["push", "small"], "write tileharvest push NAME TILE|URL..."),
         (["push", "smal", "0_1_1"], "has no map 'smal'; did you mean 'small'?"),
         (["failures", "small", "--retry", "--clear"], "leave one of them out"),

@@ -54,7 +54,7 @@ def test_a_day_is_harvested_once_and_the_second_run_says_so_and_asks_nothing(
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == (
         f"map 'small' is already harvested for {SMALL_DAY}; the next segment begins {NEXT_DAY} 00:00 CST; "
-        "-a segment=run checks again\n"
+        "scrapy harvest small --segment run asks again\n"
     )
     assert list(server.log()) == []
     assert project.kept() == kept

@@ -127,7 +127,7 @@ def test_a_pushed_address_is_asked(story: Story) -> None:
 
 def test_what_failed_is_listed_and_can_be_put_back(story: Story) -> None:
     assert "callback raised ValueError('a bad page')" in story.said["failures"]
-    assert "the queue of spider 'pages' has 1 request again: a running" in story.said["retried"]
+    assert "1 request of spider 'pages' put back: a running" in story.said["retried"]
     assert story.asked().count("bad") == 2
 
 

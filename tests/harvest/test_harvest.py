@@ -747,7 +747,7 @@ def test_a_finished_segment_is_told_with_what_follows_and_is_no_failure(tmp_path
         asyncio.run(unopened(tmp_path, DAY, timezone="Europe/Berlin").expect_work())
     assert str(raised.value) == (
         "map 'small' is already harvested for 2024-05-01; the next segment begins 2024-05-02 00:00 CEST; "
-        "-a segment=run checks again"
+        "tileharvest harvest small --segment run asks again"
     )
     assert raised.value.exit_status is ExitStatus.DONE
 

@@ -136,6 +136,7 @@ class Command(ProjectCommand, ScrapyCommand):
         """Returns the site, and what robots.txt forbids of it, in words. Raises TileHarvestError."""
         from tileharvest.politeness.probe import ForbiddenError
         from tileharvest.politeness.settings import rules_for
+        from tileharvest.renderers.site import UnrecognisedError
         from tileharvest.spiders.site_probe import SiteProbeSpider
 
         rules = rules_for(self.settings, description)
@@ -146,6 +147,8 @@ class Command(ProjectCommand, ScrapyCommand):
             if error.site is None:
                 raise SiteError(f"{error}: {program()} add --permitted does; nothing was added") from None
             return error.site, str(error)
+        except UnrecognisedError as error:
+            raise SiteError(f"{error}; nothing was added") from None
         if site is None:
             raise SiteError(f"{description.url} was not probed to the end; nothing was added")
         return site, None

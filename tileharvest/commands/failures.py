@@ -52,22 +52,24 @@ class Command(ProjectCommand, ScrapyCommand):
 
     def answer(self, opts: Namespace) -> None:
         owner = queue_owner(self.settings, opts.name)
+        nothing = f"no request of {owner.in_words} has failed"
         if opts.retry:
             number = _put_back(self.settings, owner)
             write_line(
-                f"the queue of {owner.in_words} has {counted(number, 'request')} again: a running {owner.run}"
-                " goes on with that, else the next one"
+                f"{counted(number, 'request')} of {owner.in_words} put back: a running {owner.run} asks"
+                " again, or else the next one"
+                if number
+                else nothing
             )
         elif opts.clear:
             number = len(_tiles(self.settings, owner)) + owner.ask_if_any(
                 partial(_take_up, puts_back=False), 0
             )
             _forget(self.settings, owner)
-            write_line(f"the queue of {owner.in_words} has forgotten {counted(number, 'failure')}")
+            write_line(f"{counted(number, 'failure')} of {owner.in_words} forgotten" if number else nothing)
         else:
             failures: Sequence[Failure] = owner.ask_if_any(lambda queue: queue.failures(), ())
             rows = [*map(_plain_tile, _tiles(self.settings, owner)), *map(_plain, failures)]
-            nothing = f"no request of {owner.in_words} has failed"
             write_rows(rows, _COLUMNS, as_json=opts.json, otherwise=nothing)
             if not opts.json:
                 _explain(opts.name, rows)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _SWITCHES: Final = {
     "dry": "ask and report, but keep nothing",
-    "fresh": "ask for everything again",
+    "fresh": "begin the segment again, as if nothing had been asked in it",
     "stay": "wait for pushed requests until you stop it",
 }
 """The spiders' arguments that are switches, and what they mean."""

@@ -131,10 +131,15 @@ class Command(ProjectCommand, ScrapyCommand):
         settings, form, source, name = self.settings, opts.form, opts.source, opts.name
         _refuse_other_options(form, opts)
         entry = _new_entry(settings, form, source, name, opts)
-        if entry is None:
+        if entry is not None:
+            description = checked_entry(maps_file(settings), name, entry)
+        elif name in maps_if_any(maps_file(settings)):
             description = described_map(settings, name)
         else:
-            description = checked_entry(maps_file(settings), name, entry)
+            raise ConfigurationError(
+                f"{maps_file(settings)} has no map '{name}': write its entry there first, even if its site is"
+                f' gone: [{name}] and below it url = "https://map.example.net/"'
+            )
         interval = progress_interval(settings)
         with stopped_by_signals("stopped: the days that were imported are kept; run it again to go on"):
             if form == "folder":

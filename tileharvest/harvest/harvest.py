@@ -25,6 +25,7 @@ from tileharvest.history.schema import FINISHED
 from tileharvest.history.site_files import MISSING, keep_site_files, site_files_of
 from tileharvest.history.summaries import finished_at, is_unfinished, progress_of
 from tileharvest.politeness.limits import check_room
+from tileharvest.program import program
 from tileharvest.renderers.registry import renderer_named
 from tileharvest.tiles.block import Block, bit_of, bits_of, place_of
 from tileharvest.tiles.images import size_of
@@ -185,7 +186,7 @@ class Harvest:
         following = f"the next segment begins {end:%Y-%m-%d %H:%M %Z}; " if end is not None else ""
         return AlreadyHarvestedError(
             f"map '{self.description.name}' is already harvested for {self.segment.name}; {following}"
-            f"-a segment=run checks again"
+            f"{program()} harvest {self.description.name} --segment run asks again"
         )
 
     async def spent(self) -> Cost:

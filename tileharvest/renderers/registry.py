@@ -120,7 +120,7 @@ async def probe(description: MapDescription, fetch: Fetch, usual: Renderer = USU
         return await _probed(renderer_named(name), description, fetch)
     try:
         return await _probed(usual, description, fetch)
-    except UnrecognisedError as error:
+    except UnrecognisedError:
         absent: dict[str, Fetched] = {}
 
         async def fetch_present(method: str, url: str) -> Fetched:
@@ -139,7 +139,11 @@ async def probe(description: MapDescription, fetch: Fetch, usual: Renderer = USU
         if description.layers:
             return await _read_as(usual, description, fetch)
         unread = f"; could not be read: {failed}" if failed else ""
-        raise UnrecognisedError(f"{error}; looked for: {_signs()}{unread}") from None
+        raise UnrecognisedError(
+            f"no map was found at {description.page}: is the address right? If the map has moved, put the"
+            f" right url into maps.toml. Looked for: {_signs()}{unread}; a map of Overviewer without its"
+            ' configuration needs the names of its layers, such as layers = ["world-lighting"]'
+        ) from None
 
 
 async def with_indexes(site: Site, fetch: Fetch) -> Site:

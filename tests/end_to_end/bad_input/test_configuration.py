@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tests.end_to_end.bad_input.small_site import Stage
 
 SAID = {
-    "page": "overviewerConfig.js: is the address right, or has the map moved?",
+    "page": ": is the address right? If the map has moved, put the right url into maps.toml",
     "pointer": "overviewerConfig.js is a Git-LFS pointer, not the file itself",
     "cut-off": "overviewerConfig.js is cut off or damaged",
     "empty": "overviewerConfig.js does not set overviewerConfig",

@@ -290,23 +290,6 @@ def test_what_a_later_harvest_has_not_found_is_gone_on_its_day(history: History)
     assert harvest_summaries(history, "world")[1].counts == {Outcome.ADDED: 1}
 
 
-def test_a_day_on_which_an_import_found_no_tile_is_a_mistake_that_the_next_import_replaces(
-    history: History,
-) -> None:
-    """The files of both days were looked for in the wrong folder."""
-    for day in (DAY, LATER):
-        record_day(history, whole_day(day, {}, state="a1b2c3"))
-    assert imported_days(history, "world", "folder") == {DAY: "", LATER: ""}
-    its = {("day", A): b"hut"}
-    record_day(history, whole_day(BEFORE, its, state="0"))
-    assert [one[:2] for one in told(history, A)] == [(BEFORE, sha(b"hut"))]
-    # A version `gone` that such a day has got is replaced with the day.
-    only(history, DAY, of(A, None))
-    record_day(history, whole_day(DAY, its, state="a1b2c3"))
-    assert [one[:2] for one in told(history, A)] == [(BEFORE, sha(b"hut"))]
-    assert imported_days(history, "world", "folder") == {BEFORE: "0", DAY: "a1b2c3", LATER: ""}
-
-
 def test_a_later_harvest_that_kept_other_tiles_tells_nothing_of_what_it_did_not_record(
     history: History,
 ) -> None:
@@ -318,7 +301,7 @@ def test_a_later_harvest_that_kept_other_tiles_tells_nothing_of_what_it_did_not_
     assert [one[:2] for one in told(history, B)] == [(BEFORE, sha(b"hut"))]
 
 
-def test_a_tile_that_failed_in_the_last_harvest_is_shown_as_it_was_imported(history: History) -> None:
+def test_a_tile_that_failed_in_a_later_harvest_counts_as_unchanged_on_its_day(history: History) -> None:
     first = began(history)
     record(first, [found("add", A, b"castle")])
     ended(first)
@@ -326,7 +309,7 @@ def test_a_tile_that_failed_in_the_last_harvest_is_shown_as_it_was_imported(hist
     record(second, [found("fail", A)])
     ended(second)
     only(history, BETWEEN, of(A, b"ruin"))
-    assert [one[1] for one in told(history, A)] == [sha(b"castle"), sha(b"ruin")]
+    assert [one[1] for one in told(history, A)] == [sha(b"castle"), sha(b"ruin"), sha(b"castle")]
 
 
 def test_what_a_harvest_found_on_the_same_day_stays(history: History) -> None:

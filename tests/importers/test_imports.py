@@ -9,16 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 from msgspec.structs import replace
 
-from tests.importers.imports import NOW, PLAIN, Imports, dot, repository
+from tests.importers.imports import PLAIN, Imports, dot, repository
 from tests.servers.repositories import FastImport, git, moment_of
 from tileharvest.errors import ConfigurationError, SiteError
-from tileharvest.history.imported_day import ImportedDay, record_day
 from tileharvest.importers.git_import import page_of
 from tileharvest.maps.description import MapDescription
-from tileharvest.tiles.grid import Tile, TileRange
-from tileharvest.tiles.layers import Layer
+from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
-from tileharvest.tiles.pyramid import Pyramid
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -95,31 +92,6 @@ def test_a_folder_without_a_map_is_told_with_the_one_that_has_it(tmp_path: Path)
     ):
         with pytest.raises(SiteError, match=words):
             imports.of_folder(tmp_path / folder, date(2024, 5, 1))
-
-
-def test_days_that_an_import_recorded_from_the_wrong_folder_are_replaced(
-    imports: Imports, plain: Path
-) -> None:
-    """Such days were recorded as complete and without a tile."""
-    commits = git(plain, "log", "--format=%H", "--reverse").split()
-    layer = Layer("zoom2", Pyramid(2), "png")
-    with imports.history as history:
-        for commit, day in zip(commits, (1, 2, 3), strict=True):
-            empty = ImportedDay(
-                map_name=PLAIN.name,
-                source=f"git {plain}",
-                state=commit,
-                day=date(2024, 5, day),
-                imported=NOW,
-                renderer="xyz",
-                layers=[layer],
-                tiles=[],
-                areas={"zoom2": [TileRange(0, -99, 99, -99, 99)]},
-            )
-            record_day(history, empty)
-    assert imports.git(plain, "web/tiles").days == [date(2024, 5, day) for day in (1, 2, 3)]
-    assert imports.versions(TILE) == {FIRST: sha1(dot(1)).hexdigest(), SECOND: sha1(dot(2)).hexdigest()}
-    assert imports.git(plain, "web/tiles").days == []
 
 
 @pytest.mark.parametrize("is_fetched", [False, True])

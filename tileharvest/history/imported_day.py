@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from sqlalchemy import Text, and_, bindparam, case, delete, exists, func, insert, or_, select, tuple_, update
+from msgspec.structs import replace
+from sqlalchemy import Date, Text, bindparam, delete, func, insert, or_, select, tuple_, update
 
 from tileharvest.errors import HistoryError
 from tileharvest.history.areas import AreaQuery
 from tileharvest.history.blocks import write_present
 from tileharvest.history.connection import in_parts
 from tileharvest.history.harvest_row import HarvestRow, describe_layers
-from tileharvest.history.insertion import Claim, Recorded, Surroundings, inserted, outcome_of
 from tileharvest.history.outlines import own_map_id
 from tileharvest.history.schema import (
     BLOCK_LEVELS,
@@ -28,17 +28,14 @@ from tileharvest.history.schema import (
     PARTIAL,
     TILE,
     VERSION,
-    blocks,
     changes,
     harvest_counts,
     harvest_layers,
     harvests,
     insert_into,
-    is_block,
     is_finished,
     is_same_tile,
     is_tile,
-    its_block,
     its_tile,
     maps,
     replace_into,
@@ -49,16 +46,16 @@ from tileharvest.history.schema import (
 )
 from tileharvest.history.site_files import write_site_files
 from tileharvest.program import program
-from tileharvest.tiles.block import bits_of, blocks_of
+from tileharvest.tiles.block import blocks_of
 from tileharvest.tiles.grid import Tile
-from tileharvest.tiles.outcomes import THERE, Outcome
-from tileharvest.tiles.versions import Image, Validator
+from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.versions import Image, Validator, Version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import date, datetime
 
-    from sqlalchemy import ColumnElement, Connection, FromClause, RowMapping
+    from sqlalchemy import Connection, ScalarSelect
 
     from tileharvest.history.database import History
     from tileharvest.history.site_files import SiteFile
@@ -148,13 +145,11 @@ class DayRecord:
 def imported_days(history: History, map_name: str, source: str) -> dict[date, str]:
     """Returns the days of this source that the map's history has, in order, each with its state.
 
-    The state of a day on which no tile was found is empty: such a day was recorded by mistake, and the next
-    import of its source replaces it. Raises HistoryError.
+    Raises HistoryError.
     """
     its = _segments_of(source)
-    state = case((_is_mistake(harvests), ""), else_=harvests.c.walk_reason)
     query = (
-        select(harvests.c.day, harvests.c.segment, state)
+        select(harvests.c.day, harvests.c.segment, harvests.c.walk_reason)
         .join_from(harvests, maps, maps.c.id == harvests.c.map)
         .where(maps.c.name == map_name, harvests.c.walk.in_(IMPORTS))
         .order_by(harvests.c.day)
@@ -202,71 +197,90 @@ def _segments_of(source: str) -> str:
     return f"import {source} "
 
 
-def _is_mistake(table: FromClause) -> ColumnElement[bool]:
-    """Returns the SQL that says whether a row of `harvests` is an imported day without any tile.
+class Recorded(NamedTuple):
+    """A version, with the harvest that has recorded it last."""
 
-    An import refuses a state in which most known tiles are missing, so such a day says nothing of the map:
-    its files were looked for in the wrong folder.
+    version: Version
+    harvest: int
+
+
+class Claim(NamedTuple):
+    """A later harvest that asked for every tile. A tile without a version of it was as before on its day."""
+
+    harvest: int
+    day: date
+
+
+def with_day(around: Sequence[Recorded], new: Recorded, claim: Claim | None) -> list[Recorded]:
+    """Returns the versions that a tile has in place of `around` if `new` is its state on the imported day.
+
+    `around` are, in their order, the last version before that day, that of the day, and the first one after
+    it, as far as they exist. `claim` is the first later harvest that asked for every tile. If it has recorded
+    no version, it saw what the history has shown until now. A state that equals the one before it makes no
+    version. Of equal ones the latest validator is kept. Pure.
     """
-    found = exists().where(
-        harvest_counts.c.harvest == table.c.id, harvest_counts.c.outcome.in_([one.value for one in THERE])
-    )
-    return and_(func.coalesce(table.c.walk, "") == IMPORTED_WALK, ~found)
+    day = new.version.day
+    shown = [one.version for one in around if one.version.day <= day]
+    after = [one for one in around if one.version.day > day]
+    states = [new]
+    if claim is not None and not (after and after[0].version.day <= claim.day):
+        seen = replace(shown[-1], day=claim.day) if shown else Version(claim.day, None)
+        states.append(Recorded(seen, claim.harvest))
+    kept = [one for one in around if one.version.day < day]
+    for one in (*states, *after):
+        last = kept[-1] if kept else None
+        if _sha1(last) != _sha1(one):
+            kept.append(one)
+        elif last is not None and one.version.validator != Validator():
+            kept[-1] = last._replace(version=replace(last.version, validator=one.version.validator))
+    return kept
 
 
-_BEFORE: Final = versions.alias("before")
-_AT: Final = versions.alias("at")
-_AFTER: Final = versions.alias("after")
-_OTHER: Final = versions.alias("other")
-_HAS: Final = (*(column.name for column in VERSION), "harvest")
+def outcome_of(new: Version, before: Version | None) -> Outcome | None:
+    """Returns the outcome of a day on which the tile had the new state, or None if it was not there and not
+    known. If the validator is empty, equal bytes count as `ign`."""
+    if before is None or before.image is None:
+        return None if new.image is None else Outcome.ADDED
+    if new.image is None:
+        return Outcome.GONE
+    if new.image.sha1 != before.image.sha1:
+        return Outcome.UPDATED
+    old, seen = before.validator, new.validator
+    is_same = seen.entity == old.entity if seen.etag is not None else seen.last_modified == old.last_modified
+    return Outcome.IGNORED if seen == Validator() or is_same else Outcome.NOT_MODIFIED
 
 
-def _nearest(*, is_before: bool) -> Any:
-    day = _OTHER.c.day
-    near = (day < bindparam("on_day")) if is_before else (day > bindparam("on_day"))
-    query = select(_OTHER.c.id).where(is_same_tile(_OTHER, tiles), near)
-    return query.order_by(day.desc() if is_before else day).limit(1).scalar_subquery()
+def _sha1(one: Recorded | None) -> str | None:
+    return one.version.image.sha1 if one is not None and one.version.image is not None else None
 
 
-_SURROUNDINGS: Final = (
-    select(
-        *(tiles.c[name] for name in TILE[1:]),
-        *(table.c[name].label(f"{table.name}_{name}") for table in (_BEFORE, _AT, _AFTER) for name in _HAS),
-    )
-    .select_from(
-        tiles.outerjoin(_BEFORE, _BEFORE.c.id == _nearest(is_before=True))
-        .outerjoin(_AT, is_same_tile(_AT, tiles) & (_AT.c.day == bindparam("on_day")))
-        .outerjoin(_AFTER, _AFTER.c.id == _nearest(is_before=False))
-    )
+def _neighbour(*, is_before: bool) -> ScalarSelect[date]:
+    """Selects the day of the tile's version next to the day `on_day`, or that day if there is none."""
+    other, on_day = versions.alias("other"), bindparam("on_day", type_=Date)
+    day = func.max(other.c.day) if is_before else func.min(other.c.day)
+    is_beside = other.c.day < on_day if is_before else other.c.day > on_day
+    return select(func.coalesce(day, on_day)).where(is_same_tile(other, tiles), is_beside).scalar_subquery()
+
+
+_AROUND: Final = (
+    select(*(tiles.c[name] for name in TILE[1:]), *VERSION, versions.c.harvest)
+    .join_from(tiles, versions, is_same_tile(versions, tiles))
     .where(
         tiles.c.layer == bindparam("in_layer"),
         tuple_(tiles.c.zoom, tiles.c.x, tiles.c.y).in_(bindparam("cells", expanding=True)),
+        versions.c.day.between(_neighbour(is_before=True), _neighbour(is_before=False)),
     )
+    .order_by(versions.c.day)
 )
-_LAST_RESULTS: Final = (
-    select(blocks, harvests.c.day)
-    .join_from(blocks, harvests, harvests.c.id == blocks.c.harvest)
-    .where(is_block(blocks), harvests.c.day > bindparam("on_day"))
-)
-_WAS_THERE: Final = (
-    select(versions.c.sha1)
-    .where(is_same_tile(versions, tiles), versions.c.day < bindparam("on_day"))
-    .order_by(versions.c.day.desc())
-    .limit(1)
-    .scalar_subquery()
-    .is_not(None)
-)
-_IS_TOLD: Final = exists().where(is_same_tile(versions, tiles), versions.c.day == bindparam("on_day"))
-_KNOWN_IN_AREA: Final = AreaQuery.over(
-    tiles, select(tiles.c.zoom, tiles.c.x, tiles.c.y).where(or_(_WAS_THERE, _IS_TOLD))
-)
-
+_IN_AREA: Final = AreaQuery.over(tiles, select(tiles.c.zoom, tiles.c.x, tiles.c.y))
 _COUNTING: Final = insert_into(changes).values({name: bindparam(name) for name in (*TILE, "day", "tiles")})
 _ADD_TO_BLOCKS: Final = _COUNTING.on_conflict_do_update(
     index_elements=list(changes.primary_key.columns),
     set_={"tiles": changes.c.tiles + _COUNTING.excluded.tiles},
 )
-_FORGET_COUNTS: Final = delete(harvest_counts).where(harvest_counts.c.harvest == bindparam("its_harvest"))
+_FORGET_BLOCK: Final = delete(changes).where(
+    is_tile(changes), changes.c.day == bindparam("its_day"), changes.c.tiles == 0
+)
 _FORGET_TILE: Final = delete(tiles).where(is_tile(tiles))
 _DELETE: Final = delete(versions).where(is_tile(versions), versions.c.day == bindparam("its_day"))
 _POINT_AT_LATEST: Final = insert(tiles).from_select(
@@ -276,20 +290,11 @@ _POINT_AT_LATEST: Final = insert(tiles).from_select(
     .order_by(versions.c.day.desc())
     .limit(1),
 )
-_FORGET_BLOCK: Final = delete(changes).where(
-    is_tile(changes), changes.c.day == bindparam("its_day"), changes.c.tiles == 0
-)
-
 _LAST_DAY: Final = (
     select(func.max(harvests.c.day))
     .join_from(harvests, maps, maps.c.id == harvests.c.map)
     .where(maps.c.name == bindparam("of_map"), harvests.c.day < bindparam("on_day"))
 )
-_HARVEST: Final = select(harvests.c.id).where(
-    harvests.c.map == bindparam("in_map"), harvests.c.segment == bindparam("in_segment")
-)
-_NEW_HARVEST: Final = insert(harvests).returning(harvests.c.id)
-_SAME_HARVEST: Final = update(harvests).where(harvests.c.id == bindparam("its_id"))
 _CLAIM: Final = (
     select(harvests.c.id, harvests.c.day)
     .join_from(harvests, harvest_layers, harvest_layers.c.harvest == harvests.c.id)
@@ -297,7 +302,6 @@ _CLAIM: Final = (
         harvest_layers.c.layer == bindparam("in_layer"),
         harvests.c.id != bindparam("but"),
         is_finished(harvests, but=PARTIAL),
-        ~_is_mistake(harvests),
         harvests.c.day >= bindparam("from_day"),
         # If `which` is null, each harvest is compared with itself, so that all of them count.
         or_(
@@ -345,12 +349,12 @@ class _Recording:
             "walk": IMPORTED_WALK if day.is_complete or day.areas is not None else CHANGES_WALK,
             "walk_reason": day.state,
         }
-        its = {"in_map": map_id, "in_segment": day.segment}
-        harvest: int | None = connection.execute(_HARVEST, its).scalar()
+        its = select(harvests.c.id).where(harvests.c.map == map_id, harvests.c.segment == day.segment)
+        harvest: int | None = connection.execute(its).scalar()
         if harvest is None:
-            harvest = connection.execute(_NEW_HARVEST, row).scalar_one()
+            harvest = connection.execute(insert(harvests).values(row).returning(harvests.c.id)).scalar_one()
         else:
-            connection.execute(_SAME_HARVEST, {"its_id": harvest, **row})
+            connection.execute(update(harvests).where(harvests.c.id == harvest).values(row))
         return cls(connection, day, harvest, describe_layers(connection, map_id, harvest, day.layers))
 
     def run(self) -> DayRecord:
@@ -358,18 +362,18 @@ class _Recording:
         for one in self.day.tiles:
             named[one.layer][one.tile.zoom, one.tile.x, one.tile.y] = one
         for name, layer in self.layer_ids.items():
-            claim = self._claim(layer)
+            its, claim = named[name], self._claim(layer)
             if claim is not None and claim.day == self.day.day:
-                self.left_out += len(named[name])
+                # That harvest has asked the site itself.
+                self.left_out += len(its)
                 continue
-            seen = {cell: one for cell, one in named[name].items() if one.missing is None}
-            lacking = [one for one in named[name].values() if one.missing is not None]
-            absent = dict.fromkeys(self._not_named(name, layer, named[name]))
-            for part in in_parts(sorted({**absent, **seen}), _AT_ONCE):
-                self._insert(layer, part, seen, claim)
-            self._note_missing(layer, lacking)
+            cells = set(its)
+            for area in (self.day.areas or {}).get(name, ()):
+                cells.update((zoom, x, y) for zoom, x, y in _IN_AREA.rows(self.connection, layer, area))
+            for part in in_parts(sorted(cells), _AT_ONCE):
+                self._insert(layer, part, its, claim)
             self.counts[layer, Outcome.IGNORED] += self.day.unchanged.get(name, 0)
-        _write_counts(self.connection, self.harvest, self.counts)
+        self._write_counts()
         counted: Counter[Outcome] = Counter()
         for (_, outcome), number in self.counts.items():
             counted[outcome] += number
@@ -382,146 +386,74 @@ class _Recording:
         row = self.connection.execute(_CLAIM, asked).first()
         return None if row is None else Claim(*row)
 
-    def _not_named(self, name: str, layer: int, named: Mapping[Cell, ImportedTile]) -> list[Cell]:
-        """Returns the tiles of the day's areas that are not named, and that were there before or have a
-        version of the day."""
-        areas = (self.day.areas or {}).get(name, ())
-        found: set[Cell] = set()
-        for area in areas:
-            rows = _KNOWN_IN_AREA.rows(self.connection, layer, area, on_day=self.day.day)
-            found.update(cell for zoom, x, y in rows if (cell := (zoom, x, y)) not in named)
-        return sorted(found)
-
     def _insert(
-        self, layer: int, cells: Sequence[Cell], seen: Mapping[Cell, ImportedTile], claim: Claim | None
+        self, layer: int, cells: Sequence[Cell], named: Mapping[Cell, ImportedTile], claim: Claim | None
     ) -> None:
-        known = self._known(layer, cells, claim)
-        changed: dict[Cell, tuple[Surroundings, list[Recorded]]] = {}
+        day = self.day.day
+        known: defaultdict[Cell, list[Recorded]] = defaultdict(list)
+        asked = {"in_layer": layer, "on_day": day, "cells": list(cells)}
+        for zoom, x, y, *version, harvest in self.connection.execute(_AROUND, asked):
+            known[zoom, x, y].append(Recorded(version_of(*version), harvest))
+        changed: dict[Cell, tuple[list[Recorded], list[Recorded]]] = {}
         for cell in cells:
-            around = known.get(cell, Surroundings(claim=claim))
-            if self._is_taken(around):
+            around, one = known[cell], named.get(cell)
+            if any(each.version.day == day and each.harvest != self.harvest for each in around):
+                # Another source, or a harvest, has recorded the version of the same day. It stays.
                 self.left_out += 1
                 continue
-            one = seen.get(cell)
-            image, validator = (one.image, one.validator) if one else (None, Validator())
-            outcome = outcome_of(image, validator, around.before)
+            if one is not None and one.missing is not None:
+                self.counts[layer, Outcome.FAILED] += 1
+                continue
+            new = Version(day, None) if one is None else Version(day, one.image, one.validator)
+            before = next((each.version for each in around if each.version.day < day), None)
+            outcome = outcome_of(new, before)
             if outcome is not None:
                 self.counts[layer, outcome] += 1
-            now = inserted(image, validator, self.harvest, self.day.day, around)
-            if now != around.recorded:
+            now = with_day(around, Recorded(new, self.harvest), claim)
+            if now != around:
                 changed[cell] = around, now
-        _write_versions(self.connection, layer, changed)
+        if changed:
+            _write_versions(self.connection, layer, changed)
 
-    def _is_taken(self, around: Surroundings) -> bool:
-        """Returns whether another source, or a harvest, has recorded the version of the same day. It is not
-        replaced."""
-        return around.at is not None and around.at.harvest != self.harvest
-
-    def _known(self, layer: int, cells: Sequence[Cell], claim: Claim | None) -> dict[Cell, Surroundings]:
-        """Returns what the history has of these tiles. Tiles that it does not know are left out."""
-        asked = {"in_layer": layer, "on_day": self.day.day, "cells": list(cells)}
-        last = self._last_results(layer, cells)
-        found = {}
-        for row in self.connection.execute(_SURROUNDINGS, asked):
-            has, cell = row._mapping, (row.zoom, row.x, row.y)
-            its_claim = claim
-            if cell in last:
-                seen, is_failed = last[cell]
-                if is_failed:
-                    its_claim = None if claim is not None and seen.harvest == claim.harvest else claim
-                elif claim is None or seen.day < claim.day:
-                    its_claim = seen
-            before, at, after = (_recorded(has, name) for name in ("before", "at", "after"))
-            found[cell] = Surroundings(before, at, after, its_claim)
-        return found
-
-    def _last_results(self, layer: int, cells: Sequence[Cell]) -> dict[Cell, tuple[Claim, bool]]:
-        """Returns the tiles that the last harvest in their block has found unchanged, or that have failed in
-        it, each with that harvest and whether it has failed. Only harvests of later days count."""
-        found: dict[Cell, tuple[Claim, bool]] = {}
-        for block in blocks_of("", (Tile(*cell) for cell in cells)):
-            its = its_block(layer, block)
-            row = self.connection.execute(_LAST_RESULTS, {**its, "on_day": self.day.day}).first()
-            if row is not None:
-                claim = Claim(row.harvest, row.day)
-                unchanged = row.ignored | row.not_modified
-                for bit in bits_of(block.mask & (unchanged | row.failed)):
-                    tile = block.tile(bit)
-                    found[tile.zoom, tile.x, tile.y] = claim, bool(row.failed >> bit & 1)
-        return found
-
-    def _note_missing(self, layer: int, lacking: Iterable[ImportedTile]) -> None:
-        """Counts the tiles whose images the archive has lost as failed."""
-        for one in lacking:
-            cell = (one.tile.zoom, one.tile.x, one.tile.y)
-            if self._is_taken(self._known(layer, [cell], None).get(cell, Surroundings())):
-                self.left_out += 1
-            else:
-                self.counts[layer, Outcome.FAILED] += 1
-
-
-def _recorded(row: RowMapping, name: str) -> Recorded | None:
-    *version, harvest = (row[f"{name}_{column}"] for column in _HAS)
-    return None if harvest is None else Recorded(version_of(*version), harvest)
+    def _write_counts(self) -> None:
+        self.connection.execute(delete(harvest_counts).where(harvest_counts.c.harvest == self.harvest))
+        rows = [
+            {"harvest": self.harvest, "layer": layer, "outcome": outcome.value, "tiles": number}
+            for (layer, outcome), number in self.counts.items()
+            if number
+        ]
+        if rows:
+            self.connection.execute(insert(harvest_counts), rows)
 
 
 def _write_versions(
-    connection: Connection, layer: int, changed: Mapping[Cell, tuple[Surroundings, list[Recorded]]]
+    connection: Connection, layer: int, changed: Mapping[Cell, tuple[list[Recorded], list[Recorded]]]
 ) -> None:
-    """Writes the versions that these tiles have now, each in place of what was there around the day."""
-    if not changed:
-        return
+    """Writes the versions that these tiles have now in place of those around the day, and what follows from
+    them: each tile's latest version, the counts of changes, and which tiles are present."""
     touched = [its_tile(layer, *cell) for cell in changed]
     # A tile's row must not point at a version that is deleted.
     connection.execute(_FORGET_TILE, touched)
     dropped, new = [], []
-    counted: Counter[tuple[int, int, int, date]] = Counter()
+    counted: Counter[tuple[int, int, int, int, date]] = Counter()
     for cell, (around, now) in changed.items():
-        block = Tile(*cell).ancestor(BLOCK_LEVELS)
-        place = (cell[0], block.x, block.y)
+        above = Tile(*cell).ancestor(BLOCK_LEVELS)
         days = {one.version.day for one in now}
-        for one in around.recorded:
-            counted[*place, one.version.day] -= 1
+        for one in around:
+            counted[layer, cell[0], above.x, above.y, one.version.day] -= 1
             if one.version.day not in days:
                 dropped.append({**its_tile(layer, *cell), "its_day": one.version.day})
-        counted.update((*place, day) for day in days)
-        new += [
-            version_row((layer, *cell), one.version, one.harvest) for one in now if one not in around.recorded
-        ]
+        counted.update((layer, cell[0], above.x, above.y, day) for day in days)
+        new += [version_row((layer, *cell), one.version, one.harvest) for one in now if one not in around]
     if dropped:
         connection.execute(_DELETE, dropped)
     if new:
         connection.execute(replace_into(versions, *TILE, "day"), new)
     connection.execute(_POINT_AT_LATEST, touched)
-    _count_changes(connection, layer, counted)
-    for touched_block in blocks_of("", (Tile(*cell) for cell in changed)):
-        write_present(connection, layer, touched_block)
-
-
-def _count_changes(
-    connection: Connection, layer: int, counted: Mapping[tuple[int, int, int, date], int]
-) -> None:
-    keys = (*TILE, "day")
-    more = [((layer, *block), number) for block, number in counted.items() if number]
-    if not more:
-        return
-    connection.execute(
-        _ADD_TO_BLOCKS,
-        [{**dict(zip(keys, key, strict=True)), "tiles": number} for key, number in more],
-    )
-    fewer = [key for key, number in more if number < 0]
-    if fewer:
-        names = [f"its_{name}" for name in keys]
-        connection.execute(_FORGET_BLOCK, [dict(zip(names, key, strict=True)) for key in fewer])
-
-
-def _write_counts(connection: Connection, harvest: int, counts: Mapping[tuple[int, Outcome], int]) -> None:
-    """Replaces all counts of a harvest. They are by layer and outcome."""
-    connection.execute(_FORGET_COUNTS, {"its_harvest": harvest})
-    rows = [
-        {"harvest": harvest, "layer": layer, "outcome": outcome.value, "tiles": number}
-        for (layer, outcome), number in counts.items()
-        if number
-    ]
-    if rows:
-        connection.execute(insert(harvest_counts), rows)
+    names = (*TILE, "day", "tiles")
+    more = [dict(zip(names, (*key, number), strict=True)) for key, number in counted.items() if number]
+    if more:
+        connection.execute(_ADD_TO_BLOCKS, more)
+        connection.execute(_FORGET_BLOCK, [{f"its_{name}": row[name] for name in names} for row in more])
+    for block in blocks_of("", (Tile(*cell) for cell in changed)):
+        write_present(connection, layer, block)

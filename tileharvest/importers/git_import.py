@@ -71,12 +71,9 @@ class GitSource:
         raises nothing then, and imports the branch's days from the last imported day on. Raises SiteError if
         no commit has a map, and StoreError and HistoryError.
         """
-        recorded = imported.days()
-        done = {day: commit for day, commit in recorded.items() if commit}
-        mistaken = recorded.keys() - done.keys()
+        done = imported.days()
         first = self._first_day(done, rewritten=rewritten)
-        # A day that was recorded from the wrong folder may have no commit of the right one.
-        paths = [self._folder] if self._folder and not mistaken else []
+        paths = [self._folder] if self._folder else []
         watch.expects(self._repository.count(self._tip, paths))
         ids: dict[str, str] = {}
         why: SiteError | None = None
@@ -85,12 +82,12 @@ class GitSource:
             commits = self._repository.commits(self._tip, paths)
             for one in commit_days(commits, zone, today):
                 _apply(ids, one.changes)
-                changed, is_mistaken = _below(self._folder, one.changes), one.day in mistaken
+                changed = _below(self._folder, one.changes)
                 is_new = done.get(one.day) != one.commit and (first is None or one.day >= first)
-                if (changed or is_mistaken) and is_new:
+                if changed and is_new:
                     snapshot = CommitSnapshot(f"commit {one.commit[:10]}", ids, self._folder, blobs)
                     try:
-                        record = await imported.add(snapshot, changed, one.day, one.commit, anew=is_mistaken)
+                        record = await imported.add(snapshot, changed, one.day, one.commit)
                     except LfsPointerError:
                         # All later commits have such pointers, too, so the import ends here.
                         raise

@@ -96,17 +96,14 @@ class ImportedMap:
 
     def days(self) -> dict[date, str]:
         """Returns the days that were imported from this source, in order, each with the state that was
-        imported. The state of a day without any tile, which was a mistake, is empty."""
+        imported."""
         return imported_days(self._history, self._description.name, self._source)
 
-    async def add(
-        self, snapshot: Snapshot, changed: set[str] | None, day: date, state: str, *, anew: bool = False
-    ) -> DayRecord:
+    async def add(self, snapshot: Snapshot, changed: set[str] | None, day: date, state: str) -> DayRecord:
         """Records the snapshot as a harvest of the day, after its images are stored.
 
         `changed` are the paths whose bytes may differ from the snapshot before; None means that all may.
-        `state` names the snapshot among others of the same day. With `anew` the day names all of its tiles,
-        so that nothing is left of what was recorded for it before.
+        `state` names the snapshot among others of the same day.
 
         Raises SiteError if the snapshot cannot be read as a map, NoTilesError if it has no tile and none is
         known, and MovedError if more than half of the known tiles are missing. The day is then left out, and
@@ -114,7 +111,7 @@ class ImportedMap:
         """
         last, self._site = self._site, None
         name = self._description.name
-        if anew or last is None or self._day != last_day_before(self._history, name, day):
+        if last is None or self._day != last_day_before(self._history, name, day):
             # This is the first day, or the history has got other days since the last one.
             last = None
             self._latest = dict(versions_until(self._history, name, day))

@@ -106,24 +106,21 @@ def test_each_format_has_the_colours_and_the_times(
 
 
 def test_a_change_fades_in_below_a_soft_outline(two: World, tmp_path: Path) -> None:
-    """After a cross-fade of two pictures, and two with an outline, what is new stands alone."""
+    """After a cross-fade of two pictures, and one with an outline, what is new stands alone."""
     with History.open_read_only(f"sqlite:///{two.history_file}") as history:
         style = FilmStyle((256, 192), pace=1, quality=100)
         _, shown, _ = made(two, history, tmp_path / "film" / "film.webp", style)
-    assert [milliseconds for _, milliseconds in shown] == [1000, 50, 50, 400, 50, 1450]
+    assert [milliseconds for _, milliseconds in shown] == [1000, 50, 50, 400, 1500]
     for step in (1, 2):
         faded = tuple(round(old + (new - old) * step / 3) for old, new in zip(BLUE, GREEN, strict=True))
         assert apart(pixel(shown[step][0], (160, 96)), faded) <= 12
         assert apart(pixel(shown[step][0], (96, 96)), RED) <= 12
-    outlined, weaker, clean = (image for image, _ in shown[3:])
+    outlined, clean = (image for image, _ in shown[3:])
     lit = [(x, 96) for x in range(256) if apart(pixel(outlined, (x, 96)), pixel(clean, (x, 96))) > 40]
     # The line is yellow, and lies along the edges of the tile that has changed.
     assert {x for x, _ in lit} & set(range(120, 136))
     assert all(min(abs(x - 128), abs(x - 192)) < 40 for x, _ in lit)
     assert all(pixel(outlined, place)[0] > pixel(outlined, place)[2] for place in lit)
-    brightest = max(lit, key=lambda place: apart(pixel(outlined, place), pixel(clean, place)))
-    strengths = [apart(pixel(image, brightest), pixel(clean, brightest)) for image in (outlined, weaker)]
-    assert strengths[1] == pytest.approx(strengths[0] / 2, abs=15)
 
 
 @pytest.mark.parametrize(
@@ -160,7 +157,7 @@ def test_each_state_has_its_time_and_an_image_that_cannot_be_read_is_counted(
     film, shown, damaged = made(world, history, tmp_path / "film.gif")
     assert [moment.day for moment in film.moments] == [FIRST, SECOND, THIRD]
     # On the third day nothing that can be shown has changed, so its first pictures are one.
-    assert [milliseconds for _, milliseconds in shown[:6]] == [1000, 50, 50, 400, 50, 450]
+    assert [milliseconds for _, milliseconds in shown[:5]] == [1000, 50, 50, 400, 500]
     assert damaged == 1
     assert "3 frames of 352 x 352 pixels, 4 s" in film.in_words()
     one = planned(history, STYLE, Wanted(first=str(THIRD), is_period=True))
@@ -207,33 +204,6 @@ def test_a_large_area_is_made_smaller_until_it_fits(history: History) -> None:
     }
 
 
-@pytest.fixture(scope="module")
-def road(tmp_path_factory: pytest.TempPathFactory) -> World:
-    """64 tiles beside each other. On the second day one at the left changes, then one at the right."""
-    world = World(tmp_path_factory.mktemp("road"))
-    tiles = [Tile.at(0, column, 0) for column in range(64)]
-    colours = [(4 * column, 255 - 4 * column, 128, 255) for column in range(64)]
-    world.harvest(FIRST, dict(zip(tiles, map(picture, colours), strict=True)))
-    world.harvest(SECOND, {tiles[10]: picture(RED)})
-    world.harvest(THIRD, {tiles[50]: picture(BLUE)})
-    return world
-
-
-def test_a_camera_that_follows_goes_where_it_changes(road: World, tmp_path: Path) -> None:
-    """Eight pixels of a tile; a frame has 128, and the road 512."""
-    style = FilmStyle((128, 64), camera="follow", zoom=0, pace=1)
-    with History.open_read_only(f"sqlite:///{road.history_file}") as history:
-        film, shown, _ = made(road, history, tmp_path / "film" / "film.webp", style)
-    lefts = [moment.corner[0] for moment in film.moments]
-    # Tile 10 lies around 84, and tile 50 around 404; the frame ends where the road does.
-    assert lefts == [84 - 64, 84 - 64, min(404 - 64, 512 - 128)]
-    assert apart(pixel(shown[-1][0], (404 - lefts[-1], 32)), BLUE) <= 24
-    # It takes three seconds, and never turns back.
-    on_the_way = [shot.corner[0] for shot in film.shots() if lefts[1] < shot.corner[0] < lefts[2]]
-    assert on_the_way == sorted(on_the_way)
-    assert film.drift(film.moments[1].corner, film.moments[2].corner) == 3 * TICKS
-
-
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -260,13 +230,7 @@ def test_a_size_that_cannot_be_is_said(text: str, words: str) -> None:
         ("film.webp", FilmStyle((4096, 4096)), PERIOD, "packed in 300 MB of memory"),
         ("film.gif", FilmStyle((1920, 1200), every="day"), PERIOD, "86 pictures of this size at most.*webp"),
         ("film.gif", FilmStyle(), Wanted(area="90000,90000,90001,90001"), "nothing was there in this area"),
-        ("film.gif", FilmStyle((64, 64), title="\U0010fffd"), PERIOD, "no font here has all signs"),
-        (
-            "film.gif",
-            FilmStyle((64, 64), font="none.ttf"),
-            PERIOD,
-            "none.ttf cannot be read as a font",
-        ),
+        ("film.gif", FilmStyle((64, 64), title="\U0010fffd"), PERIOD, "no font of this computer"),
     ],
 )
 def test_what_cannot_be_made_is_said(
@@ -286,8 +250,8 @@ def test_a_video_is_of_the_codec_that_is_promised_and_each_picture_plays(
         (stream,) = container.streams.video
         assert stream.codec_context.codec.canonical_name == codec
         assert sum(packet.size > 0 for packet in container.demux(stream)) == len(shown)
-    # The first picture, five of each change, and two repetitions of the last one while it stays.
-    assert len(shown) == 1 + 5 + 5 + 2
+    # The first picture, four of each change, and two repetitions of the last one while it stays.
+    assert len(shown) == 1 + 4 + 4 + 2
 
 
 def test_a_pyav_without_the_codec_is_said_in_one_line(

@@ -65,7 +65,7 @@ def is_near(pixel: Any, colour: tuple[int, ...]) -> bool:
 @pytest.mark.parametrize(
     ("day", "wishes", "at", "colours"),
     [
-        (MONDAY, {}, (480 - 20, 270 - 20), (GREEN, BLUE)),
+        (MONDAY, {}, (480 - 20, 270 + 20), (GREEN, BLUE)),
         (WEDNESDAY, {"areas": (BASE,)}, (480 + 20, 270 - 20), (GREEN, RED)),
         (NEXT, {}, (480 + 20, 270 - 20), (GREEN, BLUE)),
     ],

@@ -61,5 +61,5 @@ def test_the_words_and_the_bar_are_on_the_picture() -> None:
 
 
 def test_signs_that_no_font_has_are_refused() -> None:
-    with pytest.raises(ConfigurationError, match="name one that has them with --font"):
+    with pytest.raises(ConfigurationError, match="no font of this computer has all signs of the title"):
         Legend((640, 360), "\U0010fffd")

@@ -32,7 +32,7 @@ class Command(ExportCommand, ScrapyCommand):
         "FILE ends with .mp4 or .webm, which need PyAV (pip install av), or with .webp or .gif (default:"
         f" NAME-DAY.mp4, or .webp without PyAV); a file of that name is replaced. {BLANK}"
     )
-    examples = ("my-server", "my-server growth.webp --every week --camera follow")
+    examples = ("my-server", "my-server growth.webp --every week --size 640x360")
     has_period = True
     options = {
         **PLACE,
@@ -46,13 +46,7 @@ class Command(ExportCommand, ScrapyCommand):
             default="change",
         ),
         "--pace": value("seconds of each frame (default: 0.5)", float, default=0.5),
-        "--camera": value(
-            "fixed shows all (default), follow goes near to where most has changed",
-            choices=("fixed", "follow"),
-            default="fixed",
-        ),
         "--title": value("what is written above", default=""),
-        "--font": value("a file with the font of the lettering"),
         "--background": value("a colour behind the map, such as black"),
         "--quality": value("1 to 100; not of .gif, which has 255 colours", int),
     }
@@ -73,11 +67,9 @@ class Command(ExportCommand, ScrapyCommand):
             style = FilmStyle(
                 size_of(opts.size),
                 zoom_of(excerpt, opts.zoom),
-                opts.camera,
                 opts.every,
                 opts.pace,
                 opts.title,
-                opts.font,
                 opts.background,
                 opts.quality,
             )

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from itertools import pairwise
-from math import hypot
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from PIL import Image
@@ -22,8 +20,7 @@ from tileharvest.export.film_file import (
 )
 from tileharvest.export.picture_file import background_of
 from tileharvest.export.target import made_whole
-from tileharvest.history.area_changes import MOST_TILES
-from tileharvest.history.changes import changed_blocks, deepest_changes, heat
+from tileharvest.history.changes import deepest_changes
 from tileharvest.pictures.composer import composing
 from tileharvest.pictures.frames import Frames, Lens, light, outline_between
 from tileharvest.pictures.legend import Legend, scale_bar
@@ -31,15 +28,13 @@ from tileharvest.pictures.threads import drawing_threads
 from tileharvest.renderers.xyz import is_on_earth
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from tileharvest.export.excerpt import Excerpt
     from tileharvest.export.target import Watch
     from tileharvest.pictures.bands import PixelBox
-    from tileharvest.pictures.frames import Scene
     from tileharvest.store.port import TileStore
-    from tileharvest.tiles.grid import TileRange
     from tileharvest.tiles.layers import Size
 
 SIZES: Final = {"wide": (1920, 1080), "square": (1080, 1080), "upright": (1080, 1920)}
@@ -61,15 +56,6 @@ _SMALLEST_TILE: Final = 4
 _LEAST_SCALE: Final = 1 / 16
 """The smallest scale at which images are drawn instead of composing a coarser zoom. 16 x 16 tiles take the
 place of one then."""
-_NEARER: Final = 1 / 8
-"""The least share of the area, along an edge, that a camera that follows shows. It is two or three zooms
-nearer than one that shows all."""
-_DRIFT: Final = (TICKS, 3 * TICKS)
-"""The least and the most ticks that a camera takes to the next place."""
-_BLOCKS: Final = 8
-"""The number of blocks of 8 x 8 tiles with the most changes from which the camera of a large map chooses."""
-_STILL: Final = 0.3
-"""The distance from the film's middle, as a share of its size, within which the camera need not move."""
 _REMEMBERED: Final = 16 << 20
 """Bytes of composed pictures in memory. The frames keep what is drawn."""
 
@@ -80,27 +66,21 @@ class FilmStyle:
 
     size: Size = SIZES["wide"]
     zoom: int | None = None
-    camera: str = "fixed"
-    """`fixed` or `follow`."""
     every: str = "change"
     """The time between two frames: `change`, `day`, `week` or `month`."""
     pace: float = 0.5
     """Seconds for which a frame is shown."""
     title: str = ""
-    font: str | None = None
     background: str | None = None
     quality: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
+class Moment(NamedTuple):
     """A state of the map that a film shows."""
 
     day: date
     changed: int
     """The number of tiles that have changed since the moment before."""
-    corner: tuple[int, int]
-    """The upper left corner of the camera's view, in pixels of the film from the grid's origin."""
 
 
 class Shot(NamedTuple):
@@ -108,7 +88,6 @@ class Shot(NamedTuple):
 
     moment: int
     """The number of the moment whose day is written on the picture."""
-    corner: tuple[int, int]
     ticks: int
     """How long it is shown."""
     share: float = 1
@@ -127,49 +106,23 @@ class Film:
     moments: tuple[Moment, ...]
 
     def shots(self) -> list[Shot]:
-        """Returns the pictures of the film in order."""
+        """Returns the pictures of the film in order. A new state fades in below an outline, and then stands
+        alone."""
         pace, last = max(1, round(self.style.pace * TICKS)), len(self.moments) - 1
-        found = [Shot(0, self.moments[0].corner, pace if last else _END)]
-        for number, (before, moment) in enumerate(pairwise(self.moments), 1):
-            found += self._drift(number - 1, before.corner, moment.corner)
-            found += self._state(number, moment, pace if number < last else _END)
+        found = [Shot(0, pace if last else _END)]
+        for number, moment in list(enumerate(self.moments))[1:]:
+            ticks = pace if number < last else _END
+            if not moment.changed:
+                found.append(Shot(number, ticks))
+                continue
+            fade = min(_FADE, ticks - 1)
+            shares = [tick / (fade + 1) for tick in range(1, fade + 1)]
+            found += [Shot(number, 1, share, glow=share) for share in shares]
+            lit = min(ticks - fade, _OUTLINED - fade)
+            found.append(Shot(number, lit, glow=1))
+            if ticks > fade + lit:
+                found.append(Shot(number, ticks - fade - lit))
         return found
-
-    def drift(self, before: tuple[int, int], after: tuple[int, int]) -> int:
-        """Returns the ticks that the camera takes from one corner to another."""
-        if before == after:
-            return 0
-        way = hypot(*(there - here for here, there in zip(before, after, strict=True)))
-        return round(min(max(way / self.lens.size[0] * 2 * TICKS, _DRIFT[0]), _DRIFT[1]))
-
-    def _drift(self, number: int, before: tuple[int, int], after: tuple[int, int]) -> Iterator[Shot]:
-        ticks = self.drift(before, after)
-        for tick in range(1, ticks + 1):
-            share = tick / ticks
-            # The camera moves slowly at both ends.
-            eased = share * share * (3 - 2 * share)
-            (left, top), (right, bottom) = before, after
-            corner = round(left + (right - left) * eased), round(top + (bottom - top) * eased)
-            yield Shot(number, corner, 1)
-
-    @staticmethod
-    def _state(number: int, moment: Moment, ticks: int) -> Iterator[Shot]:
-        """Yields a cross-fade, then the new state with an outline, and then without one."""
-        if not moment.changed:
-            yield Shot(number, moment.corner, ticks)
-            return
-        fade = min(_FADE, ticks - 1)
-        for tick in range(1, fade + 1):
-            share = tick / (fade + 1)
-            yield Shot(number, moment.corner, 1, share, glow=share)
-        lit = min(ticks - fade, _OUTLINED - fade)
-        yield Shot(number, moment.corner, lit, glow=1)
-        # If there is time, the outline is visible for a tick more at half its strength.
-        left = ticks - fade - lit
-        if left > 0:
-            yield Shot(number, moment.corner, 1, glow=0.5)
-        if left > 1:
-            yield Shot(number, moment.corner, left - 1)
 
     @property
     def seconds(self) -> float:
@@ -231,13 +184,10 @@ def film_of(excerpt: Excerpt, path: Path, style: FilmStyle) -> Film:
             f"--size {width}x{height} cannot be: {path.suffix} is packed in 300 MB of memory, in which a"
             f" frame has {MOST_PIXELS:,} pixels at most; nothing was made"
         )
-    lens, box = _near(excerpt, style) if style.camera == "follow" else _far(excerpt, style)
-    corner = _corner(lens, _middle(lens, box), box)
-    area = lens.tiles(corner) if style.camera == "fixed" else box.tiles(lens.zoom, lens.tile_size)
-    film = Film(excerpt, style, lens, _moments(excerpt, style.every, area, corner))
+    lens = _lens(excerpt, style)
+    film = Film(excerpt, style, lens, _moments(excerpt, style.every, lens))
     # A title that cannot be written with the fonts of this computer raises an error before anything is drawn.
-    Legend(style.size, style.title, None, style.font)
-    film = _followed(film, box) if style.camera == "follow" else film
+    _legend(film)
     most, pictures = MOST_GIF_PIXELS // (width * height), len(film.shots())
     if path.suffix.lower() == ".gif" and pictures > most:
         raise ConfigurationError(
@@ -264,61 +214,45 @@ def write_film(
         composing(store, _REMEMBERED) as composer,
     ):
         frames = Frames(composer, film.lens, ground, pool)
-        pictures = _Pictures(film, frames)
 
-        def draw(number: int) -> Image.Image:
-            target.passed(int(number > 0))
-            return pictures.of(shots[number])
+        drawn = _pictures(film, shots, frames)
 
-        write_film_file(target, film.style.size, [shot.ticks for shot in shots], draw, film.style.quality)
+        def pictures() -> Iterator[Image.Image]:
+            for number in range(len(shots)):
+                target.passed(int(number > 0))
+                yield next(drawn)
+
+        ticks = [shot.ticks for shot in shots]
+        write_film_file(target, film.style.size, ticks, pictures(), film.style.quality)
         target.passed()
     return path.stat().st_size, len(frames.damaged)
 
 
-class _Pictures:
-    """Draws the pictures of a film, which must be asked for in order."""
-
-    def __init__(self, film: Film, frames: Frames) -> None:
-        self._film = film
-        self._frames = frames
-        self._legend = _legend(film)
-        self._moment = -1
-        self._before: Scene | None = None
-        self._scene: Scene | None = None
-        self._outline: Image.Image | None = None
-
-    def of(self, shot: Shot) -> Image.Image:
-        scene = self._scene
-        if scene is None or (self._moment, scene.corner) != (shot.moment, shot.corner):
-            scene = self._next_scene(shot)
-        if self._before is not None and shot.share < 1:
-            image = Image.blend(self._before.image, scene.image, shot.share)
-        else:
-            image = scene.image.copy()
-        if self._outline is not None and shot.glow:
-            light(image, self._outline, shot.glow)
-        self._legend.write(image, self._film.moments[shot.moment].day.isoformat())
-        return image
-
-    def _next_scene(self, shot: Shot) -> Scene:
-        before, lens = self._scene, self._film.lens
-        past = self._film.excerpt.past(lens.zoom, self._film.moments[shot.moment].day)
-        scene = self._frames.scene(past, shot.corner, before)
-        self._outline = None
-        if before is not None and before.corner == scene.corner:
-            self._outline = outline_between(before.image, scene.image)
-        self._before, self._scene, self._moment = before, scene, shot.moment
-        return scene
+def _pictures(film: Film, shots: Sequence[Shot], frames: Frames) -> Iterator[Image.Image]:
+    """Yields the pictures of a film."""
+    legend, number, outline = _legend(film), -1, None
+    before = scene = frames.nothing
+    for shot in shots:
+        if shot.moment != number:
+            number, before = shot.moment, scene
+            past = film.excerpt.past(film.lens.zoom, film.moments[number].day)
+            scene = frames.scene(past, before)
+            outline = outline_between(before.image, scene.image) if number else None
+        image = Image.blend(before.image, scene.image, shot.share)
+        if outline is not None and shot.glow:
+            light(image, outline, shot.glow)
+        legend.write(image, film.moments[number].day.isoformat())
+        yield image
 
 
 def _legend(film: Film) -> Legend:
     lens, excerpt = film.lens, film.excerpt
-    (left, top), (width, height) = film.moments[0].corner, lens.size
+    (left, top), (width, height) = lens.corner, lens.size
     pixel = 2 * excerpt.layer.factor**-lens.zoom / (lens.tile_size[0] * lens.scale)
     middle = (left + width / 2) * pixel, -(top + height / 2) * pixel
     on_earth = is_on_earth(excerpt.described, excerpt.map.renderer)
     bar = scale_bar(excerpt.described.projection, middle, pixel, width, on_earth=on_earth)
-    return Legend(lens.size, film.style.title, bar, film.style.font)
+    return Legend(lens.size, film.style.title, bar)
 
 
 class _Fit(NamedTuple):
@@ -345,8 +279,8 @@ def _fits(excerpt: Excerpt, size: Size) -> list[_Fit]:
     return found
 
 
-def _far(excerpt: Excerpt, style: FilmStyle) -> tuple[Lens, PixelBox]:
-    """Returns the lens that shows the whole excerpt as large as it fits, and the excerpt's box.
+def _lens(excerpt: Excerpt, style: FilmStyle) -> Lens:
+    """Returns the lens that shows the whole excerpt as large as it fits.
 
     If no zoom is given, the coarsest zoom is chosen that need not be enlarged. A zoom with images may be made
     far smaller instead, because that costs less than composing a coarser zoom. The deepest zoom may be
@@ -358,9 +292,9 @@ def _far(excerpt: Excerpt, style: FilmStyle) -> tuple[Lens, PixelBox]:
         if fit.scale < 1:
             raise ConfigurationError(
                 f"zoom {fit.zoom} has {fit.box.width:,} x {fit.box.height:,} pixels of this area, and a frame"
-                f" {width:,} x {height:,}: leave --zoom out, or write --camera follow; nothing was made"
+                f" {width:,} x {height:,}: leave --zoom out, or choose a smaller --area; nothing was made"
             )
-        return Lens(fit.zoom, excerpt.tile_size, 1, style.size), fit.box
+        return _centred(excerpt, fit, 1, style.size)
     fitting = [one for one in fits if one.scale <= 1] or fits[:1]
     kept = [one for one in fitting if one.is_kept and one.scale >= _LEAST_SCALE]
     fit = (kept or fitting)[-1]
@@ -368,45 +302,22 @@ def _far(excerpt: Excerpt, style: FilmStyle) -> tuple[Lens, PixelBox]:
     if min(excerpt.tile_size) * scale < _SMALLEST_TILE:
         raise ConfigurationError(
             f"{excerpt.in_words()}: too much to be seen in {width:,} x {height:,} pixels; choose a smaller"
-            " --area, or write --camera follow; nothing was made"
+            " --area; nothing was made"
         )
-    return Lens(fit.zoom, excerpt.tile_size, scale, style.size), fit.box
+    return _centred(excerpt, fit, scale, style.size)
 
 
-def _near(excerpt: Excerpt, style: FilmStyle) -> tuple[Lens, PixelBox]:
-    """Returns the lens of a camera that follows, which is nearer than one that shows the whole excerpt, and
-    the excerpt's box."""
-    fits = _fits(excerpt, style.size)
-    if style.zoom is None and fits[0].scale >= 1:
-        return _far(excerpt, style)
-    near = [one for one in fits if one.scale >= _NEARER or one is fits[-1]]
-    chosen = [one for one in fits if one.zoom == style.zoom] or near
-    return Lens(chosen[0].zoom, excerpt.tile_size, 1, style.size), chosen[0].box
+def _centred(excerpt: Excerpt, fit: _Fit, scale: float, size: Size) -> Lens:
+    """Returns the lens that has the middle of the excerpt in its own."""
+    box = fit.box
+    left = (round(box.left * scale) + round(box.right * scale) - size[0]) // 2
+    top = (round(box.top * scale) + round(box.bottom * scale) - size[1]) // 2
+    return Lens(fit.zoom, excerpt.tile_size, scale, size, (left, top))
 
 
-def _middle(lens: Lens, box: PixelBox) -> tuple[float, float]:
-    return (box.left + box.right) / 2 * lens.scale, (box.top + box.bottom) / 2 * lens.scale
-
-
-def _corner(lens: Lens, point: tuple[float, float], box: PixelBox) -> tuple[int, int]:
-    """Returns the corner of the view that has a point in its middle, or as near to it as the area's edges
-    allow."""
-
-    def along(at: float, length: int, first: int, last: int) -> int:
-        first, last = round(first * lens.scale), round(last * lens.scale)
-        if last - first <= length:
-            return (first + last - length) // 2
-        return min(max(round(at - length / 2), first), last - length)
-
-    return (
-        along(point[0], lens.size[0], box.left, box.right),
-        along(point[1], lens.size[1], box.top, box.bottom),
-    )
-
-
-def _moments(excerpt: Excerpt, every: str, area: TileRange, corner: tuple[int, int]) -> tuple[Moment, ...]:
-    """Returns the moments of the film, each with the changes of the area since the moment before."""
-    changes = deepest_changes(excerpt.history, excerpt.layer, area)
+def _moments(excerpt: Excerpt, every: str, lens: Lens) -> tuple[Moment, ...]:
+    """Returns the moments of the film, each with the changes in view since the moment before."""
+    changes = deepest_changes(excerpt.history, excerpt.layer, lens.tiles())
     first, last = excerpt.first, excerpt.last
     begin = first if any(day <= first for day in changes) else min(changes, default=last)
     days = [begin]
@@ -419,10 +330,9 @@ def _moments(excerpt: Excerpt, every: str, area: TileRange, corner: tuple[int, i
             day = _following(day, every)
         if days[-1] != last and every != "day":
             days.append(last)
-    found = [Moment(begin, 0, corner)]
+    found = [Moment(begin, 0)]
     for before, day in pairwise(days):
-        changed = sum(tiles for changed, tiles in changes.items() if before < changed <= day)
-        found.append(Moment(day, changed, corner))
+        found.append(Moment(day, sum(tiles for of, tiles in changes.items() if before < of <= day)))
     return tuple(found)
 
 
@@ -430,53 +340,3 @@ def _following(day: date, every: str) -> date:
     if every == "month":
         return (day.replace(day=1) + timedelta(days=31)).replace(day=1)
     return day + timedelta(days=7 if every == "week" else 1)
-
-
-def _followed(film: Film, box: PixelBox) -> Film:
-    """Returns the film with a camera that goes to the place where most has changed, unless that place is well
-    in view."""
-    excerpt, lens, moments = film.excerpt, film.lens, [film.moments[0]]
-    corner: tuple[int, int] | None = None
-    for before, moment in pairwise(film.moments):
-        place = _busiest(excerpt, lens, box, before.day, moment.day) if moment.changed else None
-        if place is not None and (corner is None or not _is_well_in_view(lens, corner, place)):
-            corner = _corner(lens, place, box)
-        moments.append(replace(moment, corner=corner or moment.corner))
-    # The film begins at the place of the first change.
-    moments[0] = replace(moments[0], corner=moments[1].corner if len(moments) > 1 else moments[0].corner)
-    return replace(film, moments=tuple(moments))
-
-
-def _is_well_in_view(lens: Lens, corner: tuple[int, int], place: tuple[float, float]) -> bool:
-    return all(
-        abs(at - (start + length / 2)) <= _STILL * length
-        for at, start, length in zip(place, corner, lens.size, strict=True)
-    )
-
-
-def _busiest(
-    excerpt: Excerpt, lens: Lens, box: PixelBox, after: date, until: date
-) -> tuple[float, float] | None:
-    """Returns the place, in pixels of the film, around which most tiles changed after the day `after` until
-    the day `until`."""
-    source, factor = excerpt.layer.source_zoom(lens.zoom, until), excerpt.layer.factor
-    if source is None:
-        return None
-    area = box.tiles(lens.zoom, lens.tile_size).at_zoom(source, factor)
-    if len(area.columns) * len(area.rows) <= MOST_TILES:
-        changed = heat(excerpt.history, excerpt.layer.id, area, after, until)
-    else:
-        blocks = changed_blocks(excerpt.history, excerpt.layer.id, source, after, until, _BLOCKS)
-        changed = {block.tile: block.tiles for block in blocks if block.tile in area}
-    share = factor ** (lens.zoom - source) * lens.scale
-    (across, down), (width, height) = lens.tile_size, lens.size
-    near: defaultdict[tuple[int, int], list[tuple[float, float]]] = defaultdict(list)
-    for tile in changed:
-        x, y = (tile.column + 0.5) * across * share, (tile.row + 0.5) * down * share
-        near[int(x // (width / 2)), int(y // (height / 2))].append((x, y))
-    if not near:
-        return None
-    # Sorting makes the choice between places with equally many changes always the same.
-    most = max(sorted(near), key=lambda place: len(near[place]))
-    points = near[most]
-    return sum(x for x, _ in points) / len(points), sum(y for _, y in points) / len(points)

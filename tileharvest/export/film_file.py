@@ -8,21 +8,18 @@ from importlib.util import find_spec
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from PIL import Image, ImageChops
+from PIL import Image
 
 from tileharvest.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from av import VideoFrame
 
     from tileharvest.export.target import GrowingFile
     from tileharvest.tiles.layers import Size
-
-    Draw = Callable[[int], Image.Image]
-    """Returns the picture of a film with this number, in RGB. It is called for each number in order."""
 
 TICKS: Final = 20
 """Ticks of a second. A GIF counts hundredths of a second, of which a tick has five."""
@@ -34,8 +31,8 @@ _LONGEST_STILL: Final = TICKS
 """Ticks after which a video repeats a picture that stays, so that a player that jumps finds one within a
 second."""
 _THREADS: Final = 2
-_TRANSPARENT: Final = 255
-"""The number of the transparent colour of a GIF's frame. The frame's own colours have the numbers below."""
+_GIF_COLOURS: Final = 255
+"""The most colours of a GIF's frame. One more is for pixels that stay, which Pillow makes transparent."""
 
 
 class FilmFormat(NamedTuple):
@@ -83,33 +80,28 @@ def film_format_of(path: Path) -> FilmFormat:
 
 
 def write_film_file(
-    target: GrowingFile, size: Size, ticks: Sequence[int], draw: Draw, quality: int | None
+    target: GrowingFile,
+    size: Size,
+    ticks: Sequence[int],
+    pictures: Iterator[Image.Image],
+    quality: int | None,
 ) -> None:
-    """Writes a film of pictures of this size. `ticks` says for each picture how long it is shown.
+    """Writes a film of pictures of this size, in RGB. `ticks` says for each picture how long it is shown.
 
-    Raises OSError if the file cannot be written, ConfigurationError, and what `draw` raises.
+    Raises OSError if the file cannot be written, ConfigurationError, and what the pictures raise.
     """
     chosen = film_format_of(target.target)
     milliseconds = [number * 1000 // TICKS for number in ticks]
     if chosen.is_video:
-        _write_video(target, chosen, size, ticks, draw, chosen.quality if quality is None else quality)
+        _write_video(target, chosen, size, ticks, pictures, chosen.quality if quality is None else quality)
     elif chosen.name == "GIF":
-        first, *others = range(len(ticks))
-        frame = _GifFrames(draw)
-        # With `optimize` Pillow would look for unchanged pixels once more, by colours that differ by frame.
-        frame(first).save(
-            target.file,
-            "GIF",
-            save_all=True,
-            append_images=map(frame, others),
-            duration=milliseconds,
-            transparency=_TRANSPARENT,
-            loop=0,
-            optimize=False,
+        frames = map(_gif_frame, pictures)
+        next(frames).save(
+            target.file, "GIF", save_all=True, append_images=frames, duration=milliseconds, loop=0
         )
     else:
         # A `kmax` of 0 means that no picture is packed as a whole again.
-        _Pictures(size, len(ticks), draw).save(
+        _Animation(size, len(ticks), pictures).save(
             target.file,
             "WEBP",
             save_all=True,
@@ -120,16 +112,16 @@ def write_film_file(
         )
 
 
-class _Pictures(Image.Image):
+class _Animation(Image.Image):
     """The pictures of a film as an animated image, which Pillow can save: each is drawn when Pillow seeks
     it."""
 
-    def __init__(self, size: Size, number: int, draw: Draw) -> None:
+    def __init__(self, size: Size, number: int, pictures: Iterator[Image.Image]) -> None:
         super().__init__()
         self._mode, self._size = "RGB", size
         self.n_frames = number
         self.is_animated = number > 1
-        self._draw = draw
+        self._pictures = pictures
         self._at = -1
         self.seek(0)
 
@@ -139,42 +131,23 @@ class _Pictures(Image.Image):
     def seek(self, frame: int) -> None:
         """Draws the next picture. A call for an earlier one does nothing."""
         if frame > self._at:
-            self.im, self._at = self._draw(frame).im, frame
+            self.im, self._at = next(self._pictures).im, frame
 
 
-class _GifFrames:
-    """Turns pictures into frames of 255 colours of their own, in which pixels that stay are transparent."""
-
-    def __init__(self, draw: Draw) -> None:
-        self._draw = draw
-        self._before: Image.Image | None = None
-
-    def __call__(self, number: int) -> Image.Image:
-        picture, before = self._draw(number), self._before
-        self._before = picture
-        box, stays = (0, 0, *picture.size), None
-        if before is not None:
-            red, green, blue = ImageChops.difference(before, picture).split()
-            differing = ImageChops.lighter(ImageChops.lighter(red, green), blue)
-            box = differing.getbbox() or (0, 0, 1, 1)
-            stays = differing.crop(box).point([255] + [0] * 255)
-        # The octree keeps rare colours and is fast, whatever the picture is. Few colours are kept exactly.
-        part = picture.crop(box)
-        few = part.getcolors(_TRANSPARENT) is not None
-        way = Image.Quantize.MEDIANCUT if few else Image.Quantize.FASTOCTREE
-        part = part.quantize(_TRANSPARENT, way, dither=Image.Dither.NONE)
-        palette = (part.getpalette() or [])[: 3 * _TRANSPARENT]
-        if stays is not None:
-            part.paste(_TRANSPARENT, mask=stays)
-        frame = Image.new("P", picture.size, _TRANSPARENT)
-        frame.putpalette(palette + [0] * (3 * 256 - len(palette)))
-        frame.info["transparency"] = _TRANSPARENT
-        frame.paste(part, box[:2])
-        return frame
+def _gif_frame(picture: Image.Image) -> Image.Image:
+    # The octree keeps rare colours and is fast, whatever the picture is. Few colours are kept exactly.
+    few = picture.getcolors(_GIF_COLOURS) is not None
+    way = Image.Quantize.MEDIANCUT if few else Image.Quantize.FASTOCTREE
+    return picture.quantize(_GIF_COLOURS, way, dither=Image.Dither.NONE)
 
 
 def _write_video(
-    target: GrowingFile, chosen: FilmFormat, size: Size, ticks: Sequence[int], draw: Draw, quality: int
+    target: GrowingFile,
+    chosen: FilmFormat,
+    size: Size,
+    ticks: Sequence[int],
+    pictures: Iterator[Image.Image],
+    quality: int,
 ) -> None:
     import av  # noqa: PLC0415 - an extra, loaded where it is used
     from av.codec.codec import UnknownCodecError  # noqa: PLC0415
@@ -206,7 +179,7 @@ def _write_video(
             # These are the colours of televisions. Without them a player guesses the colours by the size.
             context.colorspace, context.color_range = Colorspace.ITU709, ColorRange.MPEG
             context.color_primaries = context.color_trc = 1
-            for frame in _video_frames(ticks, draw):
+            for frame in _video_frames(ticks, pictures):
                 container.mux(stream.encode(frame))
             container.mux(stream.encode(None))
     except UnknownCodecError:
@@ -218,15 +191,15 @@ def _write_video(
         raise OSError(error.errno, error.strerror) from error
 
 
-def _video_frames(ticks: Sequence[int], draw: Draw) -> Iterator[VideoFrame]:
+def _video_frames(ticks: Sequence[int], pictures: Iterator[Image.Image]) -> Iterator[VideoFrame]:
     """Yields a frame for each picture. A picture that stays is repeated at least once a second, and the last
     one in its last tick, where the film ends."""
     from av import VideoFrame  # noqa: PLC0415
     from av.video.reformatter import ColorRange, Colorspace  # noqa: PLC0415
 
     ends = list(accumulate(ticks))
-    for number, (end, shown) in enumerate(zip(ends, ticks, strict=True)):
-        drawn = VideoFrame.from_image(draw(number))  # type: ignore[no-untyped-call]
+    for picture, end, shown in zip(pictures, ends, ticks, strict=True):
+        drawn = VideoFrame.from_image(picture)  # type: ignore[no-untyped-call]
         frame: VideoFrame = drawn.reformat(
             format="yuv420p", dst_colorspace=Colorspace.ITU709, dst_color_range=ColorRange.MPEG
         )

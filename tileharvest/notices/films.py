@@ -6,6 +6,7 @@ import logging
 import tempfile
 import time
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -20,6 +21,7 @@ from tileharvest.history.changes import deepest_changes
 from tileharvest.history.outlines import map_outline
 from tileharvest.history.summaries import harvest_summaries
 from tileharvest.notices.delivery import in_daemon
+from tileharvest.tiles.ground import Ground
 from tileharvest.tiles.pyramid import EVERYWHERE
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from tileharvest.maps.named_areas import NamedArea
     from tileharvest.notices.message import Report
     from tileharvest.store.port import TileStore
+    from tileharvest.tiles.grid import TileRange
 
 _logger = logging.getLogger(__name__)
 
@@ -49,12 +52,14 @@ def film_of_days(
     report: Report,
     days: int,
     layer: str,
+    view: TileRange,
     areas: Sequence[NamedArea] | None,
     patience: float,
 ) -> dict[str, bytes]:
     """Returns the film of the last `days` days: the content of a file by its name.
 
-    The film shows the whole layer. If areas are watched, it shows the first area that has changed that day.
+    The film shows the `view` of a layer. If areas are watched, it shows the first area that has changed that
+    day.
     Returns nothing in these cases: the message is not the first one about a change in its period (periods are
     counted from a Monday); there is nothing to film; or the film would be too large or too
     late, which the log says. `patience` is the seconds for the film and for sending. Raises nothing.
@@ -68,7 +73,7 @@ def film_of_days(
 
     def make() -> dict[str, bytes]:
         with open_history() as history:
-            return _film(history, open_store(), report, days, layer, areas, check)
+            return _film(history, open_store(), report, days, layer, view, areas, check)
 
     try:
         # In a thread of its own, because a call of a disk or database that does not answer cannot be ended.
@@ -92,6 +97,7 @@ def _film(
     report: Report,
     days: int,
     layer: str,
+    view: TileRange,
     areas: Sequence[NamedArea] | None,
     check: Callable[[], None],
 ) -> dict[str, bytes]:
@@ -115,8 +121,10 @@ def _film(
         is_period=True,
     )
     excerpt = excerpt_of(history, report.map, wanted, (), named)
+    if not named:
+        excerpt = replace(excerpt, ground=Ground.of(view, excerpt.layer.factor))
     path = Path(f"film{usual_ending()}")
-    film = film_of(excerpt, path, FilmStyle(_SIZE, camera="fixed" if named else "follow", pace=_PACE))
+    film = film_of(excerpt, path, FilmStyle(_SIZE, pace=_PACE))
     if film.moments[-1].day != report.day or len(film.moments) == 1:
         return {}
     check()

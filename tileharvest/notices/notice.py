@@ -79,8 +79,10 @@ def tell(
                 files["change.png"] = picture
     if wishes.film_days and views:
         layer = places[0].layer if places else areas[0].layer
-        left = until - time.monotonic()
-        files |= film_of_days(open_history, open_store, report, wishes.film_days, layer, wishes.areas, left)
+        left, view = until - time.monotonic(), views[0][1]
+        files |= film_of_days(
+            open_history, open_store, report, wishes.film_days, layer, view, wishes.areas, left
+        )
     is_elsewhere = wishes.areas is not None and is_read and not areas
     if is_elsewhere and not _is_wanted_without_change(report, wishes.occasions):
         return []

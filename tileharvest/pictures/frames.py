@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from math import floor
 from typing import TYPE_CHECKING, Final
 
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     Part = Composition | str
     """What a tile shows: a picture that can be composed, or an image's name."""
 
-_REMEMBERED: Final = 32 << 20
-"""Bytes of drawn tiles in memory: 75 tiles of 384 x 384 pixels. A moving camera shows the tiles of a moment
-ago again."""
 _AT_ONCE: Final = 64
 """Tiles that are unpacked together before they are drawn. A view from far away may have thousands."""
 _NEAR: Final = 4
@@ -40,8 +37,6 @@ _GLOW: Final = (255, 225, 70)
 class Scene:
     """A view of a layer on a day, without lettering."""
 
-    corner: tuple[int, int]
-    """Left and top, in pixels of the film, counted from the grid's origin."""
     shown: Mapping[Tile, Part] = field(repr=False)
     """The tiles that were there."""
     image: Image.Image
@@ -50,7 +45,7 @@ class Scene:
 
 @dataclass(frozen=True)
 class Lens:
-    """The scale at which a film shows the tiles of a zoom, and the film's size."""
+    """The part of a zoom that a film shows, and the scale at which it shows it."""
 
     zoom: int
     tile_size: Size
@@ -58,28 +53,30 @@ class Lens:
     """Pixels of the film for one pixel of a tile."""
     size: Size
     """The film's width and height in pixels."""
+    corner: tuple[int, int]
+    """Left and top, in pixels of the film, counted from the grid's origin."""
+
+    def edges(self, tile: Tile) -> tuple[int, int, int, int]:
+        """Returns left, top, right and bottom of a tile, in pixels of the film.
+
+        Neighbours touch each other, whatever the scale.
+        """
+        (across, down), (x, y) = self._step, self.corner
+        left, right = (floor(column * across + 0.5) - x for column in (tile.column, tile.column + 1))
+        top, bottom = (floor(row * down + 0.5) - y for row in (tile.row, tile.row + 1))
+        return left, top, right, bottom
+
+    def tiles(self) -> TileRange:
+        """Returns the tiles that the film shows, in part or whole."""
+        (across, down), (left, top), (width, height) = self._step, self.corner, self.size
+        first = floor((left + 0.5) / across), floor((top + 0.5) / down)
+        last = floor((left + width - 0.5) / across), floor((top + height - 0.5) / down)
+        return TileRange.between(Tile.at(self.zoom, *first), Tile.at(self.zoom, *last))
 
     @cached_property
     def _step(self) -> tuple[float, float]:
         width, height = self.tile_size
         return width * self.scale, height * self.scale
-
-    def edges(self, tile: Tile) -> tuple[int, int, int, int]:
-        """Returns left, top, right and bottom of a tile, in pixels of the film from the grid's origin.
-
-        Neighbours touch each other, whatever the scale.
-        """
-        across, down = self._step
-        left, right = (floor(column * across + 0.5) for column in (tile.column, tile.column + 1))
-        top, bottom = (floor(row * down + 0.5) for row in (tile.row, tile.row + 1))
-        return left, top, right, bottom
-
-    def tiles(self, corner: tuple[int, int]) -> TileRange:
-        """Returns the tiles that a frame with this upper left corner shows, in part or whole."""
-        (across, down), (left, top), (width, height) = self._step, corner, self.size
-        first = floor((left + 0.5) / across), floor((top + 0.5) / down)
-        last = floor((left + width - 0.5) / across), floor((top + height - 0.5) / down)
-        return TileRange.between(Tile.at(self.zoom, *first), Tile.at(self.zoom, *last))
 
 
 class Frames:
@@ -91,32 +88,23 @@ class Frames:
         self._lens = lens
         self._ground = ground
         self._pool = pool
-        width, height = lens.tile_size
-        most = _REMEMBERED // (3 * max(1, round(width * height * lens.scale**2)))
-        self._drawn = lru_cache(max(1, most))(self._draw)
+        self.nothing = Scene({}, Image.new("RGB", lens.size, ground))
+        """The scene before anything was there."""
         self.damaged: set[Tile] = set()
         """The tiles that were drawn without an image that cannot be read."""
 
-    def scene(self, past: PastLayer | None, corner: tuple[int, int], before: Scene | None = None) -> Scene:
-        """Returns the scene from a corner. `past` is None for a day on which nothing was there yet.
-
-        If the scene before has the same corner, only tiles that differ are drawn. Raises HistoryError.
-        """
-        parts = {} if past is None else self._composer.parts(past, self._lens.tiles(corner))
-        if before is None or before.corner != corner:
-            before = Scene(corner, {}, Image.new("RGB", self._lens.size, self._ground))
+    def scene(self, past: PastLayer | None, before: Scene) -> Scene:
+        """Returns the scene after another one: only tiles that differ are drawn. `past` is None for a day on
+        which nothing was there yet. Raises HistoryError."""
+        parts = {} if past is None else self._composer.parts(past, self._lens.tiles())
         differing = [tile for tile in {**before.shown, **parts} if before.shown.get(tile) != parts.get(tile)]
-        if not differing:
-            return Scene(corner, parts, before.image)
         image = before.image.copy()
         for start in range(0, len(differing), _AT_ONCE):
             group = differing[start : start + _AT_ONCE]
-            pictures = self._pool.map(partial(self._drawn, past), group, map(parts.get, group))
+            pictures = self._pool.map(partial(self._draw, past), group, map(parts.get, group))
             for tile, picture in zip(group, pictures, strict=True):
-                left, top, right, bottom = self._lens.edges(tile)
-                box = left - corner[0], top - corner[1], right - corner[0], bottom - corner[1]
-                image.paste(picture or self._ground, box)
-        return Scene(corner, parts, image)
+                image.paste(picture or self._ground, self._lens.edges(tile))
+        return Scene(parts, image)
 
     def _draw(self, past: PastLayer | None, tile: Tile, part: Part | None) -> Image.Image | None:
         """Returns a tile on the ground, in the size in which it is shown, or None if there is nothing to

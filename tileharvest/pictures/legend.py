@@ -40,15 +40,12 @@ tried."""
 class Legend:
     """Writes title, day and scale bar on pictures of one size."""
 
-    def __init__(
-        self, size: Size, title: str = "", bar: tuple[int, str] | None = None, font: str | None = None
-    ) -> None:
-        """`bar` is the answer of `scale_bar`, and `font` the file of a font.
-
-        Raises ConfigurationError if the font cannot be read, or lacks signs of the title."""
+    def __init__(self, size: Size, title: str = "", bar: tuple[int, str] | None = None) -> None:
+        """`bar` is the answer of `scale_bar`. Raises ConfigurationError if no font has all signs of the
+        title."""
         self._size = size
         line = max(_SMALLEST, min(size) // _LINES)
-        self._font = _font(title, font, line)
+        self._font = _font(title, line)
         self._margin = line // 2
         self._title = self._plate(title) if title else None
         self._bar = None if bar is None else self._bar_plate(*bar)
@@ -132,15 +129,7 @@ def _round(most: float) -> int | None:
     return max(ten * step for step in (1, 2, 5) if ten * step <= most)
 
 
-def _font(text: str, file: str | None, line: int) -> ImageFont.FreeTypeFont:
-    if file is not None:
-        try:
-            font = ImageFont.truetype(file, line)
-        except OSError as error:
-            raise ConfigurationError(f"--font {file} cannot be read as a font: {error}") from None
-        if not _has_all(font, text):
-            raise ConfigurationError(f"--font {file} lacks signs of the title; choose another font")
-        return font
+def _font(text: str, line: int) -> ImageFont.FreeTypeFont:
     own = ImageFont.load_default(line)
     assert isinstance(own, ImageFont.FreeTypeFont)
     if _has_all(own, text):
@@ -152,7 +141,9 @@ def _font(text: str, file: str | None, line: int) -> ImageFont.FreeTypeFont:
             continue
         if _has_all(font, text):
             return font
-    raise ConfigurationError("no font here has all signs of the title: name one that has them with --font")
+    raise ConfigurationError(
+        "no font of this computer has all signs of the title: install one that has, such as fonts-noto-cjk"
+    )
 
 
 def _has_all(font: ImageFont.FreeTypeFont, text: str) -> bool:

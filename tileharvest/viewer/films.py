@@ -72,7 +72,7 @@ def film(
     except ConfigurationError as error:
         raise wrong(str(error)) from None
     # The frame also shows ground around the rectangle. Around a narrow rectangle that is most of the frame.
-    _expect_few(made.lens.tiles(made.moments[0].corner).at_zoom(deepest, layer.factor), most_tiles)
+    _expect_few(made.lens.tiles().at_zoom(deepest, layer.factor), most_tiles)
     if len(made.moments) > MOST_FRAMES:
         raise wrong(
             f"it changed here on {len(made.moments)} days, and films here have {MOST_FRAMES} at most: write"

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 LAYER: Final = "day"
 MOVED: Final = b"HTTP/1.1 302 Found\r\nLocation: %b\r\nContent-Length: 0\r\n\r\n"
+REFUSED: Final = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n"
 PLAIN: Final = b'HTTP/1.1 200 OK\r\nETag: "1"\r\nContent-Length: 4\r\n\r\n'
 
 
@@ -100,13 +101,13 @@ class Stage:
 
 @asynccontextmanager
 async def stage(
-    *, concurrency: int = 4, gap: Gap | None = None, budget: Budget | None = None
+    *, concurrency: int = 4, gap: Gap | None = None, budget: Budget | None = None, **settings: Any
 ) -> AsyncIterator[Stage]:
     """A handler of a crawl of its own, at a site of its own."""
     site = Stage()
     server = await asyncio.start_server(site.serve, "127.0.0.1", 0)
     site.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    crawler = get_crawler(Spider, {"DOWNLOAD_TIMEOUT": 60})
+    crawler = get_crawler(Spider, {"DOWNLOAD_TIMEOUT": 60, **settings})
     site.crawl = crawl_of(crawler)
     layer = Layer(LAYER, Pyramid(8), "png", QuadtreeAddresses(f"{site.url}/day", 8, "png"))
     site.crawl.harvest = SimpleNamespace(
@@ -288,6 +289,35 @@ def test_a_tile_that_waited_for_the_place_of_a_single_request_starts_when_that_i
             async with asyncio.timeout(30):
                 assert (await asking).asked == 0b1
             assert (await single).status == 200
+
+    asyncio.run(run())
+
+
+def test_a_redirected_tile_that_would_wait_in_a_pause_is_left() -> None:
+    async def run() -> None:
+        async with stage() as site:
+            (tile,) = [tile for _, tile in Block(LAYER, 0, 0, -1, 0b1).tiles()]
+            site.answers[site.path(tile)] = MOVED % b"/moved.png"
+            site.go_on.clear()
+            asking = asyncio.ensure_future(site.ask(0b1))
+            await site.until(lambda: len(site.heads) == 1)
+            await site.throttle.look(is_paused=True)
+            site.go_on.set()
+            async with asyncio.timeout(60):
+                assert (await asking).asked == 0
+            assert len(site.heads) == 1
+
+    asyncio.run(run())
+
+
+def test_every_403_of_a_row_that_turns_out_to_be_a_limit_is_left() -> None:
+    async def run() -> None:
+        async with stage(concurrency=1, HOST_DOWN_AFTER=3, HOST_DOWN_PAUSE=60) as site:
+            tiles = dict(Block(LAYER, 0, 0, -1, mask_of(range(6))).tiles())
+            site.answers |= {site.path(tiles[bit]): REFUSED for bit in (1, 3, 4, 5)}
+            # The first one stands alone between good answers, and is asked once more, too.
+            assert (await site.ask(mask_of(range(6)))).asked == 0b101
+            assert len(site.heads) == 6
 
     asyncio.run(run())
 

@@ -14,6 +14,10 @@ FORBIDDEN: Final = "robots.txt forbids it"
 """The reason of the failure of a tile that was not asked for."""
 
 
+class HeldError(Exception):
+    """Nothing may start now."""
+
+
 class Reason(StrEnum):
     """Why requests are held back."""
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tileharvest.maps.budgets import Budget
 from tileharvest.maps.rates import LONGEST, NO_GAP, Gap
-from tileharvest.politeness.hold import Hold, Holds
+from tileharvest.politeness.hold import HeldError, Hold, Holds
 from tileharvest.politeness.throttle import (
     HORIZON,
     PROBE,
@@ -369,12 +369,15 @@ class MapThrottle:
         return found
 
     @asynccontextmanager
-    async def place(self, host: str) -> AsyncIterator[None]:
+    async def place(self, host: str, *, waits: bool = True) -> AsyncIterator[None]:
         """Lets one request to any host be on the way while the block runs: when there is a place for it, and
         its turn has come. Raises TimeoutError if other workers have left no place for `NO_PLACE` seconds at a
-        host that is not the map's own."""
+        host that is not the map's own. Unless the request `waits`, raises HeldError when anything holds
+        requests back."""
         since = self._clock()
         while not await self._take_place(host):
+            if not waits and self.held is not None:
+                raise HeldError
             if host == self.host or self.held is not None:
                 since = self._clock()
             elif self._clock() - since >= NO_PLACE:

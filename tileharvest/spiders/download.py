@@ -7,6 +7,7 @@ from bisect import insort
 from collections import deque
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from http import HTTPStatus
 from secrets import choice
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -20,7 +21,7 @@ from scrapy.responsetypes import responsetypes
 from scrapy.utils.url import add_http_if_no_scheme
 
 from tileharvest.maps.settings import setting
-from tileharvest.politeness.hold import FORBIDDEN
+from tileharvest.politeness.hold import FORBIDDEN, HeldError
 from tileharvest.politeness.map_throttle import LOOK
 from tileharvest.politeness.settings import outage_limits
 from tileharvest.politeness.waits import Wait
@@ -93,7 +94,7 @@ class TileDownloadHandler:
             crawler.settings.getlist("RETRY_EXCEPTIONS"),
         )
         self._longest_rest = float(setting(crawler.settings, "RETRY_AFTER_LONGEST"))
-        self._redirects = Redirects(self._crawl, self._ask, crawler.settings.getint("REDIRECT_MAX_TIMES"))
+        self._redirects = Redirects(self._crawl, crawler.settings.getint("REDIRECT_MAX_TIMES"))
         self._loop = asyncio.get_running_loop()
         self._connections = connections()
         self._connections.join(self._crawl)
@@ -108,6 +109,8 @@ class TileDownloadHandler:
         self._idle: dict[str, list[Transfer]] = {"HEAD": [], "GET": []}
         self._under_way: dict[Transfer, float] = {}
         """When each transfer began, by the clock of the event loop; the oldest first."""
+        self._open: list[_BlockDownload] = []
+        """The blocks that have not ended."""
         self._blocks: list[_BlockDownload] = []
         """The blocks of which tiles have not started, the most urgent first."""
         self._starting: asyncio.Task[None] | None = None
@@ -132,7 +135,7 @@ class TileDownloadHandler:
         if isinstance(reply, Exception):
             raise reply
         if "dont_redirect" not in request.meta:
-            url, reply = await self._redirects.follow(request.method, url, reply, terms)
+            url, reply = await self._redirects.follow(self._ask, request.method, url, reply, terms)
         headers = Headers(reply.headers())
         kind = responsetypes.from_args(headers=headers, url=url, body=reply.body)
         return kind(url, status=reply.status, headers=headers, body=reply.body)
@@ -156,6 +159,7 @@ class TileDownloadHandler:
         layer = harvest.layers[request.block.layer].layer
         block = _BlockDownload(request, layer, self._terms(request), self._loop.create_future())
         self._adapt(request)
+        self._open.append(block)
         insort(self._blocks, block, key=_urgency)
         self._changed.set()
         self._start_tiles()
@@ -163,6 +167,7 @@ class TileDownloadHandler:
             await block.done
         finally:
             self._cut(block)
+            self._open.remove(block)
         if block.requests:
             request.meta["download_latency"] = block.seconds / block.requests
         return block.response()
@@ -305,11 +310,17 @@ class TileDownloadHandler:
     async def _follow(
         self, block: _BlockDownload, bit: int, method: str, url: str, terms: Terms, reply: Reply
     ) -> None:
-        """Follows the redirect of a tile to its end."""
+        """Follows the redirect of a tile to its end. A tile that would have to wait there, while something
+        holds requests back, is left."""
         found: Answer | Exception
+        ask = partial(self._ask, waits=False)
         try:
-            _, last = await self._redirects.follow(method, url, reply, terms)
+            _, last = await self._redirects.follow(ask, method, url, reply, terms)
             found = last.answer(by_head=method == "HEAD")
+        except HeldError:
+            block.under_way -= 1
+            block.end_if_complete()
+            return
         except Exception as error:  # noqa: BLE001 - whatever a transfer raises means: no answer
             found = error
         block.under_way -= 1
@@ -324,9 +335,21 @@ class TileDownloadHandler:
             if isinstance(counts, Answer):
                 block.size += len(counts.body)
                 self._rest_if_asked(host, counts)
+        elif isinstance(answer, Answer) and answer.status == HTTPStatus.FORBIDDEN:
+            self._leave_refused(host)
         if block.size >= MOST_BYTES:
             self._cut(block)
         block.end_if_complete()
+
+    def _leave_refused(self, host: str) -> None:
+        """Takes back the 403 of a host that seems to limit us, so that these tiles are left."""
+        for block in self._open:
+            if block.layer.host == host:
+                block.answers = {
+                    bit: answer
+                    for bit, answer in block.answers.items()
+                    if isinstance(answer, Exception) or answer.status != HTTPStatus.FORBIDDEN
+                }
 
     def _rest_if_asked(self, host: str, answer: Answer) -> None:
         """Lets the whole host rest if it has asked for that by Retry-After."""
@@ -355,14 +378,17 @@ class TileDownloadHandler:
 
     # Single requests
 
-    async def _ask(self, method: str, url: str, terms: Terms, body: bytes = b"") -> Reply | Exception:
-        """Asks a single address, within the limits of its host. Returns the answer, or why there is none."""
+    async def _ask(
+        self, method: str, url: str, terms: Terms, body: bytes = b"", *, waits: bool = True
+    ) -> Reply | Exception:
+        """Asks a single address, within the limits of its host. Returns the answer, or why there is none.
+        Raises HeldError, unless the request `waits`, while something holds requests back."""
         throttle = self._crawl.throttle
         if throttle is None:
             # One of Scrapy's tools asks for a page.
             return await self._send_one(method, url, terms, body)
         try:
-            async with throttle.place(urlsplit(url).hostname or ""):
+            async with throttle.place(urlsplit(url).hostname or "", waits=waits):
                 throttle.count_request()
                 reply = await self._send_one(method, url, terms, body)
         finally:

@@ -12,7 +12,7 @@ from urllib.parse import urljoin, urlsplit
 from scrapy.exceptions import IgnoreRequest
 
 from tileharvest.maps.rates import NO_GAP
-from tileharvest.politeness.hold import FORBIDDEN
+from tileharvest.politeness.hold import FORBIDDEN, HeldError
 from tileharvest.politeness.neighbours import refused_network
 from tileharvest.politeness.outages import no_answer_in_words
 from tileharvest.politeness.robots import Robots, origin_of, too_slow
@@ -50,17 +50,19 @@ class Redirects:
     the transfer looks once more when it is connected: a name may have another address by then.
     """
 
-    def __init__(self, crawl: Crawl, send: Send, most: int) -> None:
+    def __init__(self, crawl: Crawl, most: int) -> None:
         """`most` is how many redirects are followed in a row."""
-        self._crawl, self._send, self._most = crawl, send, most
+        self._crawl, self._most = crawl, most
         self._looks: dict[str, asyncio.Future[str | None]] = {}
         """By site that is no part of the map: why it must not be asked, or None if it may."""
         self._own: dict[str, tuple[str, ...]] = {}
         """By host of a map: its IP addresses, once they are known."""
 
-    async def follow(self, method: str, url: str, reply: Reply, terms: Terms) -> tuple[str, Reply]:
+    async def follow(
+        self, send: Send, method: str, url: str, reply: Reply, terms: Terms
+    ) -> tuple[str, Reply]:
         """Returns the address at the end of the redirects of an answer, and what is there. Raises
-        IgnoreRequest with the reason if a redirect is not followed, and the errors of a transfer."""
+        IgnoreRequest with the reason if a redirect is not followed, and the errors of `send`."""
         first = url
         for _ in range(self._most):
             location = reply.location
@@ -71,14 +73,14 @@ class Redirects:
                 raise IgnoreRequest(f"the redirect to {url} was not followed: it is no web address")
             if reply.status == HTTPStatus.SEE_OTHER and method != "HEAD":
                 method = "GET"
-            found = await self._send(method, url, await self._terms_for(url, first, terms))
+            found = await send(method, url, await self._terms_for(send, url, first, terms))
             if isinstance(found, Exception):
                 raise found
             reply = found
         # The words name no address, so that they are one reason for many tiles.
         raise IgnoreRequest(f"more than {self._most} redirects")
 
-    async def _terms_for(self, url: str, first: str, terms: Terms) -> Terms:
+    async def _terms_for(self, send: Send, url: str, first: str, terms: Terms) -> Terms:
         """Returns the terms on which an address is asked to which a site has sent us from `first`. Raises
         IgnoreRequest if it must not be asked."""
         origin = origin_of(url)
@@ -90,7 +92,7 @@ class Redirects:
         if urlsplit(first).path == _ROBOTS or self._crawl.harvest is None:
             refused = await self._refused_network(origin, host)
         else:
-            refused = await self._refused(origin, host, terms)
+            refused = await self._refused(send, origin, host, terms)
         if refused is not None:
             raise IgnoreRequest(f"the redirect to {origin} was not followed: {refused}")
         self._expect_allowed(url, first)
@@ -109,19 +111,19 @@ class Redirects:
         folders = (part.layer.addresses.folder for part in harvest.layers.values())
         return frozenset(map(origin_of, (harvest.description.page, *folders)))
 
-    async def _refused(self, origin: str, host: str, terms: Terms) -> str | None:
+    async def _refused(self, send: Send, origin: str, host: str, terms: Terms) -> str | None:
         """Returns why a site must not be asked, or None if it may. Its robots.txt is asked for once in a
         crawl, and again after some minutes if it could not be read. Raises IgnoreRequest if the map leads to
         too many sites."""
         if origin not in self._looks:
             if len(self._looks) >= _MOST_SITES:
                 raise IgnoreRequest(f"a redirect to more than {_MOST_SITES} other sites was not followed")
-            look = self._looks[origin] = asyncio.ensure_future(self._look_at(origin, host, terms))
+            look = self._looks[origin] = asyncio.ensure_future(self._look_at(send, origin, host, terms))
             look.add_done_callback(lambda done: self._forget_soon(origin, done))
         return await asyncio.shield(self._looks[origin])
 
     def _forget_soon(self, origin: str, look: asyncio.Future[str | None]) -> None:
-        if look.cancelled():
+        if look.cancelled() or isinstance(look.exception(), HeldError):
             del self._looks[origin]
         elif look.exception() is not None:
             asyncio.get_running_loop().call_later(_PASSES, self._looks.pop, origin, None)
@@ -141,7 +143,7 @@ class Redirects:
             else (_OWN_UNKNOWN)
         )
 
-    async def _look_at(self, origin: str, host: str, terms: Terms) -> str | None:
+    async def _look_at(self, send: Send, origin: str, host: str, terms: Terms) -> str | None:
         """Returns why a site must not be asked, or None if it may. Adds its robots.txt to those of the crawl.
         Raises AskLater if it cannot be read now."""
         crawl = self._crawl
@@ -151,7 +153,7 @@ class Redirects:
         if crawl.rules is not None and not crawl.rules.robots:
             return None
         refused = f"the redirect to {origin} was not followed: its robots.txt"
-        found = await self._send("GET", f"{origin}{_ROBOTS}", terms._replace(own=self._own[host]))
+        found = await send("GET", f"{origin}{_ROBOTS}", terms._replace(own=self._own[host]))
         if isinstance(found, Exception):
             raise AskLater(f"{refused} cannot be read ({no_answer_in_words(found)})") from found
         if found.status >= _FAILURES or found.status == HTTPStatus.TOO_MANY_REQUESTS:

@@ -124,8 +124,10 @@ class CrawlThrottle:
     async def _look(self) -> None:
         scheduler = scheduler_of(self._crawl.crawler)
         orders = Orders() if scheduler is None else scheduler.orders
+        # After a signal to end nothing more starts.
+        is_ending = not self._crawl.crawler.crawling
         await self.map.look(
-            is_paused=orders.paused is not None,
+            is_paused=orders.paused is not None or is_ending,
             rate=orders.rate,
             is_busy=scheduler is None or scheduler.is_busy,
         )

@@ -1,9 +1,14 @@
 # TileHarvest in a container: worker, scrapyd and viewer, whichever its command names; see docs/containers.md.
-#   docker build --tag tileharvest .
-#   docker run --rm --init --volume tileharvest:/data tileharvest crawl overviewer -a map=NAME
+#   docker build --tag tileharvest .        # for this computer's platform; both: --platform linux/amd64,linux/arm64
+#   docker run --init -p 127.0.0.1:8000:8000 -v tileharvest:/data tileharvest run --serve
 ARG PYTHON=3.13
 
 FROM python:${PYTHON}-slim-trixie AS build
+# For packages that have no wheel for the platform: chompjs has none for arm64. Nothing of it is in the last stage.
+# hadolint ignore=DL3008
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends gcc libc6-dev \
+    && rm -rf /var/lib/apt/lists/*
 RUN python -m venv /venv
 ENV PATH=/venv/bin:$PATH \
     PIP_DISABLE_PIP_VERSION_CHECK=1

@@ -19,7 +19,7 @@ RENDERER ?= overviewer
 TEST_PROCESSES ?= 5
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all torture lint pythons bench image-check image-constraints clean debian-packages
+.PHONY: help demo test test-all torture lint pythons bench docs image-check image-constraints clean debian-packages
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,6 +48,11 @@ pythons: $(VENV)/development ## prepare the other Pythons of this computer for t
 
 bench: $(VENV)/development ## tiles/s against stock Scrapy, and flatness; options in ARGS
 	$(BIN)/python -m bench $(ARGS)
+
+docs: $(VENV)/bin/python ## make a website of docs/ in build/docs
+	$(BIN)/python -m pip install --quiet --requirement requirements-docs.txt
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "see it: build/docs/index.html"
 
 image-check: $(VENV)/development ## build and run the image's files without a container engine, as root; options in ARGS
 	$(MAKE) --no-print-directory debian-packages DEBIAN_PACKAGES="debootstrap redis-server postgresql git"

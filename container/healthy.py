@@ -39,9 +39,9 @@ def role(words: Sequence[str]) -> tuple[str, Sequence[str]]:
         name = PurePath(word).name
         if name == "scrapyd":
             return name, words[at + 1 :]
-        if name in ("start", "scrapy") and at + 1 < len(words):
+        if name in ("start", "tileharvest") and at + 1 < len(words):
             return words[at + 1], words[at + 2 :]
-    return "worker", ()
+    return "", ()
 
 
 def check(words: Sequence[str]) -> None:

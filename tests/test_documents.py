@@ -66,6 +66,19 @@ def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
     assert wrong == []
 
 
+def test_the_website_has_every_page() -> None:
+    """`make docs` fails for a page that is not there."""
+    text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    named = set(re.findall(r"[\w/-]+\.md", text.partition("nav:")[2]))
+    assert named == {page.name for page in (ROOT / "docs").glob("*.md")} | {"decisions/index.md"}
+
+
+def test_the_decisions_are_listed() -> None:
+    listed = (ROOT / "docs/decisions/index.md").read_text(encoding="utf-8")
+    there = {page.name for page in (ROOT / "docs/decisions").glob("0*.md")}
+    assert set(re.findall(r"\((0[\w-]+\.md)\)", listed)) == there
+
+
 def test_every_page_can_be_found() -> None:
     """From the README or from another page."""
     linked = {

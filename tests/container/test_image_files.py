@@ -73,10 +73,10 @@ def test_redis_refuses_what_it_cannot_hold_and_keeps_what_it_has() -> None:
 
 
 @contextmanager
-def started(folder: Path, *words: str, scrapy: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
-    """`start` with a `scrapy` of these shell lines. Only what it writes is a sign of what it does."""
-    program = folder / "scrapy"
-    program.write_text(f"#!/bin/sh\n{scrapy}\n", encoding="utf-8")
+def started(folder: Path, *words: str, lines: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
+    """`start` with a `tileharvest` of these shell lines. Only what it writes is a sign of what it does."""
+    program = folder / "tileharvest"
+    program.write_text(f"#!/bin/sh\n{lines}\n", encoding="utf-8")
     program.chmod(0o755)
     with subprocess.Popen(
         [START, *words],
@@ -100,25 +100,34 @@ def line_of(process: subprocess.Popen[str]) -> str:
 
 def test_a_worker_is_the_command_that_stays(tmp_path: Path) -> None:
     """In place of the shell, so that it gets the signals itself."""
-    with started(tmp_path, "worker", "--at-once", "4", scrapy='echo "$$ $@"') as worker:
+    with started(tmp_path, "run", "--at-once", "4", lines='echo "$$ $@"') as worker:
         assert line_of(worker) == f"{worker.pid} run --at-once 4"
 
 
-def test_the_viewer_listens_outside_of_its_container_unless_told_otherwise(tmp_path: Path) -> None:
-    with started(tmp_path, "serve", "--host", "::1", scrapy='echo "$@"') as viewer:
-        # argparse takes the last one.
-        assert line_of(viewer) == "serve --host 0.0.0.0 --host ::1"
+@pytest.mark.parametrize(
+    ("words", "became"),
+    [
+        (["serve", "--host", "::1"], "serve --host 0.0.0.0 --host ::1"),
+        (["run", "--at-once", "4", "--serve"], "run --host 0.0.0.0 --at-once 4 --serve"),
+    ],
+)
+def test_the_viewer_listens_outside_of_its_container_unless_told_otherwise(
+    tmp_path: Path, words: list[str], became: str
+) -> None:
+    with started(tmp_path, *words, lines='echo "$@"') as viewer:
+        # argparse takes the last --host.
+        assert line_of(viewer) == became
 
 
 def test_other_words_are_a_command_of_the_program(tmp_path: Path) -> None:
-    with started(tmp_path, "crawl", "overviewer", "-a", "map=a b", scrapy='echo "$#"; exit 3') as command:
+    with started(tmp_path, "crawl", "overviewer", "-a", "map=a b", lines='echo "$#"; exit 3') as command:
         assert line_of(command) == "4"
         assert command.wait(10) == 3
 
 
 @pytest.mark.parametrize("environment", [{}, {"SCRAPYD_USERNAME": "boss"}, {"SCRAPYD_PASSWORD": "c0ffee"}])
 def test_scrapyd_does_not_start_without_a_login(tmp_path: Path, environment: dict[str, str]) -> None:
-    with started(tmp_path, "scrapyd", scrapy="", **environment) as scrapyd:
+    with started(tmp_path, "scrapyd", lines="", **environment) as scrapyd:
         _, said = scrapyd.communicate(timeout=240)
         assert scrapyd.returncode == 2
         assert (
@@ -134,13 +143,13 @@ def test_scrapyd_does_not_start_without_a_login(tmp_path: Path, environment: dic
     ("words", "role"),
     [
         ("/sbin/docker-init -- /opt/tileharvest/container/start serve --port 9000", "serve"),
-        ("/venv/bin/python /venv/bin/scrapy serve --host 0.0.0.0", "serve"),
-        ("/bin/sh /opt/tileharvest/container/start worker", "worker"),
+        ("/venv/bin/python /venv/bin/tileharvest serve --host 0.0.0.0", "serve"),
+        ("/bin/sh /opt/tileharvest/container/start run", "run"),
         ("/venv/bin/python /venv/bin/scrapyd -n -y /venv/lib/scrapyd/txapp.py --pidfile=", "scrapyd"),
         ("/sbin/docker-init -- /opt/tileharvest/container/start scrapyd", "scrapyd"),
-        ("/venv/bin/python /venv/bin/scrapy harvest serve scrapyd", "harvest"),
-        ("/sbin/docker-init -- /venv/bin/python /venv/bin/scrapy run --serve", "run"),
-        ("/pause", "worker"),
+        ("/venv/bin/python /venv/bin/tileharvest harvest serve scrapyd", "harvest"),
+        ("/sbin/docker-init -- /venv/bin/python /venv/bin/tileharvest run --serve", "run"),
+        ("/pause", ""),
     ],
 )
 def test_the_first_process_tells_what_the_container_is_for(words: str, role: str) -> None:
@@ -164,7 +173,7 @@ def test_a_viewer_is_healthy_exactly_while_it_answers_on_its_port(
     with HTTPServer(("127.0.0.1", 0), Answering) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
-        words = ["scrapy", *command, "--host", "0.0.0.0", "--port", "1", f"--port={server.server_port}"]
+        words = ["tileharvest", *command, "--host", "0.0.0.0", "--port", "1", f"--port={server.server_port}"]
         try:
             healthy.check(words)
         finally:
@@ -176,7 +185,7 @@ def test_a_viewer_is_healthy_exactly_while_it_answers_on_its_port(
 
 def test_a_worker_is_not_healthy_without_its_redis_and_says_so_without_the_password(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", "from container import healthy; healthy.check(['start', 'worker'])"],
+        [sys.executable, "-c", "from container import healthy; healthy.check(['start', 'run'])"],
         cwd=ROOT,
         env={"TILEHARVEST_DATA": str(tmp_path), "REDIS_URL": "redis://:c0ffee@127.0.0.1:1/0"},
         capture_output=True,

@@ -124,7 +124,7 @@ def shows_the_past(image: Image, folder: Path, stack: ExitStack) -> str:
 
 def harvests_and_shows(image: Image, folder: Path, stack: ExitStack) -> str:
     """One container with `run --serve` is a whole installation, is healthy, and ends on SIGTERM:"""
-    words = ["run", "demo", "--serve", "--host", "0.0.0.0"]  # noqa: S104 -- in a network of its own
+    words = ["run", "demo", "--serve"]
     with Container(image, words, {"/data": (folder / "data", "rw")}) as container:
         await_(lambda: _ask("127.0.0.2", 8000, "/")[0] == 200, container, START, "the viewer answers")
         await_(lambda: "nothing is due" in container.output, container, START, "it waits for tomorrow")
@@ -169,8 +169,8 @@ def harvests_as_a_fleet(image: Image, folder: Path, stack: ExitStack) -> str:
     shutil.copy(folder / "data/maps.toml", data)
     volumes = {"/data": (data, "rw")}
     with (
-        Container(image, ["worker"], volumes, fleet) as one,
-        Container(image, ["worker"], volumes, fleet) as two,
+        Container(image, ["run"], volumes, fleet) as one,
+        Container(image, ["run"], volumes, fleet) as two,
     ):
         await_(lambda: one.health() == two.health() == (0, ""), one, START, "the workers are healthy")
         await_(lambda: _harvests(image, data, "slow", fleet), one, 60, "they come to the slow map")

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final
 
 from tests.fleet.gate import Slow, tiles_only
 from tests.fleet.records import assert_harvested
-from tests.fleet.workers import SHARED
 from tests.servers.outage import Outage
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ def test_while_a_host_is_down_one_of_three_workers_probes_it_and_no_tile_is_lost
     site, outage = misbehaving(large.folder), Outage(120, seconds=AWAY)
     fleet.describe(site.url, concurrency=6)
     fleet.settings |= {"HOST_DOWN_AFTER": AFTER, "HOST_DOWN_PAUSE": PAUSE, "HOST_DOWN_LONGEST_PAUSE": 1}
-    fleet.settings |= {"RETRY_PAUSE": 0.2, **SHARED}
+    fleet.settings |= {"RETRY_PAUSE": 0.2}
     # Until all three are at work the whole map would take a quarter of a minute.
     site.rule_for_all = tiles_only(Slow(0.15))
     workers = fleet.start_several(3)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from tests.end_to_end.gaps import EARLY, assert_none_too_early, given_starts
 from tests.fleet.gate import Slow, tiles_only
 from tests.fleet.records import assert_harvested
-from tests.fleet.workers import MAP, SHARED
+from tests.fleet.workers import MAP
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +29,7 @@ def test_three_workers_together_keep_the_pace_of_the_map_evenly(
 ) -> None:
     server = nginx(large.folder)
     fleet.describe(server.url, requests_per_second=RATE, concurrency=16)
-    fleet.settings |= {"LOG_LEVEL": "DEBUG", **SHARED}
+    fleet.settings |= {"LOG_LEVEL": "DEBUG"}
     fleet.await_ends(fleet.start(command=("pause", MAP), day=None))
     workers = fleet.start_several(3)
     # None comes so late that the others have done all.
@@ -56,7 +56,6 @@ def test_three_workers_together_never_have_more_requests_on_the_way_than_the_map
     site, slow = misbehaving(large.folder), Slow(0.1)
     site.rule_for_all = tiles_only(slow)
     fleet.describe(site.url, concurrency=CONCURRENCY)
-    fleet.settings |= SHARED
     leaving, staying = fleet.start_several(2)
     fleet.await_until(lambda: len(site.received) > 20)
     joining = fleet.start()

@@ -26,8 +26,6 @@ DAY: Final = "2021-02-13"
 CRAWL: Final = ("crawl", "overviewer", "-a", f"map={MAP}")
 HARVEST: Final = ("harvest", MAP)
 """The same, with an exit status that tells how it went."""
-SHARED: Final = {"CONCURRENT_REQUESTS": 1}
-"""Settings with which no worker leases so many blocks ahead that the others have none."""
 
 _LOOK: Final = 0.01
 """Seconds between two looks at what other processes do, at least."""

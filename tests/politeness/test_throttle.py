@@ -19,7 +19,6 @@ from tileharvest.politeness.throttle import (
     Share,
     Spent,
     fair_share,
-    granted,
     reserve,
     share,
     spent_part,
@@ -164,9 +163,3 @@ def test_each_of_more_workers_than_places_has_its_turn() -> None:
 )
 def test_the_first_part_that_is_spent_is_told(spent: Spent, part: str | None) -> None:
     assert spent_part(Budget(10, 100, 1.0), spent) == part
-
-
-@pytest.mark.parametrize(("spent", "number"), [(5, 5), (12, 3), (15, 0), (99, 0)])
-def test_a_budget_grants_no_more_requests_than_it_has(spent: int, number: int) -> None:
-    assert granted(10, spent, 5) == number
-    assert granted(None, spent, 5) == 5

@@ -1,6 +1,5 @@
 """Requests survive the way through JSON unchanged, or are refused; reading runs nothing."""
 
-import json
 import pickle
 from collections import namedtuple
 from datetime import UTC, datetime
@@ -8,7 +7,7 @@ from enum import IntEnum, StrEnum
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tileharvest.queue.codec import (
@@ -84,12 +83,6 @@ def test_request_comes_back_as_it_was(queued):
     assert decode(encode(queued)) == queued
 
 
-@settings(max_examples=20)
-@given(requests)
-def test_written_request_is_json_for_everybody(queued):
-    assert json.loads(encode(queued))["meta" if queued.meta else "v"] == (queued.meta or 3)
-
-
 def test_request_is_short_and_readable():
     assert encode(HEAD) == (
         b'{"v":3,"url":"https://map.example.net/world-lighting/3/0/1/2/0/1/2.png?c=1605836400","method":"HEAD",'
@@ -97,14 +90,10 @@ def test_request_is_short_and_readable():
     )
 
 
-def test_texts_of_a_class_of_their_own_come_back_as_plain_texts():
-    queued = decode(encode(with_meta({"x": [Text("a")], "y": Text("ü")})))
-    assert queued.meta == {"x": ["a"], "y": "ü"}
+def test_texts_of_a_class_of_their_own_come_back_as_plain_texts_and_tuples_as_lists():
+    queued = decode(encode(with_meta({"x": (Text("a"), ("b",)), "y": Text("ü")})))
+    assert queued.meta == {"x": ["a", ["b"]], "y": "ü"}
     assert {type(queued.meta["y"]), type(queued.meta["x"][0])} == {str}
-
-
-def test_tuples_come_back_as_lists():
-    assert decode(encode(with_meta({"a": (1, (2, 3))}))).meta == {"a": [1, [2, 3]]}
 
 
 @pytest.mark.parametrize(
@@ -202,12 +191,3 @@ def test_pickle_is_not_unpickled(tmp_path):
     with pytest.raises(CodecError):
         decode(pickle.dumps(Foreign()))
     assert not trace.exists()
-
-
-def test_classes_named_in_meta_stay_plain_values():
-    hostile = {
-        "__reduce__": ["os.system", ["true"]],
-        "_class": "scrapy.http.Request",
-        "py/object": "os.system",
-    }
-    assert decode(encode(with_meta(hostile))).meta == hostile

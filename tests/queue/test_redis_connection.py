@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import ipaddress
-from datetime import UTC, datetime, timedelta
+import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from redis.asyncio import Redis, RedisCluster, SSLConnection
+from redis.asyncio import RedisCluster, SSLConnection
 from scrapy.settings import Settings
 from scrapy_redis import connection as scrapy_redis_connection
 
@@ -49,12 +45,6 @@ def test_settings_mean_what_they_mean_to_scrapy_redis(settings: dict[str, Any]) 
     wanted = {name: theirs.connection_kwargs.get(name) for name in SAME}
     assert {name: ours.connection_kwargs.get(name) for name in SAME} == wanted
     assert issubclass(ours.connection_class, SSLConnection) == ("SSL" in theirs.connection_class.__name__)
-
-
-def test_scrapys_own_settings_will_do() -> None:
-    settings = Settings({"REDIS_URL": "redis://redis.example.net/4", "REDIS_PARAMS": {"socket_timeout": 9}})
-    parameters = connection_parameters(settings)
-    assert (parameters["url"], parameters["socket_timeout"]) == ("redis://redis.example.net/4", 9)
 
 
 def test_parameters_may_be_json_as_on_the_command_line() -> None:
@@ -156,76 +146,24 @@ def test_a_place_is_named_without_its_login(url: str, wanted: str) -> None:
     assert place(connect({"url": url})) == wanted
 
 
-def test_a_client_can_be_made_by_whoever_likes() -> None:
-    assert place(Redis(host="redis.example.net")) == "redis://redis.example.net:6379/0"
-
-
 # Encrypted
 
 
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with an authority, and a server's certificate that it has signed, for 127.0.0.1 only."""
+    """A folder with a certificate for 127.0.0.1 only, which is its own authority, and its key."""
     folder = tmp_path_factory.mktemp("certificates")
-    authority = ec.generate_private_key(ec.SECP256R1())
-    server = ec.generate_private_key(ec.SECP256R1())
-    (folder / "ca.pem").write_bytes(signed("authority", authority, "authority", authority, is_authority=True))
-    (folder / "server.pem").write_bytes(signed("server", server, "authority", authority, is_authority=False))
-    (folder / "server.key").write_bytes(
-        server.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-    )
+    options = "-x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 36500 -subj /CN=server"
+    files = ["-keyout", str(folder / "server.key"), "-out", str(folder / "ca.pem")]
+    name = ["-addext", "subjectAltName=IP:127.0.0.1"]
+    subprocess.run(["openssl", "req", *options.split(), *name, *files], check=True, capture_output=True)
     return folder
-
-
-def signed(
-    name: str,
-    key: ec.EllipticCurvePrivateKey,
-    by: str,
-    signer: ec.EllipticCurvePrivateKey,
-    *,
-    is_authority: bool,
-) -> bytes:
-    begin = datetime(2020, 1, 1, tzinfo=UTC)
-    loopback = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
-    usage = x509.KeyUsage(
-        digital_signature=True,
-        key_cert_sign=is_authority,
-        crl_sign=is_authority,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        encipher_only=False,
-        decipher_only=False,
-    )
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(named(name))
-        .issuer_name(named(by))
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(begin)
-        .not_valid_after(begin + timedelta(days=36_500))
-        .add_extension(x509.SubjectAlternativeName([loopback]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
-        .add_extension(usage, critical=True)
-        .sign(signer, hashes.SHA256())
-    )
-    return certificate.public_bytes(serialization.Encoding.PEM)
-
-
-def named(name: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
 
 
 @pytest.fixture(scope="module")
 def encrypted(certificates: Path) -> Any:
     """The address of a server that speaks TLS only on its port."""
-    files = [str(certificates / name) for name in ("server.pem", "server.key", "ca.pem")]
+    files = [str(certificates / name) for name in ("ca.pem", "server.key", "ca.pem")]
     options = ["--tls-cert-file", files[0], "--tls-key-file", files[1], "--tls-ca-cert-file", files[2]]
     with redis_server("--tls-auth-clients", "no", *options, tls=True) as server:
         server.ask("ACL", "SETUSER", "worker", "on", f">{PASSWORD}", "~tileharvest:*", "&*", "+@all")

@@ -55,13 +55,13 @@ def beat(*workers: Worker, now: float) -> None:
 # Workers
 
 
-def test_workers_share_what_waits(worker: Callable[..., Worker]) -> None:
+def test_a_worker_takes_no_more_than_its_part_of_what_waits(worker: Callable[..., Worker]) -> None:
     one, two = worker(), worker()
-    one.tell(*(entry(str(number)) for number in range(4)))
-    assert one.bodies(2) == ["0", "1"]
-    assert two.bodies(2) == ["2", "3"]
-    assert (one.tell().elsewhere, two.tell().elsewhere) == (2, 2)
-    assert (one.counts().leased, one.counts().elsewhere) == (4, 2)
+    one.tell(*(entry(str(number)) for number in range(5)))
+    assert (one.bodies(), one.bodies()) == (["0", "1", "2"], [])
+    assert two.bodies() == ["3", "4"]
+    assert (one.tell().elsewhere, two.tell().elsewhere) == (2, 3)
+    assert (one.counts().leased, one.counts().elsewhere) == (5, 2)
 
 
 def test_the_leases_of_a_worker_that_is_silent_go_back(worker: Callable[..., Worker]) -> None:

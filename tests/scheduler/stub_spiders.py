@@ -22,6 +22,7 @@ from tileharvest.queue.port import Changes, Entry
 from tileharvest.queue.segments import Segment
 from tileharvest.queue.sqlite.queue import SqliteQueue
 from tileharvest.scheduler.request_writer import RequestWriter
+from tileharvest.scheduler.scheduler import scheduler_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -108,7 +109,7 @@ class BusySpider(StubSpider):
         return spider
 
     def tell(self) -> None:
-        self.logger.info("busy: %s", self.crawler.engine.scheduler.is_busy)
+        self.logger.info("busy: %s", scheduler_of(self.crawler).is_busy)
 
     def parse(self, response: Response) -> Iterator[Any]:
         self.tell()
@@ -136,11 +137,11 @@ class RenamedSpider(StubSpider):
 
     async def start(self) -> AsyncIterator[Request]:
         type(self).parse_item = StubSpider.note  # type: ignore[attr-defined]
-        self.crawler.engine.scheduler._writer = RequestWriter(self)
+        scheduler_of(self.crawler)._writer = RequestWriter(self)
         async for request in super().start():
             yield request
         del type(self).parse_item  # type: ignore[attr-defined]
-        self.crawler.engine.scheduler._writer = RequestWriter(self)
+        scheduler_of(self.crawler)._writer = RequestWriter(self)
 
 
 class OtherSegments:

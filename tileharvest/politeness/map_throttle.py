@@ -24,7 +24,6 @@ from tileharvest.politeness.throttle import (
     Reservation,
     Share,
     Spent,
-    granted,
     spent_part,
 )
 
@@ -116,10 +115,8 @@ class MapThrottle:
         """Set when a request has left its place."""
         self._places: dict[str, int] = {}
         """By such a host: the requests that this process may have on the way, as it was told last."""
-        self._drawn = 0
-        """The requests that were taken from the budget and that nobody has yet."""
         self._promised = 0
-        """The requests whose turn has come and that were not counted yet."""
+        """The requests that were taken from the budget, and that have not started yet."""
         self._untold = 0
         """The requests that were made without one from a budget, and that are not told yet. They count if the
         map gets a budget meanwhile."""
@@ -167,8 +164,8 @@ class MapThrottle:
 
     async def close(self) -> None:
         """Gives everything back."""
-        await self._throttle.spend(*self._run, Spent(self._untold - self._drawn - self._promised, 0, 0.0))
-        self._drawn = self._promised = self._untold = 0
+        await self._throttle.spend(*self._run, Spent(self._untold - self._promised, 0, 0.0))
+        self._promised = self._untold = 0
         for host in {self.host, self._rules.host, *self._places}:
             await self._throttle.leave(host, self._worker)
 
@@ -288,7 +285,7 @@ class MapThrottle:
         """Returns whether a request may start at once as far as rates and budgets say. A request to another
         host than the map's own always has to wait for its turn."""
         is_paced = host != self.host or bool(self._limits(host))
-        return not is_paced and (self.budget.requests is None or self._drawn > 0)
+        return not is_paced and self.budget.requests is None
 
     async def turn(self, host: str, wanted: int = 1) -> bool:
         """Returns True when a request may start at the host. It then must start at once, or its turn is lost.
@@ -323,7 +320,7 @@ class MapThrottle:
                 at = self._next_start(host, now)
                 if at is None:
                     if not (gaps := self._limits(host)):
-                        return await self._promise(wanted)
+                        return await self._promise()
                     chance = random.random()  # noqa: S311 - no secret
                     limits = [Limit(name, gap.draw(chance)) for name, gap in gaps.items()]
                     is_random = any(gap.least < gap.most for gap in gaps.values())
@@ -338,7 +335,7 @@ class MapThrottle:
                     _logger.debug("a request of map '%s' starts at %s", self._name, start)
                     self._reserved[host] = Reservation(start + spacing, spacing, number - 1)
                     self._last[host] = now
-                    return await self._promise(wanted)
+                    return await self._promise()
         finally:
             self.next_turn = None
         return False
@@ -423,8 +420,6 @@ class MapThrottle:
         self._traffic.requests += 1
         if self._promised:
             self._promised -= 1
-        elif self._drawn:
-            self._drawn -= 1
         else:
             self._untold += 1
 
@@ -435,23 +430,17 @@ class MapThrottle:
             untold = self._traffic.received_bytes - self._told_bytes
             self._check(self.spent._replace(received_bytes=self.spent.received_bytes + untold))
 
-    async def _promise(self, wanted: int) -> bool:
-        """Takes a request from the budget, or several if so many are wanted soon. Returns whether there was
-        one. A worker that is killed has lost those that it did not make."""
+    async def _promise(self) -> bool:
+        """Takes a request from the budget. Returns whether there was one."""
         if self.budget.requests is None:
             return True
-        if not self._drawn:
-            untold, self._untold = self._untold, 0
-            await self._spend(Spent(untold + wanted, 0, 0.0))
-            number = granted(self.budget.requests, self.spent.requests, wanted)
-            self._drawn += number
-            if number < wanted:
-                # What the budget does not grant was not spent.
-                await self._spend(Spent(number - wanted, 0, 0.0))
-        if not self._drawn:
+        untold, self._untold = self._untold, 0
+        await self._spend(Spent(untold + 1, 0, 0.0))
+        if self.spent.requests > self.budget.requests:
+            # What the budget does not grant was not spent.
+            await self._spend(Spent(-1, 0, 0.0))
             self._lack("requests")
             return False
-        self._drawn -= 1
         self._promised += 1
         return True
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import secrets
 import sqlite3
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from tileharvest.errors import QueueError
+from tileharvest.politeness.lock import Lock
 from tileharvest.politeness.throttle import (
     HORIZON,
     REST,
@@ -63,7 +63,7 @@ class SqliteThrottle:
         """Touches nothing yet."""
         self._folder = folder
         self._connection: sqlite3.Connection | None = None
-        self._lock: int | None = None
+        self._lock: Lock | None = None
         self._users = 0
         self.process = f"{os.getpid()}-{secrets.token_hex(8)}"
         """The name of this process, with which the names of its workers must begin, up to a colon."""
@@ -118,15 +118,8 @@ class SqliteThrottle:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
-        self._unlock()
-
-    def _unlock(self) -> None:
-        lock, self._lock = self._lock, None
-        if lock is not None and self._folder is not None:
-            # A file that stays, and that nobody locks, is that of a process which has ended.
-            with suppress(OSError):
-                (self._folder / self.process).unlink()
-            os.close(lock)
+        if self._lock is not None:
+            self._lock.drop()
 
     @contextmanager
     def _transaction(self) -> Iterator[Any]:
@@ -157,11 +150,12 @@ class SqliteThrottle:
         file = folder / "throttle.sqlite"
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._lock = os.open(folder / self.process, os.O_RDWR | os.O_CREAT, 0o666)
-            fcntl.flock(self._lock, fcntl.LOCK_EX)
+            self._lock = Lock(folder, self.process)
+            self._lock.take()
             return _connected(file)
         except (OSError, sqlite3.OperationalError) as error:
-            self._unlock()
+            if self._lock is not None:
+                self._lock.drop()
             raise QueueError(
                 f"{folder}, in which harvests of this machine share limits, cannot be written ({error});"
                 " nothing was changed; make it writable, or name another data folder"
@@ -173,25 +167,9 @@ class SqliteThrottle:
             return _connected(file)
 
     def _is_alive(self, worker: str) -> bool:
-        """Returns whether the process of a worker runs. Removes the lock of one that was killed."""
+        """Returns whether the process of a worker runs."""
         process = worker.partition(":")[0]
-        if self._folder is None or process == self.process:
-            return True
-        try:
-            lock = os.open(self._folder / process, os.O_RDWR)
-        except FileNotFoundError:
-            return False
-        except OSError:
-            # This process may open no more files: it must not call others dead.
-            return True
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            (self._folder / process).unlink(missing_ok=True)
-        except BlockingIOError:
-            return True
-        finally:
-            os.close(lock)
-        return False
+        return self._folder is None or process == self.process or Lock(self._folder, process).is_taken()
 
 
 @cache

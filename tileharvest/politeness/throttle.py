@@ -200,8 +200,3 @@ def spent_part(budget: Budget, spent: Spent, parts: Sequence[str] = PARTS) -> st
         if part in parts and most is not None and so_far >= most:
             return part
     return None
-
-
-def granted(most: int | None, spent: int, number: int) -> int:
-    """Returns how many of the requests that were just added to what is `spent` the budget allows."""
-    return number if most is None else max(0, min(number, most - (spent - number)))

@@ -12,14 +12,6 @@ _SMALLEST: Final = 1_000
 """The least number of requests for which the first filter has room: 4 kB."""
 
 
-def check_filter(expected: int, error_rate: float) -> None:
-    """Raises ValueError for a filter that cannot be."""
-    if expected < 1:
-        raise ValueError(f"a filter for {expected} requests would be full at once")
-    if not 0 < error_rate < 1:
-        raise ValueError(f"error rate {error_rate} is no probability between 0 and 1")
-
-
 class SeenFilter:
     """Fingerprints that were seen, in a row of Bloom filters.
 
@@ -28,30 +20,20 @@ class SeenFilter:
     however often the filter grows: the first Bloom filter may err half as often, and each further one half as
     often as the one before.
 
-    Memory, at the error rate of one in a million: 3.8 bytes for each request for which there is room. The
-    filter grows by a Bloom filter that is larger than the last one, and if possible no larger than two thirds
-    of all before. So it takes at most 8 bytes for each request seen, up to 30 times the expected number, also
-    just after it has grown. It takes about 250,000 additions a second, and half as many if it does not fit
-    into the processor's cache. It is not thread-safe.
+    It takes 3.8 bytes for each request for which there is room, at the error rate of one in a million. It
+    grows by a Bloom filter with room for as many as were seen. It is not thread-safe.
     """
 
     def __init__(self, expected: int, error_rate: float = 1e-6) -> None:
         """`expected` is the number of requests that a segment of the map will have. If more come, the filter
         grows, each time with a warning."""
-        check_filter(expected, error_rate)
+        if expected < 1:
+            raise ValueError(f"a filter for {expected} requests would be full at once")
+        if not 0 < error_rate < 1:
+            raise ValueError(f"error rate {error_rate} is no probability between 0 and 1")
         self._expected = expected
         self._full: list[BloomFilter] = []
         self._filling = BloomFilter(max(expected, _SMALLEST), error_rate / 2)
-
-    def __len__(self) -> int:
-        """Returns the number of different requests that were seen, less those that were wrongly called
-        seen."""
-        return sum(bloom.count for bloom in (*self._full, self._filling))
-
-    @property
-    def memory_bytes(self) -> int:
-        """The bytes that the filters' bits take."""
-        return sum(bloom.bitarray.nbytes for bloom in (*self._full, self._filling))
 
     def add(self, fingerprint: bytes) -> bool:
         """Adds the fingerprint. Returns True if it was probably seen before, and False if it is surely
@@ -68,15 +50,12 @@ class SeenFilter:
         return bool(self._filling.add(key))
 
     def _grow(self) -> None:
-        last, seen = self._filling, len(self)
-        self._full.append(last)
-        capacity = max(last.capacity + last.capacity // 20, seen * 2 // 3)
-        self._filling = BloomFilter(capacity, last.error_rate / 2)
+        self._full.append(self._filling)
+        seen = sum(bloom.count for bloom in self._full)
+        self._filling = BloomFilter(seen, self._filling.error_rate / 2)
         _logger.warning(
-            "the filter of seen requests is full: %d were expected and %d seen; added room for %d more, all"
-            " together %d bytes. Nothing is lost",
+            "the filter of seen requests is full: %d were expected and %d seen; there is room for as many"
+            " more, and nothing is lost",
             self._expected,
             seen,
-            capacity,
-            self.memory_bytes,
         )

@@ -75,7 +75,7 @@ def parse_resolver(text: str, zone: ZoneInfo, started: datetime) -> SegmentResol
         case "week":
             return SegmentResolver(lambda utc: _days_around(utc, zone, 7, _week_name))
         case "hour":
-            return SegmentResolver(lambda utc: _hour_around(utc, zone))
+            return SegmentResolver(lambda utc: _hours_around(utc, 1, ""))
         case "run":
             # A request may come before the start if the clock was set back, so the moment does not matter.
             began = _in_utc(started)
@@ -89,7 +89,7 @@ def parse_resolver(text: str, zone: ZoneInfo, started: datetime) -> SegmentResol
         )
     count, unit = interval.groups()
     if unit == "h":
-        return SegmentResolver(lambda utc: _hours_around(utc, int(count)))
+        return SegmentResolver(lambda utc: _hours_around(utc, int(count), f"every-{count}h-"))
     prefix, days = f"every-{count}{unit}", int(count) * (7 if unit == "w" else 1)
     return SegmentResolver(lambda utc: _days_around(utc, zone, days, lambda first: f"{prefix}-{first}"))
 
@@ -111,30 +111,13 @@ def _days_around(utc: datetime, zone: ZoneInfo, days: int, named: Callable[[date
     return Segment(named(first), begins, ends)
 
 
-def _hour_around(utc: datetime, zone: ZoneInfo) -> Segment:
-    """Returns an hour of the zone's clocks as a segment, whose name has the offset from UTC.
-
-    The hour that the end of summer time repeats is two segments, and the hour that its beginning skips is
-    none. A shift by less than an hour, as on Lord Howe Island, cuts a segment short.
-    """
-    local = utc.astimezone(zone)
-    offset = local.utcoffset()
-    begins = utc - timedelta(minutes=local.minute, seconds=local.second, microseconds=local.microsecond)
-    ends = begins + _HOUR
-    if begins.astimezone(zone).utcoffset() != offset:
-        begins = _shift(zone, begins, ends)
-    if ends.astimezone(zone).utcoffset() != offset:
-        ends = _shift(zone, begins, ends)
-    return Segment(local.isoformat(timespec="hours"), begins, ends)
-
-
-def _hours_around(utc: datetime, hours: int) -> Segment:
+def _hours_around(utc: datetime, hours: int, prefix: str) -> Segment:
     """Returns a segment of so many hours. They are counted from 1970-01-01 in UTC, whatever the clocks of the
-    zone do."""
+    zone do. Its name begins with the prefix."""
     length = hours * _HOUR
     begins = utc - (utc - _UNIX_EPOCH) % length
     hour = begins.replace(tzinfo=None).isoformat(timespec="hours")
-    return Segment(f"every-{hours}h-{hour}Z", begins, begins + length)
+    return Segment(f"{prefix}{hour}Z", begins, begins + length)
 
 
 def _week_name(monday: date) -> str:

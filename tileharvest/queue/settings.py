@@ -12,8 +12,8 @@ from scrapy.utils.misc import load_object
 
 from tileharvest.errors import ConfigurationError, QueueError
 from tileharvest.maps.settings import data_folder, setting
+from tileharvest.politeness.lock import Lock
 from tileharvest.politeness.sqlite import SqliteThrottle, throttle_in
-from tileharvest.queue.lock import Lock
 from tileharvest.queue.map_leases import LocalMapLeases
 from tileharvest.queue.orders import Orders
 from tileharvest.queue.port import PUSHED, SILENT
@@ -138,9 +138,7 @@ def shared_throttle(
 def map_leases(settings: BaseSettings) -> MapLeases:
     """Returns the map leases of all workers that share the queues. They are not open."""
     if not is_shared(settings):
-        return LocalMapLeases(
-            data_folder(settings) / "map-leases.sqlite", lambda name: has_local_worker(settings, name)
-        )
+        return LocalMapLeases(data_folder(settings) / "queues", lambda name: has_local_worker(settings, name))
     from tileharvest.queue.redis.connection import connection_parameters  # noqa: PLC0415
     from tileharvest.queue.redis.map_leases import RedisMapLeases  # noqa: PLC0415
 

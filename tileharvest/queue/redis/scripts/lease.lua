@@ -52,12 +52,22 @@ local function is_before(one, other)
     end
 end
 
+local held, elsewhere, waiting = redis.call('SCARD', own), 0, 0
+for _, one in ipairs(redis.call('ZRANGE', P .. 'workers', 0, -1)) do
+    if one ~= worker then
+        elsewhere = elsewhere + redis.call('SCARD', P .. 'leases:' .. one)
+    end
+end
 for _, slot in ipairs(redis.call('SMEMBERS', P .. 'slots')) do
     if not full[slot] then
         look(slot, wanted.under_way[slot] or 0)
+        waiting = waiting + redis.call('ZCARD', P .. 'waiting:' .. slot)
     end
 end
-while #leases < wanted.number do
+-- Nobody holds more than a worker's part of all requests, so that of a few each worker has some.
+local part = math.ceil((waiting + held + elsewhere) / redis.call('ZCARD', P .. 'workers'))
+local number = math.min(wanted.number, #leases + math.max(0, part - held))
+while #leases < number do
     local best
     for slot, one in pairs(first) do
         if not best or is_before(one, first[best]) then
@@ -76,11 +86,5 @@ while #leases < wanted.number do
     look(best, under_way + 1)
 end
 
-local elsewhere = 0
-for _, one in ipairs(redis.call('ZRANGE', P .. 'workers', 0, -1)) do
-    if one ~= worker then
-        elsewhere = elsewhere + redis.call('SCARD', P .. 'leases:' .. one)
-    end
-end
 local next_due = redis.call('ZRANGE', P .. 'delayed', 0, 0, 'WITHSCORES')
 return {redis.call('EXISTS', P .. 'slots'), next_due[2] or '', elsewhere, leases}

@@ -58,11 +58,13 @@ class Lock:
             os.close(file)
 
     def is_taken(self) -> bool:
-        """Returns whether anybody holds the lock. Returns False if there is no file of locks."""
+        """Returns whether anybody holds the lock. If that cannot be found out, somebody may."""
         try:
-            file = os.open(self._path, os.O_RDWR)
-        except OSError:
+            file = os.open(self._path, os.O_RDONLY)
+        except (FileNotFoundError, NotADirectoryError):
             return False
+        except OSError:
+            return True
         try:
             return self._ask(file, fcntl.F_OFD_GETLK) != fcntl.F_UNLCK
         finally:

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from tileharvest.queue.lock import Lock
+from tileharvest.politeness.lock import Lock
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,7 +29,7 @@ def test_a_lock_is_held_once_until_it_is_dropped(tmp_path: Path) -> None:
 
 def test_a_lock_ends_with_its_process(tmp_path: Path) -> None:
     program = (
-        "import sys, pathlib; from tileharvest.queue.lock import Lock\n"
+        "import sys, pathlib; from tileharvest.politeness.lock import Lock\n"
         f"print(Lock(pathlib.Path({str(tmp_path)!r}), 'a').take(), flush=True); sys.stdin.read()"
     )
     with subprocess.Popen(

@@ -90,6 +90,15 @@ def test_between_whole_zooms_nothing_shines_through_between_the_pictures(
     assert seen.getchannel("G").getextrema()[1] <= 4
 
 
+def test_a_faded_difference_has_no_lines_where_its_pictures_meet(opened: Callable[..., Screen]) -> None:
+    screen = opened(f"#map={MAP}&layer=new&mode=difference&day={THIRD}&with={THIRD}&x=-0.3&z=0.2&zoom=-0.37")
+    screen.page.evaluate(_ALONE_ON_GREEN)
+    x, y = screen.part("map").evaluate(_MIDDLE)
+    least, most = screen.picture().crop((x - 80, y - 80, x + 80, y + 80)).getchannel("G").getextrema()
+    # A third of a dark grey lies on the green: more where two pictures overlap, and nothing in a gap.
+    assert 160 < least < most < 215
+
+
 def test_what_is_chosen_to_compare_two_days_leaves_the_map_where_it_is(opened: Callable[..., Screen]) -> None:
     screen = opened(f"#map={MAP}&layer=new")
     before = screen.part("map").bounding_box()
@@ -109,7 +118,7 @@ def test_where_nothing_is_the_page_says_so_and_leads_to_what_there_is(opened: Ca
     notice.get_by_role("button", name="First seen May 12, 2021").click()
     screen.expect_day(str(THIRD))
     expect(notice).to_be_hidden()
-    screen.open_hash(f"#map={MAP}&layer=new&x=600&z=600&zoom=0")
+    screen.open_hash(f"#map={MAP}&layer=new&x=90000&z=600&zoom=0")
     expect(notice).to_contain_text("Nothing was ever recorded here.")
     screen.page.locator("#map").get_by_role("button", name="Show the whole map").click()
     expect(notice).to_be_hidden()

@@ -94,7 +94,11 @@ async def _run(data: Path, site: Path, form: Form) -> bool:
         )
         (data / "maps.toml").write_text(entry, encoding="utf-8")
         places = {"TILEHARVEST_MAPS": str(data / "maps.toml"), "TILEHARVEST_DATA": str(data)}
-        return all([await _harvest_day(day, first_day, site, form, os.environ | places) for day in DAYS])
+        environment = os.environ | places
+        is_fine = all([await _harvest_day(day, first_day, site, form, environment) for day in DAYS])
+        if form.town:
+            await _command(environment, "areas", _MAP, "add", "the town", *form.town)
+        return is_fine
 
 
 async def _harvest_day(

@@ -18,7 +18,7 @@ from tileharvest.demo.pyramid import FROM_ABOVE, TILE_SIDE, Cut
 from tileharvest.demo.world import SPAWN
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from tileharvest.demo.pyramid import DrawnTile, Tiles
     from tileharvest.tiles.grid import Tile
@@ -53,6 +53,8 @@ class Form:
     """The folder of all tiles. It holds no file that is not published here."""
     page: ClassVar[str] = ""
     """The path, below the site's address, that the map's entry in maps.toml names."""
+    town: ClassVar[Sequence[str]] = ()
+    """Two corners around the town, which get a name, or nothing where its place depends on the projection."""
 
     def path(self, tile: Tile, depth: int) -> str:
         """Returns the path of a tile's file below the site's folder."""
@@ -88,6 +90,10 @@ class OverviewerForm(SquareForm):
     """Minecraft-Overviewer 0.19."""
 
     renderer = "overviewer"
+    town = (
+        f"{_ON_OVERVIEWER[0] - 32},{_ON_OVERVIEWER[2] - 32}",
+        f"{_ON_OVERVIEWER[0] + 32},{_ON_OVERVIEWER[2] + 32}",
+    )
     folder = "world-day"
     first_digit = 0
 

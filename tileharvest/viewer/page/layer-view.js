@@ -319,9 +319,9 @@ export class LayerView {
    *   have one
    */
   async isEmpty(days) {
-    const tiles = this.screen.tilesInView;
+    const { tilesInView: tiles, isDrawn } = this.screen;
     const found = await Promise.all(days.flatMap((day) => tiles.map(this.#pictures(day)))).catch(() => ["?"]);
-    return tiles.length > 0 && found.every((address) => address === null || address === undefined);
+    return isDrawn && found.every((address) => address === null || address === undefined);
   }
 
   /** @param {string} day @returns {Promise<string | null>} the address of the picture in the middle of the screen */

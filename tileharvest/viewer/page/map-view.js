@@ -145,6 +145,11 @@ export class MapView {
       .flatMap(([, layer]) => [...layer.squares.values()]);
   }
 
+  /** Whether there are pictures on the screen, or would be if there were any at this place. */
+  get isDrawn() {
+    return Object.keys(this.layers).some((pane) => pane !== "heat");
+  }
+
   /** @returns {Tile[]} those of `tiles` of which a part is in view */
   get tilesInView() {
     const { west, south, east, north } = this.ground;
@@ -532,7 +537,7 @@ const squareLayer = L.GridLayer.extend({
     const start = corner(coords);
     const { x: width, y: height } = corner(coords.add([1, 1])).subtract(start);
     const isWhole = [size.x * scale, size.y * scale, window.devicePixelRatio].every(Number.isInteger);
-    const overlap = isWhole ? 0 : OVERLAP;
+    const overlap = isWhole || this.isFaint ? 0 : OVERLAP;
     L.DomUtil.setTransform(square, start.divideBy(scale), 1 / scale);
     Object.assign(square.style, { width: `${width + overlap}px`, height: `${height + overlap}px` });
   },
@@ -649,6 +654,9 @@ export async function loadedPicture(address, signal) {
 }
 
 const drawingLayer = squareLayer.extend({
+  /** Drawings may let the ground shine through: where two overlap, a line would be seen. */
+  isFaint: true,
+
   square() {
     const canvas = /** @type {HTMLCanvasElement} */ (L.DomUtil.create("canvas", "drawing"));
     canvas.width = this.options.pixels.width;

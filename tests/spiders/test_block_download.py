@@ -7,7 +7,9 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
+from zoneinfo import ZoneInfo
 
+import pytest
 from scrapy import Request, Spider
 from scrapy.exceptions import DownloadFailedError, IgnoreRequest
 from scrapy.utils.test import get_crawler
@@ -23,7 +25,7 @@ from tileharvest.politeness.rules import Rules
 from tileharvest.politeness.sqlite import SqliteThrottle
 from tileharvest.renderers.quadtree import QuadtreeAddresses
 from tileharvest.scheduler.crawl import crawl_of
-from tileharvest.spiders import download
+from tileharvest.spiders import download, throttle
 from tileharvest.spiders.blocks import BlockRequest, BlockResponse
 from tileharvest.spiders.download import TileDownloadHandler
 from tileharvest.tiles.block import Block, mask_of
@@ -34,8 +36,6 @@ from tileharvest.walk.walk import Walk
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
-
-    import pytest
 
 LAYER: Final = "day"
 MOVED: Final = b"HTTP/1.1 302 Found\r\nLocation: %b\r\nContent-Length: 0\r\n\r\n"
@@ -339,5 +339,25 @@ def test_an_agent_of_several_and_headers_of_the_request_hold_for_each_tile() -> 
         async with stage() as site:
             await site.ask(0b11, headers={"User-Agent": "one", "X-Key": "a"})
             assert all("User-Agent: one" in head and "X-Key: a" in head for head in site.heads)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("is_crawling", [True, False])
+def test_after_a_signal_to_end_nothing_more_starts(
+    monkeypatch: pytest.MonkeyPatch, is_crawling: bool
+) -> None:
+    monkeypatch.setattr(throttle, "scheduler_of", lambda crawler: None)
+
+    async def run() -> None:
+        crawler = get_crawler(Spider, {"SCHEDULER_QUEUE": "memory"})
+        crawler.crawling = is_crawling
+        rules = Rules("127.0.0.1", 1)
+        informed = throttle.CrawlThrottle(
+            crawl_of(crawler), crawler.settings, rules, "small", ZoneInfo("UTC"), is_kept=False
+        )
+        await informed.open(Budget())
+        assert (informed.map.held is None) is is_crawling
+        await informed.close()
 
     asyncio.run(run())

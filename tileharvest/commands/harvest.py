@@ -18,10 +18,9 @@ from tileharvest.commands.terminal import (
     console,
     say,
 )
-from tileharvest.errors import ConfigurationError, QueueError, TileHarvestError
+from tileharvest.errors import ConfigurationError, QueueError, TileHarvestError, program
 from tileharvest.harvest.due import first_day
 from tileharvest.maps.settings import all_maps
-from tileharvest.program import program
 
 if TYPE_CHECKING:
     from argparse import Namespace

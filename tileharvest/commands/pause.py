@@ -10,7 +10,7 @@ from scrapy.commands import ScrapyCommand
 from tileharvest.commands.project_command import ProjectCommand
 from tileharvest.commands.settings import queue_owner
 from tileharvest.commands.terminal import write_answer
-from tileharvest.program import program
+from tileharvest.errors import program
 from tileharvest.queue.orders import pause
 
 if TYPE_CHECKING:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
-from tileharvest.errors import SiteError
-from tileharvest.program import program
+from tileharvest.errors import SiteError, program
 from tileharvest.renderers.registry import RENDERERS
 
 if TYPE_CHECKING:

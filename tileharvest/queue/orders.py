@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
+from tileharvest.errors import program
 from tileharvest.maps.rates import Gap, parse_rate, rate_in_words
-from tileharvest.program import program
 from tileharvest.queue.port import PUSHED
 
 if TYPE_CHECKING:

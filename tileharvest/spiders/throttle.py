@@ -9,12 +9,11 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from tileharvest.errors import BudgetError
+from tileharvest.errors import BudgetError, program
 from tileharvest.maps.budgets import OF_DAY
 from tileharvest.politeness.hold import Reason
 from tileharvest.politeness.map_throttle import LOOK, MapThrottle
 from tileharvest.politeness.waits import WORTH_A_WORD
-from tileharvest.program import program
 from tileharvest.queue.cancellation import cancel
 from tileharvest.queue.orders import Orders
 from tileharvest.queue.settings import lease_seconds, shared_throttle

@@ -20,6 +20,7 @@ from tileharvest.errors import (
     QueueError,
     StoreError,
     TileHarvestError,
+    program,
 )
 from tileharvest.harvest.settings import harvest_for
 from tileharvest.history.site_files import SiteFile
@@ -29,7 +30,6 @@ from tileharvest.maps.settings import data_folder
 from tileharvest.politeness.probe import probe_politely
 from tileharvest.politeness.settings import rules_for
 from tileharvest.politeness.waits import noted
-from tileharvest.program import program
 from tileharvest.queue.cancellation import cancel
 from tileharvest.renderers.registry import probe, renderer_named, with_indexes
 from tileharvest.scheduler.crawl import as_error, crawl_of, relax_garbage_collection

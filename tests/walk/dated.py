@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tileharvest.tiles.grid import Tile
-    from tileharvest.walk.proof import DatedCell
+    from tileharvest.walk.proof import DatedTile
 
 
-def dated(times: Mapping[Tile, str | None]) -> list[DatedCell]:
-    return [(tile.zoom, tile.x, tile.y, times[tile]) for tile in sorted(times)]
+def dated(times: Mapping[Tile, str | None]) -> list[DatedTile]:
+    return [(tile.zoom, tile.column, tile.row, times[tile]) for tile in sorted(times)]

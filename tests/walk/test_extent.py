@@ -50,16 +50,16 @@ def test_a_layer_may_have_all_tiles_of_the_area_in_which_its_map_says_they_lie()
 
 def test_a_layer_is_ended_with_the_first_tile_too_many_by_whomever_it_was_found() -> None:
     extent = Extent(20, found=16)
-    said = [extent.add(tile, None) for tile in square(1) * 2]
+    said = [extent.add(1), extent.add(1)]
     extent.learn(19)
-    said += [extent.add(tile, None) for tile in square(1) * 2]
+    said += [extent.add(1), extent.add(1)]
     assert said == [None, None, None, "has more than 20 tiles"]
 
 
 def test_it_is_compared_after_an_eighth_of_what_is_left_and_at_the_end_after_the_two_hundredth() -> None:
     extent, compared = Extent(1_000), [0]
-    for number, tile in enumerate(square(32)[:1_000], 1):
-        extent.add(tile, None)
+    for number in range(1, 1_001):
+        extent.add(1)
         if extent.is_to_be_compared:
             extent.learn(number)
             compared.append(number)
@@ -70,14 +70,16 @@ def test_it_is_compared_after_an_eighth_of_what_is_left_and_at_the_end_after_the
 
 def test_the_same_image_at_many_neighbouring_places_ends_a_layer_without_an_end() -> None:
     extent, chance = Extent(2_000_000), random.Random(1)
-    said = [extent.add(tile, SAME) for tile in square(101)]
+    said = [extent.add_image(tile, SAME) for tile in square(101)]
     assert said.index(ALIKE) == MOST_ALIKE
     among_others = Extent(2_000_000)
-    found = {among_others.add(tile, one) for tile in square(127) for one in (SAME, f"{chance.random():040}")}
+    found = {
+        among_others.add_image(tile, one) for tile in square(127) for one in (SAME, f"{chance.random():040}")
+    }
     assert found == {None, ALIKE}
 
 
 def test_the_same_image_ends_nothing_far_apart_or_where_the_layer_has_an_end() -> None:
     ended, endless = Extent(2_000_000, is_alike_an_end=False), Extent(2_000_000)
-    assert {ended.add(tile, SAME) for tile in square(101)} == {None}
-    assert {endless.add(Tile.at(0, 130 * one, 0), SAME) for one in range(3 * MOST_ALIKE)} == {None}
+    assert {ended.add_image(tile, SAME) for tile in square(101)} == {None}
+    assert {endless.add_image(Tile.at(0, 130 * one, 0), SAME) for one in range(3 * MOST_ALIKE)} == {None}

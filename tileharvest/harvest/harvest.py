@@ -26,7 +26,7 @@ from tileharvest.history.site_files import MISSING, keep_site_files, site_files_
 from tileharvest.history.summaries import finished_at, is_unfinished, progress_of
 from tileharvest.politeness.limits import check_room
 from tileharvest.renderers.registry import renderer_named
-from tileharvest.tiles.block import Block, bit_of, bits_of, place_of
+from tileharvest.tiles.block import Block, bit_of, bits_of, mask_of, place_of
 from tileharvest.tiles.images import size_of
 from tileharvest.tiles.outcomes import THERE, Outcome
 from tileharvest.tiles.verdict import judge_get, unless_blank
@@ -517,13 +517,15 @@ class Harvest:
             self.tally[outcome] += mask.bit_count()
             if outcome in _NOT_THERE or block.layer in self.doubted:
                 continue
-            for bit in bits_of(mask):
-                image = found.images.get(bit)
-                sha1 = None if image is None else image.sha1
-                why = self.extents[block.layer].add(block.tile(bit), sha1)
+            extent = self.extents[block.layer]
+            why, sha1 = extent.add(mask.bit_count()), None
+            for bit in bits_of(mask & mask_of(found.images)):
                 if why is not None:
-                    self.doubted[block.layer] = self._doubt(block.layer, sha1, why)
                     break
+                sha1 = found.images[bit].sha1
+                why = extent.add_image(block.tile(bit), sha1)
+            if why is not None:
+                self.doubted[block.layer] = self._doubt(block.layer, sha1, why)
 
     def _doubt(self, layer: str, sha1: str | None, why: str) -> str:
         """Returns in words why a layer seems to have no end. `sha1` is that of the image that was counted

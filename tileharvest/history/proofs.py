@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import BigInteger, and_, bindparam, func, or_, select, true, type_coerce
 
 from tileharvest.history.areas import IN_SLICES, AreaQuery
-from tileharvest.history.remembered import unpack
+from tileharvest.history.remembered import Validators, unpack
 from tileharvest.history.results import ITS_LAYERS, BlockResults
 from tileharvest.history.schema import (
     BLOCK,
@@ -28,7 +28,7 @@ from tileharvest.history.schema import (
 )
 from tileharvest.history.schema import proofs as kept_proofs
 from tileharvest.history.trust import IS_FULL, factor_of
-from tileharvest.tiles.block import Block, bit_of, bits_of, mask_of
+from tileharvest.tiles.block import SIDE, Block, bit_of, bits_of, mask_of
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.walk.proof import Proof, prove
@@ -40,8 +40,7 @@ if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection, Select
 
     from tileharvest.history.database import History
-    from tileharvest.tiles.versions import Validator
-    from tileharvest.walk.proof import DatedCell
+    from tileharvest.walk.proof import DatedTile
 
 _DAY: Final = select(harvests.c.day, harvests.c.walk).where(harvests.c.id == bindparam("in_harvest"))
 _IN_FULL: Final = ITS_LAYERS.where(
@@ -167,7 +166,7 @@ def prove_layers(connection: Connection, harvest: int) -> None:
         connection.execute(new, {"layer": layer, "harvest": harvest, **asdict(proof)})
 
 
-def _times(connection: Connection, harvest: int, layer: int) -> Iterator[DatedCell]:
+def _times(connection: Connection, harvest: int, layer: int) -> Iterator[DatedTile]:
     """Yields the present tiles for which this harvest has an answer, each with its time; coarse zooms first.
 
     Mostly that is the time that the walk remembers. It is the time of the tile's version if the walk
@@ -178,7 +177,7 @@ def _times(connection: Connection, harvest: int, layer: int) -> Iterator[DatedCe
     for row in connection.execute(_FOUND_AND_REMEMBERED, {"in_layer": layer}, execution_options=IN_SLICES):
         one = BlockResults(row, harvest)
         seen = whole = 0
-        remembered: dict[int, Validator] = {}
+        remembered: Validators = {}
         if row.packed is not None:
             seen, whole = row.seen if row.seen_by == harvest else 0, row.whole
             remembered = unpack(row.packed)
@@ -187,10 +186,12 @@ def _times(connection: Connection, harvest: int, layer: int) -> Iterator[DatedCe
         there = mask_of(remembered) & ~(fetched & ~whole & ~seen)
         # A remembered tile without a version is of a zoom that is not kept.
         dated = there & (present | whole & ~one.asked & ~one.present)
-        for bit, (zoom, x, y) in zip(bits_of(dated), one.cells(dated), strict=True):
-            yield zoom, x, y, remembered[bit].last_modified
+        left, top = one.column * SIDE, one.row * SIDE
+        for bit in bits_of(dated):
+            yield one.zoom, left + bit % SIDE, top + bit // SIDE, remembered[bit][1]
         if undated := present & ~there:
             area = Block("", one.zoom, one.column, one.row).area
             for x, y, modified in _MODIFIED.rows(connection, layer, area):
-                if undated >> bit_of(Tile(one.zoom, x, y)) & 1:
-                    yield one.zoom, x, y, modified
+                tile = Tile(one.zoom, x, y)
+                if undated >> bit_of(tile) & 1:
+                    yield tile.zoom, tile.column, tile.row, modified

@@ -16,18 +16,17 @@ from tileharvest.tiles.versions import Validator
 from tileharvest.walk.trust import Mark
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from sqlalchemy import Connection
 
     from tileharvest.history.blocks import FoundBlock
     from tileharvest.history.schema import Row
 
-_Packed: TypeAlias = dict[int, tuple[str | None, str | None]]
+Validators: TypeAlias = dict[int, tuple[str | None, str | None]]
+"""By the bits of their tiles: ETag and Last-Modified, as the server wrote them."""
 
 _QUICKLY: Final = 1
 """zlib's level. A block's validators are 3 KB, of which a third is left."""
-_READER: Final = msgspec.msgpack.Decoder(_Packed)
+_READER: Final = msgspec.msgpack.Decoder(Validators)
 _ABSENT: Final = Validator()
 
 _ROW: Final = select(validators).where(is_block(validators))
@@ -38,18 +37,13 @@ _WRITE: Final = replace_into(validators, *BLOCK)
 _LOSE_TRUST: Final = update(validators).where(is_block(validators)).values(whole=bindparam("still_whole"))
 
 
-def pack(found: Mapping[int, Validator]) -> bytes:
-    """Returns validators, by the bits of their tiles, as `validators.packed` has them."""
-    plain = {bit: (one.etag, one.last_modified) for bit, one in sorted(found.items())}
-    return zlib.compress(msgspec.msgpack.encode(plain), _QUICKLY)
+def pack(found: Validators) -> bytes:
+    """Returns validators as `validators.packed` has them."""
+    return zlib.compress(msgspec.msgpack.encode(dict(sorted(found.items()))), _QUICKLY)
 
 
-def unpack(packed: bytes) -> dict[int, Validator]:
+def unpack(packed: bytes) -> Validators:
     """Returns what was packed. Raises ValueError for anything else."""
-    return {bit: Validator(*one) for bit, one in _plain(packed).items()}
-
-
-def _plain(packed: bytes) -> _Packed:
     try:
         return _READER.decode(zlib.decompress(packed))
     except (zlib.error, msgspec.DecodeError) as error:
@@ -67,7 +61,7 @@ def marks_of(connection: Connection, harvest: int, its: Row) -> dict[int, Mark]:
     if row is None:
         return {}
     whole = row.whole if row.is_trusted else 0
-    return {bit: Mark(*one, bool(whole >> bit & 1)) for bit, one in _plain(row.packed).items()}
+    return {bit: Mark(*one, bool(whole >> bit & 1)) for bit, one in unpack(row.packed).items()}
 
 
 def remember(connection: Connection, harvest: int, its: Row, found: FoundBlock) -> tuple[int, int]:
@@ -80,7 +74,11 @@ def remember(connection: Connection, harvest: int, its: Row, found: FoundBlock) 
     for outcome in CHANGED:
         changed |= found.outcomes.get(outcome, 0)
     failed = found.outcomes.get(Outcome.FAILED, 0)
-    seen = {bit: one for bit, one in found.seen.items() if one != _ABSENT and not failed >> bit & 1}
+    seen = {
+        bit: (one.etag, one.last_modified)
+        for bit, one in found.seen.items()
+        if one != _ABSENT and not failed >> bit & 1
+    }
     there = mask_of(seen)
     missing = (mask_of(found.seen) & ~there | found.outcomes.get(Outcome.GONE, 0)) & ~failed
     # Tiles that have changed, by an answer that is not remembered. If the site put the old file back, the old

@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
     from tileharvest.harvest.harvest import Harvest
     from tileharvest.tiles.block import Block
-    from tileharvest.tiles.grid import Tile
     from tileharvest.tiles.questions import Asked
     from tileharvest.tiles.results import Step
     from tileharvest.tiles.verdict import NextStep, Verdict
@@ -171,16 +170,15 @@ class DiffMiddleware:
             is_late = asked.late or await self._harvest.has_gone_below(request.block)
             asked = replace(asked, again=True, late=is_late)
         judgement = _Judgement(request.block)
+        judge = self._judge_of(judgement, request, response.gets, asked)
         # Good answers come first: they show that the host's answers to HEAD can be relied on.
-        for bit, answer in sorted(response.answers.items(), key=lambda one: _is_good(one[1]), reverse=True):
-            tile = request.block.tile(bit)
+        for bit, answer in sorted(response.answers.items(), key=_is_bad):
             failure = self._failure(answer)
             if failure is not None:
                 self._fail(judgement, bit, failure, request.attempt)
             else:
                 assert isinstance(answer, Answer)
-                by_head = not response.gets >> bit & 1
-                self._judge(judgement, request, bit, tile, answer, asked, by_head=by_head)
+                judge(bit, answer)
         await self._after(judgement, request, response)
         response.findings = judgement.findings(response.asked)
         return response
@@ -191,9 +189,12 @@ class DiffMiddleware:
             return _Failure(
                 no_answer_in_words(answer), isinstance(answer, (AskLater, *kinds_of(self._passing)))
             )
+        status = answer.status
+        if status == OK:
+            return None
         seconds = retry_after(answer.retry_after, self._now())
-        is_limit = answer.status == HTTPStatus.FORBIDDEN and seconds is not None
-        if answer.status not in PASSING and not is_limit:
+        is_limit = status == HTTPStatus.FORBIDDEN and seconds is not None
+        if status not in PASSING and not is_limit:
             return None
         return _Failure(answer.phrase, (seconds or 0.0) <= self._longest, seconds)
 
@@ -204,46 +205,42 @@ class DiffMiddleware:
         else:
             judgement.fail(bit, with_attempts(failure.reason, attempt))
 
-    def _judge(
-        self,
-        judgement: _Judgement,
-        request: BlockRequest,
-        bit: int,
-        tile: Tile,
-        answer: Answer,
-        asked: Asked,
-        *,
-        by_head: bool,
-    ) -> None:
-        """Judges one answer, given what the history knows of the tile."""
-        harvest, layer, known = self._harvest, judgement.block.layer, request.known
-        walk = harvest.layers[layer].walk
-        is_kept = tile.zoom in walk.kept_zooms
-        latest = known.versions.get(bit) if is_kept else None
-        heads, place = self._heads[self._host(request)], (layer, tile)
-        is_expected = not is_kept or (latest is not None and not latest.gone)
-        if not by_head:
-            heads.learn(place, answer.status)
-        elif heads.doubts(place, answer.status, is_expected=is_expected):
-            judgement.gets |= 1 << bit
-            return
-        answer = harvest.understood(answer, tile)
-        verdict: Verdict | NextStep
-        if not is_kept:
-            verdict = judge_existence(answer, by_head=by_head)
-        elif by_head:
-            verdict = judge_head(answer, latest)
-        else:
-            verdict = harvest.judged(answer, latest, layer)
-        if isinstance(verdict, str):
-            judgement.gets |= 1 << bit
-        elif verdict.outcome is Outcome.FAILED:
-            judgement.fail(bit, with_attempts(verdict.reason or "", request.attempt))
-        else:
-            is_pruned = layer in harvest.walks.pruned
-            mark = known.remembered.get(bit)
-            step = walk.step(tile, verdict.outcome, answer, mark, asked, is_pruned=is_pruned)
-            judgement.add(bit, verdict, answer, step, latest)
+    def _judge_of(
+        self, judgement: _Judgement, request: BlockRequest, gets: int, asked: Asked
+    ) -> Callable[[int, Answer], None]:
+        """Returns a function that judges the answer about a bit's tile, given what the history knows of it.
+        `gets` are the tiles that were asked by GET."""
+        harvest, block, known = self._harvest, judgement.block, request.known
+        layer, walk, heads = block.layer, harvest.layers[block.layer].walk, self._heads[self._host(request)]
+        is_kept, is_pruned = block.zoom in walk.kept_zooms, block.layer in harvest.walks.pruned
+
+        def judge(bit: int, answer: Answer) -> None:
+            tile, by_head = block.tile(bit), not gets >> bit & 1
+            latest = known.versions.get(bit) if is_kept else None
+            is_expected = not is_kept or (latest is not None and latest.image is not None)
+            if not by_head:
+                heads.learn((layer, tile), answer.status)
+            elif heads.doubts((layer, tile), answer.status, is_expected=is_expected):
+                judgement.gets |= 1 << bit
+                return
+            answer = harvest.understood(answer, tile)
+            verdict: Verdict | NextStep
+            if not is_kept:
+                verdict = judge_existence(answer, by_head=by_head)
+            elif by_head:
+                verdict = judge_head(answer, latest)
+            else:
+                verdict = harvest.judged(answer, latest, layer)
+            if isinstance(verdict, str):
+                judgement.gets |= 1 << bit
+            elif verdict.outcome is Outcome.FAILED:
+                judgement.fail(bit, with_attempts(verdict.reason or "", request.attempt))
+            else:
+                mark = known.remembered.get(bit)
+                step = walk.step(tile, verdict.outcome, answer, mark, asked, is_pruned=is_pruned)
+                judgement.add(bit, verdict, answer, step, latest)
+
+        return judge
 
     async def _after(self, judgement: _Judgement, request: BlockRequest, response: BlockResponse) -> None:
         """Does what a few tiles need beyond their verdicts: the walk goes on below a failed tile if anything
@@ -259,8 +256,9 @@ class DiffMiddleware:
             await harvest.mend(latest, judgement.validators.get(bit), answer.body, late=late)
 
 
-def _is_good(answer: Answer | Exception) -> bool:
-    return isinstance(answer, Answer) and answer.status == OK
+def _is_bad(answered: tuple[int, Answer | Exception]) -> bool:
+    _, answer = answered
+    return not isinstance(answer, Answer) or answer.status != OK
 
 
 class _Failure(NamedTuple):

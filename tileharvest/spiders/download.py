@@ -186,10 +186,11 @@ class TileDownloadHandler:
                 for block in tuple(self._blocks):
                     self._cut(block)
                 return
-            if self._starting is not None or throttle.on_the_way >= throttle.concurrency > 0:
+            concurrency = throttle.concurrency
+            if self._starting is not None or throttle.on_the_way >= concurrency > 0:
                 return
             block = self._blocks[0]
-            if not (throttle.concurrency and throttle.is_free(block.layer.host) and self._has_place()):
+            if not (concurrency and throttle.is_free(block.layer.host) and self._has_place()):
                 self._starting = asyncio.ensure_future(self._start_in_turn())
                 self._starting.add_done_callback(self._has_started)
                 return
@@ -248,31 +249,32 @@ class TileDownloadHandler:
             self._loop.call_later(LONGEST, self._cut, block)
         if not block.waiting:
             self._blocks.remove(block)
-        if block.layer.host in self._refuse_head:
+        throttle, host = self._throttle, block.layer.host
+        if host in self._refuse_head:
             block.gets |= 1 << bit
         method = "GET" if block.gets >> bit & 1 else block.request.method
         url = block.layer.addresses.url_of(tile)
         robots = self._crawl.robots
         if robots.rules and not robots.allows(url):
             self._connections.leave(self._crawl)
-            self._throttle.left(block.layer.host)
+            throttle.left(host)
             self._answered(block, bit, IgnoreRequest(FORBIDDEN))
             return
         block.under_way += 1
-        self._throttle.on_the_way += 1
+        throttle.on_the_way += 1
         since = self._loop.time()
 
         def answered(reply: Reply | Exception) -> None:
             block.requests += 1
             block.seconds += self._loop.time() - since
-            self._throttle.on_the_way -= 1
-            self._throttle.left(block.layer.host)
+            throttle.on_the_way -= 1
+            throttle.left(host)
             block.under_way -= 1
             self._replied(block, bit, tile, url, method, terms, reply)
             self._changed.set()
             self._start_tiles()
 
-        self._throttle.count_request()
+        throttle.count_request()
         conditions = block.request.conditions.get(bit) if method == "GET" else None
         terms = block.terms if conditions is None else block.terms.with_headers(conditions)
         self._send(method, url, terms, answered)

@@ -59,13 +59,14 @@ class Outages:
         down, or seems to limit us, and the tile is as it was."""
         if isinstance(answer, Exception):
             return self._failed(host, url, answer) if isinstance(answer, kinds_of(self._passing)) else answer
-        if _is_failure(answer):
+        is_good = answer.status == OK
+        if not is_good and _is_failure(answer):
             return self._failed(host, url, answer)
-        if answer.status == HTTPStatus.FORBIDDEN:
+        if not is_good and answer.status == HTTPStatus.FORBIDDEN:
             return self._refused(host, url, answer)
         if host in self._hosts:
-            self._hosts[host].answered(well=answer.status == OK)
-        if answer.status == OK:
+            self._hosts[host].answered(well=is_good)
+        if is_good:
             self._good[host] = url
         return answer
 

@@ -67,16 +67,18 @@ class Extent:
         each reads all tiles of the map."""
         return self._found + max(1, self.most // 200, (self.most - self._found) // 8)
 
-    def add(self, tile: Tile, sha1: str | None) -> str | None:
-        """Counts a tile that is there. `sha1` is that of its image, or None if no image was fetched.
+    def add(self, tiles: int) -> str | None:
+        """Counts tiles that are there. Returns why the layer seems to have no end, or None."""
+        self._found += tiles
+        return f"has more than {self.most:,} tiles" if self._found > self.most else None
 
-        Returns why the layer seems to have no end, or None. An image that is rare among many others may be
-        counted too low, but never too high (Misra and Gries, Finding repeated elements, 1982).
+    def add_image(self, tile: Tile, sha1: str) -> str | None:
+        """Counts the image that was fetched for a tile. Returns why the layer seems to have no end, or None.
+
+        An image that is rare among many others may be counted too low, but never too high (Misra and Gries,
+        Finding repeated elements, 1982).
         """
-        self._found += 1
-        if self._found > self.most:
-            return f"has more than {self.most:,} tiles"
-        if sha1 is None or not self._is_alike_an_end:
+        if not self._is_alike_an_end:
             return None
         key = sha1, tile.zoom, tile.block(_SQUARE)
         if key in self._alike or len(self._alike) < _REMEMBERED:

@@ -4,28 +4,29 @@ changed."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC
+from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from tileharvest.errors import counted
-from tileharvest.tiles.grid import parent_cell
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import date
 
-    from tileharvest.tiles.grid import Cell
-
-DatedCell: TypeAlias = tuple[int, int, int, str | None]
-"""Zoom, x and y of a tile, and its Last-Modified as the server wrote it."""
+DatedTile: TypeAlias = tuple[int, int, int, str | None]
+"""Zoom, column and row of a tile, and its Last-Modified as the server wrote it."""
 
 ONE_UPLOAD: Final = 600.0
 """Seconds between the oldest and the newest tile up to which all may come from one upload. An upload that
 gives every file the present time spreads the times over its own duration: minutes for maps of some thousand
 tiles. Renders are hours apart; the least that is known is one hour. A longer upload shows as broken pairs,
 unless it sends children first."""
+
+_NAMES: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_MONTHS: Final = {f" {name} ": f"{number:02}" for number, name in enumerate(_NAMES, start=1)}
+"""The numbers of the months, as an HTTP date has them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ class Proof:
         )
 
 
-def prove(times: Iterable[DatedCell], day: date, factor: int = 2) -> Proof:
+def prove(times: Iterable[DatedTile], day: date, factor: int = 2) -> Proof:
     """Returns the proof of a layer from its existing tiles and their Last-Modified, coarse zooms first.
 
     `day` is that of the harvest, which should be a complete full walk. `factor` is that of the layer's
@@ -80,22 +81,22 @@ def prove(times: Iterable[DatedCell], day: date, factor: int = 2) -> Proof:
     """
     pairs = broken = undated = 0
     oldest, newest = float("inf"), float("-inf")
-    known: dict[Cell, float] = {}
-    coarser: dict[Cell, float] = {}
+    known: dict[tuple[int, int], float] = {}
+    coarser: dict[tuple[int, int], float] = {}
     at = None
-    for zoom, x, y, text in times:
+    for zoom, column, row, text in times:
         if zoom != at:
-            at, coarser, known = zoom, known, {}
+            at, coarser, known = zoom, known if at == zoom - 1 else {}, {}
         time = seconds_of(text)
         if time is None:
             undated += 1
             continue
-        above = coarser.get(parent_cell(zoom, x, y, factor))
+        above = coarser.get((column // factor, row // factor))
         if above is not None:
             pairs += 1
             broken += above < time
         if zoom < 0:
-            known[zoom, x, y] = time
+            known[column, row] = time
         oldest, newest = min(oldest, time), max(newest, time)
     return Proof(day, pairs, broken, undated, max(0.0, newest - oldest))
 
@@ -104,10 +105,17 @@ def prove(times: Iterable[DatedCell], day: date, factor: int = 2) -> Proof:
 def seconds_of(http_date: str | None) -> float | None:
     """Returns an HTTP date in seconds since 1970, or None for a text that is no date.
 
-    Results are cached, because the tiles of many layers share few dates.
+    Results are cached, because the tiles of many layers share few dates. The usual form, `Mon, 01 Jan 2024
+    00:00:05 GMT`, is read by its positions (RFC 9110, section 5.6.7), which takes a fifth of the time.
     """
+    if http_date is None:
+        return None
+    month = _MONTHS.get(http_date[7:12])
     try:
-        return None if http_date is None else parsedate_to_datetime(http_date).replace(tzinfo=UTC).timestamp()
+        if month is not None and http_date.endswith(" GMT"):
+            day, year, time = http_date[5:7], http_date[12:16], http_date[17:-4]
+            return datetime.fromisoformat(f"{year}-{month}-{day}T{time}+00:00").timestamp()
+        return parsedate_to_datetime(http_date).replace(tzinfo=UTC).timestamp()
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
 

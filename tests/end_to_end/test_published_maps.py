@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha1
 from io import BytesIO
+from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -26,7 +27,7 @@ from tests.end_to_end.numbered_maps import (
     SBATSERVER,
     unmined,
 )
-from tests.end_to_end.project import LayerTile, Project
+from tests.end_to_end.project import LayerTile, Project, answered, await_condition
 from tests.end_to_end.pruned_stage import RARELY, counts, latest
 from tests.end_to_end.real_maps import (
     ANTWORLD_MAP,
@@ -574,6 +575,83 @@ def test_a_region_of_a_canvas_is_kept_and_most_of_it_is_empty(project: Project, 
     assert (first["add"], first["404"]) == (2, 142)
     assert (second["upd"], second["ign"]) == (1, 1)
     assert project.query("SELECT DISTINCT tile_width FROM harvest_layers") == [(64,)]
+
+
+SIDE: Final = 2048
+"""Tiles along the edge of a canvas, of which 1,000 exist."""
+REGION: Final = range(928, 1120)
+"""Columns and rows of a part of it that has all of them."""
+
+
+def painted(number: int) -> bytes:
+    """The image of a tile, of which no two are alike."""
+    buffer = BytesIO()
+    Pillow.new("RGB", (16, 16), f"#{number:06x}").save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def paint(site: Path, place: tuple[int, int], number: int) -> None:
+    file = site / f"{place[0]}/{place[1]}.png"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(painted(number))
+    # By nginx's ETag, files of one second and one size are the same.
+    os.utime(file, (1_700_000_000 + number, 1_700_000_000 + number))
+
+
+def canvas_of(site: Path) -> dict[LayerTile, bytes]:
+    return {
+        LayerTile("zoom11", 0, 2 * int(file.parent.name) + 1, -2 * int(file.stem) - 1): file.read_bytes()
+        for file in site.glob("*/*.png")
+    }
+
+
+@pytest.mark.parametrize(
+    "region", [REGION, pytest.param(range(SIDE), marks=pytest.mark.repetition)], ids=["region", "whole"]
+)
+def test_a_canvas_of_four_million_places_is_kept_for_three_days_with_a_kill_on_each(
+    project: Project, tmp_path: Path, region: range
+) -> None:
+    """On the second day what exists is asked, and a share of what was empty; on the third, a week after the
+    first, the rest of it."""
+    site, places, drawn = tmp_path / "site", len(region) ** 2, Random(40)
+    corners = drawn.sample([(x, y) for x in REGION[::8] for y in REGION[::8]], 40)
+    tiles = [(x + i, y + j) for x, y in corners for i in range(5) for j in range(5)]
+    for number, place in enumerate(tiles):
+        paint(site, place, number)
+    beside = corners[0][0] + 7, corners[0][1]
+    far = next((x, y) for x in REGION[::8] for y in REGION[::8] if (x, y) not in corners)
+    zone = {"center": [region[0] + region[-1] + 1, -(region[0] + region[-1] + 1)], "zoom": 0}
+    zone |= {"width": len(region), "height": len(region)}
+    days, requests = [], []
+    with nginx(site) as server:
+        url = f"{server.url}/{{x}}/{{y}}.png"
+        project.add_map("canvas", url, canvas={"tiles": [SIDE, SIDE]}, zones=[zone], concurrency=16)
+        for day in ("2026-11-13", "2026-11-14", "2026-11-20"):
+            server.clear_log()
+            with project.running("crawl", "xyz", "-a", "map=canvas", "-a", f"day={day}") as process:
+                assert await_condition(lambda: answered(server) >= 3_000, process)
+                process.kill()
+            project.crawl("canvas", day, spider="xyz")
+            days.append((day, canvas_of(site)))
+            requests.append(len({line.path for line in server.log() if line.path.endswith(".png")}))
+            if len(days) == 1:
+                for number, place in enumerate((*tiles[10:60], beside, far), start=5_000):
+                    paint(site, place, number)
+                for x, y in tiles[60:70]:
+                    (site / f"{x}/{y}.png").unlink()
+    stored = {name.partition("/")[2].partition(".")[0]: body for name, body in project.stored().items()}
+    (first, before), (second, _), (third, after) = days
+    for day, published_then in ((first, before), (third, after)):
+        recorded = as_of(project.versions(), day)
+        assert {tile: stored[sha1] for tile, sha1 in recorded.items()} == published_then
+    # The new tile beside others is found at once, and the one far away at the latest after a week.
+    found = {one.tile for one in project.versions() if one.day == second}
+    assert len(found) in (61, 62)
+    assert LayerTile("zoom11", 0, 2 * beside[0] + 1, -2 * beside[1] - 1) in found
+    assert requests[0] == places
+    assert requests[1] < places / 2
+    walks = {one["day"]: one["walk"] for one in project.harvests("canvas")}
+    assert walks == {first: "full", second: "share", third: "share"}
 
 
 def test_an_added_tile_json_is_harvested_by_its_spider(

@@ -85,7 +85,7 @@ def test_making_one_touches_nothing(tmp_path: Path) -> None:
 
 
 def first_tiles(harvest: Harvest) -> list[tuple[str, Tile]]:
-    return [(block.layer, tile) for block in harvest.first() for _, tile in block.tiles()]
+    return [(block.layer, tile) for block, _ in harvest.first() for _, tile in block.tiles()]
 
 
 def test_a_first_harvest_begins_at_the_first_level_and_expects_nothing(tmp_path: Path) -> None:

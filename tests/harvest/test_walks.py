@@ -283,6 +283,7 @@ def test_audit_asks_for_all_places_beside_a_known_tile_though_what_is_above_them
             description,
             {making.LAYER: LayerWalk(site_layer, Walk(Pyramid(3), (0, 0)))},
             Decisions({making.LAYER: pruned}),
+            {},
         )
         (audit,) = asyncio.run(walks.to_audit(making.LAYER))
     assert set(audit.tiles) == set(making.D.children())

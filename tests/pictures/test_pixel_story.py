@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from datetime import date, timedelta
 from random import Random
 from typing import TYPE_CHECKING
@@ -93,6 +94,14 @@ def test_one_pixel_of_a_lossless_image_is_a_change(world: World) -> None:
     harvest(world, {LEFT: as_png(first)}, {LEFT: as_png(with_mark(first, (9, 9, 9, 9)))})
     _, second = told(world, ground(8, 8, 18, 16))
     assert (second.day, second.share) == (day(1), 1 / 80)
+
+
+def test_of_a_canvas_the_story_of_a_single_pixel_is_told(world: World) -> None:
+    first, canvas = textured(1), replace(LAYER, pyramid=Pyramid(1))
+    for number, image in enumerate((first, with_mark(first, (9, 9, 9, 9)), with_mark(first, (8, 9, 9, 9)))):
+        world.harvest(day(number), {LEFT: as_png(image)}, described=canvas)
+    assert days(told(world, ground(9, 9, 10, 10))) == [day(0), day(1)]
+    assert days(told(world, ground(8, 9, 9, 10))) == [day(0), day(2)]
 
 
 def test_a_rectangle_over_two_tiles_changes_with_either(world: World) -> None:

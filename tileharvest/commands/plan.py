@@ -33,8 +33,11 @@ _WALKS: Final = {
     "full": "full, every tile is asked",
     "pruned": "pruned, unchanged parts are skipped",
     "index": "index, what the site lists as changed",
+    "share": "share, what exists and a part of the empty places",
 }
-"""The kinds of walks in six words."""
+"""The kinds of walks in a few words."""
+_LONG: Final = 86_400
+"""The seconds of a harvest from which on `plan` names regions."""
 
 
 class _PlanReport(NamedTuple):
@@ -82,6 +85,8 @@ class Command(ProjectCommand, ScrapyCommand):
             write_json({"map": description.name, **report.origin, **plain, **runs})
             return
         _write(report)
+        if plan.expected.seconds > _LONG and (region := _region_of(description)):
+            write_line(f"that takes days; a region takes less: write into maps.toml, for example, {region}")
         for unit, budget in budgets.items():
             fewest, most = plan.expected.runs(budget), plan.most.runs(budget)
             if most > 1:
@@ -130,9 +135,12 @@ def _last_harvest(history: History, description: MapDescription) -> tuple[Preced
 def _by_last(
     description: MapDescription, rules: Rules, last: Precedent, walk: Decisions, *, why: bool
 ) -> _PlanReport:
-    plan = plan_by_last(last, rules, is_pruned=walk.is_pruned)
+    is_flat = last.summary.renderer == "xyz" and set(last.summary.depth.values()) == {1}
+    share = description.full_every if is_flat and description.walk != "full" else 1
+    plan = plan_by_last(last, rules, is_pruned=walk.is_pruned, share=share)
     day = last.summary.day
-    notes = [f"next walk: {_WALKS.get(walk.in_short, walk.in_short)}"]
+    kind = "share" if share > 1 else walk.in_short
+    notes = [f"next walk: {_WALKS.get(kind, kind)}"]
     if why:
         notes.append(f"why: {walk.reason}")
     if walk.is_pruned and last.pruned is None:
@@ -147,6 +155,21 @@ def _by_last(
     return _PlanReport(
         plan, f"{description.name}, by its harvest of {day}; its site was not asked", notes, origin
     )
+
+
+def _region_of(description: MapDescription) -> str:
+    """Returns an example of the key of maps.toml that keeps a region of a map of plain tiles. Returns an
+    empty text for any other map."""
+    from tileharvest.maps.description import EXAMPLES
+    from tileharvest.maps.regions import KNOWN
+    from tileharvest.renderers.xyz import is_plain
+
+    canvas = description.canvas or KNOWN.get(description.host)
+    if canvas is not None and canvas.earth:
+        return 'zones = [{link = "https://...?lat=...&lng=...", size = [40, 30]}]'
+    if canvas is not None and canvas.tile is not None:
+        return f"zones = [{{pixels = [0, 0, {40 * canvas.tile}, {30 * canvas.tile}]}}]"
+    return EXAMPLES["zones"] if is_plain(description) else ""
 
 
 def _write(report: _PlanReport) -> None:

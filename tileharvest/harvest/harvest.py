@@ -318,7 +318,7 @@ class Harvest:
                 expected = 0 if record.is_pushed else record.expect(known)
                 doubt, indexes = self.renderer.doubt, site.indexes
                 return expected, Walks.begin(
-                    record, self.description, self.layers, record.day, doubt, indexes
+                    record, self.description, self.layers, record.day, doubt, indexes, anew=self._counts_anew
                 )
 
             # Not in one transaction: this reads all tiles of the map, and others wait to write.
@@ -368,15 +368,17 @@ class Harvest:
         """The name of this harvest. No other harvest ever has it."""
         return self._record.identity
 
-    def first(self) -> Iterator[Block]:
-        """Yields the blocks at which the walks start.
+    def first(self) -> Iterator[tuple[Block, bool]]:
+        """Yields the blocks at which the walks start, each with whether it goes into the minus lane.
 
         For a layer without an edge, its known tiles of the coarsest zoom are among them, so that the walk
         also covers land that lies apart."""
         if self.is_pushed:
             return
         for name in self.layers:
-            yield from self.walks.first(name, [tile for layer, tile in self._tops if layer == name])
+            known = [tile for layer, tile in self._tops if layer == name]
+            yield from ((block, False) for block in self.walks.first(name, known))
+            yield from ((block, True) for block in self.walks.first_in_minus_lane(name))
 
     def understood(self, answer: Answer, tile: Tile) -> Answer:
         """Returns an answer about a tile as a plain file server would have given it."""
@@ -676,7 +678,7 @@ class Harvest:
             return
         urls = (
             self.layers[block.layer].layer.addresses.url_of(tile)
-            for block in self.first()
+            for block, _ in self.first()
             for _, tile in block.tiles()
         )
         example = next(urls, None)

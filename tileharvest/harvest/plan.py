@@ -60,19 +60,24 @@ class HarvestPlan(NamedTuple):
         return round(number) if self.is_exact else two_digits(number)
 
 
-def plan_by_last(last: Precedent, rules: Rules, *, is_pruned: bool) -> HarvestPlan:
+def plan_by_last(last: Precedent, rules: Rules, *, is_pruned: bool, share: int = 1) -> HarvestPlan:
     """Returns the cost of the next harvest, without asking the site.
 
     It is expected to cost what the last harvest has cost that walked as the next one will (`is_pruned`), or
     else the last full one. The most is a full walk in which every tile has changed: one more request for each
     tile, and the bytes of all of them. A request takes as long as in that harvest, or longer if the map's
-    limit is slower now.
+    limit is slower now. `share` is the number of days over which the empty places of a map of one zoom are
+    asked again, and 1 for other maps.
     """
     full = last.full or last.summary
     like = last.pruned if is_pruned and last.pruned is not None else full
+    if share > 1 and last.summary.walk == "share":
+        like = last.summary
     tiles, gap = last.summary.present, max(rules.gap.mean, rules.host_gap.mean)
     each = max(gap, (like.took or 0.0) / max(1, like.cost.requests))
-    requests = like.cost.requests
+    requests: float = like.cost.requests
+    if like.walk != "share":
+        requests -= like.counts.get(Outcome.NOTHING, 0) * (1 - 1 / share)
     most = full.cost.requests + tiles
     return HarvestPlan(
         expected=Expense(tiles, requests, like.cost.received_bytes, requests * each),

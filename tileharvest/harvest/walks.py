@@ -13,13 +13,14 @@ from tileharvest.errors import ConfigurationError
 from tileharvest.harvest.plan import why_not_pruned
 from tileharvest.history.change_indexes import stored_indexes
 from tileharvest.history.proofs import last_full, proofs
-from tileharvest.history.schema import GIT_WALK, PUSHED_WALK
+from tileharvest.history.schema import GIT_WALK, PUSHED_WALK, SHARE_WALK
 from tileharvest.history.summaries import last_in_full, last_pruned
 from tileharvest.tiles.block import blocks_of, mask_of
 from tileharvest.tiles.grid import Tile, unpacked
 from tileharvest.tiles.questions import IN_FULL, TILE_MARK, Asked
 from tileharvest.walk.change_index import audited_share
 from tileharvest.walk.decision import Decision, Decisions, decide
+from tileharvest.walk.flat import FlatStart, flat_start
 from tileharvest.walk.walk import Walk
 
 if TYPE_CHECKING:
@@ -66,10 +67,13 @@ class Walks:
         description: MapDescription,
         layers: Mapping[str, LayerWalk],
         decisions: Decisions,
+        flat: Mapping[str, FlatStart],
     ) -> None:
         self._record = record
         self._description = description
         self._layers = layers
+        self._flat = flat
+        """What is asked of layers of one zoom of which something is known."""
         self.decisions = decisions
         """How each layer is walked, and why."""
         self.pruned = {name for name, decision in decisions.layers.items() if decision.is_pruned}
@@ -92,13 +96,16 @@ class Walks:
         day: date,
         doubt: str | None = None,
         read: Mapping[str, ChangeIndex] | None = None,
+        *,
+        anew: bool = False,
     ) -> Walks:
         """Decides how each layer is walked, and notes that in the history. Blocks.
 
         `doubt` is the renderer's reason against a pruned walk, if it has one. `read` has the site's change
-        indexes, by layer.
+        indexes, by layer. `anew` says that everything is asked, whatever is known.
         """
         history, depths = record.history, {name: part.walk.pyramid.depth for name, part in layers.items()}
+        flat: dict[str, FlatStart] = {}
 
         def note(decisions: Decisions, way: str) -> Decisions:
             # A harvest through git remembers nothing for the walk, so the next one that asks the site asks
@@ -115,6 +122,8 @@ class Walks:
                 if one.change_index is not None and name in indexes
             }
             decided = decided.with_grounds(record.read_indexes(indexes, relied_on), relied_on)
+            if not all(one.is_all for one in flat.values()):
+                return note(decided.sharing(flat, description.full_every), SHARE_WALK)
             return note(decided, "pruned" if decided.is_pruned else "full")
 
         if record.is_pushed:
@@ -122,19 +131,31 @@ class Walks:
         elif description.git is not None:
             decisions = note(Decisions(dict.fromkeys(depths, _TOLD)), GIT_WALK)
         else:
+            if description.walk != "full" and not anew:
+                for name, (_, walk) in layers.items():
+                    if walk.is_flat and (earlier := record.earlier(name, walk.kept())):
+                        blocks = walk.start_blocks(name)
+                        flat[name] = flat_start(blocks, earlier, day, description.full_every)
             decided = history.read(lambda _: next_walks(history, description, depths, day, doubt))
             decisions = history.write(lambda _: rely_on_indexes(decided))
-        return cls(record, description, layers, decisions)
+        return cls(record, description, layers, decisions, flat)
 
     def first(self, layer: str, known: Iterable[Tile]) -> Iterator[Block]:
         """Yields the blocks of a layer at which its walk starts. `known` are the known tiles of an endless
         layer's coarsest zoom, some of which may be in two blocks."""
         walk, ground = self._layers[layer].walk, self._grounds.get(layer)
-        if ground is None:
+        if layer in self._flat:
+            yield from self._flat[layer].lively
+        elif ground is None:
             yield from walk.start_blocks(layer)
             yield from blocks_of(layer, known)
         else:
             yield from blocks_of(layer, walk.start_on(ground))
+
+    def first_in_minus_lane(self, layer: str) -> Iterable[Block]:
+        """Returns the blocks of a layer of one zoom that are asked after all others: what never changed, and
+        what is empty."""
+        return self._flat[layer].others if layer in self._flat else ()
 
     def within_ground(self, block: Block, asked: Asked) -> Block | None:
         """Returns those of the tiles below or beside other ones that are asked for, or None if there are

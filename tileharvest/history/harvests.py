@@ -12,7 +12,7 @@ from tileharvest.history.blocks import look_up, record
 from tileharvest.history.change_indexes import ground_of, has_readings, note_readings, withdraw
 from tileharvest.history.costs import NO_COST, add_spending
 from tileharvest.history.errors import HarvestEndedError
-from tileharvest.history.results import found_in
+from tileharvest.history.results import earlier_blocks, found_in
 from tileharvest.history.schema import (
     FINISHED,
     MASKS,
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from tileharvest.tiles.grid import TileRange
     from tileharvest.tiles.layers import Size
     from tileharvest.walk.change_index import ChangedGround, ChangeIndex, StoredIndex
+    from tileharvest.walk.flat import EarlierBlock
 
 _EXPECTED: Final = case(
     (harvests.c.expected == 0, bindparam("noted", type_=Integer)), else_=harvests.c.expected
@@ -246,6 +247,12 @@ class HarvestRecord:
             return found
 
         return self.history.read(read)
+
+    def earlier(self, layer: str, areas: Sequence[TileRange]) -> dict[tuple[int, int], EarlierBlock]:
+        """Returns by column and row what harvests have found in the blocks of these areas, which are all that
+        there is of a layer of one zoom."""
+        layer_id = self._layer_ids[layer]
+        return self.history.read(lambda connection: earlier_blocks(connection, self.id, layer_id, areas))
 
     def has_result(self, layer: str, areas: Sequence[TileRange]) -> bool:
         """Returns whether any process of this harvest has a result for any tile of these areas."""

@@ -11,12 +11,13 @@ from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import bindparam, select
+from sqlalchemy import bindparam, func, select
 
 from tileharvest.history.areas import IN_SLICES
-from tileharvest.history.schema import MASKS, blocks, harvest_layers
+from tileharvest.history.schema import MASKS, blocks, changes, harvest_layers, harvests
 from tileharvest.tiles.block import SIDE, WHOLE, bits_of, edges_of, mask_within
 from tileharvest.tiles.outcomes import Outcome
+from tileharvest.walk.flat import EarlierBlock
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -35,6 +36,12 @@ _IN_ZOOM: Final = _ROWS.where(
     blocks.c.row.between(bindparam("first_row"), bindparam("last_row")),
 )
 _OF_HARVEST: Final = _ROWS.where(blocks.c.harvest == bindparam("in_harvest"))
+_DAYS: Final = select(harvests.c.id, harvests.c.day).where(harvests.c.id != bindparam("in_harvest"))
+_DAYS_OF_CHANGE: Final = (
+    select(changes.c.x, changes.c.y, func.count())
+    .where(changes.c.layer == bindparam("in_layer"), changes.c.zoom == bindparam("in_zoom"))
+    .group_by(changes.c.x, changes.c.y)
+)
 _LARGEST: Final = (1 << 31) - 1
 """The largest number of a column. PostgreSQL's integers end here."""
 
@@ -48,6 +55,8 @@ class BlockResults:
         self.row: int = row.row
         self.present: int = row.present
         """The tiles whose latest version is not gone."""
+        self.harvest: int | None = row.harvest
+        """The last harvest that has asked in the block."""
         self._row = row
         self._is_its = row.harvest == harvest
 
@@ -140,6 +149,22 @@ def found_in(
                         break
                 if mask:
                     yield BlockResults(row, harvest), mask
+
+
+def earlier_blocks(
+    connection: Connection, harvest: int, layer: int, areas: Iterable[TileRange]
+) -> dict[tuple[int, int], EarlierBlock]:
+    """Returns by column and row what harvests have found in the blocks of areas of one zoom. The areas are
+    those of a layer that has no other zoom."""
+    its = {"in_layer": layer, "in_zoom": 0, "in_harvest": harvest}
+    days = {row.id: row.day for row in connection.execute(_DAYS, its)}
+    changed = {(x, y): count for x, y, count in connection.execute(_DAYS_OF_CHANGE, its)}
+    return {
+        (one.column, one.row): EarlierBlock(
+            days.get(one.harvest), one.reached, one.present, changed.get(one.cover[1:], 0)
+        )
+        for one, _ in found_in(connection, harvest, layer, areas)
+    }
 
 
 def _first(number: int) -> int:

@@ -198,6 +198,8 @@ PARTIAL: Final = (PUSHED_WALK, CHANGES_WALK)
 """The walks of finished harvests that do not tell the state of every tile."""
 GIT_WALK: Final = "git"
 """The walk of a harvest that knew every tile's state from git. It proves nothing about the host's times."""
+SHARE_WALK: Final = "share"
+"""The walk of a harvest that left out empty blocks of a layer of one zoom, because it was not their turn."""
 MOVED: Final = "moved"
 """The reason of a harvest that no longer found the map at its address."""
 INTERRUPTED: Final = "interrupted"
@@ -239,9 +241,10 @@ when it began. These are 0 for harvests of releases that did not note them. When
 a run is under way, after a kill, and once the harvest is finished.
 
 `walk` is `full` or `pruned`. It is `repaired` if a pruned walk has withdrawn a proof and asked for what it
-had skipped; `pushed` if only pushed tiles were asked; `git` if git told of every tile. The harvests of
-imported days have `imported` or `changes`. `walk_reason` says why the harvest walks in this way; for an
-imported day it is the state of its source. Both are null for releases that knew only the full walk.
+had skipped; `pushed` if only pushed tiles were asked; `git` if git told of every tile; `share` if empty
+blocks were left out whose turn is on another day. The harvests of imported days have `imported` or `changes`.
+`walk_reason` says why the harvest walks in this way; for an imported day it is the state of its source. Both
+are null for releases that knew only the full walk.
 
 `kept` says which zones and zooms the harvest was for, in a form that the caller chooses.
 """

@@ -112,9 +112,11 @@ class PixelStory:
             raise ValueError(f"it lies on {len(self._area)} tiles, and {MOST_TILES} are the most")
         self._box = left, top, right, bottom = ground.pixels(zoom, size, layer.factor)
         width, height = self._extent = right - left, bottom - top
-        if min(width, height) < CELL or width * height > MOST_PIXELS:
+        # Each pixel of a canvas is somebody's work, and PNG keeps it as it is.
+        least = 1 if described.depth == 1 and f".{described.image_extension}" == _LOSSLESS else CELL
+        if min(width, height) < least or width * height > MOST_PIXELS:
             raise ValueError(
-                f"it has {width} x {height} pixels, and must have {CELL} along each edge at least,"
+                f"it has {width} x {height} pixels, and must have {least} along each edge at least,"
                 f" and {MOST_PIXELS:,} in all at most"
             )
 

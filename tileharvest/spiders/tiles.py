@@ -64,8 +64,9 @@ if TYPE_CHECKING:
 
 FETCH: Final = 1
 """Priority of what changed: the plus lane."""
-AGAIN: Final = -1
-"""Priority of what has failed and is asked again: the minus lane."""
+LAST: Final = -1
+"""Priority of what has failed and is asked again, and of what never changed on a layer of one zoom: the minus
+lane."""
 
 _STARTS: Final = 1024
 """The first blocks that may wait in memory. The queue has the others, of which a canvas has tens of
@@ -208,10 +209,10 @@ class TileSpider(Spider):
         finally:
             self.crawl.beginning = None
         if self.crawl.harvest is not None and self.harvest.is_open and self._tree is None:
-            for number, block in enumerate(self.harvest.first(), start=1):
+            for number, (block, is_last) in enumerate(self.harvest.first(), start=1):
                 new = self._unrequested(block, ON_WALK)
                 if new is not None:
-                    yield self.ask(new)
+                    yield self.ask(new, priority=LAST if is_last else 0)
                 if number % _STARTS == 0 and (scheduler := scheduler_of(self.crawler)) is not None:
                     await scheduler.told()
 
@@ -245,7 +246,7 @@ class TileSpider(Spider):
             yield request.narrowed(findings.left)
         if findings.again:
             meta = {ATTEMPT: request.attempt, "not_before": time() + findings.pause}
-            yield request.narrowed(findings.again, priority=AGAIN, meta=meta)
+            yield request.narrowed(findings.again, priority=LAST, meta=meta)
         block, asked = request.block, request.asked
         for one in self._following(block, findings, asked):
             yield one

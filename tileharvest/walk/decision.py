@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from tileharvest.errors import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping
+    from collections.abc import Container, Iterable, Mapping
     from datetime import date
 
     from tileharvest.walk.change_index import ChangedGround, StoredIndex
@@ -69,7 +69,7 @@ class Decision(NamedTuple):
 class Decisions(NamedTuple):
     """How the layers of a map are walked."""
 
-    layers: Mapping[str, Decision]
+    layers: dict[str, Decision]
 
     @property
     def is_pruned(self) -> bool:
@@ -98,6 +98,13 @@ class Decisions(NamedTuple):
                 for name, one in self.layers.items()
             }
         )
+
+    def sharing(self, names: Iterable[str], full_every: int) -> Decisions:
+        """Returns the decisions for layers of one zoom of which empty blocks are left out."""
+        reason = (
+            f"of the empty places of its only zoom a share is asked, all of them within {full_every} days"
+        )
+        return Decisions(self.layers | {name: self.layers[name]._replace(reason=reason) for name in names})
 
     @property
     def in_short(self) -> str:

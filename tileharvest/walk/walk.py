@@ -100,6 +100,11 @@ class Walk:
             object.__setattr__(self, name, value)
 
     @property
+    def is_flat(self) -> bool:
+        """Whether the layer has one zoom, and only its edge is known."""
+        return self.pyramid.depth == 1 and self.pyramid.has_edge and self.pyramid.there is None
+
+    @property
     def start_size(self) -> int:
         """The number of tiles with which a walk over an area or over zones begins."""
         return sum(map(len, self._ranges[self.top]))

@@ -6,7 +6,7 @@ import { worldToGrid } from "./projection.js";
 import { remember, remembered, text } from "./text.js";
 
 const REMEMBERED = "tileharvest.seen.";
-const LEAST = 8; // Pixels along an edge: the server tells of no smaller rectangle.
+const LEAST = 8; // Pixels along an edge: the server tells of no smaller rectangle, but on a canvas of one zoom.
 const MOST_TILES = 16; // Nor of one that lies on more.
 const MOST_PIXELS = 1 << 20;
 
@@ -161,7 +161,7 @@ function units({ screen, description }) {
 
 /** @param {Ground} ground @param {LayerView} view @returns {Ground} */
 function largeEnough({ west, south, east, north }, view) {
-  const least = LEAST * units(view).pixel;
+  const least = (view.description.depth === 1 ? 1 : LEAST) * units(view).pixel;
   const wider = Math.max(0, least - (east - west)) / 2;
   const higher = Math.max(0, least - (north - south)) / 2;
   return { west: west - wider, south: south - higher, east: east + wider, north: north + higher };

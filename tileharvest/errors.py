@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-import sys
 from enum import IntEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -154,10 +152,3 @@ def nearest(word: str, known: Iterable[str], otherwise: str) -> str:
     near."""
     meant = difflib.get_close_matches(word, list(known), n=1)
     return f"did you mean '{meant[0]}'?" if meant else otherwise
-
-
-def program() -> str:
-    """Returns the name by which this program was started: `scrapy`, or else `tileharvest`."""
-    path = Path(sys.argv[0])
-    # `python -m scrapy` has the path of the package's `__main__.py`.
-    return "scrapy" if "scrapy" in (path.name, path.parent.name) else "tileharvest"

@@ -18,9 +18,10 @@ from tileharvest.commands.terminal import (
     console,
     say,
 )
-from tileharvest.errors import ConfigurationError, QueueError, TileHarvestError, program
+from tileharvest.errors import ConfigurationError, QueueError, TileHarvestError
 from tileharvest.harvest.due import first_day
 from tileharvest.maps.settings import all_maps
+from tileharvest.settings import program
 
 if TYPE_CHECKING:
     from argparse import Namespace

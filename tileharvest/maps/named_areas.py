@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from tileharvest.errors import ConfigurationError, program
+from tileharvest.errors import ConfigurationError
 from tileharvest.maps.maps_file import check_map_name, replace_file, with_entry
+from tileharvest.settings import program
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

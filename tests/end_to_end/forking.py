@@ -63,8 +63,6 @@ _LOADED: Final = (
     "sqlalchemy.dialects.sqlite",
     "tileharvest.harvest.inventory",
     "tileharvest.history.area_changes",
-    "tileharvest.history.damaged_images",
-    "tileharvest.history.revisions",
     "tileharvest.importers.folder_import",
     "tileharvest.importers.git_import",
     "tileharvest.importers.imported_map",

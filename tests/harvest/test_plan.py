@@ -67,12 +67,11 @@ def pruned_harvest() -> Precedent:
     ("last", "is_pruned", "expected"),
     [
         (last_harvest(), False, Expense(100, 135, 11_000, 300.0)),
-        (last_harvest(seconds=0.0), False, Expense(100, 135, 11_000, 600.0)),
         (last_harvest(), True, Expense(100, 135, 11_000, 300.0)),
         (pruned_harvest(), True, Expense(100, 16, 4_000, 9.0)),
         (pruned_harvest(), False, Expense(100, 135, 11_000, 300.0)),
     ],
-    ids=["full", "its time by the clock", "no pruned one yet", "pruned", "full after a pruned one"],
+    ids=["full", "no pruned one yet", "pruned", "full after a pruned one"],
 )
 def test_the_next_harvest_costs_what_the_last_of_its_walk_did(
     last: Precedent, is_pruned: bool, expected: Expense

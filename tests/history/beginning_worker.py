@@ -9,12 +9,9 @@ import sys
 
 from tests.history.making import began, record
 from tests.history.shared_results import results_of
-from tileharvest.history import revisions
 from tileharvest.history.costs import Cost
 from tileharvest.history.database import History
 
-# Else imported when the history is made: then only the first would be quick enough to do it.
-assert revisions
 BATCH = 3
 
 

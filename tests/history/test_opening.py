@@ -60,7 +60,7 @@ def test_several_may_create_the_history_at_once(url: str, file: Path) -> None:
     ("revision", "line"),
     [
         ("9999", r"newer TileHarvest \(revision 9999\); nothing was changed; update TileHarvest"),
-        ("0012", r"older TileHarvest \(revision 0012\), which this one cannot read; nothing was changed"),
+        ("0012", r"older TileHarvest \(revision 0012\); nothing was changed; name another place"),
     ],
 )
 def test_a_history_of_another_revision_is_refused_and_not_changed(

@@ -123,28 +123,14 @@ def test_layers_that_the_last_harvest_no_longer_had_come_last(history: History) 
     assert outlined == [("minecraft_overworld", LATER), ("day", DAY)]
 
 
-def test_where_tiles_nest_by_another_factor_the_coarse_zooms_begin_anew(
-    history: History, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_layer_whose_tiles_nest_by_another_factor_is_refused(history: History) -> None:
     by_three, by_five = (Layer("day", Pyramid.kept(3, factor), "png") for factor in (3, 5))
-    beginning = Beginning(
-        map_name="world",
-        segment="first",
-        day=DAY,
-        started=START,
-        renderer="bluemap",
-        layers=(by_three,),
-    )
-    harvest = begin(history, beginning)
-    record(harvest, [found("add", tile) for tile in (A, A.parent(3))])
-    harvest.finish(END, "finished", settle_gone=True)
-    described(history, LATER, by_five)
-    now, before = map_outline(history, "world").layers
-    assert (now.name, now.factor, list(now.zooms)) == ("day", 5, [0])
-    assert (before.name, before.factor, list(before.zooms)) == (f"day (tiles by 3 until {LATER})", 3, [-1])
-    assert "its tiles nest by 5 now, and not by 3" in caplog.text
-    described(history, LATER + timedelta(days=1), by_five)
-    assert len(map_outline(history, "world").layers) == 2
+    described(history, DAY, by_three)
+    with pytest.raises(
+        HistoryError, match=r"'day': its tiles nest by 5 now and by 3 in the history.*another name"
+    ):
+        described(history, LATER, by_five)
+    assert len(map_outline(history, "world").days) == 1
 
 
 def test_a_day_is_unfinished_until_a_harvest_of_it_has_come_to_its_end(history: History) -> None:

@@ -82,12 +82,12 @@ def test_a_history_is_reached_with_a_password(postgresql: PostgresqlServer, data
 
 def test_a_wrong_password_is_one_clear_line(postgresql: PostgresqlServer) -> None:
     line = said(postgresql.tcp_url("postgres", password="another secret"))
-    assert "refuses the login" in line
-    assert line.endswith("nothing was changed; correct the user and the password in its address")
+    assert "is refused by its server (" in line
+    assert "nothing was changed; correct the user, the password and the database in its address" in line
 
 
 def test_a_missing_database_is_one_clear_line(postgresql: PostgresqlServer) -> None:
-    assert "has no database yet (connection failed" in said(postgresql.tcp_url("nowhere"))
+    assert "is refused by its server (connection failed" in said(postgresql.tcp_url("nowhere"))
 
 
 def test_a_server_that_is_not_there_is_one_clear_line() -> None:

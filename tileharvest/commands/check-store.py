@@ -147,7 +147,7 @@ def _asked_anew(settings: BaseSettings, found: Inventory, maps: Collection[str])
 
     Returns the images that were asked for.
     """
-    from tileharvest.history.damaged_images import ask_anew
+    from tileharvest.history.damage import ask_anew
     from tileharvest.history.settings import open_history
 
     with open_history(settings) as history:

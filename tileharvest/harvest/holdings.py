@@ -51,11 +51,7 @@ class OpenHistories:
     @contextmanager
     def borrow_begun(self, url: str) -> Iterator[History | None]:
         """Lends the history as `borrow` does, or None if there is none yet. Raises HistoryError."""
-        with self._lock:
-            if url not in self._open and (history := History.open_begun(url)) is not None:
-                self._open[url] = history
-            has_begun = url in self._open
-        with self.borrow(url) if has_begun else nullcontext() as lent:
+        with self.borrow(url) if url in self._open or History.is_begun(url) else nullcontext() as lent:
             yield lent
 
     @contextmanager

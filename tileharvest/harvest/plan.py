@@ -74,7 +74,7 @@ def plan_by_last(last: Precedent, rules: Rules, *, is_pruned: bool, share: int =
     if share > 1 and last.summary.walk == "share":
         like = last.summary
     tiles, gap = last.summary.present, max(rules.gap.mean, rules.host_gap.mean)
-    each = max(gap, (like.took or 0.0) / max(1, like.cost.requests))
+    each = max(gap, like.cost.seconds / max(1, like.cost.requests))
     requests: float = like.cost.requests
     if like.walk != "share":
         requests -= like.counts.get(Outcome.NOTHING, 0) * (1 - 1 / share)
@@ -91,9 +91,8 @@ def why_not_pruned(
     """Returns a reason against a pruned walk if the last two that began pruned asked more tiles on average
     than the last full one, or both had to ask for everything that they had skipped.
 
-    `last` is returned by `last_pruned`, and `full` by `last_in_full`. Returns None if the pruned walks did
-    not ask more. Also returns None if the latest was at least `full_every` days ago, so that a pruned walk
-    is tried again.
+    Returns None if the pruned walks did not ask more. Also returns None if the latest was at least
+    `full_every` days ago, so that a pruned walk is tried again.
 
     Tiles are compared and not requests, because a process that is killed leaves its requests counted too
     high: the next walk is then the same with and without the kill.

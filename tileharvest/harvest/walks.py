@@ -14,7 +14,7 @@ from tileharvest.harvest.plan import why_not_pruned
 from tileharvest.history.change_indexes import stored_indexes
 from tileharvest.history.proofs import last_full, proofs
 from tileharvest.history.schema import GIT_WALK, PUSHED_WALK, SHARE_WALK
-from tileharvest.history.summaries import last_in_full, last_pruned
+from tileharvest.history.summaries import last_harvests
 from tileharvest.tiles.block import blocks_of, mask_of
 from tileharvest.tiles.grid import Tile, unpacked
 from tileharvest.tiles.questions import IN_FULL, TILE_MARK, Asked
@@ -308,7 +308,8 @@ def cheaper(history: History, description: MapDescription, decisions: Decisions,
     walks asked more than the last full one. Raises HistoryError."""
     if description.walk != "auto" or not any(one.is_pruned for one in decisions.layers.values()):
         return decisions
-    last, full = last_pruned(history, description.name), last_in_full(history, description.name)
+    last = last_harvests(history, description.name, ("pruned", "repaired"), 2)
+    full = next(iter(last_harvests(history, description.name, ("full",))), None)
     return decisions.unless(why_not_pruned(last, full, today, description.full_every))
 
 

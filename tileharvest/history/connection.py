@@ -1,4 +1,5 @@
-"""Connections to the history's database: its address, the settings of each connection, and the retries."""
+"""Connections to the history's database: its address, its tables, the settings of each connection, and the
+retries."""
 
 from __future__ import annotations
 
@@ -8,12 +9,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from sqlalchemy import create_engine, event, inspect, make_url, text
+from sqlalchemy import create_engine, event, func, inspect, make_url, select, text
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from tenacity import Retrying, retry_if_exception_type, stop_before_delay, wait_exponential
 
 from tileharvest.errors import HistoryError
 from tileharvest.history.errors import PassingError
+from tileharvest.history.schema import REVISION, metadata
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -35,10 +37,6 @@ less."""
 _PAUSES: Final = wait_exponential(multiplier=0.05, max=2.0)
 """Seconds between two attempts: 0.05 at first, then twice as many each time, up to 2."""
 
-_ATTEMPTS: Final = 100
-"""The most attempts to change the mode of a new file that several programs open at once. A program waits for
-the lock before each attempt, so this many are never needed. The bound prevents an endless loop."""
-
 DIALECTS: Final = ("sqlite", "postgresql")
 _POSTGRESQL: Final = "postgresql+psycopg"
 _EXAMPLE: Final = (
@@ -56,6 +54,18 @@ longer was frozen or cut off. Others wait twice as long for its locks."""
 _SECRETS: Final = ("password", "passfile", "sslpassword", "sslkey")
 """Parts of an address's query that are left out of messages."""
 
+
+_TURN: Final = int.from_bytes(b"tileharv")
+"""The number of our advisory lock in PostgreSQL. Other programs in the same database are unlikely to use
+it."""
+
+_REVISION_TABLE: Final = """
+    CREATE TABLE alembic_version (
+        version_num VARCHAR(32) NOT NULL,
+        CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
+    )
+"""
+"""The table as Alembic makes it, so that a later release can use Alembic for its first migration."""
 
 CONNECTING: Final = 10
 """Seconds in which a server must take a connection."""
@@ -192,7 +202,7 @@ def write_ahead(engine: Engine) -> None:
     with engine.connect() as connection:
         # SQLAlchemy would begin a transaction, in which SQLite cannot change the mode.
         driver: Any = connection.connection.dbapi_connection
-        for _ in range(_ATTEMPTS):
+        while True:
             try:
                 driver.execute("PRAGMA journal_mode = WAL")
             except sqlite3.OperationalError as error:
@@ -200,10 +210,9 @@ def write_ahead(engine: Engine) -> None:
                     raise
             else:
                 return
-            # Changing the mode never waits for a lock, beginning to write does.
+            # Changing the mode never waits for a lock. Beginning to write does, and fails after the timeout.
             driver.execute("BEGIN IMMEDIATE")
             driver.execute("ROLLBACK")
-        driver.execute("PRAGMA journal_mode = WAL")
 
 
 def revision_of(connection: Connection) -> str | None:
@@ -212,6 +221,43 @@ def revision_of(connection: Connection) -> str | None:
         return None
     revision = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
     return None if revision is None else str(revision)
+
+
+def make_tables(connection: Connection, place: str) -> None:
+    """Creates the tables in the given transaction, unless they are there.
+
+    Several programs may call this at once: the first does the work. Raises HistoryError, and changes nothing,
+    if the database is no history, or is of another revision.
+    """
+    if connection.dialect.name == "postgresql":
+        # In a file the writer's lock is enough.
+        connection.execute(select(func.pg_advisory_xact_lock(_TURN)))
+    revision = revision_of(connection)
+    if revision is not None:
+        expect_present_revision(revision, place)
+        return
+    if tables := inspect(connection).get_table_names():
+        raise HistoryError(
+            f"{place} is a database of another program (it holds the table '{tables[0]}');"
+            " nothing was changed; name another place for the history"
+        )
+    metadata.create_all(connection)
+    connection.exec_driver_sql(_REVISION_TABLE)
+    connection.exec_driver_sql(f"INSERT INTO alembic_version VALUES ('{REVISION}')")  # noqa: S608 - our own
+
+
+def expect_present_revision(revision: str, place: str) -> None:
+    """Raises HistoryError if the history is of another revision than the present one."""
+    # Revisions are numbers of four digits, so they sort as text.
+    if revision == REVISION:
+        return
+    of, what = "a newer", "update TileHarvest"
+    if revision < REVISION:
+        of, what = "an older", "name another place for a new history, as this one cannot be read"
+    raise HistoryError(
+        f"the history {place} was written by {of} TileHarvest (revision {revision}); nothing was changed;"
+        f" {what}"
+    )
 
 
 def in_parts(values: Sequence[_Item], most: int) -> Iterator[Sequence[_Item]]:

@@ -18,7 +18,9 @@ from tileharvest.history.connection import (
     LOCK_TIMEOUT,
     PATIENCE,
     connect,
+    expect_present_revision,
     file_of,
+    make_tables,
     parse_address,
     persevere,
     place_of,
@@ -28,7 +30,6 @@ from tileharvest.history.connection import (
 )
 from tileharvest.history.damage import damage
 from tileharvest.history.errors import as_history_errors, damage_error, no_history
-from tileharvest.history.revisions import expect_present_revision, make_tables
 from tileharvest.history.schema import (
     REVISION,
     blocks,
@@ -115,19 +116,6 @@ class History:
         with _closed_on_error(history):
             history._prepare()
         return history
-
-    @classmethod
-    def open_begun(cls, url: str) -> Self | None:
-        """Opens the history as `open` does. If there is none, returns None and creates nothing."""
-        address = parse_address(url)
-        if file_of(address) is not None:
-            return cls.open(url) if cls.is_begun(url) else None
-        history = cls(connect(address))
-        with _closed_on_error(history):
-            if history._prepare(only_begun=True):
-                return history
-        history.close()
-        return None
 
     @classmethod
     def open_read_only(cls, url: str) -> Self:
@@ -335,20 +323,15 @@ class History:
     def _file(self) -> Path | None:
         return file_of(self._engine.url)
 
-    def _prepare(self, *, only_begun: bool = False) -> bool:
-        """Makes the tables, if there are none. If the history is opened `only_begun`, changes nothing then,
-        and returns False."""
+    def _prepare(self) -> None:
+        """Makes the tables, if there are none."""
         if self._file is not None:
             with as_history_errors(self.place):
                 self._file.parent.mkdir(parents=True, exist_ok=True)
-        revision = self._revision()
-        if revision is None and only_begun:
-            return False
-        if revision != REVISION:
+        if self._revision() != REVISION:
             with self.writing() as connection:
                 make_tables(connection, self.place)
         self._write_ahead()
-        return True
 
     def _revision(self) -> str | None:
         # Two queries, of which the second finds the same table whatever is committed between them.

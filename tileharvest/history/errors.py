@@ -71,12 +71,14 @@ def history_error(error: Exception, place: str) -> HistoryError:
     """
     cause = getattr(error, "orig", None) or error
     said = " ".join(str(cause).split())
-    passing = False
     if isinstance(error, DBAPIError) and hasattr(cause, "sqlstate"):
-        form, passing = _of_postgresql(error, cause.sqlstate, said)
+        form = _of_postgresql(error, cause.sqlstate, said)
     else:
-        form = _of_sqlite(getattr(cause, "sqlite_errorcode", None))
-    kind: type[HistoryError] = PassingError if passing else HistoryError
+        code = getattr(cause, "sqlite_errorcode", None)
+        # The full disk has no room for the shared memory file beside the database.
+        is_full = code == sqlite3.SQLITE_IOERR_SHMSIZE
+        form = _FULL if is_full else _BY_CODE.get((code or 0) & 0xFF, _OTHER)
+    kind: type[HistoryError] = PassingError if form is _SERVER_AWAY else HistoryError
     return kind(form.format(place=place, said=said))
 
 
@@ -103,7 +105,18 @@ _NOT_OPENED: Final = (
     "the history {place} cannot be opened ({said}); nothing was changed;"
     " make sure that its folder exists and is writable, or name another place"
 )
-_OTHER: Final = "the history {place} failed ({said}); nothing recorded was lost; run again, or check the disk"
+_SERVER_AWAY: Final = (
+    "the history {place} cannot be reached ({said}); nothing recorded was lost;"
+    " make sure that its server runs and can be reached from here, and run again"
+)
+_REFUSED: Final = (
+    "the history {place} is refused by its server ({said}); nothing was changed;"
+    " correct the user, the password and the database in its address, or create the database"
+)
+_OTHER: Final = (
+    "the history {place} failed ({said}); nothing recorded was lost; run again, or check the disk or the"
+    " server's log"
+)
 
 # By SQLite's primary result codes: https://www.sqlite.org/rescode.html
 _BY_CODE: Final = {
@@ -116,38 +129,9 @@ _BY_CODE: Final = {
     sqlite3.SQLITE_CANTOPEN: _NOT_OPENED,
     sqlite3.SQLITE_NOTADB: _UNREADABLE,
 }
-_FULL_CODES: Final = frozenset({sqlite3.SQLITE_IOERR_SHMSIZE})
-"""SQLite's extended codes for a disk that has no room for the shared memory file beside a database."""
-
-
-def _of_sqlite(code: int | None) -> str:
-    if code is None:
-        return _OTHER
-    return _FULL if code in _FULL_CODES else _BY_CODE.get(code & 0xFF, _OTHER)
-
-
-_SERVER_AWAY: Final = (
-    "the history {place} cannot be reached ({said}); nothing recorded was lost;"
-    " make sure that its server runs and can be reached from here, and run again"
-)
-_LOGIN: Final = (
-    "the history {place} refuses the login ({said}); nothing was changed;"
-    " correct the user and the password in its address"
-)
-_NO_DATABASE: Final = (
-    "the history {place} has no database yet ({said}); nothing was changed;"
-    " create it there, with createdb for example, or correct its name in the address"
-)
-_SERVER_OTHER: Final = (
-    "the history {place} failed ({said}); nothing recorded was lost; run again, or look into its server's log"
-)
-
 # By SQLSTATE: https://www.postgresql.org/docs/current/errcodes-appendix.html
 _BY_STATE: Final = {
     "25006": _NOT_ALLOWED,  # read_only_sql_transaction
-    "28000": _LOGIN,  # invalid_authorization_specification
-    "28P01": _LOGIN,  # invalid_password
-    "3D000": _NO_DATABASE,  # invalid_catalog_name
     "42501": _NOT_ALLOWED,  # insufficient_privilege
     "53100": _FULL,  # disk_full
     "55P03": _LOCKED,  # lock_not_available
@@ -155,23 +139,21 @@ _BY_STATE: Final = {
 _PASSING_STATES: Final = re.compile("25P03|40001|40P01|53300|57P0[1-5]")
 """A transaction that waited too long for its program or was broken off for another one; too many connections;
 and a server that is stopped or starts."""
-_REFUSALS: Final = (
-    (re.compile("permission denied for database"), _NOT_ALLOWED),
-    (re.compile('FATAL: +database ".*" does not exist'), _NO_DATABASE),
-    (re.compile("no password supplied|authentication failed|pg_hba.conf|FATAL: +role "), _LOGIN),
+_REFUSALS: Final = re.compile(
+    'permission denied for database|FATAL: +(database ".*" does not exist|role )'
+    "|no password supplied|authentication failed|pg_hba.conf"
 )
 """A server's messages when it refuses a connection for a lasting reason, as these errors have no SQLSTATE. If
 the server's language is not English, it counts as away instead."""
 
 
-def _of_postgresql(error: DBAPIError, state: str | None, said: str) -> tuple[str, bool]:
-    """Returns the text of the line, with fields to be filled in, and whether the error may be over soon."""
+def _of_postgresql(error: DBAPIError, state: str | None, said: str) -> str:
+    """Returns the text of the line, with fields to be filled in."""
     if state in _BY_STATE:
-        return _BY_STATE[state], False
+        return _BY_STATE[state]
     if state is not None and _PASSING_STATES.fullmatch(state):
-        return _SERVER_AWAY, True
+        return _SERVER_AWAY
     # A statement that fails has a state; a connection that fails has none.
     if state is None or error.connection_invalidated:
-        refusal = next((form for said_so, form in _REFUSALS if said_so.search(said)), None)
-        return (_SERVER_AWAY, True) if refusal is None else (refusal, False)
-    return _SERVER_OTHER, False
+        return _REFUSED if _REFUSALS.search(said) else _SERVER_AWAY
+    return _OTHER

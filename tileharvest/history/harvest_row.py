@@ -3,13 +3,12 @@ tiles."""
 
 from __future__ import annotations
 
-import logging
 import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import bindparam, func, insert, literal, select, update
+from sqlalchemy import bindparam, func, insert, select, update
 
 from tileharvest.errors import AlreadyHarvestedError, HistoryError
 from tileharvest.history.change_indexes import store_indexes
@@ -33,7 +32,6 @@ from tileharvest.history.schema import (
     insert_into,
     is_block,
     layers,
-    metadata,
     replace_into,
     version_row,
     versions,
@@ -46,12 +44,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import date, datetime
 
-    from sqlalchemy import Connection, Row
+    from sqlalchemy import Connection
 
     from tileharvest.history.costs import Cost
     from tileharvest.tiles.layers import Layer
-
-_log = logging.getLogger(__name__)
 
 _ITS_BLOCK: Final = tuple(f"its_{name}" for name in BLOCK)
 _GONE_AT_ONCE: Final = 5_000
@@ -60,7 +56,6 @@ _GONE_AT_ONCE: Final = 5_000
 # Each statement is made once: to make one takes longer than to execute it.
 _OF_MAP: Final = harvests.c.map == bindparam("in_map")
 _UNFINISHED: Final = select(harvests).where(_OF_MAP, harvests.c.ended.is_(None))
-_UNFINISHED_OF: Final = _UNFINISHED.where(harvests.c.segment == bindparam("in_segment"))
 _REASON: Final = select(harvests.c.reason).where(harvests.c.id == bindparam("in_harvest"))
 _END: Final = (
     update(harvests)
@@ -138,12 +133,8 @@ class HarvestRow:
     @classmethod
     def unfinished(cls, connection: Connection, map_id: int, segment: str | None = None) -> HarvestRow | None:
         """Returns the map's unfinished harvest, or None. If a segment is named, the harvest must be of it."""
-        if segment is None:
-            row = connection.execute(_UNFINISHED, {"in_map": map_id}).one_or_none()
-        else:
-            its = {"in_map": map_id, "in_segment": segment}
-            row = connection.execute(_UNFINISHED_OF, its).one_or_none()
-        if row is None:
+        row = connection.execute(_UNFINISHED, {"in_map": map_id}).one_or_none()
+        if row is None or segment not in (None, row.segment):
             return None
         return cls(row.id, map_id, row.day, row.started, is_pushed=row.walk == PUSHED_WALK)
 
@@ -197,10 +188,7 @@ class HarvestRow:
             store_indexes(connection, self.id, self.day)
 
     def counts(self, connection: Connection) -> dict[Outcome, int]:
-        """Returns the number of tiles by outcome, for outcomes that occurred.
-
-        For an unfinished harvest these are the results so far, and this reads all blocks of the map.
-        """
+        """As `HarvestRecord.counts`. For an ended harvest this reads a few rows."""
         if self.reason(connection) is None:
             rows = self._counted(connection)
         else:
@@ -212,15 +200,14 @@ class HarvestRow:
         return dict(counted)
 
     def why_failed(self, connection: Connection) -> dict[str, int]:
-        """Returns the reasons of failed tiles, each with its number of tiles, the most frequent first."""
+        """As `HarvestRecord.why_failed`."""
         reasons: Counter[str] = Counter()
         for reason, count in connection.execute(_WHY_FAILED, {"in_harvest": self.id}):
             reasons[_ATTEMPTS.sub("", reason or "")] += count
         return dict(reasons.most_common())
 
     def found(self, connection: Connection) -> dict[int, int]:
-        """Returns by layer the number of tiles that were found: those with a result, without missing and
-        failed ones."""
+        """As `HarvestRecord.found`, by the layers' ids."""
         found: Counter[int] = Counter()
         for (layer, outcome), count in count_outcomes(connection, self.id).items():
             found[layer] += count if outcome in THERE else 0
@@ -242,23 +229,15 @@ class HarvestRow:
         Takes about 40 microseconds of CPU for each tile.
         """
         gone = Version(self.day, None)
-        its_layers = connection.execute(ITS_LAYERS, {"in_harvest": self.id}).scalars().all()
-        for layer in its_layers:
-            found = [
-                (one, mask)
-                for one in found_by(connection, self.id, layer)
-                if (mask := one.of(Outcome.GONE) & one.present)
-            ]
-            cells = [cell for one, mask in found for cell in one.cells(mask)]
-            for part in in_parts(cells, _GONE_AT_ONCE):
-                record_versions(connection, [version_row((layer, *cell), gone, self.id) for cell in part])
-            vanished = [
-                {
-                    **dict(zip(_ITS_BLOCK, (layer, one.zoom, one.column, one.row), strict=True)),
-                    "still_present": one.present & ~mask,
-                }
-                for one, mask in found
-            ]
+        for layer in connection.execute(ITS_LAYERS, {"in_harvest": self.id}).scalars().all():
+            rows, vanished = [], []
+            for one in found_by(connection, self.id, layer):
+                if mask := one.of(Outcome.GONE) & one.present:
+                    rows += [version_row((layer, *cell), gone, self.id) for cell in one.cells(mask)]
+                    its = dict(zip(_ITS_BLOCK, (layer, one.zoom, one.column, one.row), strict=True))
+                    vanished.append({**its, "still_present": one.present & ~mask})
+            for part in in_parts(rows, _GONE_AT_ONCE):
+                record_versions(connection, part)
             if vanished:
                 connection.execute(_VANISH, vanished)
 
@@ -360,15 +339,19 @@ def describe_layers(
     connection: Connection, map_id: int, harvest: int, described: Sequence[Layer]
 ) -> dict[str, int]:
     """Writes the descriptions of a harvest's layers in place of earlier ones. Returns the ids of these
-    layers, by name."""
+    layers, by name. Raises HistoryError if tiles of a layer nest by another factor than before."""
     names = [{"map": map_id, "name": layer.name, "factor": layer.pyramid.factor} for layer in described]
     connection.execute(_INSERT_LAYERS, names)
     known: dict[str, int] = {}
     factors = {layer.name: layer.pyramid.factor for layer in described}
     for row in connection.execute(_LAYERS, {"in_map": map_id}).all():
         known[row.name] = row.id
-        if factors.get(row.name, row.factor) != row.factor:
-            _begin_coarse_zooms_anew(connection, row, factors[row.name], harvest)
+        if (factor := factors.get(row.name, row.factor)) != row.factor:
+            raise HistoryError(
+                f"layer '{row.name}': its tiles nest by {factor} now and by {row.factor} in the history, so"
+                " coarse tiles lie elsewhere; nothing was changed; give the map another name in maps.toml to"
+                " begin its history anew"
+            )
     ids = {layer.name: known[layer.name] for layer in described}
     written = []
     for layer in described:
@@ -379,37 +362,3 @@ def describe_layers(
         written.append({"harvest": harvest, "layer": ids[layer.name], **layer_row(layer), **size})
     connection.execute(replace_into(harvest_layers, "harvest", "layer"), written)
     return ids
-
-
-def _begin_coarse_zooms_anew(connection: Connection, row: Row[Any], factor: int, harvest: int) -> None:
-    """Moves the coarse zooms of a layer into a layer of their own, because tiles nest by another factor now.
-
-    The factor decides where a coarse tile lies, so those of both factors cannot be in one layer. Nothing is
-    done if the layer has versions of a later day: then the harvest is an import of the past.
-    """
-    day = select(harvests.c.day).where(harvests.c.id == harvest).scalar_subquery()
-    later = select(versions.c.id).where(versions.c.layer == row.id, versions.c.day > day).limit(1)
-    if connection.execute(later).first() is not None:
-        return
-    said: date = connection.execute(select(day)).scalar_one()
-    apart = f"{row.name} (tiles by {row.factor} until {said})"
-    connection.execute(_INSERT_LAYERS, {"map": row.map, "name": apart, "factor": row.factor})
-    new = connection.execute(
-        select(layers.c.id).where(layers.c.map == row.map, layers.c.name == apart)
-    ).scalar_one()
-    described = [column for column in harvest_layers.c if column.name != "layer"]
-    rows = select(literal(new), *described).where(harvest_layers.c.layer == row.id)
-    connection.execute(insert(harvest_layers).from_select([harvest_layers.c.layer, *described], rows))
-    for table in metadata.sorted_tables:
-        if {"layer", "zoom"} <= set(table.c.keys()):
-            coarse = update(table).where(table.c.layer == row.id, table.c.zoom < 0)
-            connection.execute(coarse.values(layer=new))
-    connection.execute(update(layers).where(layers.c.id == row.id).values(factor=factor))
-    _log.warning(
-        "layer %s: its tiles nest by %d now, and not by %d: its coarse zooms begin anew, and the earlier ones"
-        " are kept as layer '%s'",
-        row.name,
-        factor,
-        row.factor,
-        apart,
-    )

@@ -106,25 +106,15 @@ metadata: Final = MetaData(
 
 TILE: Final = ("layer", "zoom", "x", "y")
 """The columns that name a tile, in every table of tiles."""
-
-
-def _keyed_by_tile() -> list[Column[int]]:
-    """Returns new columns of a primary key that names a tile. A column can belong to one table only."""
-    return [
-        Column("layer", Integer, ForeignKey("layers.id"), primary_key=True, autoincrement=False),
-        *(Column(name, Integer, primary_key=True, autoincrement=False) for name in TILE[1:]),
-    ]
-
-
 BLOCK: Final = ("layer", "zoom", "column", "row")
 """The columns that name a block, in every table of blocks."""
 
 
-def _keyed_by_block() -> list[Column[int]]:
-    """Returns new columns of a primary key that names a block."""
+def _keyed_by(names: tuple[str, ...]) -> list[Column[int]]:
+    """Returns new columns of a primary key. A column can belong to one table only."""
     return [
         Column("layer", Integer, ForeignKey("layers.id"), primary_key=True, autoincrement=False),
-        *(Column(name, Integer, primary_key=True, autoincrement=False) for name in BLOCK[1:]),
+        *(Column(name, Integer, primary_key=True, autoincrement=False) for name in names[1:]),
     ]
 
 
@@ -140,12 +130,7 @@ def is_block(table: FromClause) -> ColumnElement[bool]:
 
 def its_block(layer: int, block: Block) -> Row:
     """Returns the parameters of `is_block` that name this block."""
-    return {
-        "its_layer": layer,
-        "its_zoom": block.zoom,
-        "its_column": block.column,
-        "its_row": block.row,
-    }
+    return {"its_layer": layer, "its_zoom": block.zoom, "its_column": block.column, "its_row": block.row}
 
 
 def is_tile(table: FromClause) -> ColumnElement[bool]:
@@ -218,7 +203,6 @@ harvests: Final = Table(
     Column("reason", Text, nullable=True),
     Column("requests", BigInteger, nullable=False),
     Column("received_bytes", BigInteger, nullable=False),
-    # With a default, because without one SQLite adds a column only by rebuilding the table.
     Column("stored_bytes", BigInteger, nullable=False, server_default=text("0")),
     Column("expected", Integer, nullable=False, server_default=text("0")),
     Column("seconds", Float, nullable=False, server_default=text("0")),
@@ -234,8 +218,7 @@ harvests: Final = Table(
 `stored_bytes` counts the images that the harvest put into the store and that were not there before.
 `spared_bytes` counts known images that it did not fetch, because their ETag was unchanged. `seconds` is the
 time worked by all processes together, without their pauses. `expected` is the number of tiles that were known
-when it began. These are 0 for harvests of releases that did not note them. When a harvest is running,
-`requests` and `received_bytes` are a little higher than what was asked: see `costs.Traffic`.
+when it began.
 
 `stopped` says why the last run ended before the harvest did, such as `budget: 1,000 requests`. It is null if
 a run is under way, after a kill, and once the harvest is finished.
@@ -244,7 +227,7 @@ a run is under way, after a kill, and once the harvest is finished.
 had skipped; `pushed` if only pushed tiles were asked; `git` if git told of every tile; `share` if empty
 blocks were left out whose turn is on another day. The harvests of imported days have `imported` or `changes`.
 `walk_reason` says why the harvest walks in this way; for an imported day it is the state of its source. Both
-are null for releases that knew only the full walk.
+are null until the walk is decided.
 
 `kept` says which zones and zooms the harvest was for, in a form that the caller chooses.
 """
@@ -271,7 +254,7 @@ spending: Final = Table(
     sqlite_with_rowid=False,
 )
 """The costs of all harvests of a map on a day, by the clock in the map's time zone. A harvest can take
-several days. For releases that did not note this, all costs are on the day of the harvest."""
+several days."""
 
 Index(
     "ix_harvests_unfinished",
@@ -352,7 +335,7 @@ VERSION: Final = (
 tiles: Final = Table(
     "tiles",
     metadata,
-    *_keyed_by_tile(),
+    *_keyed_by(TILE),
     Column("version", _VERSION_ID, ForeignKey("versions.id"), nullable=False),
     sqlite_with_rowid=False,
 )
@@ -373,7 +356,7 @@ MASKS: Final = {
 blocks: Final = Table(
     "blocks",
     metadata,
-    *_keyed_by_block(),
+    *_keyed_by(BLOCK),
     Column("harvest", Integer, ForeignKey("harvests.id"), nullable=True),
     *map(_mask, MASKS.values()),
     _mask("skips"),
@@ -396,7 +379,7 @@ the search for tiles that are not asked yet, scan the map's blocks.
 failures: Final = Table(
     "failures",
     metadata,
-    *_keyed_by_tile(),
+    *_keyed_by(TILE),
     Column("harvest", Integer, ForeignKey("harvests.id"), nullable=False),
     Column("reason", Text, nullable=False),
     Column("in_a_row", Integer, nullable=False),
@@ -408,7 +391,7 @@ number of harvests in a row in which the tile has failed. Harvests that did not 
 changes: Final = Table(
     "changes",
     metadata,
-    *_keyed_by_tile(),
+    *_keyed_by(TILE),
     Column("day", Date, primary_key=True),
     Column("tiles", Integer, nullable=False),
     Index("ix_changes_layer_zoom_day", "layer", "zoom", "day"),
@@ -424,7 +407,7 @@ x and y are the centre of the tile three levels coarser that covers the block. T
 validators: Final = Table(
     "validators",
     metadata,
-    *_keyed_by_block(),
+    *_keyed_by(BLOCK),
     Column("harvest", Integer, ForeignKey("harvests.id"), nullable=False),
     _mask("seen"),
     _mask("there"),
@@ -533,10 +516,8 @@ def insert_into(table: Table) -> Insert:
     """Returns an INSERT that can say what happens to rows that are there already, by ON CONFLICT. It serves
     both databases.
 
-    SQLite has taken this clause from PostgreSQL. SQLAlchemy has an INSERT for each of the two, and does not
-    promise that one serves the other. The release in `requirements.txt` writes its PostgreSQL INSERT for
-    SQLite in the same words as its SQLite INSERT, which a test compares. If a later release does not, this
-    function needs the dialect as a parameter, and no statement can be built before there is a connection.
+    SQLAlchemy has an INSERT for each of the two, and writes the PostgreSQL one for SQLite in the same words
+    as the SQLite one. It does not promise that, so a test compares them.
     """
     return insert(table)
 

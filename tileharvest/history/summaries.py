@@ -17,13 +17,11 @@ from tileharvest.history.harvest_row import HarvestRow
 from tileharvest.history.outlines import known_map_id
 from tileharvest.history.schema import (
     FINISHED,
-    NOT_WALKED,
     blocks,
     changes,
     failures,
     harvest_layers,
     harvests,
-    is_finished,
     layers,
     maps,
     tiles,
@@ -33,10 +31,10 @@ from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import MISSING, Outcome, counts_as_plain
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from datetime import date, datetime
 
-    from sqlalchemy import ColumnElement, Connection, Row, Select
+    from sqlalchemy import Connection, Row, Select
 
     from tileharvest.history.database import History
 
@@ -56,7 +54,7 @@ class HarvestSummary:
     reason: str | None
     """Why it ended, such as `finished` or `interrupted`; None while the harvest is unfinished."""
     cost: Cost
-    """The cost of all processes. The seconds are 0 if an older release did not note them."""
+    """The cost of all processes."""
     depth: dict[str, int]
     """The depth by layer, as the site said."""
     renderer: str
@@ -64,14 +62,14 @@ class HarvestSummary:
     """The number of tiles by outcome, for outcomes that occurred."""
     expected: int = 0
     """The number of tiles that were known when it began. It will find about as many. 0 for a map's first
-    harvest, and if an older release did not note it."""
+    harvest."""
     stopped: str | None = None
     """Why the last run of an unfinished harvest ended. None if a run is under way or was killed."""
     walk: str | None = None
     """How it walked: `full` or `pruned`; `repaired` if it began pruned and then asked for what it had
     skipped; `pushed` if it asked only what a person had pushed; `git` if git told it of every tile;
-    `imported` for an imported day, and `changes` for one of which only the changes are known. None for a
-    harvest of a release that knew only the full walk."""
+    `imported` for an imported day, and `changes` for one of which only the changes are known. None until
+    that is decided."""
     walk_reason: str | None = None
     """Why it walked in this way. For an imported day it is the state of its source."""
 
@@ -99,16 +97,6 @@ class HarvestSummary:
         ones."""
         return sum(self.counts.values()) - sum(self.counts.get(one, 0) for one in MISSING)
 
-    @property
-    def took(self) -> float | None:
-        """Seconds that it worked. If these are unknown, the seconds from its beginning to its end.
-
-        None if it is unfinished and no seconds are noted.
-        """
-        if self.cost.seconds or self.ended is None:
-            return self.cost.seconds or None
-        return (self.ended - self.started).total_seconds()
-
 
 _OF_ROW: Final = tuple(
     one.name for one in fields(HarvestSummary) if one.name not in {"cost", "depth", "counts"}
@@ -135,6 +123,10 @@ class MapSummary:
     """Bytes of the different images that the versions name. This map alone needs so much of the store."""
 
 
+WALKS: Final = ("full", "pruned", "repaired", "share", "git")
+"""The walks of harvests that tell what the next one costs."""
+
+
 class Precedent(NamedTuple):
     """The last finished harvests of a map and the size of its tiles, from which the next one is planned."""
 
@@ -145,8 +137,7 @@ class Precedent(NamedTuple):
     pruned: HarvestSummary | None = None
     """The last finished harvest whose walk was pruned and needed no repair."""
     full: HarvestSummary | None = None
-    """The last finished harvest whose walk was full. A map's first harvest is one, so only a restored history
-    may lack it."""
+    """The last finished harvest whose walk was full."""
 
 
 _MAPS: Final = select(maps.c.id, maps.c.name).order_by(maps.c.name)
@@ -268,8 +259,8 @@ def precedent(history: History, map_name: str) -> Precedent | None:
 
     Reads all tiles of the map. Raises HistoryError.
     """
-    last = _last(history, map_name, is_finished(harvests, but=NOT_WALKED))
-    if last is None:
+    last = last_harvests(history, map_name, WALKS)
+    if not last:
         return None
     of_map = select(layers.c.id).join(maps, maps.c.id == layers.c.map).where(maps.c.name == map_name)
     weight = (
@@ -280,29 +271,16 @@ def precedent(history: History, map_name: str) -> Precedent | None:
     with history.reading() as connection:
         # A sum of whole numbers is a Decimal on PostgreSQL.
         present = int(connection.execute(weight).scalar_one())
-    pruned = _last(history, map_name, harvests.c.walk == "pruned")
-    return Precedent(last, present, pruned, last_in_full(history, map_name))
+    pruned, full = (next(iter(last_harvests(history, map_name, (one,))), None) for one in ("pruned", "full"))
+    return Precedent(last[0], present, pruned, full)
 
 
-def last_pruned(history: History, map_name: str) -> list[HarvestSummary]:
-    """Returns the last two finished harvests of a map that began pruned, the latest first. Those that had to
-    ask for what they had skipped are among them. Reads two rows. Raises HistoryError."""
-    return _last_walks(history, map_name, harvests.c.walk.in_(("pruned", "repaired")), 2)
-
-
-def last_in_full(history: History, map_name: str) -> HarvestSummary | None:
-    """Returns the last finished harvest of a map whose walk was full, or None. Reads a row. Raises
-    HistoryError."""
-    return _last(history, map_name, func.coalesce(harvests.c.walk, "full") == "full")
-
-
-def _last(history: History, map_name: str, of_kind: ColumnElement[bool]) -> HarvestSummary | None:
-    return next(iter(_last_walks(history, map_name, of_kind, 1)), None)
-
-
-def _last_walks(
-    history: History, map_name: str, of_kind: ColumnElement[bool], most: int
+def last_harvests(
+    history: History, map_name: str, walks: Collection[str], most: int = 1
 ) -> list[HarvestSummary]:
+    """Returns the last finished harvests of a map with one of these walks, the latest first, up to `most`.
+    Raises HistoryError."""
+    of_kind = func.coalesce(harvests.c.walk, "full").in_(walks)
     query = _HARVESTS.where(harvests.c.reason == FINISHED, of_kind).order_by(harvests.c.id.desc()).limit(most)
     with history.reading() as connection:
         rows = connection.execute(query, {"map_name": map_name}).all()
@@ -367,10 +345,6 @@ def _by_map(connection: Connection, query: Select[Any]) -> Mapping[int, int]:
     }
 
 
-def _cost_of(row: Row[*tuple[Any, ...]]) -> Cost:
-    return Cost(**{name: getattr(row, name) for name in COST_COLUMNS})
-
-
 def _harvest_summary(connection: Connection, row: Row[*tuple[Any, ...]]) -> HarvestSummary:
     """Returns the summary of a row of `harvests`. For an unfinished harvest it reads all blocks of the
     map."""
@@ -381,7 +355,7 @@ def _harvest_summary(connection: Connection, row: Row[*tuple[Any, ...]]) -> Harv
         .order_by(layers.c.id)
     )
     return HarvestSummary(
-        cost=_cost_of(row),
+        cost=Cost(*(getattr(row, name) for name in COST_COLUMNS)),
         depth={layer.name: layer.depth for layer in connection.execute(depths)},
         counts=HarvestRow(row.id, row.map, row.day, row.started).counts(connection),
         **{name: getattr(row, name) for name in _OF_ROW},

@@ -100,9 +100,3 @@ def test_a_host_that_has_something_at_every_address_has_no_map() -> None:
 
 async def _answer(answer: Fetched) -> Fetched:
     return answer
-
-
-def test_the_guide_shows_the_example_as_it_is() -> None:
-    guide = (ROOT / "docs" / "renderers.md").read_text(encoding="utf-8")
-    for name in ("minedmap.py", "pyproject.toml"):
-        assert (EXAMPLE / name).read_text(encoding="utf-8") in guide

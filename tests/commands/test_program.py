@@ -31,6 +31,9 @@ if TYPE_CHECKING:
         (["add", "a", "http://h/", "--site-zooms", "a,b"], "'a,b' is not a list of numbers with commas"),
         (["add", "a", "http://h/", "--canvas", "0x0"], "a canvas has 1 to 16,777,216 tiles each way"),
         (["add", "a", "http://h/", "--size", "4x4"], "--size needs --around LINK"),
+        (["add", "a", "http://h/", "--contact", "me"], "'me' is neither a mail address"),
+        (["add", "a", "map.example.net"], "key 'url': "),
+        (["harvests", "a"], "yet: the first harvest begins it"),
         (["harvest", "a", "--segmet", "run"], "option --segmet is not known; did you mean '--segment'?"),
         (["crawl", "overviewer", "--segment", "run"], "write -a segment=run"),
         (["crawl", "overviewer", "--dry"], "write -a dry=1"),
@@ -57,6 +60,8 @@ def test_alone_it_lists_its_commands(tileharvest: Tileharvest) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        (["add", "small", "http://h/"], "has a map 'small' already"),
+        (["plan", "smal"], "has no map 'smal'; did you mean 'small'?"),
         (["harvest", "smal"], "has no map 'smal'; did you mean 'small'?"),
         (["harvest", "small", "--jsn"], "option --jsn is not known; did you mean '--json'?"),
         (["harvest", "small", "-a", "dri=1"], "'dri' is not known; did you mean 'dry'?"),
@@ -106,14 +111,31 @@ def test_what_cannot_be_is_one_line_before_anything_is_touched(
     assert not (tmp_path / "data").exists()
 
 
-def test_a_mistake_in_maps_toml_names_the_file_the_map_and_the_key(
-    tileharvest: Tileharvest, tmp_path: Path
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[small\n", "is not valid TOML"),
+        (
+            '[small]\nurl = "http://h/"\nconcurency = 2\n',
+            "map 'small': key 'concurency' is not known",
+        ),
+        ("[small]\nnote = 'mine'\n", "map 'small': key 'url' is missing"),
+        ('[small]\nurl = "http://h/"\nzooms = [0, -3]\n', "map 'small': key 'zooms'"),
+        ('[small]\nurl = "http://h/"\n[b]\nurl = "ftp://h/"\n', "map 'b': key 'url'"),
+        (None, "`tileharvest add NAME URL` writes one"),
+    ],
+)
+def test_a_mistake_in_maps_toml_is_one_line_that_names_the_file(
+    tileharvest: Tileharvest, tmp_path: Path, text: str | None, said: str
 ) -> None:
-    (tmp_path / "maps.toml").write_text('[small]\nurl = "http://h/"\nconcurency = 2\n')
-    (line,) = tileharvest("harvest", "small").err.splitlines()
-    assert all(
-        word in line for word in (str(tmp_path / "maps.toml"), "map 'small'", "did you mean 'concurrency'")
-    )
+    if text is not None:
+        (tmp_path / "maps.toml").write_text(text)
+    done = tileharvest("harvest", "small")
+    (line,) = done.err.splitlines()
+    assert done.status == 2
+    assert said in line
+    assert str(tmp_path / "maps.toml") in line
+    assert not (tmp_path / "data").exists()
 
 
 @pytest.mark.parametrize("words", [["version"], ["--version"], ["version", "-v"]])

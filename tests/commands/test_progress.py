@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import io
-import json
 import logging
 import re
 import sys
 from dataclasses import replace
-from datetime import date
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -42,9 +40,7 @@ WAIT: Final = "http://map.example.net/robots.txt to answer"
 async def shown(seconds: float, file: Console, maps: dict[str, HarvestStats], **options: Any) -> None:
     progress = HarvestProgress(file, 60, maps=len(maps), **options)
     for name, stats in maps.items():
-        source: Any = SimpleNamespace(
-            stats=lambda stats=stats: stats, harvest=SimpleNamespace(day=date(2024, 5, 2))
-        )
+        source: Any = SimpleNamespace(stats=lambda stats=stats: stats)
         progress.add(name, source)
     progress.begin()
     await asyncio.sleep(seconds)
@@ -91,13 +87,10 @@ def test_harvests_that_are_over_count_in_the_totals() -> None:
     assert file.getvalue().startswith("2 maps done, 0 under way; 1,203 tiles, 3 failed; 1,256 requests")
 
 
-def test_with_json_each_line_is_an_object_also_on_a_terminal() -> None:
+def test_a_program_that_reads_json_gets_no_lines_also_on_a_terminal() -> None:
     screen, file = terminal()
-    run_jumping(shown(61, screen, {"small": STATS}, as_json=True))
-    (line,) = file.getvalue().splitlines()
-    told = json.loads(line)
-    assert (told["map"], told["day"], told["state"]) == ("small", "2024-05-02", "running")
-    assert (told["tiles_done"], told["requests"], told["received_bytes"]) == (1_203, 1_256, 4_100_000)
+    run_jumping(shown(61, screen, {"small": STATS}, is_shown=False))
+    assert file.getvalue() == ""
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from hashlib import sha1
 from typing import TYPE_CHECKING
 
@@ -83,7 +82,7 @@ def branch(harvested_map: Rendering) -> dict[str, bytes]:
     return images
 
 
-def test_removed_tiles_are_gone_with_all_below_them(
+def test_removed_tiles_are_gone_once_with_all_below_them(
     project: Project, harvested_map: Rendering, branch: dict[str, bytes]
 ) -> None:
     project.harvest(SMALL, TOMORROW)
@@ -92,17 +91,9 @@ def test_removed_tiles_are_gone_with_all_below_them(
     for path, image in branch.items():
         expected = [(TODAY, sha1(image).hexdigest()), (TOMORROW, None)]
         assert days_of(project, harvested_map.tile(path)) == expected
-
-
-def test_what_is_gone_is_gone_once(
-    project: Project, harvested_map: Rendering, branch: dict[str, bytes]
-) -> None:
-    project.harvest(SMALL, TOMORROW)
     versions = project.versions()
     report = project.harvest(SMALL, LATER)
-    top = harvested_map.tile(min(branch, key=len))
     assert "gone" not in report["counts"]
-    assert project.outcomes()[top] == "404"
     assert report["counts"]["404"] == len(harvested_map.missing())
     assert project.versions() == versions
 
@@ -141,15 +132,3 @@ def test_tiles_below_a_missing_one_are_found_all_the_same(project: Project, harv
     project.harvest(SMALL, TOMORROW)
     assert with_outcome(project, "gone") == {harvested_map.tile(parent)}
     assert with_outcome(project, "ign") == harvested_map.tiles(harvested_map.paths())
-
-
-def test_a_map_that_is_mostly_missing_has_moved_and_loses_nothing(
-    project: Project, harvested_map: Rendering
-) -> None:
-    versions = project.versions()
-    shutil.rmtree(harvested_map.folder / harvested_map.layer)
-    done = project.scrapy("harvest", SMALL, "-a", f"day={TOMORROW}", check=False)
-    assert done.returncode == 5
-    assert "has moved" in done.stderr
-    assert project.versions() == versions
-    assert project.query("SELECT reason FROM harvests ORDER BY id") == [("finished",), ("moved",)]

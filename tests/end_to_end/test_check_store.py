@@ -89,8 +89,7 @@ def test_of_a_map_that_is_no_more_it_is_said_what_is_missing_and_nothing_is_forg
         stage.project.maps_file.write_text(described, encoding="utf-8")
     assert (done.returncode, done.stderr) == (1, "")
     assert "2 of them are missing or damaged" in done.stdout
-    assert "2 of them are of maps that maps.toml does not have (small): add these again" in done.stdout
-    assert "only from a backup" not in done.stdout
+    assert "2 of them can come only from a backup of the store" in done.stdout
     assert versions(stage.project, "00")[0][2] is not None
 
 

@@ -141,15 +141,3 @@ def test_history_of_one_tile_shows_how_it_changed(told: Project, antworld: list[
     shown = told.history(ANTWORLD, f"{tile.zoom}_{tile.x}_{tile.y}")
     assert {version["day"]: version["sha1"] for version in shown} == published
     assert len(shown) == len(published) > 2
-
-
-def test_history_of_a_tile_that_never_was(told: Project) -> None:
-    done = told.scrapy("history", ANTWORLD, "0_-1_-1")
-    assert "has no version of 0_-1_-1" in done.stdout
-
-
-def test_without_a_history_they_say_so_and_make_none(project: Project) -> None:
-    done = project.scrapy("harvests", ANTWORLD, check=False)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert len(done.stderr.splitlines()) == 1
-    assert not project.data.exists()

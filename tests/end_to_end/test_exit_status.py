@@ -88,16 +88,6 @@ def test_a_crawl_ends_with_the_status_of_a_harvest(
     assert status("away", "-s", "RETRY_TIMES=0") == 5
 
 
-def test_a_site_that_does_not_answer_is_unreachable(project: Project, nobody: str) -> None:
-    project.add_map("away", nobody)
-    done = project.scrapy("harvest", "away", "-s", "RETRY_PAUSE=0.01", "--json", check=False)
-    assert done.returncode == 5
-    (report,) = json.loads(done.stdout)
-    assert (report["finished"], report["requests"], report["exit_status"]) == (False, 5, 5)
-    assert nobody in report["error"]
-    assert project.kept() == {}
-
-
 def test_of_several_maps_one_out_of_reach_is_worse_than_one_whose_budget_is_spent(
     project: Project, small_map: Rendering, nobody: str
 ) -> None:

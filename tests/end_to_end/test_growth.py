@@ -83,9 +83,6 @@ def test_a_grown_map_is_compared_under_the_names_that_growth_leaves_alone(grown:
     assert with_outcome(grown.project, "upd") == grown.changed
     assert with_outcome(grown.project, "add") == grown.new
     assert with_outcome(grown.project, "gone") == grown.removed
-
-
-def test_the_harvests_say_how_deep_the_map_was(grown: Grown) -> None:
     depths = grown.project.query("SELECT depth FROM harvest_layers ORDER BY harvest")
     assert depths == [(5,), (6,)]
 

@@ -114,25 +114,13 @@ def test_a_harvest_that_was_killed_is_told_everywhere_alike_and_goes_on_from_the
         assert stage.project.scrapy("queue", "small").stdout.startswith("no harvest is running\n\n")
 
 
-@pytest.mark.parametrize("as_json", [True, False], ids=["json", "plain"])
-def test_off_a_terminal_lines_tell_what_the_server_has_seen(
-    project: Project, nginx_site: Nginx, as_json: bool
-) -> None:
+def test_off_a_terminal_lines_tell_what_the_server_has_seen(project: Project, nginx_site: Nginx) -> None:
     """A harvest that stays has asked for everything when it waits."""
     arguments = ["harvest", "small", "-a", f"day={FIRST_DAY}", "-a", "stay=1", "-s", "PROGRESS_INTERVAL=0.1"]
-    with project.running(*arguments, *(["--json"] if as_json else [])) as process:
-        if as_json:
-            told = next(line for line in map(json.loads, process.stderr) if line["tiles_done"] == 20)
-        else:
-            told = next(line for line in process.stderr if line.startswith("small: 20 tiles; 20 new; "))
+    with project.running(*arguments) as process:
+        told = next(line for line in process.stderr if line.startswith("small: 20 tiles; 20 new; "))
         seen = list(nginx_site.log())
-        size = sum(line.size for line in seen)
         report, _ = stop(process, signal.SIGTERM)
-    if not as_json:
-        assert told.split("; ")[2] == f"{len(seen)} requests, {size / 1000:.1f} kB"
-        assert "small, " in report
-        return
-    assert (told["map"], told["day"], told["counts"]) == ("small", FIRST_DAY, {"add": 20})
-    assert (told["requests"], told["received_bytes"]) == (len(seen), size)
-    (entry,) = json.loads(report)
-    assert (entry["requests"], entry["received_bytes"]) == (len(seen), size)
+    size = sum(line.size for line in seen)
+    assert told.split("; ")[2] == f"{len(seen)} requests, {size / 1000:.1f} kB"
+    assert "small, " in report

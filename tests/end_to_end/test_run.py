@@ -7,7 +7,7 @@ import signal
 import sqlite3
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from urllib.request import urlopen
 
 import pytest
@@ -51,26 +51,12 @@ def said(process: Forked, word: str) -> str:
     return line
 
 
-def test_a_map_is_harvested_and_its_next_time_is_told_as_scrapy_maps_shows_it(stage: Stage) -> None:
-    with stage.project.running("run") as process:
-        line = said(process, "nothing is due")
-        process.send_signal(signal.SIGTERM)
-        output, _ = process.communicate(timeout=240)
-    (shown,) = json.loads(stage.project.scrapy("maps", "--json").stdout)
-    due = datetime.fromisoformat(shown["due"])
-    assert line == f"nothing is due; next is map 'small' at {due:%Y-%m-%d %H:%M} UTC\n"
-    today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    assert today < due < today + timedelta(days=2)
-    assert (process.returncode, finished(stage.project)) == (0, ["small"])
-    assert output.startswith("small, ")
-    assert "requests" in output
-    assert ": done; 20 new; " in output
-
-
-def test_maps_come_and_a_mistake_is_mended_while_it_runs(stage: Stage) -> None:
+def test_maps_are_harvested_when_they_are_due_and_shown_while_the_file_changes(stage: Stage) -> None:
     project = stage.project
-    with project.running("run") as process:
-        said(process, "nothing is due")
+    with project.running("run", "--serve", "--port", "0") as process:
+        address = process.stdout.readline().split()[4]
+        line = said(process, "nothing is due")
+        (shown,) = json.loads(project.scrapy("maps", "--json").stdout)
         project.add_map("second", f"{stage.site.url}/")
         project.add_map("idle", f"{stage.site.url}/", enabled=False)
         assert await_condition(lambda: finished(project) == ["small", "second"], process)
@@ -80,6 +66,18 @@ def test_maps_come_and_a_mistake_is_mended_while_it_runs(stage: Stage) -> None:
         assert "map 'idle': key 'enabled'" in said(process, "error: ")
         project.maps_file.write_text(right)
         assert await_condition(lambda: finished(project) == ["small", "second", "idle"], process)
+        said(process, "nothing is due")
+        with urlopen(f"{address}api/v1/maps") as answer:
+            assert "second" in answer.read().decode()
+        process.send_signal(signal.SIGTERM)
+        output, _ = process.communicate(timeout=240)
+    due = datetime.fromisoformat(shown["due"])
+    assert line == f"nothing is due; next is map 'small' at {due:%Y-%m-%d %H:%M} UTC\n"
+    today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    assert today < due < today + timedelta(days=2)
+    assert process.returncode == 0
+    assert output.startswith("small, ")
+    assert output.count(": done; 20 new; ") == 3
 
 
 def test_the_second_signal_names_the_maps_that_are_left_at_once(stage: Stage) -> None:
@@ -108,29 +106,3 @@ def test_a_harvest_that_was_killed_goes_on_in_the_same_segment(stage: Stage) -> 
         said(process, "nothing is due")
     assert project.query("SELECT count(*), count(ended) FROM harvests") == [(1, 1)]
     assert len(project.versions()) == len(PATHS)
-
-
-def test_what_fails_is_tried_again_and_holds_up_no_other(stage: Stage) -> None:
-    project = stage.project
-    project.maps_file.write_text("")
-    project.add_map("gone", f"{stage.site.url}/nowhere/")
-    project.add_map("small", f"{stage.site.url}/")
-    before = datetime.now(UTC)
-    with project.running("run", "--at-once", "1") as process:
-        line = said(process, "is tried again at")
-        assert await_condition(lambda: finished(project) == ["small"], process)
-    again = datetime.strptime(line.split(" at ")[1].strip(), "%Y-%m-%d %H:%M UTC").replace(tzinfo=UTC)
-    assert line.startswith("map 'gone' is tried again")
-    assert timedelta(minutes=4) <= again - before <= timedelta(minutes=8)
-
-
-def test_the_viewer_is_in_the_same_process(stage: Stage) -> None:
-    with stage.project.running("run", "--serve", "--port", "0") as process:
-        address = process.stdout.readline().split()[4]
-        said(process, "nothing is due")
-        with urlopen(f"{address}api/v1/maps") as answer:
-            shown: dict[str, Any] = json.load(answer)
-        process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=240)
-    assert "small" in json.dumps(shown)
-    assert process.returncode == 0

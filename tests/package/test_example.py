@@ -113,11 +113,3 @@ def test_the_lines_without_the_add_on_are_enough(installed: Installed, example: 
     found = json.loads(installed.run(example, "tileharvest", "queue", "quotes", "--json").stdout)
     assert found["done"] == PAGES
     assert len(list((example / "data" / "queues").glob("quotes:quotes:*.sqlite"))) == 1
-
-
-def test_the_project_has_the_last_word(installed: Installed, example: Path, site: Nginx) -> None:
-    """Scrapy's own scheduler leaves no queue."""
-    with (example / "quotes" / "settings.py").open("a", encoding="utf-8") as settings:
-        settings.write('SCHEDULER = "scrapy.core.scheduler.Scheduler"\n')
-    assert len(crawl(installed, example, site)) == PAGES
-    assert not (example / "data").exists()

@@ -83,11 +83,6 @@ def test_a_map_is_harvested_and_shown_in_any_folder(
                 assert part in answer.read().decode()
 
 
-def test_the_program_runs_as_a_module_too(installed: Installed, tmp_path: Path) -> None:
-    done = installed.run(tmp_path, "python", "-m", "tileharvest", "history", check=False)
-    assert (done.returncode, "error: write tileharvest " in done.stderr) == (2, True)
-
-
 def test_scrapy_itself_has_the_commands_only_in_a_project(installed: Installed, tmp_path: Path) -> None:
     """docs/reference.md says so."""
     done = installed.run(tmp_path, "python", "-m", "scrapy", "harvest", "small", check=False)
@@ -102,9 +97,3 @@ def test_the_settings_of_the_project_at_hand_hold(installed: Installed, tmp_path
     (tmp_path / "below").mkdir()
     done = installed.run(tmp_path / "below", "tileharvest", "maps", check=False)
     assert f"there is no {tmp_path / 'other.toml'}" in done.stderr
-
-
-def test_a_new_spider_comes_into_the_present_folder(installed: Installed, tmp_path: Path) -> None:
-    """Not among the installed files."""
-    installed.run(tmp_path, "tileharvest", "genspider", "mine", "map.example.net")
-    assert [file.name for file in tmp_path.iterdir()] == ["mine.py"]

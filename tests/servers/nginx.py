@@ -22,8 +22,6 @@ HEAD_REFUSED: Final = "if ($request_method = HEAD) { return 405; }"
 """A directive for `location`: HEAD is refused. `limit_except GET` will not do: it lets HEAD pass, too."""
 WITHOUT_ETAG: Final = "etag off;"
 """A directive for `server`: no ETag is sent, only Last-Modified is left."""
-NEVER_304: Final = "if_modified_since off; etag off;"
-"""Directives for `server`: no request is answered with 304, because nothing is compared."""
 
 _READY: Final = "/.ready"
 """A path that is answered with 204 and not logged."""

@@ -73,6 +73,8 @@ class Command(ProjectCommand, ScrapyCommand):
     def check(self, opts: Namespace) -> None:
         from tileharvest.renderers.registry import renderer_named
 
+        if opts.contact:
+            _checked_contact(opts.contact)
         if opts.size and not opts.around:
             raise ConfigurationError("--size needs --around LINK: the place that the region surrounds")
         entry: dict[str, Any] = {"url": opts.url}
@@ -126,9 +128,9 @@ class Command(ProjectCommand, ScrapyCommand):
         Returns None if there is no terminal, and an empty text if the settings have a contact or the person
         wants none.
         """
-        if given:
-            return _checked_contact(given)
-        if given is not None or setting(self.settings, "CONTACT"):
+        if given is not None:
+            return given
+        if setting(self.settings, "CONTACT"):
             return ""
         return _asked_contact(known) if sys.stdin.isatty() and sys.stderr.isatty() else None
 

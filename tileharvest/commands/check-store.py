@@ -91,7 +91,7 @@ class Command(ProjectCommand, ScrapyCommand):
             if removed is not None:
                 write_line(f"{counted(removed, 'image')} older than a day that no version names: removed")
             if asked is not None:
-                _write_asked(asked, found, maps)
+                _write_asked(asked, found)
         if found.missing or damage:
             self.exitcode = ExitStatus.ERROR
 
@@ -159,25 +159,18 @@ def _asked_anew(settings: BaseSettings, found: Inventory, maps: Collection[str])
     return asked
 
 
-def _write_asked(asked: Sequence[NamedImage], found: Inventory, maps: Collection[str]) -> None:
+def _write_asked(asked: Sequence[NamedImage], found: Inventory) -> None:
     names = " ".join(sorted({one.map_name for one in asked}))
-    images = {one.image for one in asked}
-    left = [named.map_name for named, _ in found.missing if named.image not in images]
-    absent = [name for name in left if name not in maps]
+    left = len(found.missing) - len({one.image for one in asked})
     if asked:
         write_line(
             f"{len(asked):,} of them may still be had from the sites: run {program()} harvest {names}; an"
             " image of an earlier day comes back only where its site still has the same bytes"
         )
-    if absent:
+    if left:
         write_line(
-            f"{len(absent):,} of them are of maps that maps.toml does not have"
-            f" ({', '.join(sorted(set(absent)))}): add these again, or restore from a backup of the store"
-        )
-    if len(left) > len(absent):
-        write_line(
-            f"{len(left) - len(absent):,} of them can come only from a backup of the store: no latest version"
-            " of a tile has such an image"
+            f"{left:,} of them can come only from a backup of the store: no latest version of a tile of a map"
+            " in maps.toml has such an image"
         )
 
 

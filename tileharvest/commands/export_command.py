@@ -11,7 +11,7 @@ from tileharvest.commands.progress import ProgressLine
 from tileharvest.commands.project_command import ProjectCommand, value
 from tileharvest.commands.settings import progress_interval
 from tileharvest.commands.terminal import console, say, stopped_by_signals, write_answer
-from tileharvest.errors import ConfigurationError, ExitStatus, StoppedError, TileHarvestError, counted
+from tileharvest.errors import ConfigurationError, ExitStatus, counted
 from tileharvest.maps.budgets import parse_size
 from tileharvest.maps.maps_file import maps_if_any
 from tileharvest.maps.named_areas import load_areas
@@ -88,26 +88,15 @@ class ExportCommand(ProjectCommand):
     def watch(self, opts: Namespace, made: Sequence[Path] = ()) -> Iterator[ProgressLine]:
         """Shows the progress on stderr while the block runs. Must be called in the main thread.
 
-        SIGINT and SIGTERM end the block with a StoppedError. The block then removes what it has begun. An
-        error of the block names the files that were `made` before.
+        SIGINT and SIGTERM end the block with a StoppedError that names the files that were `made` before. The
+        block then removes what it has begun.
         """
-        before = f"{', '.join(map(str, made))} {'was' if len(made) == 1 else 'were'} made" if made else ""
-        done = f"{before}, the next file was not" if made else "nothing was made"
+        before = f"{', '.join(map(str, made))} made" if made else "nothing was made"
         line = ProgressLine(
-            opts.name, console(sys.stderr), progress_interval(self.settings), as_json=opts.json
+            opts.name, console(sys.stderr), progress_interval(self.settings), is_shown=not opts.json
         )
-        try:
-            with (
-                stopped_by_signals(f"stopped: {done}, and what was there before is as it was"),
-                line as shown,
-            ):
-                yield shown
-        except StoppedError:
-            raise
-        except TileHarvestError as error:
-            if not made:
-                raise
-            raise TileHarvestError(f"{error}; {before}", exit_status=error.exit_status) from error
+        with stopped_by_signals(f"stopped: {before}, and what was there before is as it was"), line as shown:
+            yield shown
 
     def announce(self, opts: Namespace, what: str) -> None:
         """Says what will be made. Programs read it with the result itself."""

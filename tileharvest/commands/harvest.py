@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
@@ -13,13 +12,9 @@ from tileharvest.commands.progress import HarvestProgress
 from tileharvest.commands.project_command import ProjectCommand, switch, value
 from tileharvest.commands.report import HarvestEnd, HarvestEnds
 from tileharvest.commands.runner import Runner
-from tileharvest.commands.settings import ask_history, maps_at_once, progress_interval
-from tileharvest.commands.terminal import (
-    console,
-    say,
-)
-from tileharvest.errors import ConfigurationError, QueueError, TileHarvestError
-from tileharvest.harvest.due import first_day
+from tileharvest.commands.settings import maps_at_once, progress_interval
+from tileharvest.commands.terminal import console, say
+from tileharvest.errors import ConfigurationError, QueueError
 from tileharvest.maps.settings import all_maps
 from tileharvest.settings import program
 
@@ -30,8 +25,6 @@ if TYPE_CHECKING:
     from scrapy import Spider
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
-
-    from tileharvest.harvest.harvest import Harvest
 
 
 _SWITCHES: Final = {
@@ -88,7 +81,7 @@ class Command(ProjectCommand, BaseRunSpiderCommand):
         names = self._names
         report = HarvestEnds(names, as_json=opts.json, is_verbose=opts.verbose)
         progress = HarvestProgress(
-            console(sys.stderr), progress_interval(settings), maps=len(names), as_json=opts.json
+            console(sys.stderr), progress_interval(settings), maps=len(names), is_shown=not opts.json
         )
         waits = len(names) == 1 and not (opts.all or opts.no_wait)
         harvests = _Harvests(settings, opts.spargs, report, progress, waits=waits)
@@ -118,18 +111,6 @@ def _checked_maps(settings: BaseSettings, named: list[str], arguments: dict[str,
     return names
 
 
-def _is_once_for_all(settings: BaseSettings, name: str, arguments: Mapping[str, str]) -> bool:
-    """Returns whether a harvest with these arguments is made once in its segment, by whichever worker.
-
-    It is not if each start asks for everything. `name` is any of the maps.
-    """
-    from tileharvest.harvest.settings import harvest_for
-
-    if {"dry", "fresh", "stay"} & arguments.keys():
-        return False
-    return harvest_for(settings, {**arguments, "map": name}).segment.ends is not None
-
-
 class _Harvests:
     """The harvests of one command: which begin next, and what happens at their ends. The Runner calls it."""
 
@@ -150,43 +131,14 @@ class _Harvests:
         self._waits = waits
 
     async def names(self, order: Sequence[str]) -> AsyncIterator[str]:
-        """Yields the maps to harvest, in this order. Leaves out those whose harvest is complete, unless
-        requests were pushed since, and paused ones for which nobody waits."""
+        """Yields the maps to harvest, in this order, without paused ones for which nobody waits."""
         self._progress.begin()
-        done: dict[str, Harvest] = {}
-        if len(order) > 1 and _is_once_for_all(self._settings, order[0], self._arguments):
-            # Each harvest meets the same error, and tells it.
-            with suppress(TileHarvestError):
-                done = await asyncio.to_thread(self._complete_ones, order)
         for name in order:
-            if name in done and not await asyncio.to_thread(self._has_requests, name):
-                self._progress.remove(name)
-                self._report.note(HarvestEnd.of_complete(done[name]))
-            elif not self._waits and await self._is_paused(name):
+            if not self._waits and await self._is_paused(name):
                 self._progress.remove(name)
                 self._report.pass_over()
             else:
                 yield name
-
-    def _complete_ones(self, names: Sequence[str]) -> dict[str, Harvest]:
-        """Returns the harvests of these maps that are complete, by map. This is one look into the history,
-        and blocks. Raises HistoryError."""
-        from tileharvest.harvest.settings import harvest_for
-        from tileharvest.history.past import pasts
-
-        asked = {name: harvest_for(self._settings, {**self._arguments, "map": name}) for name in names}
-        segments = {name: (one.segment.name, first_day(one.segment)) for name, one in asked.items()}
-        known = ask_history(self._settings, lambda history: pasts(history, segments, ())) or {}
-        return {name: one for name, one in asked.items() if name in known and known[name].is_complete}
-
-    def _has_requests(self, name: str) -> bool:
-        from tileharvest.queue.settings import has_requests
-
-        try:
-            return has_requests(self._settings, name)
-        except QueueError:
-            # The harvest will meet the same error and report it.
-            return True
 
     async def _is_paused(self, name: str) -> bool:
         from tileharvest.queue.settings import orders_for

@@ -60,8 +60,8 @@ _MOST_TOLD: Final = 10
 class ImportDisplay(ProgressLine):
     """Shows the progress of an import, and collects its results. It is an `ImportWatch`."""
 
-    def __init__(self, name: str, console: Console, interval: float, *, as_json: bool) -> None:
-        super().__init__(name, console, interval, as_json=as_json)
+    def __init__(self, name: str, console: Console, interval: float, *, is_shown: bool = True) -> None:
+        super().__init__(name, console, interval, is_shown=is_shown)
         self.days: dict[date, DayRecord] = {}
         self.unread: dict[date, str] = {}
         """The days that were left out, each with the reason."""
@@ -87,10 +87,6 @@ class ImportDisplay(ProgressLine):
         """Writes the line, unless `_MOST_TOLD` such lines were written before it."""
         if number <= _MOST_TOLD:
             self.write(line)
-
-    def as_plain(self) -> dict[str, Any]:
-        """Returns the progress for programs."""
-        return {**super().as_plain(), "days": len(self.days), "counts": counts_as_plain(self.counts)}
 
     def in_words(self) -> str:
         """Returns the progress and the results so far, for people."""
@@ -149,7 +145,7 @@ class Command(ProjectCommand, ScrapyCommand):
             else:
                 work = _of_git(settings, description, source, opts)
             with (
-                ImportDisplay(name, console(sys.stderr), interval, as_json=opts.json) as display,
+                ImportDisplay(name, console(sys.stderr), interval, is_shown=not opts.json) as display,
                 open_history(settings) as history,
             ):
                 images = ImportedImages(store_opener(settings)())

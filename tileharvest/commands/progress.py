@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 import time
 from collections import Counter
 from contextlib import suppress
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
@@ -53,18 +52,18 @@ class ProgressLine:
     The work calls `expects` once it knows how many parts it has, and `passed` after each.
     """
 
-    def __init__(self, name: str, console: Console, interval: float, *, as_json: bool) -> None:
+    def __init__(self, name: str, console: Console, interval: float, *, is_shown: bool = True) -> None:
         """`interval` is the seconds between two lines where no line can move."""
         self._name = name
         self._console = console
         self._interval = interval
-        self._as_json = as_json
+        self._is_shown = is_shown
         self._begun = self._written = time.monotonic()
         self._done = self._expected = 0
         self.note = ""
         """A text beside the numbers, such as the day that was done last."""
         self._moving: Progress | None = None
-        if console.is_terminal and not as_json:
+        if console.is_terminal and is_shown:
             columns = (
                 TextColumn("{task.description}"),
                 BarColumn(),
@@ -97,13 +96,9 @@ class ProgressLine:
         self._done += parts
         if self._moving is not None:
             self._moving.update(self._task, completed=self._done, note=self.note)
-        elif time.monotonic() - self._written >= self._interval:
+        elif self._is_shown and time.monotonic() - self._written >= self._interval:
             self._written = time.monotonic()
-            self.write(json.dumps(self.as_plain()) if self._as_json else self.in_words())
-
-    def as_plain(self) -> dict[str, Any]:
-        """Returns the progress for programs."""
-        return {"map": self._name, "done": self._done, "expected": self._expected}
+            self.write(self.in_words())
 
     def in_words(self) -> str:
         """Returns the progress for people, such as `world: 30 of 100, 2 min left`."""
@@ -218,17 +213,16 @@ class HarvestProgress:
     """Shows the harvests under way in this process, and all of its harvests together.
 
     On a terminal lines move: one for each map, and one with the outcomes of a map that is harvested alone, or
-    with the totals of several. Elsewhere a line is written now and then. With `as_json` that is a line for
-    each map.
+    with the totals of several. Elsewhere a line is written now and then.
     """
 
-    def __init__(self, console: Console, interval: float, *, maps: int | None, as_json: bool = False) -> None:
+    def __init__(self, console: Console, interval: float, *, maps: int | None, is_shown: bool = True) -> None:
         """`interval` is the seconds between two lines that do not move. `maps` is the number of maps that
         will be harvested, or None if there is no end of them."""
         self._console = console
         self._interval = interval
         self._maps = maps
-        self._as_json = as_json
+        self._is_shown = is_shown
         self._running: dict[str, RunningHarvest] = {}
         self._watching: dict[str, asyncio.Task[None]] = {}
         self._showing: asyncio.Task[None] | None = None
@@ -274,9 +268,9 @@ class HarvestProgress:
         Must be called before the log of the first harvest is set up, because the log then writes above the
         lines that move.
         """
-        if self._showing is not None:
+        if self._showing is not None or not self._is_shown:
             return
-        if self._console.is_terminal and not self._as_json:
+        if self._console.is_terminal:
             self._lines = _MovingLines(
                 TextColumn("{task.description}", markup=False),
                 BarColumn(bar_width=None),
@@ -316,9 +310,7 @@ class HarvestProgress:
 
     def _write_lines(self) -> None:
         stats = self._stats()
-        if self._as_json:
-            lines = [self._as_plain(name, one) for name, one in stats.items()]
-        elif self._maps == 1:
+        if self._maps == 1:
             lines = [f"{name}: {one.in_words}" for name, one in stats.items()]
         else:
             lines = [self._totals(stats.values())]
@@ -338,10 +330,6 @@ class HarvestProgress:
             f" {counted(total.cost.requests, 'request')}, {bytes_in_words(total.cost.received_bytes)};"
             f" {speed:,.1f} tiles/s"
         )
-
-    def _as_plain(self, name: str, stats: HarvestStats) -> str:
-        day = self._running[name].harvest.day.isoformat()
-        return json.dumps({"map": name, "day": day, **stats.as_plain()}, ensure_ascii=False)
 
     def _move(self, lines: _MovingLines) -> None:
         stats = self._stats()

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
-    from tileharvest.harvest.harvest import Harvest
     from tileharvest.spiders.tiles import TileSpider
 
 # Several harvests together end with the first of these statuses that any of them has.
@@ -71,13 +70,6 @@ class HarvestEnd:
             crawl.failures,
             would_go_on(settings, arguments, harvest),
         )
-
-    @classmethod
-    def of_complete(cls, harvest: Harvest) -> HarvestEnd:
-        """Returns the end of a harvest that need not begin, because its segment is complete."""
-        said = str(harvest.already_harvested())
-        name, day = harvest.description.name, harvest.day.isoformat()
-        return cls(name, day, {}, 0, 0, True, said, ExitStatus.DONE, {}, True)
 
     @property
     def is_stopped(self) -> bool:

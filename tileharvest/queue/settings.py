@@ -18,7 +18,7 @@ from tileharvest.queue.map_leases import LocalMapLeases
 from tileharvest.queue.orders import Orders
 from tileharvest.queue.port import PUSHED, SILENT
 from tileharvest.queue.segments import parse_resolver
-from tileharvest.queue.sqlite.queue import SqliteQueue, has_requests_in, notes_in
+from tileharvest.queue.sqlite.queue import SqliteQueue, notes_in
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -224,12 +224,6 @@ async def _ask_redis(settings: BaseSettings, question: Callable[[Any], Awaitable
         return await link.attempt(question)
     finally:
         await link.close()
-
-
-def has_requests(settings: BaseSettings, name: str) -> bool:
-    """Returns whether any request is in the queue's file. Raises QueueError if the file cannot be read."""
-    file = _queue_file(settings, name)
-    return file.is_file() and has_requests_in(file)
 
 
 def _local_orders(settings: BaseSettings, names: Sequence[str]) -> tuple[dict[str, Orders], list[QueueError]]:

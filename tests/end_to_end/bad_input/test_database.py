@@ -14,7 +14,7 @@ from tests.end_to_end.bad_input.small_site import FIRST_DAY, SECOND_DAY, Stage, 
 from tests.end_to_end.project import contents
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 
@@ -32,24 +32,39 @@ def harvested(shared_stage: Stage, kept: Path) -> Iterator[Stage]:
     shutil.rmtree(shared_stage.project.data)
 
 
-def test_a_history_of_a_newer_program_is_left_alone(harvested: Stage) -> None:
-    with closing(sqlite3.connect(harvested.project.database)) as connection, connection:
-        connection.execute("UPDATE alembic_version SET version_num = '9001'")
-    error = error_without_a_change(harvested)
-    assert "was written by a newer TileHarvest (revision 9001)" in error
-    assert "update TileHarvest" in error
+def newer(database: Path) -> None:
+    change(database, "UPDATE alembic_version SET version_num = '9001'")
 
 
-def test_a_history_that_is_no_database_is_left_alone(harvested: Stage) -> None:
-    harvested.project.database.write_bytes(b"no database at all, but longer than SQLite's header" * 100)
-    assert "restore it from a backup" in error_without_a_change(harvested)
+def no_database(database: Path) -> None:
+    database.write_bytes(b"no database at all, but longer than SQLite's header" * 100)
 
 
-@pytest.mark.parametrize("table", ["alembic_version", "harvests", "layers"])
-def test_a_history_with_a_damaged_page_is_left_alone(harvested: Stage, table: str) -> None:
-    """The damaged page is the first one of a table, so all rows of the table are lost."""
-    damage(harvested.project.database, table)
-    assert "restore it from a backup" in error_without_a_change(harvested)
+def foreign(database: Path) -> None:
+    database.unlink()
+    change(database, "CREATE TABLE recipes (name TEXT)")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (newer, "was written by a newer TileHarvest (revision 9001)"),
+        (no_database, "restore it from a backup"),
+        (foreign, "is a database of another program"),
+        # The first page of a table is damaged, so all its rows are lost.
+        (lambda database: damage(database, "harvests"), "restore it from a backup"),
+    ],
+)
+def test_what_cannot_be_read_is_left_alone(
+    harvested: Stage, spoil: Callable[[Path], None], said: str
+) -> None:
+    spoil(harvested.project.database)
+    before = harvested.project.kept()
+    done = visit(harvested.project, SECOND_DAY)
+    assert done.status == 1
+    assert str(harvested.project.database) in done.error
+    assert said in done.error
+    assert harvested.project.kept() == before
 
 
 @pytest.mark.parametrize("table", ["tiles", "versions"])
@@ -70,8 +85,7 @@ def test_a_damaged_page_that_is_noticed_later_ends_the_harvest(
 
 def test_a_damaged_value_ends_the_harvest_and_no_tile_has_failed(harvested: Stage, kept: Path) -> None:
     """The site has answered, so its tiles have not failed. They are asked again once the history is whole."""
-    with closing(sqlite3.connect(harvested.project.database)) as connection, connection:
-        connection.execute("UPDATE versions SET day = '202\r-01-01'")
+    change(harvested.project.database, "UPDATE versions SET day = '202\r-01-01'")
     done = visit(harvested.project, SECOND_DAY)
     assert done.status == 1
     assert "is damaged (a value cannot be: Invalid isoformat" in done.error
@@ -82,29 +96,15 @@ def test_a_damaged_value_ends_the_harvest_and_no_tile_has_failed(harvested: Stag
 
 
 def test_a_harvest_whose_row_is_damaged_is_not_continued(harvested: Stage) -> None:
-    with closing(sqlite3.connect(harvested.project.database)) as connection, connection:
-        connection.execute("UPDATE harvests SET started = '20xx', ended = NULL, reason = NULL")
+    change(harvested.project.database, "UPDATE harvests SET started = '20xx', ended = NULL, reason = NULL")
     done = visit(harvested.project, FIRST_DAY)
     assert done.status == 1
     assert "is damaged (a value cannot be: Invalid isoformat" in done.error
 
 
-def test_a_database_of_another_program_is_left_alone(harvested: Stage) -> None:
-    harvested.project.database.unlink()
-    with closing(sqlite3.connect(harvested.project.database)) as connection, connection:
-        connection.execute("CREATE TABLE recipes (name TEXT)")
-    assert "is a database of another program" in error_without_a_change(harvested)
-
-
-def error_without_a_change(stage: Stage) -> str:
-    """Harvests the next day, and returns the error with which it ends. Asserts that no byte of history and
-    store has changed."""
-    before = stage.project.kept()
-    done = visit(stage.project, SECOND_DAY)
-    assert done.status == 1
-    assert str(stage.project.database) in done.error
-    assert stage.project.kept() == before
-    return done.error
+def change(database: Path, statement: str) -> None:
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.execute(statement)
 
 
 def damage(database: Path, table: str) -> None:

@@ -60,41 +60,26 @@ def visits(shared_stage: Stage) -> list[Visit]:
 
 
 @pytest.mark.parametrize("path", [FOR_GOOD, FOR_NOW])
-def test_a_tile_that_lies_elsewhere_is_recorded_under_its_own_name(
+def test_a_tile_that_lies_elsewhere_is_recorded_under_its_own_name_and_fetched_once(
     visits: list[Visit], shared_stage: Stage, path: str
 ) -> None:
-    body = drawn(f"{path} elsewhere")
     ((day, name, _),) = versions(shared_stage.project, path)
     assert day == FIRST_DAY
-    assert shared_stage.project.stored()[f"{str(name)[:2]}/{name}.png"] == body
-
-
-@pytest.mark.parametrize("path", [FOR_GOOD, FOR_NOW])
-def test_an_unchanged_tile_that_lies_elsewhere_is_not_fetched_again(
-    visits: list[Visit], shared_stage: Stage, path: str
-) -> None:
+    assert shared_stage.project.stored()[f"{str(name)[:2]}/{name}.png"] == drawn(f"{path} elsewhere")
     assert found(shared_stage.project)[path] == Found("ign", None)
-    fetched = [
-        request
-        for request in shared_stage.site.received
-        if request.path == f"/elsewhere/{path}.png" and request.method == "GET"
-    ]
-    assert len(fetched) == 1
+    asked = [one.method for one in shared_stage.site.received if one.path == f"/elsewhere/{path}.png"]
+    assert asked.count("GET") == 1
 
 
-@pytest.mark.parametrize("path", [IN_CIRCLES, TO_ITSELF])
-def test_a_redirect_loop_is_a_failure(visits: list[Visit], shared_stage: Stage, path: str) -> None:
-    outcome, reason = found(shared_stage.project)[path]
-    assert outcome == "fail"
-    assert "redirect" in (reason or "")
-
-
-def test_a_redirect_loop_is_followed_five_times(visits: list[Visit], shared_stage: Stage) -> None:
+def test_a_redirect_loop_is_followed_five_times_and_is_a_failure(
+    visits: list[Visit], shared_stage: Stage
+) -> None:
     """The first harvest asks by GET, and the second one asks by HEAD for a tile that is still unknown."""
+    for path in (IN_CIRCLES, TO_ITSELF):
+        outcome, reason = found(shared_stage.project)[path]
+        assert outcome == "fail"
+        assert "redirect" in (reason or "")
     assert methods(shared_stage.site, TO_ITSELF) == ["GET"] * 6 + ["HEAD"] * 6
-
-
-def test_the_other_tiles_are_harvested(visits: list[Visit]) -> None:
     assert [(day.status, day.counts, day.said) for day in visits] == [
         (3, {"add": 18, "fail": 2}, WHY),
         (3, {"ign": 18, "fail": 2}, WHY),
@@ -132,21 +117,23 @@ def test_another_host_is_asked_for_its_robots_txt_before_it_is_asked_for_tiles(s
     assert (paths[0], paths.count("/robots.txt"), len(paths)) == ("/robots.txt", 1, 5)
 
 
-def test_another_host_that_forbids_it_is_asked_for_no_tile(stage: Stage) -> None:
-    with another_host(stage, "User-agent: *\nDisallow: /\n") as other:
-        done = visit(stage.project, FIRST_DAY)
-    assert (done.status, done.counts) == (3, {"add": 16, "fail": 4})
-    assert [request.path for request in other.received] == ["/robots.txt"]
-    assert "robots.txt forbids it" in (found(stage.project)["00"].reason or "")
-
-
-def test_another_host_whose_robots_txt_fails_is_asked_for_no_tile(stage: Stage) -> None:
-    with another_host(stage, "") as other:
-        other.rules["/robots.txt"] = rules.status(503)
+@pytest.mark.parametrize(
+    ("robots", "rule", "reason"),
+    [
+        ("User-agent: *\nDisallow: /\n", None, "robots.txt forbids it"),
+        ("", rules.status(503), "its robots.txt answers 503"),
+    ],
+)
+def test_another_host_that_does_not_allow_it_is_asked_for_no_tile(
+    stage: Stage, robots: str, rule: rules.Rule | None, reason: str
+) -> None:
+    with another_host(stage, robots) as other:
+        if rule is not None:
+            other.rules["/robots.txt"] = rule
         done = visit(stage.project, FIRST_DAY)
     assert (done.status, done.counts) == (3, {"add": 16, "fail": 4})
     assert {request.path for request in other.received} == {"/robots.txt"}
-    assert "its robots.txt answers 503" in (found(stage.project)["00"].reason or "")
+    assert reason in (found(stage.project)["00"].reason or "")
 
 
 def test_another_host_is_asked_within_its_own_limits(stage: Stage) -> None:

@@ -456,11 +456,6 @@ def notes_in(file: Path, segment: str) -> Mapping[str, str]:
     return dict(_rows_in(file, _NOTES, segment))
 
 
-def has_requests_in(file: Path) -> bool:
-    """Returns whether any request waits, is leased or is delayed, as `notes_in` looks."""
-    return bool(_rows_in(file, "SELECT 1 FROM requests WHERE state != 'failed' LIMIT 1"))
-
-
 def _rows_in(file: Path, statement: str, *values: object) -> list[Any]:
     with queue_errors(f"the queue {file}"):
         # Not read-only: SQLite would then leave its two files beside the database behind.

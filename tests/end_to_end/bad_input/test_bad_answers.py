@@ -1,0 +1,141 @@
+"""Tiles that are answered badly: with a status, with something that is not an image, or not to the end.
+
+On the first day the tiles are new, on the second the site is well, and on the third the known tiles are
+answered badly again.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+
+from tests.end_to_end.bad_input.small_site import (
+    FIRST_DAY,
+    PATHS,
+    SECOND_DAY,
+    THIRD_DAY,
+    Found,
+    Stage,
+    Visit,
+    address,
+    found,
+    methods,
+    versions,
+    visit,
+)
+from tests.servers import rules
+
+
+class Bad(NamedTuple):
+    rule: rules.Rule
+    attempts: int
+    reason: str = ""
+    """A part of the reason in the failure list. Empty: the last attempt is answered well."""
+
+
+FIVE = " (5 attempts)"
+BROKEN_OFF, SILENT = "13", "21"
+UNCHANGED = (BROKEN_OFF, SILENT)
+"""Tiles that do not fail on the third day: HEAD shows one as unchanged, and the other one would take long."""
+BAD = {
+    "00": Bad(rules.error_page(), 1, "the answer is a page of HTML or XML (1 attempt)"),
+    "01": Bad(rules.cut_off(400), 1, "the image is cut off"),
+    "02": Bad(rules.body(rules.LFS_POINTER), 1, "the answer is a Git-LFS pointer, not the image itself"),
+    "03": Bad(rules.body(b""), 1, "the answer has no bytes (1 attempt)"),
+    "10": Bad(rules.status(500), 5, "500 Internal Server Error (5 attempts)"),
+    "11": Bad(rules.status(401), 1, "401 Unauthorized (1 attempt)"),
+    "12": Bad(rules.status(400), 1, "400 Bad Request (1 attempt)"),
+    BROKEN_OFF: Bad(rules.broken_off(100), 5, FIVE),
+    "20": Bad(rules.reset(), 5, FIVE),
+    SILENT: Bad(rules.hang(), 5, FIVE),
+    "22": Bad(rules.first(3, rules.status(500)), 4),
+    "23": Bad(rules.first(2, rules.broken_off(100)), 3),
+    "30": Bad(rules.first(2, rules.reset()), 3),
+    "31": Bad(rules.first(1, rules.hang()), 2),
+}
+FAILING = [path for path, bad in BAD.items() if bad.reason]
+ABOVE = "3"
+"""A known tile above others that fails on the third day."""
+
+
+class Days(NamedTuple):
+    visits: list[Visit]
+    found: list[dict[str, Found]]
+    asked: dict[str, list[str]]
+    """The methods of the first day's requests, by path."""
+
+
+@pytest.fixture(scope="module")
+def days(shared_stage: Stage) -> Days:
+    site, project = shared_stage.site, shared_stage.project
+    again = {address(path): BAD[path].rule for path in FAILING if path != SILENT}
+    by_day = {
+        FIRST_DAY: {address(path): bad.rule for path, bad in BAD.items()},
+        SECOND_DAY: {},
+        THIRD_DAY: {**again, address(ABOVE): rules.status(500)},
+    }
+    visits, states, asked = [], [], {}
+    for day, site.rules in by_day.items():
+        # In 3 s the server answers all requests that it does not leave silent, even on a busy machine. A host
+        # that was taken for down would be asked for a good tile once more.
+        visits.append(visit(project, day, "-s", "DOWNLOAD_TIMEOUT=3", "-s", "HOST_DOWN_AFTER=100"))
+        states.append(found(project))
+        asked = asked or {path: methods(site, path) for path in PATHS}
+    return Days(visits, states, asked)
+
+
+@pytest.mark.parametrize("path", BAD)
+def test_a_new_tile_is_asked_as_often_as_that_can_help(days: Days, path: str) -> None:
+    bad = BAD[path]
+    outcome, reason = days.found[0][path]
+    assert days.asked[path] == ["GET"] * bad.attempts
+    assert outcome == ("fail" if bad.reason else "add")
+    assert bad.reason in (reason or "")
+    assert len((reason or "").splitlines()) == bool(bad.reason)
+
+
+@pytest.mark.parametrize("path", FAILING)
+def test_what_is_answered_badly_never_becomes_a_version(days: Days, shared_stage: Stage, path: str) -> None:
+    found_on = [day[path].outcome for day in days.found]
+    assert found_on == ["fail", "add", "ign" if path in UNCHANGED else "fail"]
+    right = (SECOND_DAY, shared_stage.files.sha1(path))
+    assert [row[:2] for row in versions(shared_stage.project, path)] == [right]
+
+
+def test_the_store_holds_the_sites_images_only(days: Days, shared_stage: Stage) -> None:
+    names = [name.rpartition("/")[2] for name in shared_stage.project.stored()]
+    assert sorted(names) == sorted(f"{shared_stage.files.sha1(path)}.png" for path in PATHS)
+
+
+def test_failures_show_in_the_counts_the_exit_status_and_one_line(days: Days) -> None:
+    """On the third day one more tile fails and two do not. The walk goes on below it."""
+    failed = len(FAILING)
+    assert [(day.status, day.counts) for day in days.visits] == [
+        (3, {"add": 20 - failed, "fail": failed}),
+        (0, {"add": failed, "ign": 20 - failed}),
+        (3, {"ign": 21 - failed, "fail": failed - 1}),
+    ]
+    (line,) = days.visits[0].said.splitlines()
+    assert line.startswith("failed tiles of map 'small': ")
+    assert days.visits[1].said == ""
+
+
+def test_nothing_is_asked_below_an_unknown_tile_that_fails(stage: Stage) -> None:
+    stage.site.rules[address(ABOVE)] = rules.status(500)
+    assert visit(stage.project, FIRST_DAY).counts == {"add": 15, "fail": 1}
+    assert [methods(stage.site, f"{ABOVE}{last}") for last in "0123"] == [[], [], [], []]
+
+
+def test_a_look_at_the_site_that_is_repeated_keeps_the_delay_and_the_budget(stage: Stage) -> None:
+    """robots.txt takes one request of the budget, and each attempt at the configuration takes one.
+
+    On a busy machine a request may come late. The next one starts only after its answer, so the second next
+    one comes at least a whole delay later.
+    """
+    stage.site.rules["/overviewerConfig.js"] = rules.first(9, rules.status(503))
+    done = visit(stage.project, FIRST_DAY, "-s", "DELAY=0.7", "-s", 'BUDGET={"requests": 4}')
+    moments = [request.time for request in stage.site.received]
+    assert (done.status, len(moments)) == (4, 4)
+    pairs = zip(moments[:2], moments[2:], strict=True)
+    assert [later - earlier >= 0.7 for earlier, later in pairs] == [True, True]

@@ -63,6 +63,14 @@ def pruned_harvest() -> Precedent:
     return Precedent(summary, full.present_bytes, summary, full.summary)
 
 
+def test_of_the_empty_places_of_one_zoom_the_next_harvest_asks_a_share() -> None:
+    full = last_harvest()
+    assert plan_by_last(full, rules(), is_pruned=False, share=5).expected.requests == 135 - 20 * 4 / 5
+    shared = replace(full.summary, walk="share", cost=Cost(120, 9_000, seconds=1.0))
+    after = Precedent(shared, full.present_bytes, full=full.summary)
+    assert plan_by_last(after, rules(), is_pruned=False, share=5).expected.requests == 120
+
+
 @pytest.mark.parametrize(
     ("last", "is_pruned", "expected"),
     [

@@ -44,6 +44,8 @@ class LayerSample(NamedTuple):
     """The number of kept tiles that were found."""
     variance: float = 0.0
     """The square of the relative error of these numbers. 0 if all places were asked."""
+    sure: float = 0.0
+    """The number of places that the walk asks for in any case: those of its first level."""
 
     @property
     def spread(self) -> float:
@@ -62,7 +64,7 @@ async def sample(walk: Walk, ask: Ask, most: int, random: Random) -> LayerSample
         sizes.update(await ask(new))
         return [tile for tile in tiles if tile in sizes]
 
-    weight, result = 1.0, LayerSample()
+    weight, result = 1.0, LayerSample(sure=0.0 if walk.goes_sideways else walk.start_size)
     blocks = list(walk.start_blocks(""))
     if len(blocks) > _MOST_BLOCKS:
         weight = len(blocks) / _MOST_BLOCKS
@@ -84,6 +86,7 @@ async def sample(walk: Walk, ask: Ask, most: int, random: Random) -> LayerSample
             result.received_bytes + weight * sum(sizes[tile] for tile in kept),
             result.seen + len(kept),
             result.variance + (1 / max(1, len(found)) if is_part else 0.0),
+            result.sure,
         )
         level = [below for tile in found for below in walk.below(tile, Outcome.IGNORED, known=False)]
     return result
@@ -118,10 +121,10 @@ def estimate(
     tiles, places, received = (sum(one[place] for one in samples) for place in range(3))
     expected = looking + places + (0 if at_once else tiles)
     spread = max(one.spread for one in samples)
-    seen = sum(one.seen for one in samples)
+    seen, sure = sum(one.seen for one in samples), looking + sum(one.sure for one in samples)
 
     def cost(factor: float) -> Expense:
-        requests = looking + (expected - looking) * factor
+        requests = sure + max(0.0, expected - sure) * factor
         return Expense(max(seen, tiles * factor), requests, received * factor, requests * each)
 
     return HarvestPlan(cost(1.0), cost(spread), cost(1 / spread), is_exact=spread == 1)

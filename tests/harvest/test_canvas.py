@@ -1,0 +1,137 @@
+"""Harvests of a canvas, most of which is empty: what they cost, what is asked again, and in which order."""
+
+from __future__ import annotations
+
+import asyncio
+import tracemalloc
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from msgspec.structs import replace
+
+from tests.middlewares.making import DAY, LAYER, added, opened
+from tileharvest.history.blocks import FoundBlock
+from tileharvest.maps.template import Template
+from tileharvest.renderers.site import Site
+from tileharvest.renderers.xyz import TemplateAddresses
+from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.tiles.layers import Layer
+from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.pyramid import Pyramid
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from tileharvest.harvest.harvest import Harvest
+    from tileharvest.tiles.block import Block
+
+WHOLE: Final = 2048
+"""Tiles along the edge of the largest canvas, which has 65,536 blocks."""
+MOST_MEMORY: Final = 100_000_000 / 65_536
+"""Bytes that a block of it may cost in memory."""
+MOST_HISTORY: Final = 1_000
+"""Bytes that a block may cost in the history."""
+
+
+def canvas(side: int) -> Site:
+    area = TileRange.between(Tile.at(0, 0, 0), Tile.at(0, side - 1, side - 1))
+    addresses = TemplateAddresses(Template("http://canvas.example.net/{x}/{y}.png"), 11)
+    return Site("xyz", (Layer(LAYER, Pyramid(1, area=area), "png", addresses, tile_size=(4, 4)),))
+
+
+async def find_nothing(harvest: Harvest, blocks: Iterable[Block]) -> None:
+    coming = list(blocks)
+    while coming:
+        some, coming = coming[:256], coming[256:]
+        nothing = (
+            harvest.keep(one, FoundBlock({Outcome.NOTHING: one.mask}), {}, again=False) for one in some
+        )
+        await asyncio.gather(*nothing)
+
+
+@pytest.mark.parametrize("side", [WHOLE // 4, pytest.param(WHOLE, marks=pytest.mark.repetition)])
+def test_an_empty_canvas_costs_1_kb_of_history_a_block_and_100_mb_of_memory_in_all(
+    tmp_path: Path, side: int
+) -> None:
+    blocks = (side // 8) ** 2
+
+    async def run() -> None:
+        async with opened(tmp_path, DAY, site=canvas(side)) as harvest:
+            await find_nothing(harvest, [block for block, _ in harvest.first()])
+            assert await harvest.finish() == {Outcome.NOTHING: side**2}
+        tracemalloc.start()
+        try:
+            async with opened(tmp_path, DAY + timedelta(days=7), site=canvas(side)) as harvest:
+                assert sum(1 for _ in harvest.first()) == blocks
+                assert tracemalloc.get_traced_memory()[1] <= blocks * MOST_MEMORY + 10_000_000
+        finally:
+            tracemalloc.stop()
+
+    asyncio.run(run())
+    assert sum(file.stat().st_size for file in tmp_path.glob("history*")) <= blocks * MOST_HISTORY
+
+
+def test_the_next_harvest_asks_what_changed_first_and_of_what_is_empty_a_share(tmp_path: Path) -> None:
+    once, often = Tile.at(0, 9, 9), Tile.at(0, 100, 100)
+
+    async def run() -> list[tuple[Block, bool]]:
+        changed = replace(added(often, b"other" * 9), outcome=Outcome.UPDATED)
+        for number, results in enumerate([[added(once), added(often)], [changed]]):
+            async with opened(tmp_path, DAY + timedelta(days=number), site=canvas(128)) as harvest:
+                await harvest.keep_results(results)
+                await find_nothing(harvest, [block for block, _ in harvest.first()])
+                await harvest.finish()
+        async with opened(tmp_path, DAY + timedelta(days=2), site=canvas(128)) as harvest:
+            return list(harvest.first())
+
+    first = asyncio.run(run())
+    assert [(block.column, block.row, is_last) for block, is_last in first[:2]] == [
+        (12, 12, False),
+        (1, 1, True),
+    ]
+    assert len(first) == pytest.approx(2 + (16**2 - 2) / 7, rel=0.1)
+
+
+def test_a_killed_harvest_offers_the_same_blocks_again(tmp_path: Path) -> None:
+    """The queue then drops those that it has seen."""
+
+    async def run() -> None:
+        async with opened(tmp_path, DAY, site=canvas(64)) as harvest:
+            await find_nothing(harvest, [block for block, _ in harvest.first()])
+            await harvest.finish()
+        offered = []
+        for _ in range(2):
+            async with opened(tmp_path, DAY + timedelta(days=1), site=canvas(64)) as harvest:
+                offered.append([block for block, _ in harvest.first()])
+                await find_nothing(harvest, offered[0][:3])
+                assert not harvest.is_pruned
+        assert offered[0] == offered[1]
+
+    asyncio.run(run())
+
+
+def test_a_later_day_goes_on_with_what_an_unfinished_harvest_has_not_asked(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with opened(tmp_path, DAY, site=canvas(128)) as harvest:
+            blocks = [block for block, _ in harvest.first()]
+            await find_nothing(harvest, blocks[:100])
+        async with opened(tmp_path, DAY + timedelta(days=1), site=canvas(128)) as harvest:
+            offered = {block for block, _ in harvest.first()}
+        assert offered >= set(blocks[100:])
+        assert len(offered & set(blocks[:100])) == pytest.approx(100 / 7, abs=2)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("keys", [{"walk": "full"}, {"again": True}])
+def test_who_wants_all_asked_gets_all(tmp_path: Path, keys: dict[str, object]) -> None:
+    async def run() -> None:
+        async with opened(tmp_path, DAY, site=canvas(64)) as harvest:
+            await find_nothing(harvest, [block for block, _ in harvest.first()])
+            await harvest.finish()
+        async with opened(tmp_path, DAY + timedelta(days=1), site=canvas(64), **keys) as harvest:
+            assert len(list(harvest.first())) == 64
+
+    asyncio.run(run())

@@ -13,7 +13,6 @@ from tileharvest.spiders.connections import Connections, connections
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-CRAWL = "one crawl"
 ANSWER = b"HTTP/1.1 204 No Content\r\n\r\n"
 
 
@@ -70,15 +69,11 @@ async def ask(shared: Connections, url: str, **options: int) -> int:
     for name, value in options.items():
         curl.setopt(getattr(pycurl, name), value)
     curl.setopt(pycurl.NOBODY, 1)
-    shared.join(CRAWL)
-    if not shared.take(CRAWL):
-        await shared.wait(CRAWL)
     try:
         shared.begin(transfer)
         await transfer.end()
     finally:
         shared.stop(transfer)
-        shared.leave(CRAWL)
     status: int = curl.getinfo(pycurl.RESPONSE_CODE)
     curl.close()
     return status
@@ -170,108 +165,6 @@ def test_a_transfer_that_is_under_way_when_they_are_closed_is_cancelled() -> Non
             await asyncio.sleep(0)
             await asyncio.sleep(0)
             assert asking.cancelled()
-
-    asyncio.run(test())
-
-
-def test_a_crawl_that_takes_many_places_leaves_one_for_each_other() -> None:
-    async def test() -> None:
-        shared = Connections(4)
-        shared.join("silent")
-        shared.join("good")
-        assert [shared.take("silent") for _ in range(4)] == [True] * 3 + [False]
-        further = asyncio.ensure_future(shared.wait("silent"))
-        for _ in range(2):
-            await asyncio.sleep(0)
-            assert shared.take("good")
-            shared.leave("good")
-        assert not further.done()
-        shared.part("good")
-        await further
-        shared.close()
-
-    asyncio.run(test())
-
-
-def test_an_eighth_of_the_places_is_kept_for_crawls_to_come() -> None:
-    async def test() -> None:
-        shared = Connections(16)
-        shared.join("silent")
-        assert [shared.take("silent") for _ in range(15)] == [True] * 14 + [False]
-        for new in ("one", "two"):
-            shared.join(new)
-            assert shared.take(new)
-        shared.close()
-
-    asyncio.run(test())
-
-
-def test_a_place_that_is_given_to_one_who_is_cancelled_goes_to_the_next() -> None:
-    async def test() -> None:
-        shared = Connections(1)
-        shared.join(CRAWL)
-        assert shared.take(CRAWL)
-        cancelled, waiting, next_one = (asyncio.ensure_future(shared.wait(CRAWL)) for _ in range(3))
-        await asyncio.sleep(0)
-        cancelled.cancel()
-        shared.leave(CRAWL)
-        waiting.cancel()
-        await next_one
-        shared.close()
-
-    asyncio.run(test())
-
-
-def test_a_place_comes_when_those_before_and_its_own_crawls_transfers_have_ended() -> None:
-    async def test() -> None:
-        shared, waiting = Connections(2), []
-        for crawl in "abcd":
-            shared.join(crawl)
-        assert [shared.take(crawl) for crawl in "abcd"] == [True, True, False, False]
-        told = []
-        for crawl in "cd":
-            told.append(shared.most_ended_before(crawl))
-            waiting.append(asyncio.ensure_future(shared.wait(crawl)))
-            await asyncio.sleep(0)
-        assert [*told, shared.most_ended_before("e"), shared.most_ended_before("a")] == [1, 1, 2, 3]
-        for crawl in "ab":
-            shared.leave(crawl)
-        await asyncio.gather(*waiting)
-        shared.close()
-
-    asyncio.run(test())
-
-
-def test_a_place_that_becomes_free_before_it_is_waited_for_is_given() -> None:
-    async def test() -> None:
-        shared = Connections(1)
-        shared.join(CRAWL)
-        assert [shared.take(CRAWL) for _ in range(2)] == [True, False]
-        waiting = asyncio.ensure_future(shared.wait(CRAWL))
-        shared.leave(CRAWL)
-        await asyncio.wait([waiting], timeout=1.0)
-        assert waiting.done()
-        shared.close()
-
-    asyncio.run(test())
-
-
-def test_a_crawl_that_parts_while_it_waits_for_a_place_waits_no_more_and_takes_none() -> None:
-    async def test() -> None:
-        shared = Connections(1)
-        shared.join(CRAWL)
-        shared.join("other")
-        assert shared.take("other")
-        waiting = asyncio.ensure_future(shared.wait(CRAWL))
-        await asyncio.sleep(0)
-        shared.part(CRAWL)
-        await asyncio.wait([waiting], timeout=1.0)
-        assert waiting.done()
-        await waiting
-        shared.leave(CRAWL)
-        shared.leave("other")
-        assert shared.take("other")
-        shared.close()
 
     asyncio.run(test())
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import resource
 import select
-from collections import deque
 from contextlib import suppress
 from typing import Final, Protocol
 
@@ -13,9 +12,6 @@ import pycurl
 
 _ENOUGH: Final = 4096
 """The most connections of a process. Long before it has so many it uses up its core."""
-
-_KEPT: Final = 8
-"""One of so many places is kept for crawls that have no place."""
 
 _LOOK: Final = 1.0
 """Seconds after which libcurl is made to look at each transfer. It counts the seconds of a silent transfer
@@ -68,22 +64,14 @@ class Connections:
     """Makes libcurl's transfers in one asyncio event loop. Connections are kept open and used again.
 
     Over HTTP/1.1 nothing is pipelined: a connection takes one transfer at a time. Over HTTP/2, which only TLS
-    agrees on, one connection may take several at once. How many a map has is for the caller to limit.
+    agrees on, one connection may take several at once. How many a map has is for the caller to limit. What
+    goes beyond the connections of the process waits within libcurl.
     """
 
     def __init__(self, most: int) -> None:
-        """`most` is the number of places, each for one transfer, and the most connections that are open. Some
-        of them wait to be used again."""
+        """`most` is the most connections that are open. Some of them wait to be used again."""
         self.users = 0
         """How many crawls have still to close the connections."""
-        self._most = self._free = most
-        """The number of all places, and of those that are free."""
-        self._taken: dict[object, int] = {}
-        """How many places each crawl has, 0 included."""
-        self._idle = 0
-        """How many crawls have no place."""
-        self._queue: deque[tuple[object, asyncio.Future[None]]] = deque()
-        """The crawls whose transfers wait for a place, each with the future that gives it."""
         self._loop = asyncio.get_running_loop()
         self._multi = pycurl.CurlMulti()
         self._multi.setopt(pycurl.M_MAX_TOTAL_CONNECTIONS, most)
@@ -102,8 +90,7 @@ class Connections:
         self._under_way: dict[pycurl.Curl, Transfer] = {}
 
     def begin(self, transfer: Transfer) -> None:
-        """Begins a transfer, for which its crawl has taken a place. The transfer hears once that it has
-        ended, and not before this returns."""
+        """Begins a transfer. The transfer hears once that it has ended, and not before this returns."""
         self._multi.add_handle(transfer.curl)
         self._under_way[transfer.curl] = transfer
         # Never at once: libcurl must not be called from here.
@@ -114,80 +101,6 @@ class Connections:
         """Ends a transfer, unless it has ended."""
         if transfer.curl in self._under_way:
             self._end(transfer.curl, asyncio.CancelledError())
-
-    def join(self, crawl: object) -> None:
-        """Keeps a place for this crawl as long as it has none."""
-        if crawl not in self._taken:
-            self._taken[crawl] = 0
-            self._idle += 1
-
-    def part(self, crawl: object) -> None:
-        """Gives back all places of a crawl that needs none any more."""
-        taken = self._taken.pop(crawl, None)
-        if taken is not None:
-            self._idle -= not taken
-            self._free += taken
-            self._let_in()
-
-    def take(self, crawl: object, *, has_waited: bool = False) -> bool:
-        """Takes a place for a transfer of this crawl, and returns whether there was one. A crawl that has
-        parted needs none: its transfer fails.
-
-        A crawl that has a place goes behind those that wait, unless it `has_waited` itself. It also leaves
-        those places free that are kept: one for each crawl that has none, or an eighth of all for crawls to
-        come, whichever is more."""
-        taken = self._taken.get(crawl)
-        if taken is None:
-            return True
-        if taken and self._queue and not has_waited:
-            return False
-        kept = max(self._idle, self._most // _KEPT) if taken else 0
-        if self._free <= kept:
-            return False
-        self._free -= 1
-        self._taken[crawl] = taken + 1
-        if not taken:
-            self._idle -= 1
-        return True
-
-    def most_ended_before(self, crawl: object) -> int:
-        """Returns how many transfers must end one after the other, at the most, before one of this crawl has
-        a place, if it begins to wait now. While one ends, all places become free and go to those that wait.
-        A crawl that has a place may first have to give it back."""
-        return 1 + len(self._queue) // self._most + (self._taken.get(crawl, 0) > 0)
-
-    async def wait(self, crawl: object) -> None:
-        """Returns when the crawl has been given a place, after `take` found none."""
-        given = self._loop.create_future()
-        self._queue.append((crawl, given))
-        # A place may have become free since then, and nobody may leave another one.
-        self._let_in()
-        try:
-            await given
-        except asyncio.CancelledError:
-            if given.done() and not given.cancelled():
-                self.leave(crawl)
-            else:
-                self._queue.remove((crawl, given))
-            raise
-
-    def leave(self, crawl: object) -> None:
-        """Gives one place of the crawl back."""
-        if crawl not in self._taken:
-            return
-        self._free += 1
-        self._taken[crawl] -= 1
-        if not self._taken[crawl]:
-            self._idle += 1
-        if self._queue:
-            self._let_in()
-
-    def _let_in(self) -> None:
-        for waiting in list(self._queue):
-            crawl, given = waiting
-            if not given.done() and self.take(crawl, has_waited=True):
-                self._queue.remove(waiting)
-                given.set_result(None)
 
     def close(self) -> None:
         """Closes all connections when the last crawl that was given them has called this. Each calls it once.

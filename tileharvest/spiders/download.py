@@ -97,7 +97,6 @@ class TileDownloadHandler:
         self._redirects = Redirects(self._crawl, crawler.settings.getint("REDIRECT_MAX_TIMES"))
         self._loop = asyncio.get_running_loop()
         self._connections = connections()
-        self._connections.join(self._crawl)
         settings = crawler.settings
         self._agents = settings.getlist("USER_AGENTS", setting(settings, "USER_AGENTS"))
         self._timeout = settings.getfloat("DOWNLOAD_TIMEOUT")
@@ -114,7 +113,7 @@ class TileDownloadHandler:
         self._blocks: list[_BlockDownload] = []
         """The blocks of which tiles have not started, the most urgent first."""
         self._starting: asyncio.Task[None] | None = None
-        """Starts the tiles that have to wait for their turn, or for a connection."""
+        """Starts the tiles that have to wait for a place, or for their turn."""
         self._changed = asyncio.Event()
         """Set when a tile has ended or a block has come, so that a tile may start."""
         self._refuse_head: set[str] = set()
@@ -147,8 +146,6 @@ class TileDownloadHandler:
                 await cancel(task)
         if self._oldest in self._crawl.oldest_requests:
             self._crawl.oldest_requests.remove(self._oldest)
-            if not self._crawl.oldest_requests:
-                self._connections.part(self._crawl)
             self._connections.close()
 
     # Blocks
@@ -190,15 +187,15 @@ class TileDownloadHandler:
             if self._starting is not None or throttle.on_the_way >= concurrency > 0:
                 return
             block = self._blocks[0]
-            if not (concurrency and throttle.is_free(block.layer.host) and self._has_place()):
+            if not (concurrency and throttle.is_free(block.layer.host)):
                 self._starting = asyncio.ensure_future(self._start_in_turn())
                 self._starting.add_done_callback(self._has_started)
                 return
             self._start_tile(block)
 
     async def _start_in_turn(self) -> None:
-        """Starts tiles one by one while there are blocks: each when a place is free, its host's turn has come
-        and it has a connection."""
+        """Starts tiles one by one while there are blocks: each when a place is free and its host's turn has
+        come."""
         throttle = self._throttle
         while self._blocks and throttle.held is None and not self._crawl.is_ending:
             if not await throttle.has_place(throttle.host):
@@ -212,21 +209,14 @@ class TileDownloadHandler:
             if not throttle.is_free(host) and not await throttle.turn(host, wanted):
                 await asyncio.sleep(_AGAIN)
                 continue
-            if not self._has_place():
-                await self._connections.wait(self._crawl)
             # The most urgent block of that host may be another one by now.
             block = next((one for one in self._blocks if one.layer.host == host), None)
             if block is None:
-                self._connections.leave(self._crawl)
                 throttle.left(host)
             else:
                 self._start_tile(block)
             if throttle.is_free(host):
                 return
-
-    def _has_place(self) -> bool:
-        """Takes a connection, and returns whether there was one."""
-        return self._connections.take(self._crawl)
 
     @property
     def _throttle(self) -> MapThrottle:
@@ -243,7 +233,7 @@ class TileDownloadHandler:
         self._start_tiles()
 
     def _start_tile(self, block: _BlockDownload) -> None:
-        """Starts the next tile of a block, which has a place and a connection."""
+        """Starts the next tile of a block, which has a place."""
         bit, tile = block.waiting.popleft()
         if not block.under_way and not block.answers:
             self._loop.call_later(LONGEST, self._cut, block)
@@ -256,7 +246,6 @@ class TileDownloadHandler:
         url = block.layer.addresses.url_of(tile)
         robots = self._crawl.robots
         if robots.rules and not robots.allows(url):
-            self._connections.leave(self._crawl)
             throttle.left(host)
             self._answered(block, bit, IgnoreRequest(FORBIDDEN))
             return
@@ -402,8 +391,6 @@ class TileDownloadHandler:
         return reply
 
     async def _send_one(self, method: str, url: str, terms: Terms, body: bytes = b"") -> Reply | Exception:
-        if not self._has_place():
-            await self._connections.wait(self._crawl)
         replied: asyncio.Future[Reply | Exception] = self._loop.create_future()
 
         def answered(reply: Reply | Exception) -> None:
@@ -436,13 +423,12 @@ class TileDownloadHandler:
         answered: Callable[[Reply | Exception], None],
         body: bytes = b"",
     ) -> Transfer:
-        """Sends a request that has a connection. `answered` is called once, and not before this returns."""
+        """Sends a request. `answered` is called once, and not before this returns."""
         idle = None if body else self._idle.get(method)
         transfer = idle.pop() if idle else Transfer(method, self._options)
 
         def ended(reply: Reply | Exception) -> None:
             del self._under_way[transfer]
-            self._connections.leave(self._crawl)
             if idle is None:
                 transfer.curl.close()
             else:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import sys
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
@@ -152,3 +153,9 @@ def nearest(word: str, known: Iterable[str], otherwise: str) -> str:
     near."""
     meant = difflib.get_close_matches(word, list(known), n=1)
     return f"did you mean '{meant[0]}'?" if meant else otherwise
+
+
+def program() -> str:
+    """Returns the name by which this program was started: `scrapy`, or else `tileharvest`."""
+    # `python -m scrapy` has the path of the package's `__main__.py`.
+    return "scrapy" if "scrapy" in sys.argv[0].split("/")[-2:] else "tileharvest"

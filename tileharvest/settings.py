@@ -5,8 +5,6 @@ another project that does not have the setting. Settings that only tiles need ar
 """
 
 import os
-import sys
-from pathlib import Path
 
 BOT_NAME = "tileharvest"
 SPIDER_MODULES = ["tileharvest.spiders"]
@@ -217,10 +215,3 @@ REMOTE_CONTROL_ENABLED = False
 
 TELNETCONSOLE_ENABLED = False
 """The telnet console also runs any code that is sent to it."""
-
-
-def program() -> str:
-    """Returns the name by which this program was started: `scrapy`, or else `tileharvest`."""
-    path = Path(sys.argv[0])
-    # `python -m scrapy` has the path of the package's `__main__.py`.
-    return "scrapy" if "scrapy" in (path.name, path.parent.name) else "tileharvest"

@@ -11,10 +11,9 @@ from scrapy.commands import ScrapyCommand
 
 from tileharvest.commands.project_command import ProjectCommand, ask_site, switch, value
 from tileharvest.commands.terminal import say, write_error, write_json, write_line
-from tileharvest.errors import ConfigurationError, ExitStatus, SiteError, StoppedError
+from tileharvest.errors import ConfigurationError, ExitStatus, SiteError, StoppedError, program
 from tileharvest.maps.maps_file import add_map, checked_entry, maps_if_any
 from tileharvest.maps.settings import maps_file, setting
-from tileharvest.settings import program
 
 if TYPE_CHECKING:
     from argparse import Namespace

@@ -11,9 +11,8 @@ from scrapy.commands import ScrapyCommand
 from tileharvest.commands.export_command import DAY, FILE, PLACE, ExportCommand
 from tileharvest.commands.project_command import value
 from tileharvest.commands.terminal import say, write_json, write_line
-from tileharvest.errors import ConfigurationError, ExitStatus, counted
+from tileharvest.errors import ConfigurationError, ExitStatus, counted, program
 from tileharvest.maps.budgets import bytes_in_words
-from tileharvest.settings import program
 
 if TYPE_CHECKING:
     from argparse import Namespace

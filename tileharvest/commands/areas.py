@@ -11,10 +11,9 @@ from scrapy.commands import ScrapyCommand
 
 from tileharvest.commands.project_command import ProjectCommand, value
 from tileharvest.commands.terminal import say, write_answer, write_rows
-from tileharvest.errors import ConfigurationError, counted
+from tileharvest.errors import ConfigurationError, counted, program
 from tileharvest.maps.named_areas import NamedArea, add_area, load_areas, remove_area
 from tileharvest.maps.settings import areas_file
-from tileharvest.settings import program
 
 if TYPE_CHECKING:
     from argparse import Namespace

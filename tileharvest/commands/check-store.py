@@ -12,10 +12,9 @@ from tileharvest.commands.project_command import ProjectCommand, switch
 from tileharvest.commands.push import tile_order
 from tileharvest.commands.settings import queue_owner
 from tileharvest.commands.terminal import write_json, write_line, write_table
-from tileharvest.errors import ConfigurationError, ExitStatus, HistoryError, counted
+from tileharvest.errors import ConfigurationError, ExitStatus, HistoryError, counted, program
 from tileharvest.maps.settings import all_maps
 from tileharvest.queue.port import pushed
-from tileharvest.settings import program
 
 if TYPE_CHECKING:
     from argparse import Namespace

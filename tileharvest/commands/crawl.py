@@ -8,8 +8,7 @@ from scrapy.commands import crawl
 from scrapy.spiderloader import get_spider_loader
 
 from tileharvest.commands.project_command import ProjectCommand
-from tileharvest.errors import ConfigurationError, ExitStatus, nearest
-from tileharvest.settings import program
+from tileharvest.errors import ConfigurationError, ExitStatus, nearest, program
 
 if TYPE_CHECKING:
     from argparse import Namespace

@@ -8,13 +8,12 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from tileharvest.commands.terminal import say, write_error
-from tileharvest.errors import ConfigurationError, ExitStatus, QueueError, TileHarvestError
+from tileharvest.errors import ConfigurationError, ExitStatus, QueueError, TileHarvestError, program
 from tileharvest.harvest.due import due, first_day, pause_after
 from tileharvest.maps.maps_file import stamp_of
 from tileharvest.maps.settings import all_maps, described_map, maps_file
 from tileharvest.queue.cancellation import cancel
 from tileharvest.queue.map_leases import MapLease
-from tileharvest.settings import program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

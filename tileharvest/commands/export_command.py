@@ -11,12 +11,11 @@ from tileharvest.commands.progress import ProgressLine
 from tileharvest.commands.project_command import ProjectCommand, value
 from tileharvest.commands.settings import progress_interval
 from tileharvest.commands.terminal import console, say, stopped_by_signals, write_answer
-from tileharvest.errors import ConfigurationError, ExitStatus, counted
+from tileharvest.errors import ConfigurationError, ExitStatus, counted, program
 from tileharvest.maps.budgets import parse_size
 from tileharvest.maps.maps_file import maps_if_any
 from tileharvest.maps.named_areas import load_areas
 from tileharvest.maps.settings import areas_file, maps_file
-from tileharvest.settings import program
 
 if TYPE_CHECKING:
     from argparse import Namespace

@@ -14,9 +14,8 @@ from tileharvest.commands.report import HarvestEnd, HarvestEnds
 from tileharvest.commands.runner import Runner
 from tileharvest.commands.settings import maps_at_once, progress_interval
 from tileharvest.commands.terminal import console, say
-from tileharvest.errors import ConfigurationError, QueueError
+from tileharvest.errors import ConfigurationError, QueueError, program
 from tileharvest.maps.settings import all_maps
-from tileharvest.settings import program
 
 if TYPE_CHECKING:
     from argparse import Namespace

@@ -21,12 +21,11 @@ from tileharvest.commands.terminal import (
     write_json,
     write_line,
 )
-from tileharvest.errors import ConfigurationError, ExitStatus, counted, nearest
+from tileharvest.errors import ConfigurationError, ExitStatus, counted, nearest, program
 from tileharvest.maps.description import GitEntry
 from tileharvest.maps.maps_file import add_map, checked_entry, maps_if_any
 from tileharvest.maps.settings import data_folder, described_map, maps_file
 from tileharvest.monitoring.stats import outcomes_in_words
-from tileharvest.settings import program
 from tileharvest.tiles.outcomes import Outcome, counts_as_plain
 
 if TYPE_CHECKING:

@@ -11,11 +11,10 @@ from scrapy.commands import ScrapyCommand
 
 from tileharvest.commands.project_command import ProjectCommand, switch
 from tileharvest.commands.terminal import write_error, write_line, write_rows
-from tileharvest.errors import ConfigurationError
+from tileharvest.errors import ConfigurationError, program
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.maps.settings import all_maps
 from tileharvest.queue.orders import Orders
-from tileharvest.settings import program
 from tileharvest.walk.decision import Decisions
 
 if TYPE_CHECKING:

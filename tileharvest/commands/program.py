@@ -13,9 +13,8 @@ from scrapy.utils.misc import walk_modules_iter
 from scrapy.utils.project import ENVVAR, get_project_settings
 
 from tileharvest.commands.terminal import close_output, write_error, write_line
-from tileharvest.errors import ExitStatus, nearest
+from tileharvest.errors import ExitStatus, nearest, program
 from tileharvest.extensions.addon import TileHarvest
-from tileharvest.settings import program
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -16,8 +16,7 @@ from scrapy.addons import AddonManager
 
 from tileharvest.commands.settings import quieten
 from tileharvest.commands.terminal import failing_clearly, say, write_error
-from tileharvest.errors import ConfigurationError, ExitStatus, nearest
-from tileharvest.settings import program
+from tileharvest.errors import ConfigurationError, ExitStatus, nearest, program
 from tileharvest.spiders.log import write_printable_lines
 
 if TYPE_CHECKING:

@@ -17,9 +17,8 @@ from tileharvest.commands.export_command import (
 )
 from tileharvest.commands.project_command import value
 from tileharvest.commands.terminal import write_answer
-from tileharvest.errors import ConfigurationError, ExitStatus, counted
+from tileharvest.errors import ConfigurationError, ExitStatus, counted, program
 from tileharvest.maps.budgets import bytes_in_words
-from tileharvest.settings import program
 
 if TYPE_CHECKING:
     from argparse import Namespace

@@ -9,10 +9,9 @@ from scrapy.commands import ScrapyCommand
 from tileharvest.commands.project_command import ProjectCommand
 from tileharvest.commands.settings import queue_owner
 from tileharvest.commands.terminal import write_answer
-from tileharvest.errors import ConfigurationError
+from tileharvest.errors import ConfigurationError, program
 from tileharvest.maps.rates import NO_GAP, parse_rate, rate_in_words
 from tileharvest.queue.orders import Orders, orders_of, set_rate
-from tileharvest.settings import program
 
 if TYPE_CHECKING:
     from argparse import Namespace

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tileharvest.commands.terminal import MOST_NAMED, first_of, say, write_json, write_line
-from tileharvest.errors import ExitStatus, counted
+from tileharvest.errors import ExitStatus, counted, program
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.monitoring.stats import outcomes_in_words
-from tileharvest.settings import program
 from tileharvest.tiles.outcomes import Outcome, counts_as_plain
 
 if TYPE_CHECKING:

@@ -9,10 +9,9 @@ from scrapy.commands import ScrapyCommand
 
 from tileharvest.commands.export_command import DAY, ExportCommand
 from tileharvest.commands.terminal import write_json, write_line
-from tileharvest.errors import ExitStatus, counted
+from tileharvest.errors import ExitStatus, counted, program
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.maps.settings import described_map
-from tileharvest.settings import program
 
 if TYPE_CHECKING:
     from argparse import Namespace

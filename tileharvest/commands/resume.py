@@ -9,8 +9,8 @@ from scrapy.commands import ScrapyCommand
 from tileharvest.commands.project_command import ProjectCommand
 from tileharvest.commands.settings import queue_owner
 from tileharvest.commands.terminal import write_answer
+from tileharvest.errors import program
 from tileharvest.queue.orders import resume
-from tileharvest.settings import program
 
 if TYPE_CHECKING:
     from argparse import Namespace

@@ -13,9 +13,8 @@ from scrapy.utils.log import configure_logging
 
 from tileharvest.commands.project_command import ProjectCommand, several, value
 from tileharvest.commands.terminal import say, write_line
-from tileharvest.errors import ConfigurationError
+from tileharvest.errors import ConfigurationError, program
 from tileharvest.maps.settings import areas_file, data_folder, maps_file
-from tileharvest.settings import program
 
 if TYPE_CHECKING:
     from argparse import Namespace

@@ -10,9 +10,8 @@ from scrapy.commands import ScrapyCommand
 from tileharvest.commands.project_command import ProjectCommand
 from tileharvest.commands.settings import queue_owner, queue_owners
 from tileharvest.commands.terminal import write_rows
-from tileharvest.errors import ConfigurationError, duration_in_words
+from tileharvest.errors import ConfigurationError, duration_in_words, program
 from tileharvest.monitoring.overview import workers_as_plain
-from tileharvest.settings import program
 
 if TYPE_CHECKING:
     from argparse import Namespace

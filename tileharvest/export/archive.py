@@ -21,7 +21,7 @@ from pmtiles.reader import MmapSource, all_tiles
 from pmtiles.tile import Compression, TileType, zxy_to_tileid
 from pmtiles.writer import Writer
 
-from tileharvest.errors import ConfigurationError, ExitStatus, TileHarvestError, counted, printable
+from tileharvest.errors import ConfigurationError, ExitStatus, TileHarvestError, counted, printable, program
 from tileharvest.export.excerpt import areas_with_tiles, nothing_there, zooms_between
 from tileharvest.export.picture_file import background_of, on_ground
 from tileharvest.export.target import made_whole
@@ -30,7 +30,6 @@ from tileharvest.pictures.composer import composing
 from tileharvest.pictures.pixels import UNREADABLE, picture_of
 from tileharvest.pictures.threads import each_in_order, open_threads
 from tileharvest.renderers.xyz import is_on_earth
-from tileharvest.settings import program
 from tileharvest.tiles.grid import Tile, TileRange, least_depth
 
 if TYPE_CHECKING:

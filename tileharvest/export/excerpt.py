@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import TYPE_CHECKING, Final
 
-from tileharvest.errors import ConfigurationError, HistoryError, nearest
+from tileharvest.errors import ConfigurationError, HistoryError, nearest, program
 from tileharvest.history.area_changes import rectangle_of
 from tileharvest.history.changes import block_places
 from tileharvest.history.outlines import map_outline
@@ -15,7 +15,6 @@ from tileharvest.history.recorded_versions import Reach, reach, reach_between
 from tileharvest.history.schema import BLOCK_LEVELS
 from tileharvest.pictures.bands import PixelBox
 from tileharvest.pictures.composer import PastLayer
-from tileharvest.settings import program
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.ground import Ground
 from tileharvest.tiles.pyramid import EVERYWHERE

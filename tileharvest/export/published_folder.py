@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from tileharvest.errors import ConfigurationError, TileHarvestError
+from tileharvest.errors import ConfigurationError, TileHarvestError, program
 from tileharvest.export.published_lists import NAMED, PublishedLists, block_count, list_named
 from tileharvest.export.published_page import index_page, published_files
 from tileharvest.export.target import writing_to
 from tileharvest.pictures.pixels import UNREADABLE, picture_of
 from tileharvest.pictures.threads import open_threads
-from tileharvest.settings import program
 from tileharvest.store.files import file_system_of, sync
 
 if TYPE_CHECKING:

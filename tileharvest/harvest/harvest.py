@@ -14,7 +14,7 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from tileharvest.errors import AlreadyHarvestedError, BudgetError, EmptyMapError, MovedError
+from tileharvest.errors import AlreadyHarvestedError, BudgetError, EmptyMapError, MovedError, program
 from tileharvest.harvest.walks import MOST_TOPS, LayerWalk, Walks, kept_in_words, relies_on_indexes, walk_over
 from tileharvest.history.blocks import FoundBlock, blocks_found
 from tileharvest.history.costs import NO_COST, Traffic, spent
@@ -26,7 +26,6 @@ from tileharvest.history.site_files import MISSING, keep_site_files, site_files_
 from tileharvest.history.summaries import finished_at, is_unfinished, progress_of
 from tileharvest.politeness.limits import check_room
 from tileharvest.renderers.registry import renderer_named
-from tileharvest.settings import program
 from tileharvest.tiles.block import Block, bit_of, bits_of, mask_of, place_of
 from tileharvest.tiles.images import size_of
 from tileharvest.tiles.outcomes import THERE, Outcome

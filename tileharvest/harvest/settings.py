@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Final
 
-from tileharvest.errors import ConfigurationError, nearest
+from tileharvest.errors import ConfigurationError, nearest, program
 from tileharvest.harvest.due import Times
 from tileharvest.harvest.harvest import Harvest
 from tileharvest.harvest.holdings import Holdings
@@ -13,7 +13,6 @@ from tileharvest.history.settings import database_url
 from tileharvest.maps.settings import described_map, switch
 from tileharvest.politeness.settings import hours_without_requests
 from tileharvest.queue.settings import segment_resolver
-from tileharvest.settings import program
 from tileharvest.store.settings import store_opener
 
 if TYPE_CHECKING:

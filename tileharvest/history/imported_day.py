@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from msgspec.structs import replace
 from sqlalchemy import Date, Text, bindparam, delete, func, insert, or_, select, tuple_, update
 
-from tileharvest.errors import HistoryError
+from tileharvest.errors import HistoryError, program
 from tileharvest.history.areas import AreaQuery
 from tileharvest.history.blocks import write_present
 from tileharvest.history.connection import in_parts
@@ -45,7 +45,6 @@ from tileharvest.history.schema import (
     versions,
 )
 from tileharvest.history.site_files import write_site_files
-from tileharvest.settings import program
 from tileharvest.tiles.block import blocks_of
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome

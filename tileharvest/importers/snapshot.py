@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
-from tileharvest.errors import SiteError
+from tileharvest.errors import SiteError, program
 from tileharvest.renderers.registry import RENDERERS
-from tileharvest.settings import program
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

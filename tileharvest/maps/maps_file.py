@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from tileharvest.errors import ConfigurationError, nearest
+from tileharvest.errors import ConfigurationError, nearest, program
 from tileharvest.maps.description import EXAMPLES, HostEntry, MapDescription
 from tileharvest.maps.regions import with_tiles
-from tileharvest.settings import program
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from tileharvest.errors import ConfigurationError
+from tileharvest.errors import ConfigurationError, program
 from tileharvest.maps.maps_file import check_map_name, replace_file, with_entry
-from tileharvest.settings import program
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

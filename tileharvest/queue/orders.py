@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
+from tileharvest.errors import program
 from tileharvest.maps.rates import Gap, parse_rate, rate_in_words
 from tileharvest.queue.port import PUSHED
-from tileharvest.settings import program
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

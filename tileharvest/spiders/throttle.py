@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from tileharvest.errors import BudgetError
+from tileharvest.errors import BudgetError, program
 from tileharvest.maps.budgets import OF_DAY
 from tileharvest.politeness.hold import Reason
 from tileharvest.politeness.map_throttle import LOOK, MapThrottle
@@ -19,7 +19,6 @@ from tileharvest.queue.orders import Orders
 from tileharvest.queue.settings import lease_seconds, shared_throttle
 from tileharvest.scheduler.crawl import as_error
 from tileharvest.scheduler.scheduler import scheduler_of
-from tileharvest.settings import program
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo

@@ -20,6 +20,7 @@ from tileharvest.errors import (
     QueueError,
     StoreError,
     TileHarvestError,
+    program,
 )
 from tileharvest.harvest.settings import harvest_for
 from tileharvest.history.site_files import SiteFile
@@ -33,7 +34,6 @@ from tileharvest.queue.cancellation import cancel
 from tileharvest.renderers.registry import probe, renderer_named, with_indexes
 from tileharvest.scheduler.crawl import as_error, crawl_of, relax_garbage_collection
 from tileharvest.scheduler.scheduler import scheduler_of
-from tileharvest.settings import program
 from tileharvest.spiders.amendments import Amendments
 from tileharvest.spiders.blocks import ATTEMPT, BlockRequest, BlockResponse, BlockResult, Findings
 from tileharvest.spiders.fetch import expect_near, fetch_with, probe_as_before

@@ -13,13 +13,12 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from tileharvest.errors import ConfigurationError
+from tileharvest.errors import ConfigurationError, program
 from tileharvest.history.area_changes import changed_in, place_of, view_of
 from tileharvest.history.changes import changed_blocks, deepest_changes, heat, last_changes
 from tileharvest.history.recorded_versions import shown, story
 from tileharvest.history.schema import BLOCK_LEVELS, FINISHED, MOVED, NOT_WALKED
 from tileharvest.monitoring.stats import HarvestStats, State
-from tileharvest.settings import program
 from tileharvest.viewer.host_names import is_loopback
 from tileharvest.viewer.parameters import AREA, Parameters, parse_tile
 from tileharvest.viewer.replies import quoted, unknown

@@ -7,11 +7,10 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tileharvest.errors import ConfigurationError
+from tileharvest.errors import ConfigurationError, program
 from tileharvest.export.excerpt import Excerpt
 from tileharvest.export.film import FilmStyle, film_of, write_film
 from tileharvest.maps.budgets import bytes_in_words
-from tileharvest.settings import program
 from tileharvest.viewer.parameters import Parameters
 from tileharvest.viewer.rectangles import RECTANGLE, needed_ground
 from tileharvest.viewer.replies import RefusedError, damaged, unknown, wrong

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from aiohttp import web
 
-from tileharvest.settings import program
+from tileharvest.errors import program
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,12 +7,11 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from tileharvest.errors import ConfigurationError
+from tileharvest.errors import ConfigurationError, program
 from tileharvest.history.outlines import NEVER_HARVESTED, MapOutline, brief_outlines, map_outline
 from tileharvest.history.summaries import harvest_summaries
 from tileharvest.maps.maps_file import maps_if_any, stamp_of
 from tileharvest.maps.named_areas import load_areas
-from tileharvest.settings import program
 from tileharvest.viewer.replies import quoted, unknown
 
 if TYPE_CHECKING:

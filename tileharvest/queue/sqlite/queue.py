@@ -11,12 +11,11 @@ from functools import partial
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from tileharvest.errors import ExitStatus, QueueError
+from tileharvest.errors import ExitStatus, QueueError, program
 from tileharvest.politeness.lock import Lock
 from tileharvest.queue.port import PUSHED, Counts, Exchanged, Failure, Lane, Lease
 from tileharvest.queue.seen_filter import SeenFilter
 from tileharvest.queue.sentences import WORKER_ENDED, sentence
-from tileharvest.settings import program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

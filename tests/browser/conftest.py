@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.browser.screen import Screen
-from tests.browser.serving import BLANK, files_server
 from tests.browser.viewed_maps import PublishedDays, Viewer, serving, viewed_project, world_with_an_area
-from tests.browser.watching import Watch
 from tests.browser.windows import (
     DESK,
     PATIENCE,
+    PHONE,
     REPORT,
+    Watch,
     Window,
     context,
     fail_if_wrong,
@@ -26,6 +26,7 @@ from tests.browser.windows import (
 )
 from tests.end_to_end.project import Project
 from tests.end_to_end.real_maps import harvested_antworld
+from tests.servers.nginx import nginx
 from tests.viewer.asking import serving as serving_world
 
 if TYPE_CHECKING:
@@ -186,6 +187,24 @@ def screen(
         yield Screen(page, viewer)
 
 
+@pytest.fixture(scope="module")
+def phone_window(browser: Browser) -> Iterator[Window]:
+    with window(browser, **PHONE) as opened:
+        yield opened
+
+
+@pytest.fixture
+def phone(
+    request: pytest.FixtureRequest,
+    phone_window: Window,
+    viewer: Viewer,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Screen]:
+    """The viewer on a telephone that other tests have used, not opened yet."""
+    with phone_window.lent_to(request.node, tmp_path_factory) as page:
+        yield Screen(page, viewer)
+
+
 @pytest.fixture
 def new_screen(
     open_page: Callable[..., Page], viewer: Viewer, watch: Watch
@@ -198,18 +217,18 @@ def new_screen(
 @pytest.fixture(scope="module")
 def page_files() -> Iterator[str]:
     """The address of a server that has the page's files and no data."""
-    with files_server(PAGE_FOLDER) as address:
-        yield address
+    with nginx(PAGE_FOLDER) as server:
+        yield server.url
 
 
 @pytest.fixture(scope="module")
 def module_page(browser: Browser, page_files: str) -> Iterator[Page]:
-    """An empty document beside the page's files, from which its modules can be imported.
+    """A document beside the page's files, from which its modules can be imported.
 
     It is shared by the tests of a module, which must not change it.
     """
     with window(browser) as opened:
-        opened.page.goto(page_files + BLANK)
+        opened.page.goto(f"{page_files}/icon.svg")
         yield opened.page
 
 
@@ -237,6 +256,9 @@ def pytest_runtest_makereport(
         item.stash[REPORT] = report
     return report
 
+
+Call: TypeAlias = "Callable[[str, str, list[Any]], list[Any]]"
+"""Calls a function of a module many times, as the fixture `call` does."""
 
 _CALLING: Final = """async ([module, name, calls]) => {
   const { [name]: called } = await import(module);

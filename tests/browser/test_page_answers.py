@@ -78,12 +78,3 @@ def test_two_corners_can_be_written_instead(open_coast: Screen) -> None:
     # Eight blocks each way, seen aslant: 16 of Overviewer's steps of 12 pixels in a tile of 384.
     assert east - west == pytest.approx(16 * 12 / 192, abs=1e-5)
     expect(panel(screen).locator(".story li")).not_to_have_count(0)
-
-
-def test_a_rectangle_that_is_too_large_is_refused_with_words(open_coast: Screen) -> None:
-    screen = open_coast
-    screen.page.get_by_role("button", name="When did this change?").click()
-    panel(screen).get_by_label("One corner").fill("0 0")
-    panel(screen).get_by_label("The other corner").fill("2000 2000")
-    panel(screen).get_by_role("button", name="Find out").click()
-    expect(panel(screen)).to_contain_text("This rectangle is too large")

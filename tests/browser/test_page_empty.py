@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Page
 
-    from tests.browser.watching import Watch
+    from tests.browser.windows import Watch
     from tests.servers.nginx import Nginx
 
 LOOKS_AGAIN: Final = 15_000

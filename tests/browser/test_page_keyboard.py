@@ -86,32 +86,17 @@ def test_arrow_keys_and_space_go_through_time_wherever_the_focus_is_but_in_a_fie
     expect(screen.part("play")).to_have_attribute("aria-pressed", "false")
 
 
-def test_arrow_keys_go_through_the_ways_to_compare(screen: Screen) -> None:
-    screen.open(MIDDLE, map="antworld")
-    screen.page.get_by_role("radio", name="One day").focus()
-    for name in ("Swipe", "Side by side", "Onion skin", "Difference"):
-        screen.page.keyboard.press("ArrowRight")
-        expect(screen.page.get_by_role("radio", name=name)).to_be_checked()
-        expect(screen.page.get_by_role("radio", name=name)).to_be_focused()
-    screen.await_look(mode="difference")
-
-
-def test_escape_closes_the_story_and_gives_the_focus_back_to_the_map(screen: Screen) -> None:
-    screen.open(MIDDLE, map="antworld")
-    screen.part("map").press("Enter")
-    expect(screen.part("panel")).to_be_visible()
-    screen.page.keyboard.press("Escape")
-    expect(screen.part("panel")).to_be_hidden()
-    expect(screen.part("map")).to_be_focused()
-
-
-def test_escape_closes_the_calendar_before_the_panel(screen: Screen) -> None:
+def test_escape_closes_the_calendar_before_the_panel_and_gives_the_focus_back(screen: Screen) -> None:
     open_swipe_with_heat(screen)
     screen.part("calendar-switch").press("Enter")
     expect(screen.part("calendar")).to_be_visible()
     screen.page.keyboard.press("Escape")
     expect(screen.part("calendar")).to_be_hidden()
+    expect(screen.part("calendar-switch")).to_be_focused()
     expect(screen.part("panel")).to_be_visible()
+    screen.page.keyboard.press("Escape")
+    expect(screen.part("panel")).to_be_hidden()
+    expect(screen.part("map")).to_be_focused()
 
 
 _MARK_CONTROLS: Final = """() => {

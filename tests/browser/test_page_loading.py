@@ -77,48 +77,26 @@ def test_nothing_is_said_of_changes_before_they_are_counted(screen: Screen) -> N
     ("module", "on", "off", "shown"),
     [
         ("lens.js", "#lens-switch", "#lens-switch", "#lens-day:not(:empty)"),
-        ("heat.js", "#heat-switch", "#heat-switch", "#panel"),
         ("difference.js", "[value=difference] + span", "[value=one] + span", "#stage[data-mode=difference]"),
+        ("heat.js", "#heat-switch", "#heat-switch", "#panel"),
+        ("calendar.js", "#calendar-switch", "", "#calendar"),
+        ("story.js", ".leaflet-container", "", "#panel"),
     ],
 )
-def test_a_part_of_the_page_that_cannot_be_loaded_is_asked_for_again(
+def test_a_part_that_cannot_be_loaded_says_so_on_the_screen_and_is_asked_for_again(
     module: str, on: str, off: str, shown: str, screen: Screen, desk: Window
-) -> None:
-    desk.watch.expected.append(f"ERR_ABORTED.*{module}")
-    screen.page.route(f"**/page/{module}", lambda route: route.abort("aborted"))
-    screen.open(MIDDLE, map="antworld", day=LAST)
-    screen.page.locator(on).click()
-    expect(screen.part("announcement")).to_contain_text(module)
-    expect(screen.page.locator(shown)).to_be_hidden()
-    screen.page.unroute_all()
-    screen.page.locator(off).click()
-    screen.page.locator(on).click()
-    expect(screen.page.locator(shown)).to_be_visible()
-    screen.await_map()
-
-
-@pytest.mark.parametrize(
-    ("module", "switch", "shown"),
-    [
-        ("calendar.js", "#calendar-switch", "#calendar"),
-        ("save-panel.js", "#save-switch", "#panel"),
-        ("events-panel.js", "#events-switch", "#panel"),
-        ("pixels-panel.js", "#pixels-switch", "#panel"),
-        ("story.js", ".leaflet-container", "#panel"),
-    ],
-)
-def test_a_panel_that_cannot_be_loaded_says_so_on_the_screen_and_opens_when_it_can(
-    module: str, switch: str, shown: str, screen: Screen, desk: Window
 ) -> None:
     desk.watch.expected.append(module)
     screen.page.route(f"**/page/{module}", lambda route: route.abort("aborted"))
     screen.open(MIDDLE, map="antworld", day=LAST)
-    screen.page.locator(switch).click()
+    screen.page.locator(on).click()
     expect(screen.part("announcement")).to_contain_text(module)
     expect(screen.part("announcement")).not_to_have_class(re.compile("unseen"))
     expect(screen.page.locator(shown)).to_be_hidden()
     screen.page.unroute_all()
-    screen.page.locator(switch).click()
+    if off:
+        screen.page.locator(off).click()
+    screen.page.locator(on).click()
     expect(screen.page.locator(shown)).to_be_visible()
     screen.await_map()
 

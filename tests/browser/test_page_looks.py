@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 import pytest
 from playwright.sync_api import expect
 
 from tests.browser.screen import Screen, Spot, open_tables
 from tests.browser.viewed_maps import COAST, DAYS, DEEP, GROWING, NEVER
-from tests.browser.windows import DESK, window
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
-    from playwright.sync_api import Browser
-
-    from tests.browser.viewed_maps import Viewer
-    from tests.browser.windows import Window
 
 MIDDLE: Final = Spot.middle_of(COAST)
-LEAST_CONTRAST: Final = 4.5
-"""Of letters and what is behind them, so that people with weak eyes can read them (WCAG 2, level AA)."""
 HEAT: Final = f"{DAYS[0]}..{DAYS[3]}"
 
 NAMES: Final = {
@@ -72,40 +65,21 @@ def open_nothing(screen: Screen) -> None:
     expect(screen.page.locator("#empty pre")).to_be_visible()
 
 
-@pytest.fixture(scope="module")
-def chinese_window(browser: Browser) -> Iterator[Window]:
-    with window(browser, **{**DESK, "locale": "zh-CN"}) as opened:
-        yield opened
-
-
-@pytest.fixture(
-    scope="module", params=[open_swipe_with_heat, open_story_and_calendar, open_harvests, open_nothing]
-)
-def part(request: pytest.FixtureRequest, chinese_window: Window, viewer: Viewer) -> Screen:
-    """A part of the page in Chinese, opened once: the tests only look at it."""
-    screen = Screen(chinese_window.page, viewer)
-    request.param(screen)
-    return screen
+@pytest.mark.parametrize("part", [open_swipe_with_heat, open_story_and_calendar, open_harvests, open_nothing])
+def test_in_chinese_no_english_is_left(
+    part: Callable[[Screen], None], new_screen: Callable[..., Screen]
+) -> None:
+    screen = new_screen(locale="zh-CN")
+    part(screen)
+    expect(screen.page.locator("html")).to_have_attribute("lang", "zh")
+    words = {word for text in screen.page.evaluate(_TEXTS) for word in re.findall(r"[A-Za-z]+", text)}
+    assert words - NAMES == set()
 
 
 def lightness(screen: Screen) -> float:
     """Of the page's background: 0 is black, 255 is white."""
     colour = screen.page.evaluate("getComputedStyle(document.body).backgroundColor")
     return sum(map(float, re.findall(r"[\d.]+", colour)[:3])) / 3
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_all_words_are_legible(scheme: Literal["light", "dark"], part: Screen) -> None:
-    part.page.emulate_media(color_scheme=scheme)
-    found = part.page.evaluate(_CONTRASTS)
-    assert len(found) > 5
-    assert [words for words, contrast in found if contrast < LEAST_CONTRAST] == []
-
-
-def test_in_chinese_no_english_is_left(part: Screen) -> None:
-    expect(part.page.locator("html")).to_have_attribute("lang", "zh")
-    words = {word for text in part.page.evaluate(_TEXTS) for word in re.findall(r"[A-Za-z]+", text)}
-    assert words - NAMES == set()
 
 
 def test_the_button_chooses_the_colours_and_the_browser_remembers_them(
@@ -141,50 +115,6 @@ def test_another_language_leaves_the_place_and_the_days_as_they_are(
     assert screen.look() == look
     assert screen.squares_in_view() == shown
 
-
-_CONTRASTS: Final = """() => {
-  const sheet = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
-  const parsed = (colour) => {
-    sheet.clearRect(0, 0, 1, 1);
-    sheet.fillStyle = colour;
-    sheet.fillRect(0, 0, 1, 1);
-    const [red, green, blue, opacity] = sheet.getImageData(0, 0, 1, 1).data;
-    return { parts: [red, green, blue], opacity: opacity / 255 };
-  };
-  const over = (upper, lower) =>
-    upper.parts.map((part, index) => part * upper.opacity + lower[index] * (1 - upper.opacity));
-  const luminance = (parts) => {
-    const [red, green, blue] = parts.map((part) => part / 255)
-      .map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
-  };
-  // Below what lets something through may lie any picture: black and white are the extremes.
-  const behind = (element, ground) => {
-    const layers = [];
-    for (let at = element; at; at = at.parentElement) {
-      const layer = parsed(getComputedStyle(at).backgroundColor);
-      layers.push(layer);
-      if (layer.opacity === 1) break;
-    }
-    return layers.reduceRight((below, layer) => over(layer, below), ground);
-  };
-  const contrast = (element) => Math.min(...[[0, 0, 0], [255, 255, 255]].map((ground) => {
-    const below = behind(element, ground);
-    const letters = over(parsed(getComputedStyle(element).color), below);
-    const [dark, light] = [luminance(below), luminance(letters)].sort((one, other) => one - other);
-    return (light + 0.05) / (dark + 0.05);
-  }));
-  const found = [];
-  const unread = ":disabled, .unseen, option, noscript";
-  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  while (walker.nextNode()) {
-    const element = walker.currentNode.parentElement;
-    const words = walker.currentNode.textContent.trim();
-    if (words === "" || !element.checkVisibility() || element.closest(unread)) continue;
-    found.push([`${words.slice(0, 40)} <${element.tagName} ${element.className}>`, contrast(element)]);
-  }
-  return found;
-}"""
 
 _TEXTS: Final = """() => {
   const found = [document.title];

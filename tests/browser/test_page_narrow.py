@@ -8,39 +8,13 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.screen import Screen, Spot, move_fingers, open_tables
-from tests.browser.viewed_maps import COAST, DAYS, NEVER
-from tests.browser.windows import window
+from tests.browser.viewed_maps import COAST, DAYS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from playwright.sync_api import Browser
-
-    from tests.browser.viewed_maps import Viewer
-    from tests.browser.windows import Window
+    from collections.abc import Callable
 
 WIDTH, HEIGHT = 390, 844
 MIDDLE: Final = Spot.middle_of(COAST)
-SWIPE: Final = {"map": "antworld", "day": DAYS[3], "mode": "swipe", "with": DAYS[1]}
-
-
-@pytest.fixture(scope="module")
-def phone_window(browser: Browser) -> Iterator[Window]:
-    size = {"width": WIDTH, "height": HEIGHT}
-    with window(browser, viewport=size, screen=size, has_touch=True, is_mobile=True) as opened:
-        yield opened
-
-
-@pytest.fixture
-def phone(
-    request: pytest.FixtureRequest,
-    phone_window: Window,
-    viewer: Viewer,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Screen]:
-    """The viewer on a telephone that other tests have used, not opened yet."""
-    with phone_window.lent_to(request.node, tmp_path_factory) as page:
-        yield Screen(page, viewer)
 
 
 def open_one_day(phone: Screen) -> None:
@@ -48,15 +22,7 @@ def open_one_day(phone: Screen) -> None:
 
 
 def open_onion_skin(phone: Screen) -> None:
-    phone.open(MIDDLE, **{**SWIPE, "mode": "onion"})
-
-
-def open_swipe(phone: Screen) -> None:
-    phone.open(MIDDLE, **SWIPE)
-
-
-def open_difference(phone: Screen) -> None:
-    phone.open(MIDDLE, **{**SWIPE, "mode": "difference"})
+    phone.open(MIDDLE, map="antworld", day=DAYS[3], mode="onion", **{"with": DAYS[1]})
 
 
 def open_heat(phone: Screen) -> None:
@@ -64,14 +30,8 @@ def open_heat(phone: Screen) -> None:
     expect(phone.part("panel").get_by_role("link")).not_to_have_count(0)
 
 
-def open_story(phone: Screen) -> None:
-    phone.open(MIDDLE, map="antworld")
-    phone.part("map").press("Enter")
-    expect(phone.part("panel").get_by_role("listitem")).not_to_have_count(0)
-
-
 def open_calendar(phone: Screen) -> None:
-    phone.open(MIDDLE, map="antworld")
+    open_one_day(phone)
     phone.part("calendar-switch").tap()
     expect(phone.part("calendar")).to_be_visible()
 
@@ -81,54 +41,22 @@ def open_harvests(phone: Screen) -> None:
     open_tables(phone.page)
 
 
-def open_nothing(phone: Screen) -> None:
-    phone.open_hash(f"#map={NEVER}")
-    expect(phone.page.locator("#empty pre")).to_be_visible()
-
-
-@pytest.fixture(
-    scope="module",
-    params=[
-        open_one_day,
-        open_swipe,
-        open_onion_skin,
-        open_difference,
-        open_heat,
-        open_story,
-        open_calendar,
-        open_harvests,
-        open_nothing,
-    ],
-)
-def part(request: pytest.FixtureRequest, phone_window: Window, viewer: Viewer) -> Screen:
-    """A part of the page, opened once: the tests only look at it."""
-    screen = Screen(phone_window.page, viewer)
-    request.param(screen)
-    return screen
-
-
-def test_nothing_is_wider_than_the_screen(part: Screen) -> None:
-    assert part.page.evaluate("document.documentElement.scrollWidth") == WIDTH
-    assert part.page.evaluate(_TOO_WIDE) == []
-
-
-def test_the_map_page_needs_no_scrolling(part: Screen) -> None:
-    height = part.page.evaluate("document.documentElement.scrollHeight")
-    assert height <= HEIGHT or not part.part("map-page").is_visible()
-
-
-def test_every_control_can_be_touched(part: Screen) -> None:
-    found = part.page.evaluate(_OUT_OF_REACH)
+@pytest.mark.parametrize("part", [open_one_day, open_onion_skin, open_heat, open_calendar, open_harvests])
+def test_a_part_of_the_page_fits_the_screen_and_every_control_can_be_touched(
+    part: Callable[[Screen], None], phone: Screen
+) -> None:
+    part(phone)
+    assert phone.page.evaluate("document.documentElement.scrollWidth") == WIDTH
+    assert phone.page.evaluate(_TOO_WIDE) == []
+    if part is not open_harvests:
+        assert phone.page.evaluate("document.documentElement.scrollHeight") <= HEIGHT
+    if part is open_one_day:
+        box = phone.part("map").bounding_box()
+        assert box is not None
+        assert box["height"] > HEIGHT / 2
+    found = phone.page.evaluate(_OUT_OF_REACH)
     assert found["controls"] > 3
     assert found["hidden"] == []
-
-
-def test_the_map_takes_at_least_half_of_the_screen(phone: Screen) -> None:
-    open_one_day(phone)
-    box = phone.part("map").bounding_box()
-    assert box is not None
-    assert box["width"] == WIDTH
-    assert box["height"] > HEIGHT / 2
 
 
 def test_words_about_a_wrong_link_leave_the_map_and_the_tools_in_view(phone: Screen) -> None:
@@ -210,11 +138,4 @@ _OUT_OF_REACH: Final = """() => {
     return !target.contains(hit) || width < least || height < least;
   });
   return { controls: controls.length, hidden: hidden.map((control) => control.outerHTML.slice(0, 80)) };
-}"""
-
-_IS_ABOVE: Final = """(element) => {
-  const { left, top, width, height } = element.getBoundingClientRect();
-  const middle = document.getElementById("swipe").getBoundingClientRect();
-  const x = middle.left + middle.width / 2;
-  return left < x && x < left + width && element.contains(document.elementFromPoint(x, top + height / 2));
 }"""

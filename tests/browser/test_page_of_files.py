@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import urllib.request
-from hashlib import sha1
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
@@ -16,7 +15,6 @@ from tests.browser.screen import Screen, Spot, apart
 from tests.browser.viewed_maps import (
     COAST,
     DAYS,
-    GROWING,
     LIVE,
     Viewer,
     around,
@@ -130,18 +128,6 @@ def test_a_difference_looks_like_that_of_the_viewer_but_for_its_lines(
     assert other / (published.width * published.height) < 0.03
 
 
-def test_a_place_tells_its_story(files: FileScreen, published_days: PublishedDays) -> None:
-    files.open(MIDDLE, map=ANTWORLD, day=LAST)
-    files.page.mouse.click(*files.point(COAST.x, COAST.y, MIDDLE))
-    days = files.page.locator("#panel .story li")
-    expect(days.first).to_be_visible()
-    told = days.evaluate_all("(items) => items.map((item) => item.dataset.day)")
-    assert told == published_days.days_of(COAST)[::-1]
-    pictures = files.page.locator("#panel .story img")
-    names = pictures.evaluate_all("(all) => all.map((one) => one.src.split('/').at(-1))")
-    assert names == [file_of(published_days.name(COAST, day)) for day in told]
-
-
 def test_what_is_new_is_what_the_viewer_tells(files: FileScreen, new_screen: Callable[..., Screen]) -> None:
     told = []
     for screen in (files, new_screen()):
@@ -244,17 +230,3 @@ def test_a_view_loads_few_lists(files: FileScreen, folder: Path) -> None:
     # As large as they are on the disk: of what the browser has kept already the answer has no body.
     listed = sum((folder / path[1:]).stat().st_size for path in asked if "/lists/" in path)
     assert 0 < listed < MOST_LISTED
-
-
-@pytest.fixture(scope="module")
-def grown(shared_maps: Path, common_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Viewer:
-    """A map that has grown by a level, published."""
-    project, folder = viewed_project(shared_maps, common_folder), tmp_path_factory.mktemp("grown")
-    project.scrapy("publish", GROWING, str(folder))
-    return Viewer(f"{folder.as_uri()}/index.html", project)
-
-
-def image_of(body: bytes) -> str:
-    """The path of an image in a published folder."""
-    name = sha1(body).hexdigest()
-    return f"images/{name[:2]}/{name[:16]}.png"

@@ -101,18 +101,6 @@ def test_a_named_area_can_be_gone_to_by_its_name(new_screen: Callable[..., Scree
     screen.await_look(x="528", z="816", zoom="-1", day=DAYS[1])
 
 
-def test_the_spawn_has_a_pin(screen: Screen) -> None:
-    spot = spot_of(*SPAWN, -1)
-    screen.open(spot, map="antworld")
-    pin = screen.page.get_by_role("img", name="Spawn")
-    box = pin.bounding_box()
-    assert box is not None
-    x, y = screen.point(spot.x, spot.y, spot)
-    assert abs(box["x"] + box["width"] / 2 - x) < 2
-    # Its tip is at its lower end.
-    assert -4 < box["y"] + box["height"] - y < 4
-
-
 @pytest.mark.parametrize(
     "link",
     [
@@ -128,17 +116,13 @@ def test_a_link_of_the_maps_own_page_that_is_pasted_leads_to_the_same_place(
     screen.part("go-to-place").fill(link)
     screen.part("go-to-place").press("Enter")
     screen.await_look(zoom="-3")
-    expect_spawn_in_the_middle(screen)
-
-
-def expect_spawn_in_the_middle(screen: Screen) -> None:
-    """Also of tiles: the pin alone could be wrong as the place is."""
     spot = spot_of(*SPAWN, -3)
-    around = tile(-3, int(spot.x // 16 * 16 + 8), int(spot.y // 16 * 16 + 8))
-    screen.square(around, spot)
+    # Also of tiles: the pin alone could be wrong as the place is.
+    screen.square(tile(-3, int(spot.x // 16 * 16 + 8), int(spot.y // 16 * 16 + 8)), spot)
     box = screen.page.get_by_role("img", name="Spawn").bounding_box()
     assert box is not None
     x, y = screen.point(spot.x, spot.y, spot)
+    # The pin's tip is at its lower end.
     assert abs(box["x"] + box["width"] / 2 - x) < 3
     assert abs(box["y"] + box["height"] - y) < 5
 

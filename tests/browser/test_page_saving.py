@@ -27,7 +27,6 @@ from tests.viewer.building import (
     picture,
     square,
 )
-from tileharvest.maps.named_areas import NamedArea, add_area
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.projection import Projection
 from tileharvest.tiles.pyramid import Pyramid
@@ -46,22 +45,19 @@ LAYER: Final = Layer(
     projection=Projection((0.125, 0, 0, 0), (0, 0, -0.125, 0)),
 )
 """A tile is 16 x 16 blocks."""
-AREA: Final = "my base & 农场"
 APART: Final = 16
 """By how much a colour may differ in a film: it has 6 bits for a pixel and second, and 220 steps of light."""
 
 
 @pytest.fixture(scope="module")
 def changing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Viewer]:
-    """Green, with a tile right below the origin that turns blue and then red, which is a named area."""
+    """Green, with a tile right below the origin that turns blue and then red."""
     world = World(tmp_path_factory.mktemp("changing"))
     tiles = square(0, 24, -12, -12)
     right_below = next(tile for tile in tiles if (tile.x, tile.y) == (1, -1))
     world.harvest(FIRST, dict.fromkeys(tiles, picture(GREEN, 64)), described=LAYER)
     world.harvest(SECOND, {right_below: picture(BLUE, 64)}, described=LAYER)
     world.harvest(THIRD, {right_below: picture(RED, 64)}, described=LAYER)
-    area = NamedArea(name=AREA, layer=DAY_LAYER, corners=((0, 0), (15, 15)))
-    add_area(world.data / "areas.toml", MAP, area)
     with serving(world, most_filmed=1024) as client:
         yield Viewer(f"http://127.0.0.1:{client.port}", Project(world.folder))
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from playwright.sync_api import expect
 
-from tests.browser.cells import cell_differences
 from tests.browser.screen import Screen, Spot, in_words
 from tests.browser.viewed_maps import (
     COAST,
@@ -23,7 +20,6 @@ if TYPE_CHECKING:
     from tests.end_to_end.project import LayerTile
 
 MIDDLE: Final = Spot.middle_of(COAST)
-CHANGED: Final = re.compile(r"([\d.]+) % changed")
 
 
 def open_story(screen: Screen, tile: LayerTile) -> Locator:
@@ -42,23 +38,6 @@ def test_a_click_lists_the_versions_of_the_tile_newest_first(
     days = published_days.days_of(SHORE)
     assert len(days) == 3
     expect(versions.locator("strong")).to_have_text([in_words(day) for day in reversed(days)])
-
-
-def test_each_version_tells_how_much_of_the_tile_changed(
-    screen: Screen, published_days: PublishedDays
-) -> None:
-    screen.open(MIDDLE, map="antworld")
-    shares = open_story(screen, SHORE).locator(".share")
-    expect(shares).to_have_text([CHANGED, CHANGED, "first version"])
-    days = reversed(published_days.days_of(SHORE))
-    for words, (day, before) in zip(shares.all_inner_texts(), pairwise(days), strict=False):
-        images = [published_days.image(SHORE, each) for each in (before, day)]
-        amounts = cell_differences(*images).values()
-        # The page's own threshold, which its tests know, lies between these.
-        most, least = (sum(amount > limit for amount in amounts) for limit in (2, 10))
-        percent = float(CHANGED.match(words)[1])  # type: ignore[index]
-        assert 100 * least / len(amounts) - 1 < percent < 100 * most / len(amounts) + 1
-        assert most - least < len(amounts) / 10
 
 
 def test_a_version_is_compared_with_the_one_before_in_a_swipe(
@@ -80,12 +59,3 @@ def test_a_tile_that_never_was_says_so(screen: Screen, published_days: Published
     screen.page.mouse.click(x, y)
     expect(screen.part("panel")).to_contain_text(f"Tile 0_{beside.x}_{beside.y}")
     expect(screen.part("panel")).to_contain_text("Nothing was ever recorded here.")
-
-
-def test_enter_on_the_map_tells_the_story_of_the_tile_in_the_middle(
-    screen: Screen, published_days: PublishedDays
-) -> None:
-    screen.open(MIDDLE, map="antworld")
-    screen.part("map").press("Enter")
-    expect(screen.part("panel")).to_contain_text(f"Tile 0_{COAST.x}_{COAST.y}")
-    expect(screen.part("panel").get_by_role("listitem")).to_have_count(len(published_days.days_of(COAST)))

@@ -147,12 +147,6 @@ def test_heat_is_told_for_256_tiles_at_most(client: Client) -> None:
     assert more.error == "an area can have 256 tiles here, and this one has 272: ask for parts"
 
 
-def test_a_period_that_ends_before_it_begins_is_refused(client: Client) -> None:
-    area = of_area(TileRange(0, 1, 1, 1, 1), layer=DAY_LAYER, after=SECOND, until=FIRST)
-    reply = client.get(f"{API}/heat", area)
-    assert (reply.status, reply.error) == (400, "until=2021-02-13 is before after=2021-02-16")
-
-
 def test_places_are_the_blocks_with_most_changes(client: Client, busy: World) -> None:
     answer = client.get(f"{API}/places", {"layer": DAY_LAYER, "after": DAYS[0], "until": LAST}).json
     everywhere = TileRange(-3, -248, 248, -248, 248)
@@ -204,11 +198,6 @@ def test_the_story_of_a_tile(world: World) -> None:
             {"day": "2021-05-12", "image": name_of(two), "size": len(two), "last_modified": MODIFIED},
         ],
     }
-
-
-def test_a_tile_that_never_was_has_no_story(client: Client) -> None:
-    answer = client.get(f"{API}/tiles/0_4097_1", {"layer": DAY_LAYER}).json
-    assert answer == {"tile": "0_4097_1", "versions": []}
 
 
 @pytest.mark.parametrize(

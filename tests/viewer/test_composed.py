@@ -80,17 +80,6 @@ def test_what_is_missing_or_gone_is_clear(world: World) -> None:
         assert colours(composed(client, TOP, THIRD)) == [RED, clear, clear, BLUE]
 
 
-@pytest.mark.parametrize("later", [(), (SECOND,)], ids=["the last day", "the past"])
-def test_a_day_is_asked_for_again_as_an_import_may_change_it(world: World, later: tuple[date, ...]) -> None:
-    for day in (FIRST, *later):
-        world.harvest(day, {A: picture()})
-    with serving(world) as client:
-        reply = composed(client, TOP, FIRST)
-        again = composed(client, TOP, FIRST, if_none_match=reply.headers["ETag"])
-    assert reply.headers["Cache-Control"] == again.headers["Cache-Control"] == "no-cache"
-    assert (again.status, again.body) == (304, b"")
-
-
 def test_a_view_names_pictures_that_are_there(world: World) -> None:
     world.harvest(FIRST, dict.fromkeys(square(0, 6, -3, -3), picture()))
     world.harvest(SECOND, {A: picture(BLUE), Tile(0, -5, -5): None})

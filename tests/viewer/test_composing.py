@@ -17,7 +17,7 @@ from tests.viewer.asking import HOST, running
 from tests.viewer.building import BLUE, DAY_LAYER, FIRST, MAP, SECOND, SIZE, World, picture, square
 from tileharvest.history.database import History
 from tileharvest.history.outlines import map_outline
-from tileharvest.pictures.composer import Composer, ComposerStoppedError, PastLayer, Picture, PictureMemory
+from tileharvest.pictures.composer import Composer, ComposerStoppedError, PastLayer, Picture
 from tileharvest.store.cache import DiskCache
 from tileharvest.tiles.grid import Tile
 from tileharvest.viewer.application import Application
@@ -159,32 +159,3 @@ def test_what_nobody_waits_for_any_more_is_not_begun(
     application.close()
     # Not the third quarter.
     assert len(store.read) == IMAGES * 3 // 4
-
-
-def made(body: bytes, *, whole: bool = True) -> Picture:
-    return Picture(body, whole)
-
-
-def test_who_waits_for_a_picture_gets_its_error_and_the_next_tries_again() -> None:
-    memory = PictureMemory(10)
-    begun, fail = threading.Event(), threading.Event()
-
-    def broken() -> Picture:
-        begun.set()
-        assert fail.wait(240)
-        raise OSError("broken")
-
-    with ThreadPoolExecutor(2) as threads:
-        making = threads.submit(memory.get, "a", broken)
-        assert begun.wait(240)
-        waiting = threads.submit(memory.get, "a", lambda: made(b"never"))
-        fail.set()
-        with pytest.raises(OSError, match="broken"):
-            making.result(240)
-        # It began to wait before the failure, or asked for itself after it.
-        error = waiting.exception(240)
-        assert isinstance(error, OSError) or waiting.result() == made(b"never")
-    memory = PictureMemory(10)
-    with pytest.raises(OSError, match="broken"):
-        memory.get("a", broken)
-    assert memory.get("a", lambda: made(b"fine")).body == b"fine"

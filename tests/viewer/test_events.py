@@ -64,13 +64,6 @@ def test_the_events_of_a_period_with_most_tiles_first(client: Client) -> None:
     assert (answer["count"], answer["settled"], answer["first_asked"]) == (3, last, [first])
 
 
-def test_an_event_lies_at_the_blocks_that_its_projection_tells(client: Client) -> None:
-    # Overviewer's formula, backwards: tiles of 8 pixels in a world of 384 would be the same places.
-    house = asked(client)["events"][0]
-    x_from, z_from, x_to, z_to = house["blocks"]
-    assert (x_from <= x_to, z_from <= z_to, house["degrees"]) == (True, True, None)
-
-
 @pytest.mark.parametrize("area", ["ground=40,-40,42,-38", "ground=41,-39,41.5,-38.5"])
 def test_the_events_of_an_area(client: Client, area: str) -> None:
     name, value = area.split("=")

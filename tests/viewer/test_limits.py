@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import threading
-from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.viewer.asking import HOST, serving
-from tests.viewer.building import BLUE, DAY_LAYER, FIRST, MAP, SECOND, picture, square
-from tileharvest.store.files import FileStore
+from tests.viewer.asking import serving
+from tests.viewer.building import BLUE, DAY_LAYER, FIRST, MAP, SECOND, picture
 from tileharvest.tiles.grid import Tile
 from tileharvest.viewer.replies import RefusedError
 from tileharvest.viewer.work_queue import WorkQueue
@@ -21,10 +18,6 @@ if TYPE_CHECKING:
     from tests.viewer.building import World
 
 API = f"/api/v1/maps/{MAP}"
-
-
-def connected(port: int) -> Any:
-    return closing(socket.create_connection((HOST, port), timeout=240))
 
 
 @pytest.mark.parametrize("header", ["rebound.example", "rebound.example:80", "192.168.1.5"])
@@ -37,11 +30,6 @@ def test_a_name_that_is_not_the_viewers_is_misdirected(world: World, header: str
             assert reply.status == 421
             assert reply.error.startswith(f"the viewer is not at '{header}'")
             assert reply.headers["Cache-Control"] == "no-store"
-
-
-def test_a_request_without_a_name_is_misdirected(world: World) -> None:
-    with serving(world) as client:
-        assert client.send(b"GET /healthz HTTP/1.0\r\n\r\n").status == 421
 
 
 def test_an_allowed_name_is_answered(world: World) -> None:
@@ -103,21 +91,6 @@ def test_the_places_of_an_unfinished_harvest_are_asked_each_time(world: World) -
     with serving(world) as client:
         assert client.get(*PLACES).status == 200
     assert not (world.data / "cache").exists()
-
-
-def test_composed_pictures_outlive_the_viewer(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    world.harvest(FIRST, dict.fromkeys(square(0, 4), picture()))
-    world.harvest(SECOND, {Tile(0, -1, -1): picture(BLUE)})
-    path = f"{API}/composed/-2_4_4/{FIRST}.png?layer={DAY_LAYER}"
-    with serving(world) as client:
-        known = client.get(path).body
-
-    def unread(*_: object) -> bytes:
-        raise AssertionError("an image was read again")
-
-    monkeypatch.setattr(FileStore, "named", unread)
-    with serving(world) as client:
-        assert client.get(path).body == known
 
 
 def test_a_question_about_a_map_that_is_not_served_is_not_answered_from_the_cache(world: World) -> None:

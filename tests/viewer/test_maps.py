@@ -26,7 +26,6 @@ from tileharvest.viewer.api import is_live
 from tileharvest.viewer.served_maps import TimedCache
 
 if TYPE_CHECKING:
-    from tests.viewer.asking import Client
     from tests.viewer.building import World
 
 NEVER_HARVESTED = {
@@ -39,11 +38,6 @@ NEVER_HARVESTED = {
     "last_day": None,
     "areas": 0,
 }
-
-
-def test_without_anything_there_are_no_maps(client: Client, world: World) -> None:
-    assert client.get("/api/v1/maps").json == {"maps": []}
-    assert list(world.folder.iterdir()) == []
 
 
 def test_a_map_that_was_never_harvested_is_listed(world: World) -> None:

@@ -142,32 +142,6 @@ def test_a_question_that_is_not_there_names_those_that_are(client: Client) -> No
     )
 
 
-def test_an_address_in_full_is_as_good_as_its_path(client: Client) -> None:
-    assert client.ask("GET", "http://127.0.0.1/healthz").status == 200
-    assert client.ask("GET", "http://elsewhere.example/healthz").status == 421
-
-
-@pytest.mark.parametrize(
-    "request_bytes",
-    [
-        b"GARBAGE\r\n\r\n",
-        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
-        b"GET / HTTP/9.9\r\n\r\n",
-        b"GET /\xff\xfe HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
-        b"GET /\0 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
-        b"GET / HTTP/1.1\r\nno header\r\n\r\n",
-        b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
-        b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
-        b"GET /" + b"a" * 20_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
-        b"GET / HTTP/1.1\r\nHost: localhost\r\nCookie: " + b"a" * 20_000 + b"\r\n\r\n",
-        b"GET / HTTP/1.1\r\nHost: localhost\r\n" + b"A: b\r\n" * 500 + b"\r\n",
-    ],
-)
-def test_what_is_no_http_is_refused_and_the_server_lives_on(client: Client, request_bytes: bytes) -> None:
-    assert client.send(request_bytes).status == 400
-    assert client.get("/healthz").json == {"ok": True}
-
-
 def test_a_long_answer_is_compressed_for_who_takes_that(client: Client) -> None:
     plain, zipped = client.get(*VIEW), client.get(*VIEW, accept_encoding="deflate, GZIP;q=0.5, br")
     assert len(plain.body) > 2048

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-import threading
-from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
 from shutil import rmtree
 from typing import TYPE_CHECKING, Any
 
-from tests.history.making import record
-from tests.viewer.asking import of_area, place, serving
+from tests.viewer.asking import of_area, serving
 from tests.viewer.building import (
     BLUE,
     DAY_LAYER,
     FIRST,
     MAP,
     SECOND,
-    begun,
     name_of,
     picture,
     square,
 )
-from tileharvest.history.database import History
 from tileharvest.tiles.grid import Tile, TileRange
-from tileharvest.tiles.outcomes import Outcome
-from tileharvest.tiles.results import TileResult
-from tileharvest.tiles.versions import Image, Validator
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -86,45 +77,3 @@ def test_nothing_is_changed_but_for_the_cache(world: World) -> None:
     for both in (before, after):
         both.pop("data")
     assert after == before
-
-
-def test_beside_a_harvest_each_answer_shows_whole_batches(world: World) -> None:
-    """A harvest writes batches of four tiles with the same image; no answer ever shows part of one."""
-    tiles = square(0, 16, -8, -8)
-    world.harvest(FIRST, dict.fromkeys(tiles, picture()))
-    done = threading.Event()
-    batches = 60
-
-    def write() -> None:
-        try:
-            with History.open(f"sqlite:///{world.history_file}") as history:
-                for number in range(batches):
-                    day = SECOND + timedelta(days=number)
-                    harvest = begun(history, day)
-                    body = picture((number, 1, 1, 255))
-                    image = Image(name_of(body)[:40], "png", len(body))
-                    world.store.put({image: body})
-                    record(
-                        harvest,
-                        [
-                            TileResult(DAY_LAYER, tile, Outcome.UPDATED, image, body, Validator('"2"'))
-                            for tile in tiles[:4]
-                        ],
-                    )
-        finally:
-            done.set()
-
-    seen: list[str] = []
-    with serving(world) as client, ThreadPoolExecutor(1) as threads:
-        writing = threads.submit(write)
-        while not done.is_set():
-            view = client.get(f"{API}/view", of_area(AREA, layer=DAY_LAYER, day="2099-01-01")).json["tiles"]
-            assert len(view) == len(tiles)
-            (shown,) = {view[place(tile)] for tile in tiles[:4]}
-            assert client.get(f"/tiles/{shown}").status == 200
-            seen.append(shown)
-        writing.result(240)
-        view = client.get(f"{API}/view", of_area(AREA, layer=DAY_LAYER, day="2099-01-01")).json["tiles"]
-    assert view[place(tiles[0])] == name_of(picture((batches - 1, 1, 1, 255)))
-    order = [name_of(picture())] + [name_of(picture((number, 1, 1, 255))) for number in range(batches)]
-    assert [order.index(name) for name in seen] == sorted(order.index(name) for name in seen)

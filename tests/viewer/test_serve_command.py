@@ -13,7 +13,7 @@ import pytest
 
 from tests.end_to_end.project import Project
 from tests.viewer.asking import HOST, Client
-from tests.viewer.building import FIRST, MAP, World, picture, square
+from tests.viewer.building import FIRST, MAP, World, picture
 from tileharvest.tiles.grid import Tile
 
 if TYPE_CHECKING:
@@ -63,51 +63,11 @@ def test_it_serves_until_it_is_stopped_and_that_is_no_failure(
         assert process.returncode == 0
 
 
-def test_a_large_picture_that_is_being_composed_does_not_hold_it(project: Project, world: World) -> None:
-    world.harvest(FIRST, dict.fromkeys(square(0, 32), picture(size=256)))
-    with served(project) as (process, client), socket.create_connection((HOST, client.port)) as asking:
-        path = f"/api/v1/maps/{MAP}/composed/-5_32_32/{FIRST}.png?layer=day"
-        asking.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
-        # The answer to a later request tells that the first one is under way.
-        assert client.get("/healthz").status == 200
-        process.terminate()
-        assert process.wait(PATIENCE) == 0
-
-
 def test_a_port_that_is_taken_is_refused(project: Project) -> None:
     with closing(socket.create_server((HOST, 0))) as taken:
         port = taken.getsockname()[1]
         line = refusal(project, "--port", str(port), status=1)
     assert line.startswith(f"port {port} of 127.0.0.1 is in use, perhaps by another viewer")
-
-
-@pytest.mark.parametrize("port", ["http", "", "-1", "65536", "80.0", "1" * 40, "８０"])
-def test_what_is_no_port_is_refused(project: Project, port: str) -> None:
-    line = refusal(project, f"--port={port}", status=2)
-    assert line == f"--port {port} cannot be: write a number from 0 (any free port) to 65535"
-
-
-@pytest.mark.parametrize("host", ["192.0.2.1", f"{'x' * 64}.invalid", ""])
-# The second is longer than a part of a name can be, so that nobody is asked for it.
-def test_a_host_that_is_not_this_computer_is_refused(project: Project, host: str) -> None:
-    line = refusal(project, "--port", "0", f"--host={host}", status=2)
-    assert line == f"--host {host} is no address of this computer"
-
-
-def test_a_wrong_maps_file_is_refused(project: Project, world: World) -> None:
-    world.maps_file.write_text("[ant")
-    done = project.scrapy_from_nothing("serve")
-    assert (done.returncode, done.stdout) == (2, "")
-    (line,) = done.stderr.splitlines()
-    assert "is not valid TOML" in line
-
-
-def test_it_listens_where_it_is_told_to(project: Project) -> None:
-    with project.running("serve", "--port=0", "--host=127.0.0.2") as process:
-        line = process.stdout.readline()
-        port = int(line.split(":")[2].split("/")[0])
-        with socket.create_connection(("127.0.0.2", port)):
-            assert line.startswith("the viewer is at http://127.0.0.2:")
 
 
 def test_where_everybody_may_look_it_says_so_and_names_addresses_that_work(
@@ -128,15 +88,3 @@ def test_where_everybody_may_look_it_says_so_and_names_addresses_that_work(
         _, words = process.communicate(timeout=PATIENCE)
     seen = "sees all that the viewer shows; it has no passwords"
     assert words == "".join(f"warning: everybody who reaches {one} {seen}\n" for one in others)
-
-
-def test_a_proxys_name_is_answered_once_it_is_allowed(project: Project, world: World) -> None:
-    request = b"GET /healthz HTTP/1.1\r\nHost: maps.example.net\r\nConnection: close\r\n\r\n"
-    with served(project, "--allow-host", "maps.example.net", "--allow-host=other.example.net") as (_, client):
-        assert client.send(request).status == 200
-        assert client.send(request.replace(b"maps.", b"more.")).status == 421
-
-
-def test_an_allowed_host_that_is_no_name_is_refused(project: Project) -> None:
-    line = refusal(project, "--port", "0", "--allow-host", "https://example.net/", status=2)
-    assert line == "--allow-host https://example.net/ cannot be: write a name alone, such as maps.example.net"

@@ -1,0 +1,224 @@
+"""Modules of the page alone, against the server's arithmetic and against Overviewer's formulas."""
+
+from __future__ import annotations
+
+import random
+from datetime import date, timedelta
+from fractions import Fraction
+from math import floor
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tileharvest.renderers.overviewer import projection_of
+from tileharvest.tiles.grid import Tile
+
+if TYPE_CHECKING:
+    from tests.browser.conftest import Call
+
+EPOCH = date(1970, 1, 1)
+
+
+def some_tiles() -> list[Tile]:
+    """Tiles of all zooms near the centre and far out, beyond 32 bits."""
+    chance = random.Random(1)
+    tiles = [Tile(0, 1, 1), Tile(0, -1, -1), Tile(-3, -440, 216), Tile(-3, 8, -8)]
+    for _ in range(400):
+        zoom = -chance.randrange(0, 30)
+        reach = 1 << chance.randrange(0, 45 + zoom)
+        x, y = (2 * chance.randrange(-reach, reach) + 1 for _ in "xy")
+        tiles.append(Tile(zoom, x << -zoom, y << -zoom))
+    return tiles
+
+
+def as_object(tile: Tile) -> dict[str, int]:
+    return {"zoom": tile.zoom, "x": tile.x, "y": tile.y}
+
+
+def test_the_grid_is_the_servers(call: Call) -> None:
+    """Names, parents and ancestors, and the tile at a point."""
+    tiles, chance = some_tiles(), random.Random(2)
+    plain = [[as_object(tile)] for tile in tiles]
+    assert call("grid.js", "tileName", plain) == [str(tile) for tile in tiles]
+    assert call("grid.js", "parseTile", [[str(tile)] for tile in tiles]) == [one for (one,) in plain]
+    assert call("grid.js", "parent", plain) == [as_object(tile.parent()) for tile in tiles]
+    for up in (0, 1, 3, 5):
+        found = call("grid.js", "ancestor", [[as_object(tile), up] for tile in tiles])
+        assert found == [as_object(tile.ancestor(up)) for tile in tiles]
+    reaches = [(1 << bits, -zoom) for bits in range(1, 40) for zoom in range(0, bits, 3)]
+    points = [[chance.uniform(-reach, reach), chance.uniform(-reach, reach), zoom] for reach, zoom in reaches]
+    for (x, y, zoom), found in zip(points, call("grid.js", "tileAt", points), strict=True):
+        tile = Tile(**found)
+        assert tile.zoom == zoom
+        assert max(abs(x - tile.x), abs(y - tile.y)) <= tile.reach
+
+
+def test_a_chunk_is_the_16_by_16_tiles_that_share_an_ancestor(call: Call) -> None:
+    tiles = [tile for tile in some_tiles() if tile.zoom > -25][:40]
+    for tile, chunk in zip(
+        tiles, call("grid.js", "chunkOf", [[as_object(one)] for one in tiles]), strict=True
+    ):
+        above, reach = tile.ancestor(4), 15 * tile.reach
+        edges = {
+            "xFrom": above.x - reach,
+            "xTo": above.x + reach,
+            "yFrom": above.y - reach,
+            "yTo": above.y + reach,
+        }
+        assert chunk == {"zoom": tile.zoom, **edges}
+
+
+class Layer(NamedTuple):
+    """What Overviewer's page knows of a tileset."""
+
+    north: int
+    levels: int
+    tile_size: int
+
+    @property
+    def layout(self) -> dict[str, Any]:
+        """What the page is told of it."""
+        return {"projection": msgspec.to_builtins(projection_of(self.tile_size, self.north))}
+
+    def in_world(self, lng: Fraction, lat: Fraction) -> dict[str, int]:
+        """The block at height 64 at these fractions of the map, as `fromLatLngToWorld` says."""
+        per_pixel = Fraction(1, self.tile_size * 2**self.levels)
+        lng -= Fraction(1, 2) - Fraction(1, 2 ** (self.levels + 1))
+        lat -= Fraction(1, 2)
+        x = floor((lng - 2 * lat) / (24 * per_pixel)) + 256 - 64
+        z = floor((lng + 2 * lat) / (24 * per_pixel)) - (256 - 64)
+        x, z = {0: (x, z), 1: (z, -x + 15), 2: (-x + 15, -z + 15), 3: (-z + 15, x)}[self.north]
+        return {"x": x, "z": z}
+
+    def in_grid(self, lng: Fraction, lat: Fraction) -> dict[str, float]:
+        """Grid units count from the middle of the map, of which each half has 2^levels of them."""
+        units = 2 ** (self.levels + 1)
+        return {"x": float((lng - Fraction(1, 2)) * units), "y": -float((lat - Fraction(1, 2)) * units)}
+
+
+def test_a_block_is_where_overviewers_page_shows_it(call: Call) -> None:
+    chance, cases = random.Random(4), []
+    for layer in (
+        Layer(north, levels, size) for north in range(4) for levels in (1, 7, 17) for size in (384, 256)
+    ):
+        for _ in range(40):
+            # Odd numerators over a prime lie on no block's edge, where doubles and fractions may part.
+            lng, lat = (Fraction(chance.randrange(1, 10_000_019), 10_000_019) for _ in "xy")
+            cases.append((layer, lng, lat))
+    blocks = [layer.in_world(lng, lat) for layer, lng, lat in cases]
+    asked = [[layer.in_grid(lng, lat), layer.layout] for layer, lng, lat in cases]
+    assert call("projection.js", "blockAt", asked) == blocks
+    whole = [{**block, "y": 64} for block in blocks]
+    layouts = [layout for _, layout in asked]
+    points = call("projection.js", "worldToGrid", [list(one) for one in zip(whole, layouts, strict=True)])
+    back = call("projection.js", "blockAt", [list(one) for one in zip(points, layouts, strict=True)])
+    assert back == blocks
+    regions = {
+        (0, 0): "r.0.0.mca",
+        (511, 512): "r.0.1.mca",
+        (-1, 1024): "r.-1.2.mca",
+        (-512, -513): "r.-1.-2.mca",
+    }
+    assert call("projection.js", "regionFile", [list(block) for block in regions]) == list(regions.values())
+
+
+@pytest.mark.parametrize(
+    ("typed", "block"),
+    [
+        ("120 -340", (120, None, -340)),
+        (" 120, -340 ", (120, None, -340)),
+        ("120.5 64 -340.5", (120.5, 64, -340.5)),
+        ("X 120，Z -340", (120, None, -340)),
+        ("x: 120, y: 64, z: -340", (120, 64, -340)),
+        ("/tp @s 120 64 -340", (120, 64, -340)),
+        ("/teleport Alex_7 120 64 -340", (120, 64, -340)),
+        ("/execute in minecraft:overworld run tp @s 120.50 64.00 -340.50 -90.15 12.40", (120.5, 64, -340.5)),
+        ("r.-2.3.mca", (-768, None, 1792)),
+        *((wrong, None) for wrong in ("", "120", "north", "120 -340 7 8", "X 120", "Z 1, X 2", "12e3 4")),
+        *(
+            (wrong, None)
+            for wrong in ("/tp Alex Steve", "/tp @s 1 2", "r.1.mca", "#/1/2/3", "https://e.example/1/2")
+        ),
+    ],
+)
+def test_a_place_that_is_typed(call: Call, typed: str, block: tuple[float | None, ...] | None) -> None:
+    assert call("destination.js", "blockIn", [[typed]]) == [block and dict(zip("xyz", block, strict=True))]
+
+
+def test_two_numbers_are_understood_as_the_page_writes_them(call: Call) -> None:
+    pairs = {
+        "47.37 8.54": [47.37, 8.54],
+        "47.37000°, 8.54000°": [47.37, 8.54],
+        "12, -7": [12, -7],
+        "1 2 3": None,
+    }
+    assert call("destination.js", "pairIn", [[typed] for typed in pairs]) == list(pairs.values())
+
+
+def test_a_number_has_the_word_that_fits_it(call: Call) -> None:
+    place = {"place": "here", "days": "today"}
+    cases = {
+        ("areaEarlier", 1): "1 earlier day is not shown.",
+        ("areaEarlier", 2): "2 earlier days are not shown.",
+        ("changeMany", 1000): "1,000 tiles changed in view",
+        ("eventGone", 1): "1 tile is gone around here, today",
+    }
+    assert call("text.js", "text", [[key, {**place, "n": n}] for key, n in cases]) == list(cases.values())
+    shares = {
+        0: "0 % changed",
+        0.000001: "less than 0.1 % changed",
+        0.0005: "0.1 % changed",
+        0.104: "10 % changed",
+    }
+    assert call("text.js", "changedInWords", [[share] for share in shares]) == list(shares.values())
+
+
+def test_what_a_site_writes_cannot_turn_or_hide_the_words_around_it(call: Call) -> None:
+    (told,) = call("text.js", "text", [["linkNoMap", {"map": "a\u202eb\x1b\u2028c"}]])
+    assert told == r"There is no map a\u{202e}b\u{1b}\u{2028}c here"
+
+
+@st.composite
+def spans(draw: st.DrawFn) -> tuple[dict[str, int], dict[str, int], int]:
+    """A part of a history's time, all of it, and a day in the part."""
+    first, last = sorted(draw(st.tuples(st.integers(0, 30_000), st.integers(0, 30_000))))
+    left, right = sorted(draw(st.tuples(st.integers(first, last), st.integers(first, last))))
+    return {"from": left, "to": right}, {"from": first, "to": last}, draw(st.integers(left, right))
+
+
+@given(st.lists(st.tuples(spans(), st.integers(-3, 3), st.integers(0, 30_000)), min_size=20, max_size=60))
+@settings(max_examples=10)
+def test_the_part_of_the_time_that_is_shown_never_leaves_the_history(call: Call, cases: list[Any]) -> None:
+    asked = [[span, whole, at, turns] for (span, whole, at), turns, _ in cases]
+    for (span, whole, at, turns), now in zip(asked, call("time-axis.js", "nearer", asked), strict=True):
+        assert whole["from"] <= now["from"] <= now["to"] <= whole["to"]
+        assert now["from"] - 1 <= at <= now["to"] + 1
+        longer = (now["to"] - now["from"]) - (span["to"] - span["from"])
+        assert longer * turns <= 0 or span["to"] - span["from"] < 7
+    moved = [[span, min(max(day, whole["from"]), whole["to"]), whole] for (span, whole, _), _, day in cases]
+    for (span, day, whole), now in zip(moved, call("time-axis.js", "including", moved), strict=True):
+        assert whole["from"] <= now["from"] <= day <= now["to"] <= whole["to"]
+        assert now["to"] - now["from"] == span["to"] - span["from"]
+
+
+@pytest.mark.parametrize(
+    ("first", "days", "width", "labels"),
+    [
+        (date(2021, 2, 13), 4, 600, {date(2021, 2, 13): "day", date(2021, 2, 16): "day"}),
+        (date(2021, 2, 13), 89, 700, {date(2021, 3, 1): "month", date(2021, 5, 1): "month"}),
+        (date(2020, 11, 5), 200, 700, {date(2020, 12, 1): "month", date(2021, 1, 1): "year"}),
+        (date(1990, 6, 1), 365 * 40, 300, {date(2000, 1, 1): "year", date(2020, 1, 1): "year"}),
+    ],
+)  # fmt: skip
+def test_years_months_and_days_are_written_as_there_is_room(
+    call: Call, first: date, days: int, width: int, labels: dict[date, str]
+) -> None:
+    start = (first - EPOCH).days
+    (found,) = call("time-axis.js", "labelsOf", [[{"from": start, "to": start + days - 1}, width]])
+    units = {EPOCH + timedelta(days=label["day"]): label["unit"] for label in found}
+    assert units.items() >= labels.items()
+    assert len(found) <= width / 50
+    assert all(first <= day < first + timedelta(days=days) for day in units)

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sqlalchemy import select
-
 from tests.history.making import DAY, LATER, LAYER, began, ended, image_of
 from tileharvest.history.blocks import FoundBlock, KnownBlock
-from tileharvest.history.schema import metadata
 from tileharvest.history.summaries import failed_tiles
 from tileharvest.tiles.block import Block
 from tileharvest.tiles.outcomes import Outcome
@@ -16,8 +13,6 @@ from tileharvest.tiles.versions import Validator, Version
 from tileharvest.walk.trust import Mark
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from tileharvest.history.database import History
     from tileharvest.history.harvests import HarvestRecord
 
@@ -37,14 +32,6 @@ def record_block(harvest: HarvestRecord, block: Block, found: FoundBlock) -> Non
     harvest.history.write(harvest.recording_block(block, found))
 
 
-def dump(history: History) -> dict[str, list[tuple[Any, ...]]]:
-    with history.reading() as connection:
-        return {
-            table.name: sorted(map(tuple, connection.execute(select(table))), key=repr)
-            for table in metadata.sorted_tables
-        }
-
-
 def test_of_a_block_that_was_never_asked_nothing_is_known(history: History) -> None:
     assert began(history).look_up_block(BLOCK) == KnownBlock()
 
@@ -60,14 +47,6 @@ def test_a_block_is_looked_up_as_it_was_recorded(history: History) -> None:
     assert known.remembered == {FIRST: Mark(SEEN.etag, SEEN.last_modified, False)}
     assert known.outcomes == FOUND.outcomes
     assert (known.asked, known.failed) == (1 << FIRST | 1 << LAST | 0b110, 0b100)
-
-
-def test_recording_a_block_again_changes_nothing(history: History) -> None:
-    harvest = began(history)
-    record_block(harvest, BLOCK, FOUND)
-    before = dump(history)
-    record_block(harvest, BLOCK, FOUND)
-    assert dump(history) == before
 
 
 def test_the_rest_of_a_block_that_was_cut_short_joins_what_was_recorded(history: History) -> None:

@@ -45,8 +45,10 @@ def test_a_harvest_says_why_it_was_stopped_until_it_goes_on(history: History) ->
         assert progress is not None
         return progress.stopped
 
-    harvest = began(history)
-    harvest.stop("budget: 1,000 requests")
+    harvest, other = began(history), began(history)
+    # One of two processes is told that it has noted it. That one tells people.
+    reason = "budget: 1,000 requests"
+    assert [one.stop(reason) for one in (harvest, other)] == [True, False]
     assert stopped() == "budget: 1,000 requests"
     harvest = began(history)
     assert stopped() is None

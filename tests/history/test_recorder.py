@@ -12,8 +12,6 @@ from tests.history.making import (
     LATER,
     LAYER,
     RECORDED,
-    B,
-    C,
     began,
     ended,
     found,
@@ -25,7 +23,6 @@ from tileharvest.history.schema import failures, metadata
 from tileharvest.history.summaries import harvest_summaries
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
-from tileharvest.tiles.results import TileResult
 
 if TYPE_CHECKING:
     from tileharvest.history.database import History
@@ -108,13 +105,6 @@ def test_costs_add_up(history: History, harvest: HarvestRecord) -> None:
     assert summary.cost == Cost(3, 3_000_001_000, 4_000_000_900, 5_000_000_080, 0.75)
 
 
-def test_a_batch_with_a_layer_that_the_harvest_does_not_have_records_nothing(harvest: HarvestRecord) -> None:
-    night = TileResult("night", B, Outcome.IGNORED)
-    with pytest.raises(KeyError, match="night"):
-        record(harvest, [found("add"), night], Cost(5, 5))
-    assert harvest.counts() == {}
-
-
 def test_an_ended_harvest_takes_no_more_results(harvest: HarvestRecord) -> None:
     ended(harvest)
     with pytest.raises(HarvestEndedError, match="has ended already"):
@@ -149,25 +139,11 @@ def test_a_harvest_that_another_process_has_ended_the_same_way_stays_as_it_is(
     assert other.ended() is None
     ended(later)
     before = dump(history)
-    other.finish(harvest_end_later(), "finished", settle_gone=True)
+    assert not other.finish(harvest_end_later(), "finished", settle_gone=True)
+    assert not other.stop("budget: 1 request")
     assert dump(history) == before
     assert other.ended() == "finished"
 
 
 def harvest_end_later() -> datetime:
     return datetime(2021, 2, 13, 8, tzinfo=UTC)
-
-
-def test_finishing_keeps_the_counts_when_a_later_harvest_takes_the_tiles(
-    history: History, later: HarvestRecord
-) -> None:
-    record(later, [found("upd"), found("add", B), found("gone", C)])
-    ended(later)
-    third = began(history, LATER.replace(day=20))
-    record(third, [found("ign"), found("ign", B)])
-    counts = [summary.counts for summary in harvest_summaries(history, "world")]
-    assert counts == [
-        {Outcome.ADDED: 1},
-        {Outcome.UPDATED: 1, Outcome.ADDED: 1, Outcome.GONE: 1},
-        {Outcome.IGNORED: 2},
-    ]

@@ -122,13 +122,6 @@ def test_a_dry_run_knows_what_is_remembered_and_proved(history: History, second:
         assert proofs(copy, "world") == proofs(history, "world")
 
 
-def test_a_layer_that_the_harvest_does_not_have_is_refused(first: HarvestRecord) -> None:
-    with pytest.raises(KeyError, match="night"):
-        record(first, [replace(seen("ign", UPPER), layer="night")])
-    with pytest.raises(KeyError, match="night"):
-        first.distrust("night", "a change")
-
-
 def test_a_change_whose_answer_is_not_remembered_takes_trust_from_all_above(
     history: History, second: HarvestRecord
 ) -> None:

@@ -24,7 +24,6 @@ from tileharvest.export.restored_tree import PastSite, Restored, restore
 from tileharvest.history.database import History
 from tileharvest.history.outlines import map_outline
 from tileharvest.importers.folder_import import SOURCE, import_folder
-from tileharvest.importers.images import ImportedImages
 from tileharvest.importers.imported_map import ImportedMap
 from tileharvest.maps.description import MapDescription
 from tileharvest.store.files import FileStore
@@ -77,7 +76,7 @@ class PastMap:
 
     def add(self, site: Path, day: date) -> None:
         with History.open(self.url) as history:
-            images = ImportedImages(self.store)
+            images = self.store
             imported = ImportedMap(self.description, history, images, SOURCE, lambda: datetime.now(UTC))
             asyncio.run(import_folder(imported, site, day, Watched()))
 

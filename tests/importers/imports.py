@@ -18,7 +18,6 @@ from tileharvest.history.outlines import map_outline
 from tileharvest.history.recorded_versions import story
 from tileharvest.importers.folder_import import SOURCE, import_folder
 from tileharvest.importers.git_import import GitSource
-from tileharvest.importers.images import ImportedImages
 from tileharvest.importers.imported_map import ImportedMap
 from tileharvest.maps.description import GitEntry, MapDescription, TileBounds
 from tileharvest.store.files import FileStore
@@ -126,8 +125,8 @@ class Imports:
             return {str(one.day): one.image and one.image.sha1 for one in found}
 
     def _into(self, history: History, source: str) -> ImportedMap:
-        images = ImportedImages(FileStore(self.folder / "tiles"))
-        return ImportedMap(self.description, history, images, source, lambda: NOW)
+        store = FileStore(self.folder / "tiles")
+        return ImportedMap(self.description, history, store, source, lambda: NOW)
 
 
 def repository(

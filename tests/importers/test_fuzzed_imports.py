@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 
 from tests.fuzz import assert_told, damaged, fuzzed
 from tileharvest.errors import TileHarvestError
-from tileharvest.importers.archive_files import ArchiveFiles
-from tileharvest.importers.commits import commit_days
-from tileharvest.importers.kedamadiff import KedamaDiffArchive
+from tileharvest.importers.git_import import commit_days
+from tileharvest.importers.kedamadiff import ArchiveFiles, KedamaDiffArchive
 from tileharvest.importers.repository import _parse_log, _tokens
 
 if TYPE_CHECKING:

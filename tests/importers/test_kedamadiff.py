@@ -16,22 +16,20 @@ from tests.importers.kedamadiff_script import KedamaDiff
 from tests.servers.published import published
 from tests.servers.s3 import lead_to
 from tests.servers.s3 import s3 as s3_server
-from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError
+from tileharvest.errors import ConfigurationError, SiteError, StoreError, TileHarvestError
 from tileharvest.history.database import History
 from tileharvest.history.outlines import map_outline
 from tileharvest.history.recorded_versions import tile_versions
-from tileharvest.history.summaries import failed_tiles, harvest_summaries
-from tileharvest.importers.archive_files import ArchiveFiles
-from tileharvest.importers.images import ImportedImages
-from tileharvest.importers.kedamadiff import KedamaDiffArchive, tile_of
+from tileharvest.history.summaries import harvest_summaries
+from tileharvest.importers.kedamadiff import ArchiveFiles, KedamaDiffArchive, tile_of
 from tileharvest.importers.kedamadiff_import import KedamaDiffImport
 from tileharvest.maps.description import MapDescription
 from tileharvest.store.files import FileStore
 from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.zones import Zone
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Callable
     from pathlib import Path
 
@@ -44,14 +42,13 @@ NOW = datetime(2022, 1, 1, tzinfo=UTC)
 
 
 def imported(
-    archive: Path,
+    archive: Path | str,
     data: Path,
     description: MapDescription | None = None,
     *,
     watch: Watched | None = None,
     savename: str | None = None,
     layer: str | None = None,
-    keeps_missing: bool = False,
 ) -> Watched:
     watch = watch or Watched()
     with (
@@ -62,10 +59,9 @@ def imported(
             opened,
             description or MapDescription(name=ANTWORLD, url="http://127.0.0.1/"),
             history,
-            ImportedImages(FileStore(data / "tiles")),
+            FileStore(data / "tiles"),
             lambda: NOW,
             layer=layer,
-            keeps_missing=keeps_missing,
         )
         job.run(watch)
         watch.outside = job.outside
@@ -176,25 +172,19 @@ def test_what_was_deleted_and_what_stands_twice_is_no_version(newer: KedamaDiff,
     assert len(project.versions()) == everything - 1
 
 
-@pytest.mark.parametrize("keeps", [False, True])
-def test_missing_images_are_listed_and_known_without_bytes_only_if_asked(
-    newer: KedamaDiff, project: Project, *, keeps: bool
+def test_missing_images_are_listed_and_imported_when_they_are_found_again(
+    newer: KedamaDiff, project: Project
 ) -> None:
     lost, damaged, *_ = newer.records
     file = newer.image(newer.records[lost][0].day, lost)
     body = file.read_bytes()
     file.unlink()
     newer.image(newer.records[damaged][0].day, damaged).write_bytes(b"version https://git-lfs.github.com")
-    watch = imported(newer.folder, project.data, keeps_missing=keeps)
+    watch = imported(newer.folder, project.data)
     assert {(file, why.partition(":")[0]) for _, file, why in watch.missing} == {
         (lost, "the archive has no such image"),
         (damaged, "the file is not an image"),
     }
-    with History.open_read_only(f"sqlite:///{project.database}") as history:
-        failed = [one.tile for one in failed_tiles(history, ANTWORLD)]
-    names = {"_".join(map(str, (tile.zoom, tile.x, tile.y))) + ".jpg" for tile in failed}
-    assert names == ({name for name in (lost, damaged) if len(newer.records[name]) == 1} if keeps else set())
-    # An image that is found again is imported.
     file.write_bytes(body)
     again = imported(newer.folder, project.data)
     assert (len(again.days), {name for _, name, _ in again.missing}) == (
@@ -208,18 +198,16 @@ def test_a_day_none_of_whose_images_is_there_is_left_out(newer: KedamaDiff, proj
     watch = imported(newer.folder, project.data)
     everything = sum(len(records) for records in newer.records.values())
     assert (watch.days, len(watch.unread), len(watch.missing)) == ([], 4, everything)
-    shown = shown_import(project, newer.folder)
-    assert shown.stdout.splitlines() == [
-        "missing in the source: 4 days",
-        f"missing in the source: {everything} images; --json names them all",
-        f"map '{ANTWORLD}': nothing was imported",
-    ]
-
-
-def shown_import(project: Project, folder: Path) -> subprocess.CompletedProcess[str]:
-    """`scrapy import kedamadiff`, as people see it."""
     project.add_map(ANTWORLD, "http://127.0.0.1:9/")
-    return project.scrapy("import", "kedamadiff", str(folder), ANTWORLD, check=False)
+    shown = project.scrapy("import", "kedamadiff", str(newer.folder), ANTWORLD, check=False)
+    assert (shown.returncode, shown.stdout.splitlines()) == (
+        3,
+        [
+            "missing in the source: 4 days",
+            f"missing in the source: {everything} images; --json names them all",
+            f"map '{ANTWORLD}': nothing was imported",
+        ],
+    )
 
 
 def test_only_what_the_map_keeps_is_imported(newer: KedamaDiff, project: Project) -> None:
@@ -324,7 +312,7 @@ def test_records_that_cannot_be_read_are_told_in_a_line(
 
 
 def test_an_archive_on_s3_is_read_as_one_in_a_folder(
-    newer: KedamaDiff, project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    newer: KedamaDiff, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small = KedamaDiff(tmp_path / "small", "v1")
     for name in list(newer.records)[:4]:
@@ -334,27 +322,15 @@ def test_an_archive_on_s3_is_read_as_one_in_a_folder(
     with s3_server() as bucket:
         bucket.start_over("archive")
         lead_to(bucket.url, monkeypatch)
-        for file in (
-            *(small.image("20210213", name) for name in there),
-            small.data / "crawl_records.sqlite3",
-        ):
+        images = [small.image("20210213", name) for name in there]
+        for file in (*images, small.data / "crawl_records.sqlite3"):
             name = file.relative_to(small.folder).as_posix()
             assert bucket.ask("PUT", f"/archive/old/{name}", file.read_bytes()).status == 200
-        report = json.loads(project_import(project, "s3://archive/old", status=3).stdout)
-        assert [(day["day"], day["counts"]) for day in report["days"]] == [("2021-02-13", {"add": 3})]
-        assert [one["file"] for one in report["missing"]] == [lost]
-        failed = project_import(project, "s3://nowhere/old", status=1)
-        assert "s3://nowhere/old/data cannot be read" in failed.stderr
-
-
-def project_import(
-    project: Project, place: str, *more: str, status: int = 0
-) -> subprocess.CompletedProcess[str]:
-    if not project.maps_file.exists():
-        project.add_map(ANTWORLD, "http://127.0.0.1:9/")
-    done = project.scrapy("import", "kedamadiff", place, ANTWORLD, "--json", *more, check=False)
-    assert done.returncode == status, (done.stdout, done.stderr)
-    return done
+        watch = imported("s3://archive/old", tmp_path / "data")
+        assert (watch.days, watch.outcomes) == ([date(2021, 2, 13)], {Outcome.ADDED: 3})
+        assert [file for _, file, _ in watch.missing] == [lost]
+        with pytest.raises(StoreError, match="s3://nowhere/old/data cannot be read"):
+            imported("s3://nowhere/old", tmp_path / "data")
 
 
 def test_the_command_tells_programs_and_people_what_it_has_brought(
@@ -362,13 +338,13 @@ def test_the_command_tells_programs_and_people_what_it_has_brought(
 ) -> None:
     lost = next(iter(newer.records))
     newer.image(newer.records[lost][0].day, lost).unlink()
-    report = json.loads(project_import(project, str(newer.folder), status=3).stdout)
-    assert [day["day"] for day in report["days"]] == [one.day for one in antworld]
+    project.add_map(ANTWORLD, "http://127.0.0.1:9/")
+    command = ("import", "kedamadiff", str(newer.folder), ANTWORLD)
+    done = project.scrapy(*command, "--json", check=False)
+    report = json.loads(done.stdout)
+    assert (done.returncode, [day["day"] for day in report["days"]]) == (3, [one.day for one in antworld])
     assert [one["file"] for one in report["missing"]] == [lost]
-    shown = project.scrapy("import", "kedamadiff", str(newer.folder), ANTWORLD, check=False)
+    shown = project.scrapy(*command, check=False)
     assert f"{report['missing'][0]['day']} imported" in shown.stdout
     assert f"{lost}: the archive has no such image" in shown.stderr
     assert 'write timezone = "Asia/Shanghai"' in shown.stderr
-    shutil.copytree(newer.data, newer.data.parent / "other")
-    assert project_import(project, str(newer.folder), status=2).stderr.startswith("error: ")
-    assert "did you mean 'kedamadiff'?" in project.scrapy("import", "kedama", "x", "y", check=False).stderr

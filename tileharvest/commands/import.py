@@ -37,17 +37,17 @@ if TYPE_CHECKING:
 
     from tileharvest.history.database import History
     from tileharvest.history.imported_day import DayRecord
-    from tileharvest.importers.images import ImportedImages
     from tileharvest.importers.imported_map import ImportWatch
     from tileharvest.maps.description import MapDescription
+    from tileharvest.store.port import TileStore
 
-    Work: TypeAlias = Callable[[History, ImportedImages, ImportWatch], None]
+    Work: TypeAlias = Callable[[History, TileStore, ImportWatch], None]
     """An import that is ready to run."""
 
 _OPTIONS: Final = {
     "git": ("path", "branch", "rewritten"),
     "folder": ("day",),
-    "kedamadiff": ("savename", "layer", "keep_missing"),
+    "kedamadiff": ("savename", "layer"),
 }
 """The options that only one form has, by form."""
 
@@ -115,12 +115,10 @@ class Command(ProjectCommand, ScrapyCommand):
         "--day": value("folder: the day whose state it has, such as 2024-05-01"),
         "--savename": value("kedamadiff: the map's folder in an archive of several maps"),
         "--layer": value("kedamadiff: the layer that the archive is of"),
-        "--keep-missing": switch("kedamadiff: count tiles whose images are missing as failures"),
     }
 
     def answer(self, opts: Namespace) -> None:
         from tileharvest.history.settings import open_history
-        from tileharvest.importers.images import ImportedImages
         from tileharvest.store.settings import store_opener
 
         settings, form, source, name = self.settings, opts.form, opts.source, opts.name
@@ -131,10 +129,12 @@ class Command(ProjectCommand, ScrapyCommand):
         elif name in maps_if_any(maps_file(settings)):
             description = described_map(settings, name)
         else:
-            raise ConfigurationError(
-                f"{maps_file(settings)} has no map '{name}': write its entry there first, even if its site is"
-                f' gone: [{name}] and below it url = "https://map.example.net/"'
+            first = (
+                f"write its entry there first, even if its site is gone: [{name}] and below it"
+                ' url = "https://map.example.net/"'
             )
+            hint = nearest(name, maps_if_any(maps_file(settings)), first)
+            raise ConfigurationError(f"{maps_file(settings)} has no map '{name}': {hint}")
         interval = progress_interval(settings)
         with stopped_by_signals("stopped: the days that were imported are kept; run it again to go on"):
             if form == "folder":
@@ -147,8 +147,7 @@ class Command(ProjectCommand, ScrapyCommand):
                 ImportDisplay(name, console(sys.stderr), interval, is_shown=not opts.json) as display,
                 open_history(settings) as history,
             ):
-                images = ImportedImages(store_opener(settings)())
-                work(history, images, display)
+                work(history, store_opener(settings)(), display)
         _tell(name, display, as_json=opts.json)
         if entry is not None:
             add_map(maps_file(settings), name, entry)
@@ -208,8 +207,8 @@ def _of_git(settings: BaseSettings, description: MapDescription, address: str, o
     zone = description.zone_info
     today = _now().astimezone(zone).date()
 
-    def run(history: History, images: ImportedImages, watch: ImportWatch) -> None:
-        into = ImportedMap(description, history, images, git.name, _now)
+    def run(history: History, store: TileStore, watch: ImportWatch) -> None:
+        into = ImportedMap(description, history, store, git.name, _now)
         asyncio.run(git.import_into(into, zone, today, watch, rewritten=opts.rewritten))
 
     return run
@@ -233,30 +232,28 @@ def _of_folder(description: MapDescription, folder: Path, day: str | None) -> Wo
             f"--day {day} has not begun: today is {today} in the map's time zone, {description.timezone}"
         )
 
-    def run(history: History, images: ImportedImages, watch: ImportWatch) -> None:
-        into = ImportedMap(description, history, images, SOURCE, _now)
+    def run(history: History, store: TileStore, watch: ImportWatch) -> None:
+        into = ImportedMap(description, history, store, SOURCE, _now)
         asyncio.run(import_folder(into, folder, its_day, watch))
 
     return run
 
 
 def _of_kedamadiff(description: MapDescription, place: str, opts: Namespace) -> Work:
-    from tileharvest.importers.archive_files import ArchiveFiles
-    from tileharvest.importers.kedamadiff import ZONE, KedamaDiffArchive
+    from tileharvest.importers.kedamadiff import ZONE, ArchiveFiles, KedamaDiffArchive
     from tileharvest.importers.kedamadiff_import import KedamaDiffImport
 
     files = ArchiveFiles(place)
 
-    def run(history: History, images: ImportedImages, watch: ImportWatch) -> None:
+    def run(history: History, store: TileStore, watch: ImportWatch) -> None:
         with KedamaDiffArchive.open(files, opts.savename) as archive:
             job = KedamaDiffImport(
                 archive,
                 description,
                 history,
-                images,
+                store,
                 _now,
                 layer=opts.layer,
-                keeps_missing=opts.keep_missing,
             )
             job.run(watch)
         if job.outside:

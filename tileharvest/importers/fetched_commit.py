@@ -8,16 +8,16 @@ import shutil
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
-from tileharvest.importers.commits import etag_of, no_map
-from tileharvest.importers.repository import UNFINISHED, Repository
+from tileharvest.errors import SiteError
+from tileharvest.importers.repository import UNFINISHED, Repository, etag_of
 from tileharvest.importers.snapshot import is_configuration
+from tileharvest.importers.snapshot_site import folders_of_map, without_map
 from tileharvest.tiles.versions import Validator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from tileharvest.errors import SiteError
     from tileharvest.history.costs import Traffic
     from tileharvest.maps.description import GitEntry
 
@@ -29,6 +29,8 @@ _WITHOUT_BYTES: Final = ("--depth=1", "--filter=blob:none")
 _MOST_LIKELY: Final = 100
 """The most files that are fetched in advance because a probe is likely to read them. They have some kilobytes
 each."""
+_SHOWN: Final = 5
+"""The most folders or branches that a message names."""
 _REQUEST: Final = re.compile(rb"=> Send header: (?:GET|POST) ")
 """Matches a request in git's log of its use of HTTP (GIT_TRACE_CURL)."""
 
@@ -148,3 +150,24 @@ def packed_bytes(folder: Path) -> int:
                 found = pack.stat()
                 sizes[found.st_ino] = found.st_size
     return sum(sizes.values())
+
+
+def no_map(repository: Repository, commit: str, folder: str, why: SiteError | None) -> SiteError:
+    """Returns the error for a commit that has no map in a folder. `why` is the error of its last state."""
+    place = f"{repository.name}{f', folder {folder}' if folder else ''}"
+    entries = list(repository.tree(commit))
+    found = folders_of_map((entry.path for entry in entries), why)
+    maps = [one for one in found if one != (folder or ".")]
+    submodules = [entry.path for entry in entries if entry.is_submodule]
+    above = [path for path in submodules if f"{folder}/".startswith(f"{path}/")]
+    submodule = next(iter(above or ([] if maps else submodules)), None)
+    if submodule is not None:
+        hint = f"{submodule} is a submodule, a repository of its own: name that one, as .gitmodules has it"
+    elif maps:
+        hint = f"name its folder, maybe {', '.join(maps[:_SHOWN])}"
+    else:
+        hint = without_map(why, found)
+        branches = [name for name, paths in repository.branches().items() if folders_of_map(paths, why)]
+        if branches:
+            hint += f"; name a branch that has one, maybe {', '.join(branches[:_SHOWN])}"
+    return SiteError(f"no map was found in {place}; nothing was changed: {hint}")

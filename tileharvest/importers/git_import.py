@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import quote
 
 from tileharvest.errors import ConfigurationError, SiteError
-from tileharvest.importers.commits import CommitSnapshot, commit_days, no_map
-from tileharvest.importers.repository import Repository
+from tileharvest.importers.fetched_commit import no_map
+from tileharvest.importers.repository import Repository, etag_of
 from tileharvest.importers.snapshot import LfsPointerError
 from tileharvest.importers.snapshot_site import NoTilesError
 from tileharvest.renderers.site import UnrecognisedError
+from tileharvest.tiles.versions import Validator
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import date
     from pathlib import Path
     from zoneinfo import ZoneInfo
 
     from tileharvest.importers.imported_map import ImportedMap, ImportWatch
+    from tileharvest.importers.repository import Blobs, Commit
     from tileharvest.maps.description import GitEntry
 
 _PAGES: Final = re.compile(
@@ -28,6 +30,68 @@ _PAGES: Final = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 """Matches the addresses of repositories on GitHub and GitLab. GitLab's may lie in groups within groups."""
+
+
+class CommitSnapshot:
+    """The files of a commit below the map's folder, as a `Snapshot`."""
+
+    def __init__(self, name: str, ids: Mapping[str, str], folder: str, blobs: Blobs) -> None:
+        """`ids` are the ids of the files' bytes, by paths from the top of the repository. Files outside of
+        the map's folder may be among them. `folder` is the map's folder, without a slash at its end; empty
+        for the top itself."""
+        self.name = name
+        self._ids = ids
+        self._prefix = f"{folder}/" if folder else ""
+        self._blobs = blobs
+
+    def __contains__(self, path: str) -> bool:
+        return f"{self._prefix}{path}" in self._ids
+
+    def id(self, path: str) -> str:
+        """Returns the id of the bytes of an existing file."""
+        return self._ids[f"{self._prefix}{path}"]
+
+    def validator(self, path: str) -> Validator:
+        return Validator(etag_of(self.id(path)))
+
+    def read(self, paths: Sequence[str]) -> Iterator[bytes]:
+        return self._blobs.read([self.id(path) for path in paths])
+
+    def paths(self) -> Iterable[str]:
+        start = len(self._prefix)
+        return (path[start:] for path in self._ids if path.startswith(self._prefix))
+
+
+class CommitDay(NamedTuple):
+    """A day on which the map was committed."""
+
+    day: date
+    commit: str
+    """The id of the day's last commit. Its files are those of the day."""
+    changes: Mapping[str, str | None]
+    """The ids of the files that the day's commits have changed, by paths from the top. None stands for a file
+    that was removed."""
+    commits: int
+    """The number of the day's commits."""
+
+
+def commit_days(commits: Iterable[Commit], zone: ZoneInfo, today: date) -> Iterator[CommitDay]:
+    """Yields the days of these commits, each with its last commit.
+
+    A commit counts for the day on which it was committed, in the map's time zone. A commit that is dated
+    before the one that it follows, or after today, had a wrong clock. It counts for the nearest possible day.
+    """
+    present: CommitDay | None = None
+    for commit in commits:
+        day = min(commit.moment.astimezone(zone).date(), today)
+        if present is not None and day > present.day:
+            yield present
+            present = None
+        changes, number = (present.changes, present.commits) if present else ({}, 0)
+        its_day = present.day if present else day
+        present = CommitDay(its_day, commit.id, {**changes, **commit.changes}, number + 1)
+    if present is not None:
+        yield present
 
 
 class GitSource:

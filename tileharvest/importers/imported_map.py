@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
     from tileharvest.history.database import History
     from tileharvest.history.imported_day import DayRecord
-    from tileharvest.importers.images import ImportedImages
     from tileharvest.importers.snapshot import Snapshot
     from tileharvest.importers.snapshot_site import Place
     from tileharvest.maps.description import MapDescription
+    from tileharvest.store.port import TileStore
     from tileharvest.tiles.results import TileResult
 
 _AT_ONCE: Final = 256
@@ -75,7 +75,7 @@ class ImportedMap:
         self,
         description: MapDescription,
         history: History,
-        images: ImportedImages,
+        store: TileStore,
         source: str,
         clock: Callable[[], datetime],
     ) -> None:
@@ -84,7 +84,9 @@ class ImportedMap:
         self._history = history
         self._source = source
         self._clock = clock
-        self._images = images
+        self._store = store
+        self._stored_bytes = 0
+        """The bytes of the day that were not in the store before."""
         self._site: SnapshotSite | None = None
         """The snapshot that was recorded last, or None before the first one and after an error."""
         self._day: date | None = None
@@ -121,8 +123,8 @@ class ImportedMap:
             site, changed = await SnapshotSite.read(self._description, snapshot), None
         else:
             site = replace(last, snapshot=snapshot)
+        self._stored_bytes = 0
         results = self._results(site, changed, day)
-        new_bytes = self._images.durable()
         layers = [part.layer for part in site.layers.values()]
         tiles = _imported(results) if last is not None else self._all(site, results)
         record = record_day(
@@ -140,7 +142,7 @@ class ImportedMap:
                 is_complete=True,
                 unchanged={} if last is None else self._unchanged(tiles),
                 kept=kept_in_words(self._description, {layer.name: layer.depth for layer in layers}),
-                stored_bytes=new_bytes,
+                stored_bytes=self._stored_bytes,
                 files=None if last is not None and site.files is last.files else site.files,
             ),
         )
@@ -148,7 +150,7 @@ class ImportedMap:
         return record
 
     def _results(self, site: SnapshotSite, changed: Iterable[str] | None, day: date) -> list[TileResult]:
-        """Returns the results of the tiles that have changed or cannot be read. Their images were handed to
+        """Returns the results of the tiles that have changed or cannot be read. Their images are in
         the store, and the results have no bytes."""
         paths = site.snapshot.paths() if changed is None else changed
         places = dict.fromkeys(filter(site.is_kept, site.places(paths)))
@@ -165,7 +167,10 @@ class ImportedMap:
         left = iter(places)
         while part := list(islice(left, _AT_ONCE)):
             found = site.results(part, [self._latest.get(place) for place in part], day)
-            results += [self._stored(one) for one in found if one.outcome not in _SILENT]
+            found = [one for one in found if one.outcome not in _SILENT]
+            bodies = {one.image: one.body for one in found if one.image is not None and one.body is not None}
+            self._stored_bytes += sum(image.size for image in self._store.put(bodies))
+            results += [msgspec.structs.replace(one, body=None) for one in found]
         for result in results:
             if result.outcome.makes_version:
                 place, version = (result.layer, result.tile), _version(result, day)
@@ -174,14 +179,6 @@ class ImportedMap:
         if not results and not self._present.total():
             raise NoTilesError(site)
         return results
-
-    def _stored(self, result: TileResult) -> TileResult:
-        """Returns the result without its bytes, which it hands to the store."""
-        if result.image is None:
-            return result
-        assert result.body is not None
-        self._images.put(result.image, result.body)
-        return msgspec.structs.replace(result, body=None)
 
     def _known(self, site: SnapshotSite) -> Iterator[Place]:
         """Yields the existing tiles of the snapshot's layers, by their latest versions."""

@@ -25,22 +25,22 @@ from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.tiles.versions import Validator
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from datetime import date, datetime
 
     from tileharvest.history.database import History
     from tileharvest.history.outlines import MapOutline
-    from tileharvest.importers.images import ImportedImages
     from tileharvest.importers.imported_map import ImportWatch
     from tileharvest.importers.kedamadiff import ArchivedTile, KedamaDiffArchive
     from tileharvest.maps.description import MapDescription
+    from tileharvest.store.port import TileStore
     from tileharvest.tiles.versions import Image
 
 _READERS: Final = 8
 """The number of images that are read at the same time. Reading one from S3 takes 20 to 200 ms, most of it
 waiting."""
 _AT_ONCE: Final = 64
-"""The number of images that are read before the next ones are asked for."""
+"""The number of images that are read and stored together."""
 _A_DAY: Final = timedelta(days=1)
 """How far a day of an archive may lie ahead: in the archive's own time zone it may be tomorrow already."""
 _ROTATION: Final = "tl"
@@ -54,12 +54,10 @@ class KedamaDiffImport:
     archive: KedamaDiffArchive
     description: MapDescription
     history: History
-    images: ImportedImages
+    store: TileStore
     clock: Callable[[], datetime]
     layer: str | None = None
     """The layer of the archive's tiles. None: the map's only layer, or the one that the archive names."""
-    keeps_missing: bool = False
-    """Whether tiles without an image are recorded all the same, as `fail`."""
     outside: int = 0
     """The number of records that were left out because the map does not keep their tiles, by its zooms and
     zones."""
@@ -105,17 +103,9 @@ class KedamaDiffImport:
         areas = walk_over(self.description, layer).kept()
         kept = [one for one in records if any(one.tile in area for area in areas)]
         self.outside += len(records) - len(kept)
-        tiles: list[ImportedTile] = []
-        missing = 0
-        for one, image, why in self._read(day, kept):
-            if image is None:
-                missing += 1
-                watch.lacks(day, one.file, why)
-                if self.keeps_missing:
-                    tiles.append(ImportedTile(name, one.tile, None, missing=why))
-            else:
-                tiles.append(ImportedTile(name, one.tile, image, Validator(one.etag)))
-        if missing == len(kept) and not self.keeps_missing:
+        images, stored_bytes = self._stored(day, kept, watch)
+        missing = len(kept) - len(images)
+        if not images:
             if kept:
                 watch.left_out(day, f"none of its {counted(missing, 'image')} can be read")
             return bool(kept)
@@ -130,37 +120,41 @@ class KedamaDiffImport:
                 imported=self.clock(),
                 renderer=self._renderer(known),
                 layers=[layer],
-                tiles=tiles,
+                tiles=[ImportedTile(name, one.tile, image, Validator(one.etag)) for one, image in images],
                 kept=kept_in_words(self.description, {name: layer.depth}),
-                stored_bytes=self.images.durable(),
+                stored_bytes=stored_bytes,
             ),
         )
         watch.recorded(day, record)
         return bool(kept)
 
-    def _read(
-        self, day: date, records: Sequence[ArchivedTile]
-    ) -> Iterator[tuple[ArchivedTile, Image | None, str]]:
-        """Yields each record with its image, which is handed to the store, or with the reason why there is
-        none."""
+    def _stored(
+        self, day: date, records: Sequence[ArchivedTile], watch: ImportWatch
+    ) -> tuple[list[tuple[ArchivedTile, Image]], int]:
+        """Stores the images of the records. Returns each record that has one with its image, and the bytes
+        that were not in the store before. The watch is told of the others."""
 
         def read(one: ArchivedTile) -> bytes | None:
             return self.archive.image(day, one.file)
 
-        left = iter(records)
+        found: list[tuple[ArchivedTile, Image]] = []
+        left, stored_bytes = iter(records), 0
         with ThreadPoolExecutor(_READERS, "import-read") as readers:
             while part := list(islice(left, _AT_ONCE)):
+                bodies: dict[Image, bytes] = {}
                 for one, body in zip(part, readers.map(read, part), strict=True):
                     if body is None:
-                        yield one, None, "the archive has no such image"
+                        watch.lacks(day, one.file, "the archive has no such image")
                         continue
                     try:
                         image = identify(body)
                     except ValueError as error:
-                        yield one, None, f"the file is not an image: {error}"
+                        watch.lacks(day, one.file, f"the file is not an image: {error}")
                         continue
-                    self.images.put(image, body)
-                    yield one, image, ""
+                    bodies[image] = body
+                    found.append((one, image))
+                stored_bytes += sum(image.size for image in self.store.put(bodies))
+        return found, stored_bytes
 
     def _known(self) -> MapOutline | None:
         try:

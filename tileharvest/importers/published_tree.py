@@ -6,16 +6,10 @@ import asyncio
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-
-from tileharvest.errors import StoreError
-from tileharvest.importers.commits import etag_of, is_git_etag
 from tileharvest.importers.fetched_commit import FetchedCommit
-from tileharvest.importers.repository import blob_id
 from tileharvest.importers.snapshot_site import NoTilesError, SnapshotSite
 from tileharvest.renderers.site import UnrecognisedError
 from tileharvest.tiles.outcomes import Outcome
-from tileharvest.tiles.versions import Image, Validator, Version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -27,7 +21,6 @@ if TYPE_CHECKING:
     from tileharvest.maps.description import GitEntry
     from tileharvest.politeness.probe import Probe
     from tileharvest.renderers.site import Site
-    from tileharvest.store.port import TileStore
 
 _AT_ONCE: Final = 1000
 """The number of tiles that are judged together and recorded in one transaction. If all have changed they take
@@ -52,15 +45,14 @@ class PublishedTree:
         harvest: Harvest,
         entry: GitEntry,
         folder: Path,
-        store: TileStore,
         agent: str,
         check: Callable[[], None],
         *,
         is_limited: bool = False,
     ) -> None:
-        """`folder` keeps the fetched files; it may be deleted at any time. `store` holds the images of the
-        history. `agent` is the user agent of its requests. `check` is called again and again during a
-        fetch, and an error that it raises ends the fetch.
+        """`folder` keeps the fetched files; it may be deleted at any time. `agent` is the user agent of its
+        requests. `check` is called again and again during a fetch, and an error that it raises ends the
+        fetch.
 
         If the bytes of a run are limited (`is_limited`), changed tiles come in several packs, small ones
         first. Each pack is recorded before the next one is fetched.
@@ -68,13 +60,9 @@ class PublishedTree:
         self._harvest = harvest
         self._entry = entry
         self._folder = folder
-        self._store = store
         self._agent = agent
         self._check = check
         self._is_limited = is_limited
-        self._git_ids: dict[Image, str | None] = {}
-        """The ids that git gives to images of the store. None stands for an image that cannot be read
-        there."""
 
     async def read(self, probe: Probe) -> Site:
         """Fetches the newest commit without its tiles, and returns the site that `probe` reads from it.
@@ -101,7 +89,7 @@ class PublishedTree:
             raise await asyncio.to_thread(self._snapshot.no_map, NoTilesError(self._found))
         for places in _parts(listed, _AT_ONCE):
             latest = await self._harvest.latest(places)
-            unread = self._found.unread(places, await self._as_git(places, latest))
+            unread = self._found.unread(places, latest)
             changed += unread
             await self._keep(sorted(set(places).difference(unread)))
         for pack in self._packs(changed):
@@ -147,51 +135,11 @@ class PublishedTree:
         """Keeps a result for each of these tiles, whose changed files were fetched."""
         harvest = self._harvest
         latest = await harvest.latest(places)
-        by_git = await self._as_git(places, latest)
-        results = await asyncio.to_thread(self._found.results, places, by_git, harvest.day)
-        renewed = []
-        for result, before, version in zip(results, latest, by_git, strict=True):
+        results = await asyncio.to_thread(self._found.results, places, latest, harvest.day)
+        for result, version in zip(results, latest, strict=True):
             if result.outcome is Outcome.IGNORED and version is not None and version.image is not None:
                 harvest.traffic.spared_bytes += version.image.size
-                if version != before:
-                    # The bytes are the same. From now on the ETag is git's id, which says so without
-                    # reading them.
-                    renewed.append(
-                        msgspec.structs.replace(
-                            result, outcome=Outcome.NOT_MODIFIED, validator=version.validator
-                        )
-                    )
-                    continue
-            renewed.append(result)
-        await harvest.keep_results(renewed)
-
-    async def _as_git(
-        self, places: Sequence[Place], latest: Sequence[Version | None]
-    ) -> list[Version | None]:
-        """Returns the latest versions of the tiles, each with git's id of its bytes as the ETag if that is
-        known."""
-        await asyncio.to_thread(self._name_images, places, latest)
-        return [self._with_id(version) for version in latest]
-
-    def _name_images(self, places: Sequence[Place], latest: Sequence[Version | None]) -> None:
-        """Finds out git's ids of images that did not come through git. Their bytes are read once."""
-        for place, version in zip(places, latest, strict=True):
-            image = None if version is None else version.image
-            if version is None or image is None or image in self._git_ids:
-                continue
-            if is_git_etag(version.validator.etag) or not self._found.has(place):
-                continue
-            try:
-                self._git_ids[image] = blob_id(self._store.named(image.file_name))
-            except StoreError:
-                self._git_ids[image] = None
-
-    def _with_id(self, version: Version | None) -> Version | None:
-        """Returns the version with git's id of its bytes as the ETag, if that id is known; else as it is."""
-        if version is None or version.image is None or is_git_etag(version.validator.etag):
-            return version
-        id_ = self._git_ids.get(version.image)
-        return version if id_ is None else msgspec.structs.replace(version, validator=Validator(etag_of(id_)))
+        await harvest.keep_results(results)
 
 
 def _parts(places: Iterable[Place], most: int) -> Iterator[list[Place]]:

@@ -39,7 +39,6 @@ from tileharvest.spiders.blocks import ATTEMPT, BlockRequest, BlockResponse, Blo
 from tileharvest.spiders.fetch import expect_near, fetch_with, probe_as_before
 from tileharvest.spiders.settings import suit_tiles
 from tileharvest.spiders.throttle import CrawlThrottle
-from tileharvest.store.settings import open_store_for_reading
 from tileharvest.tiles.block import blocks_of
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.questions import LATE, ON_WALK
@@ -424,10 +423,9 @@ class TileSpider(Spider):
             return None
         assert rules is not None
         folder = data_folder(settings) / "git" / "harvest" / harvest.description.name
-        store = open_store_for_reading(settings)
         agent, check = f"git {rules.user_agents[0]}", self.throttle.check
         is_limited = bool(rules.budget.received_bytes or rules.daily_budget.received_bytes)
-        self._tree = PublishedTree(harvest, repository, folder, store, agent, check, is_limited=is_limited)
+        self._tree = PublishedTree(harvest, repository, folder, agent, check, is_limited=is_limited)
         with noted(self.crawl.waits, f"the map's git repository {_UNTIL}"):
             site = await self._tree.read(self.probe)
         self._site_files = dict(self._tree.files)

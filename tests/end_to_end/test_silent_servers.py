@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from tests.servers.misbehaving import Exchange
 
 CRAWL: Final = ("crawl", "overviewer", "-a", "map=small", "-a", f"day={FIRST_DAY}")
-TIME: Final = r", until (\S+ )?\d\d:\d\d:\d\d UTC"
 
 
 def wait_told(process: Forked, what: str) -> str:
@@ -54,12 +53,11 @@ def test_a_harvest_says_that_it_waits_for_a_silent_database_and_goes_on_with_it(
         assert server.ask("SELECT count(*) FROM versions", name) == [(20,)]
 
 
-def test_a_harvest_says_until_when_it_waits_for_a_silent_store(
+def test_a_harvest_says_that_it_waits_for_a_silent_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TILE_STORE", "s3://tiles/maps")
     with staged(tmp_path) as stage, socket.create_server(("127.0.0.1", 0)) as silent:
         lead_to("http://{}:{}".format(*silent.getsockname()), monkeypatch)
         with stage.project.running(*CRAWL) as process:
-            until = wait_told(process, "the store")
-    assert re.fullmatch(TIME, until)
+            assert wait_told(process, "the store") == "; no end is known"

@@ -78,12 +78,6 @@ def test_what_was_fetched_is_not_told_as_spared(stage: Stage, told: list[dict[st
     assert second["spared_bytes"] == third["spared_bytes"] - changed
 
 
-def test_what_failed_is_asked_first_on_the_next_day(asked: list[list[str]]) -> None:
-    for day in asked[1:]:
-        tiles = [path for path in dict.fromkeys(day) if path.startswith(f"/{LAYER}/")]
-        assert set(tiles[:2]) == {address(path) for path in FAILING}
-
-
 def test_what_fails_in_harvest_after_harvest_is_told_with_what_broke(
     stage: Stage, asked: list[list[str]]
 ) -> None:

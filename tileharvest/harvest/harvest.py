@@ -72,9 +72,6 @@ _HISTORY: Final = "the history"
 _STORE: Final = "the store"
 _BOTH: Final = "the history and the store"
 
-_ENDED: Final = "endless:"
-"""The beginning of a remark's key that says that a layer's walk was ended. The layer's name follows."""
-
 
 class Harvest:
     """One harvest of one map, from its beginning to its end.
@@ -134,15 +131,8 @@ class Harvest:
         """Whether this process has ended the harvest, or its run. False if another process was first."""
         self.extents: dict[str, Extent] = {}
         """The bounds of each layer, which tell whether it seems to have no end."""
-        self.endless: dict[str, str] = {}
-        """The layers whose walks were ended because they seem to have no end, with the reason. If there are
-        any, the harvest cannot be complete."""
-        self.doubted: dict[str, str] = {}
-        """These layers, and those whose walks are to be ended and still go on because that is not noted
-        yet."""
         self._asked: list[str] = []
         """What was asked in threads and has not answered."""
-        self._is_widened = False
         self._storing = asyncio.Lock()
         """Held while the images of a block are stored. A disk takes as long for two stores side by side."""
         self.is_pushed = False
@@ -223,7 +213,7 @@ class Harvest:
             self._asked.remove(what)
 
     def limit(self, rules: Rules, folder: Path) -> None:
-        """Sets the rules of the day, and those of the disk on which the folder is, from now on."""
+        """Sets the rules of the day, and those of the disk on which the folder is."""
         self._room = None if rules.min_free is None else (folder, rules.min_free)
         self._has_daily_budget = bool(rules.daily_budget)
 
@@ -274,6 +264,9 @@ class Harvest:
         try:
             with self._asking(_HISTORY):
                 await self._begin(site, files)
+            for name, extent in self.extents.items():
+                if (why := extent.add(0)) is not None:
+                    raise self._without_end(name, why)
         except AlreadyHarvestedError:
             # Another worker has finished it while this one looked at the site.
             await asyncio.to_thread(self._on_close.close)
@@ -318,7 +311,7 @@ class Harvest:
                 expected = 0 if record.is_pushed else record.expect(known)
                 doubt, indexes = self.renderer.doubt, site.indexes
                 return expected, Walks.begin(
-                    record, self.description, self.layers, record.day, doubt, indexes, anew=self._counts_anew
+                    record, self.description, self.layers, record.day, doubt, indexes, anew=self._again
                 )
 
             # Not in one transaction: this reads all tiles of the map, and others wait to write.
@@ -331,8 +324,7 @@ class Harvest:
         self._images = store
         self.is_pushed = self._record.is_pushed
         fetches_first = self.description.first == "get" and not self.is_pushed
-        is_empty = not (self._known_before or self._is_widened)
-        self.fetches_unknown = fetches_first and (is_first or is_empty)
+        self.fetches_unknown = fetches_first and (is_first or not self._known_before)
         """Whether kept tiles of which nothing is known are asked by GET with no HEAD before.
 
         Until a harvest of the map is finished, most of these tiles exist. Later most of them are empty
@@ -341,19 +333,13 @@ class Harvest:
         self.is_pruned = self.walks.decisions.is_pruned
         self.traffic.start()
 
-    @property
-    def _counts_anew(self) -> bool:
-        """Whether the harvest asks for everything again. Each worker then counts the tiles of its layers
-        anew."""
-        return self._again or self._is_widened
-
     def _extents_of(self, record: HarvestRecord) -> dict[str, Extent]:
         """Returns the bounds of each layer."""
         wish, last = self.description.max_tiles, record.last_complete()
         kept = kept_in_words(
             self.description, {name: part.walk.pyramid.depth for name, part in self.layers.items()}
         )
-        found = record.found() if record.continued and not self._counts_anew else {}
+        found = record.found() if record.continued and not self._again else {}
         extents = {}
         for name, part in self.layers.items():
             tiles, its_kept = last.get(name, (0, None))
@@ -435,7 +421,7 @@ class Harvest:
 
         Raises StoreError and HistoryError. Raises BudgetError if too little room would be left on the disk.
         Raises MovedError if more than half of the known tiles have vanished: then the map has moved, and none
-        is recorded as gone.
+        is recorded as gone. Raises BudgetError if a layer seems to have no end.
         """
         await self._put(bodies, again=again)
         cost = self.traffic.take()
@@ -454,7 +440,7 @@ class Harvest:
             await self._ask(self._record.note_size, block.layer, size)
         self._count(block, found)
         extent = self.extents[block.layer]
-        if extent.is_to_be_compared and not self._counts_anew:
+        if extent.is_to_be_compared and not self._again:
             await self._learn_of_others(block.layer)
         missing = Missing(self._known_before, self.tally[Outcome.GONE])
         if missing.has_moved:
@@ -511,13 +497,13 @@ class Harvest:
         self.extents[layer].learn((await self._ask(self._record.found))[layer])
 
     def _count(self, block: Block, found: FoundBlock) -> None:
-        """Counts what was found in a block, also in the bounds of its layer, and notes in `doubted` if the
-        layer seems to have no end."""
+        """Counts what was found in a block, also in the bounds of its layer. Raises BudgetError if the layer
+        seems to have no end."""
         for outcome, mask in found.outcomes.items():
             if not found.is_kept and outcome is not Outcome.FAILED:
                 continue
             self.tally[outcome] += mask.bit_count()
-            if outcome in _NOT_THERE or block.layer in self.doubted:
+            if outcome in _NOT_THERE:
                 continue
             extent = self.extents[block.layer]
             why, sha1 = extent.add(mask.bit_count()), None
@@ -527,11 +513,11 @@ class Harvest:
                 sha1 = found.images[bit].sha1
                 why = extent.add_image(block.tile(bit), sha1)
             if why is not None:
-                self.doubted[block.layer] = self._doubt(block.layer, sha1, why)
+                raise self._without_end(block.layer, why, sha1)
 
-    def _doubt(self, layer: str, sha1: str | None, why: str) -> str:
-        """Returns in words why a layer seems to have no end. `sha1` is that of the image that was counted
-        last."""
+    def _without_end(self, layer: str, why: str, sha1: str | None = None) -> BudgetError:
+        """Returns the error about a layer that seems to have no end. `sha1` is that of the image that was
+        counted last."""
         most = self.extents[layer].most
         hint = f"max_tiles = {2 * most} into maps.toml where it is that large"
         if sha1 is not None and sha1 in why:
@@ -539,39 +525,12 @@ class Harvest:
                 f'into maps.toml blank = ["{sha1}"] where that stands for a missing tile, or'
                 f" max_tiles = {most} where the map is like that"
             )
-        return (
-            f"layer {layer} of map '{self.description.name}' {why}: its walk was ended, as it may"
-            f" have no end. What was found is kept, and no tile is called gone; write {hint}"
-            ", and run again: the walk begins anew with that"
+        return BudgetError(
+            f"layer {layer} of map '{self.description.name}' {why}, so it may have no end: the harvest was"
+            f" stopped. What was found is kept, and no tile is called gone; write {hint}, and run it again to"
+            " go on",
+            "max_tiles",
         )
-
-    def remark_of_end(self, layer: str) -> tuple[str, str]:
-        """Returns key and text of the remark that tells all processes that a layer's walk was ended."""
-        return f"{_ENDED}{layer}", f"{self._limits_of_layers}\n{self.doubted[layer]}"
-
-    def learn_of_ends(self, remarks: Mapping[str, str]) -> None:
-        """Notes the layers whose walks were ended, by these remarks of all processes."""
-        for key, text in remarks.items():
-            if key.startswith(_ENDED):
-                name, line = key.removeprefix(_ENDED), text.partition("\n")[2]
-                self.endless[name] = self.doubted[name] = line
-
-    def is_widened(self, remarks: Mapping[str, str]) -> bool:
-        """Returns whether walks of this segment were ended by other limits than maps.toml has now.
-
-        If so, the waiting requests are to be dropped, and everything is walked and counted anew. Call it
-        before `open`."""
-        limits = {text.partition("\n")[0] for key, text in remarks.items() if key.startswith(_ENDED)}
-        self._is_widened = bool(limits - {self._limits_of_layers})
-        return self._is_widened
-
-    @property
-    def _limits_of_layers(self) -> str:
-        return f"max_tiles {self.description.max_tiles} blank {' '.join(sorted(self.description.blank))}"
-
-    def endless_error(self) -> BudgetError:
-        """Returns the error with which a harvest ends that has `endless` layers."""
-        return BudgetError("; ".join(self.endless.values()), "max_tiles")
 
     async def unasked(self) -> list[tuple[Layer, Tile]]:
         """Returns the tiles that the history has and the walk did not reach. There are none if the harvest is
@@ -583,11 +542,8 @@ class Harvest:
         if self.is_pushed:
             return []
 
-        # Tiles of a layer whose walk was ended are not asked, and they are not missing.
-        areas = {name: area for name, area in self._areas.items() if name not in self.endless}
-
         def look(_: Connection) -> tuple[list[tuple[str, Tile]], tuple[int, int]]:
-            return self._record.unasked(areas, _UNASKED_AT_ONCE), self._record.vanished(areas)
+            return self._record.unasked(self._areas, _UNASKED_AT_ONCE), self._record.vanished(self._areas)
 
         found, vanished = await self._ask(self._record.history.read, look)
         missing = Missing(self._known_before, *vanished)

@@ -97,8 +97,7 @@ class PublishedTree:
             await asyncio.to_thread(self._snapshot.fetch, paths)
             for places in _parts(pack, _AT_ONCE):
                 await self._keep(places)
-        if not self._harvest.doubted:
-            await self.keep_missed()
+        await self.keep_missed()
 
     async def keep_missed(self) -> None:
         """Keeps a result for each known tile that the commit does not list."""

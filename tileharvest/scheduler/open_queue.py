@@ -14,12 +14,11 @@ from tileharvest.queue.port import PUSHED
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tileharvest.harvest.harvest import Harvest
     from tileharvest.queue.port import Worker
     from tileharvest.scheduler.settings import Scheduling
 
 
-async def open_queue(scheduling: Scheduling, harvest: Harvest | None) -> Orders:
+async def open_queue(scheduling: Scheduling) -> Orders:
     """Becomes a worker of the queue, and forgets what does not count any more. Returns what a person has
     ordered. Raises QueueError, also if this worker must not work beside the others."""
     queue, current = scheduling.queue, scheduling.segment
@@ -33,9 +32,7 @@ async def open_queue(scheduling: Scheduling, harvest: Harvest | None) -> Orders:
         await queue.open(current, time.time())
     workers = await queue.workers() or ()
     refuse_company(workers, current, is_fresh=scheduling.fresh, is_history_local=scheduling.is_history_local)
-    # Other workers go on by the limits that they have, so nothing is forgotten beside them.
-    is_widened = harvest is not None and harvest.is_widened(await queue.notes(current))
-    if scheduling.fresh or (is_widened and len(workers) <= 1):
+    if scheduling.fresh:
         await queue.forget(current)
     await queue.forget_others(scheduling.segments_kept, current)
     return Orders.read(await queue.notes(PUSHED))

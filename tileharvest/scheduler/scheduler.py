@@ -260,14 +260,6 @@ class Scheduler(BaseScheduler):
         if len(await self._queue.workers() or ()) <= 1:
             await self._queue.forget(self._scheduling.segment)
 
-    async def note(self, key: str, value: str) -> None:
-        """Writes a note for all workers of the segment. It outlives kills. Raises QueueError."""
-        await self._queue.note(self._scheduling.segment, key, value)
-
-    async def notes(self) -> Mapping[str, str]:
-        """Returns all notes of the segment. Raises QueueError."""
-        return await self._queue.notes(self._scheduling.segment)
-
     async def overview(self) -> Overview | None:
         """Returns how full the queue is, or None if it is not open. Reads all that waits."""
         if not self.is_open:
@@ -298,7 +290,7 @@ class Scheduler(BaseScheduler):
         if named := self._scheduling.without_effect:
             _logger.info("no effect under this scheduler, which has its own queue: %s", ", ".join(named))
         try:
-            orders = await open_queue(self._scheduling, self._crawl.harvest)
+            orders = await open_queue(self._scheduling)
             # An order to stop from before is not meant for this crawl.
             self._stop_before = orders.stop
             self._hear(orders)

@@ -27,6 +27,7 @@ from tileharvest.history.site_files import SiteFile
 from tileharvest.importers.published_tree import PublishedTree
 from tileharvest.importers.repository import SILENCE
 from tileharvest.maps.settings import data_folder
+from tileharvest.politeness.limits import budget_of_run
 from tileharvest.politeness.probe import probe_politely
 from tileharvest.politeness.settings import rules_for
 from tileharvest.politeness.waits import noted
@@ -34,7 +35,6 @@ from tileharvest.queue.cancellation import cancel
 from tileharvest.renderers.registry import probe, renderer_named, with_indexes
 from tileharvest.scheduler.crawl import as_error, crawl_of, relax_garbage_collection
 from tileharvest.scheduler.scheduler import scheduler_of
-from tileharvest.spiders.amendments import Amendments
 from tileharvest.spiders.blocks import ATTEMPT, BlockRequest, BlockResponse, BlockResult, Findings
 from tileharvest.spiders.fetch import expect_near, fetch_with, probe_as_before
 from tileharvest.spiders.settings import suit_tiles
@@ -112,9 +112,6 @@ class TileSpider(Spider):
         self._is_waiting = False
         """Whether nothing is left but requests for later."""
         self._completing: asyncio.Task[None] | None = None
-        self._ending_layers: asyncio.Task[None] | None = None
-        self._watching: asyncio.Task[None] | None = None
-        """The task that reads maps.toml again when it changes."""
         self._asked_late: set[tuple[str, Tile]] = set()
         """The tiles that the walk had missed when they were last looked for."""
         self._site_files: dict[str, SiteFile] | None = None
@@ -274,9 +271,7 @@ class TileSpider(Spider):
         """Yields the requests for the blocks below the tiles that are there, and for the tiles beside them.
         An unchanged tile tells nothing of its neighbours, so a pruned walk asks for these as well."""
         harvest, name = self.harvest, block.layer
-        if harvest.doubted:
-            self._look_for_ends()
-        if name in harvest.endless or harvest.is_pushed:
+        if harvest.is_pushed:
             return
         walk = harvest.layers[name].walk
         there, followed = block.only(findings.there), block.only(findings.there & ~findings.skips)
@@ -323,10 +318,6 @@ class TileSpider(Spider):
         if self.crawl.beginning is not None:
             # The site may have asked for long pauses.
             await cancel(self.crawl.beginning)
-        if self._watching is not None:
-            await cancel(self._watching)
-        if self._ending_layers is not None:
-            await asyncio.wait([self._ending_layers])
         if self._completing is not None:
             await asyncio.wait([self._completing])
 
@@ -393,8 +384,6 @@ class TileSpider(Spider):
             # A harvest of the segment that found no map, or whose history was removed, has ended.
             await scheduler.begin_anew()
         self._tell(site)
-        if self._tree is not None and harvest.doubted:
-            self._look_for_ends()
 
     async def _probe_site(self) -> Site:
         description, rules = self.harvest.description, self.crawl.rules
@@ -435,10 +424,12 @@ class TileSpider(Spider):
         """Waits until the site may be asked, and finds out how much may be asked of it."""
         harvest = self.harvest
         harvest.check_room()
-        amendments = Amendments(self.crawler.settings, self.crawl, await harvest.spent())
-        self._watching = asyncio.ensure_future(amendments.watch())
+        rules = self.crawl.rules
+        assert rules is not None
+        spent = await harvest.spent()
         # A daily budget that is spent ends the run before it waits.
-        await self.throttle.open(amendments.budget())
+        name = harvest.description.name
+        await self.throttle.open(budget_of_run(name, rules.budget, rules.daily_budget, spent))
 
     def _tell(self, site: Site) -> None:
         harvest = self.harvest
@@ -451,39 +442,6 @@ class TileSpider(Spider):
             harvest.day,
             ", ".join(f"layer {layer.name} of depth {layer.depth}" for layer in site.layers),
         )
-
-    # -- layers without an end
-
-    def _look_for_ends(self) -> None:
-        """Begins to end the walks over layers that seem to go on for ever."""
-        doubted = self.harvest.doubted.keys() - self.harvest.endless.keys()
-        if doubted and (self._ending_layers is None or self._ending_layers.done()):
-            self._ending_layers = asyncio.ensure_future(self._end_layers(sorted(doubted)))
-
-    async def _end_layers(self, names: list[str]) -> None:
-        """Ends the walks over these layers. The queue is told first: no worker must call a harvest complete
-        of which a part was not walked."""
-        harvest, scheduler = self.harvest, scheduler_of(self.crawler)
-        try:
-            for name in names:
-                if scheduler is not None:
-                    await scheduler.note(*harvest.remark_of_end(name))
-        except QueueError as error:
-            self.crawl.end(error)
-            return
-        for name in names:
-            harvest.endless[name] = harvest.doubted[name]
-            self.logger.info("%s", harvest.doubted[name])
-
-    async def _read_ends(self) -> None:
-        """Ends the walks that are left to end, and learns from the queue which ones were ended, by this
-        process or another one. Raises QueueError."""
-        self._look_for_ends()
-        if self._ending_layers is not None:
-            await asyncio.wait([self._ending_layers])
-        scheduler = scheduler_of(self.crawler)
-        if scheduler is not None:
-            self.harvest.learn_of_ends(await scheduler.notes())
 
     # -- the end
 
@@ -523,8 +481,6 @@ class TileSpider(Spider):
             if left.delayed and (harvest.is_pushed or await scheduler.delayed()):
                 self._is_waiting = True
                 return None
-        # Tiles of a layer whose walk was ended are not missing.
-        await self._read_ends()
         if await self._ask_given_up():
             return None
         missed = await self._missed()
@@ -533,9 +489,6 @@ class TileSpider(Spider):
             return None
         if self._enqueue(missed):
             return None
-        await self._read_ends()
-        if harvest.endless:
-            raise harvest.endless_error()
         await harvest.expect_tiles()
         return await harvest.finish()
 

@@ -1,4 +1,4 @@
-"""A layer that answers 200 to everything: its walk is ended, and the other layers are harvested."""
+"""A layer that answers 200 to everything: the harvest stops, and says what to write."""
 
 from __future__ import annotations
 
@@ -57,14 +57,13 @@ def tiles_of(stage: Stage, layer: str) -> int:
     return int(count)
 
 
-def test_a_layer_without_an_end_is_ended_and_the_other_one_is_complete(stage: Stage) -> None:
+def test_a_layer_without_an_end_stops_the_harvest_and_no_tile_is_gone(stage: Stage) -> None:
     without_an_end(stage)
     first = visit(stage.project, FIRST_DAY)
-    said = f"layer endless of map 'small' has more than {MOST} tiles: its walk was ended"
+    said = f"layer endless of map 'small' has more than {MOST} tiles, so it may have no end"
     assert len(first.said.splitlines()) == 1
     assert said in first.said
     assert (first.status, first.reports[0]["finished"]) == (4, False)
-    assert tiles_of(stage, LAYER) == len(PATHS)
     # Blocks on the way are kept, of 64 tiles each. A whole layer of this depth has 22 million.
     assert MOST < tiles_of(stage, "endless") < MOST + 64 * 16
     asked = len(stage.site.received)
@@ -79,7 +78,9 @@ def test_a_layer_without_an_end_is_ended_and_the_other_one_is_complete(stage: St
     stage.site.rule_for_all = None
     (stage.files.folder / "overviewerConfig.js").write_text(configuration(), encoding="utf-8")
     healthy = visit(stage.project, SECOND_DAY)
-    assert (healthy.status, healthy.counts) == (0, {"ign": len(PATHS)})
+    assert healthy.status == 0
+    assert healthy.counts.keys() <= {"ign", "add"}
+    assert tiles_of(stage, LAYER) == len(PATHS)
     assert stage.project.query("SELECT count(*) FROM versions WHERE sha1 IS NULL") == [(0,)]
 
 
@@ -87,7 +88,7 @@ def test_a_large_layer_is_walked_to_its_end_on_the_same_day_where_its_limit_is_r
     without_an_end(stage, depth=3)
     first = visit(stage.project, FIRST_DAY)
     assert first.status == 4
-    assert "and run again: the walk begins anew with that" in first.said
+    assert "and run it again to go on" in first.said
     limit(stage, LARGE)
     again = visit(stage.project, FIRST_DAY)
     assert (again.status, again.reports[0]["finished"]) == (0, True)
@@ -109,5 +110,5 @@ def test_a_known_layer_that_has_no_end_any_more_has_not_moved(stage: Stage) -> N
     limit(stage, MOST)
     done = visit(stage.project, SECOND_DAY)
     assert done.status == 4
-    assert f"has more than {MOST} tiles: its walk was ended" in done.said
+    assert f"has more than {MOST} tiles, so it may have no end" in done.said
     assert "moved" not in done.said

@@ -28,7 +28,7 @@ from tests.viewer.building import (
 from tileharvest.export.target import Awaited
 from tileharvest.history.database import History
 from tileharvest.store.files import FileStore
-from tileharvest.viewer import films
+from tileharvest.viewer import picture_replies
 from tileharvest.viewer.replies import RefusedError
 from tileharvest.viewer.served_maps import ServedMaps
 
@@ -108,7 +108,7 @@ def test_what_cannot_be_filmed_is_said(
 
 
 def test_a_film_that_would_be_too_large_is_refused(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(films, "MOST_BYTES", 1000)
+    monkeypatch.setattr(picture_replies, "MOST_BYTES", 1000)
     reply = film(client, **{"from": SECOND})
     assert reply.status == 400
     assert "films here have 1.0 kB at most" in json.loads(reply.body)["error"]
@@ -141,7 +141,7 @@ def test_no_further_image_is_read_for_a_film_for_which_nobody_waits_any_more(
         ) as served,
         pytest.raises(RefusedError, match="nobody waits"),
     ):
-        films.film(served, Counted(world.data / "tiles"), MAP, query, 300, Awaited(nobody_waits))
+        picture_replies.film(served, Counted(world.data / "tiles"), MAP, query, 300, Awaited(nobody_waits))
     assert len(names) == read
 
 

@@ -11,8 +11,8 @@ import pytest
 from tests.viewer.asking import serving
 from tests.viewer.building import BLUE, DAY_LAYER, FIRST, MAP, SECOND, picture
 from tileharvest.tiles.grid import Tile
+from tileharvest.viewer.application import WorkQueue
 from tileharvest.viewer.replies import RefusedError
-from tileharvest.viewer.work_queue import WorkQueue
 
 if TYPE_CHECKING:
     from tests.viewer.building import World

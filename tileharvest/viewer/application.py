@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 from aiohttp import web
@@ -18,13 +19,11 @@ from tileharvest.pictures.pixels import picture_of
 from tileharvest.store.port import MissingImageError
 from tileharvest.tiles.versions import is_image_name
 from tileharvest.viewer import api
-from tileharvest.viewer.composed_pictures import composed_picture
 from tileharvest.viewer.events import list_events
 from tileharvest.viewer.feeds import FEEDS, feed
-from tileharvest.viewer.films import film
-from tileharvest.viewer.ground_replies import ground_picture, pixel_story
 from tileharvest.viewer.page_files import INDEX
 from tileharvest.viewer.parameters import picture_days
+from tileharvest.viewer.picture_replies import composed_picture, film, ground_picture, pixel_story
 from tileharvest.viewer.replies import (
     AFTER_ASKING,
     FOR_EVER,
@@ -53,7 +52,6 @@ from tileharvest.viewer.shared_places import (
     shared_name,
     shared_place,
 )
-from tileharvest.viewer.work_queue import WorkQueue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -68,6 +66,8 @@ if TYPE_CHECKING:
     from tileharvest.viewer.served_maps import ServedMaps
 
     Answer = Callable[[web.Request], web.StreamResponse]
+
+_Result = TypeVar("_Result")
 
 _log = logging.getLogger(__name__)
 
@@ -91,6 +91,8 @@ minute."""
 _FILM_THREADS: Final = 1
 _FILMS_WAITING: Final = 4
 """Each film takes up to a minute."""
+RETRY_AFTER: Final = 5
+"""Seconds after which a client may ask again that was refused because too many waited."""
 _FORM: Final = "answer 2"
 """The form of the answers, a part of each name in the cache. Change the number with the form: the cache
 outlives the program."""
@@ -103,6 +105,38 @@ _LINES: Final = {"Content-Type": "application/x-ndjson", "Cache-Control": AFTER_
 _PICTURE: Final = {"Content-Type": "image/jpeg", "Cache-Control": AFTER_ASKING}
 """The headers of a picture of the past, which an import may change."""
 FAILED: Final = "the viewer failed; its log says why"
+
+
+class WorkQueue:
+    """Runs calls in threads, in the order in which they came, and refuses a new call if too many wait.
+
+    Without a bound the last of many visitors would wait for minutes for pictures that nobody looks at any
+    more. May be used from one event loop.
+    """
+
+    def __init__(self, name: str, threads: int, most_waiting: int) -> None:
+        self._threads = ThreadPoolExecutor(threads, name)
+        self._free = threading.Semaphore(threads + most_waiting)
+
+    async def run(self, call: Callable[[], _Result]) -> _Result:
+        """Returns what the call returns, and raises what it raises.
+
+        Raises RefusedError, with status 503 and Retry-After, if too many calls wait.
+        """
+        if not self._free.acquire(blocking=False):
+            raise RefusedError(
+                HTTPStatus.SERVICE_UNAVAILABLE,
+                f"too many ask for such work at once: ask again in {RETRY_AFTER} seconds",
+                {"Retry-After": str(RETRY_AFTER)},
+            )
+        future: Future[_Result] = self._threads.submit(call)
+        # The place is free when the thread ends, not this coroutine: a call goes on when its client has gone.
+        future.add_done_callback(lambda _: self._free.release())
+        return await asyncio.wrap_future(future)
+
+    def close(self) -> None:
+        """Lets no waiting call begin. Calls under way come to their end."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
 
 class Application:
@@ -159,8 +193,8 @@ class Application:
             web.get(f"{_MAP}/harvests", quick(self._asked(api.list_harvests))),
             web.get(f"{_MAP}/areas", quick(self._asked(api.list_areas))),
             web.get(f"{_MAP}/areas/{{area}}", quick(self._asked(api.area_story))),
-            web.get(f"{_MAP}/places", queued(self._long_questions, self._long_asked(api.most_changed))),
-            web.get(f"{_MAP}/events", queued(self._long_questions, self._long_asked(list_events))),
+            web.get(f"{_MAP}/places", queued(self._long_questions, self._remembering(api.most_changed))),
+            web.get(f"{_MAP}/events", queued(self._long_questions, self._remembering(list_events))),
             *(web.get(f"{_MAP}/{form}", queued(self._long_questions, self._feed)) for form in FEEDS),
             web.get(f"{_MAP}/pixels", queued(self._long_questions, self._pixels)),
             web.get(f"{_MAP}/composed/{{tile}}/{{picture}}", queued(self._composing, self._composed)),
@@ -254,22 +288,16 @@ class Application:
         return not_modified(headers) if knows(request, tag) else reply(body, headers)
 
     def _asked(self, question: Question) -> Answer:
-        def answer(request: web.Request) -> web.Response:
-            names = tuple(request.match_info.values())
-            return json(msgspec.json.encode(question(self._served, names, _query(request))), request)
+        return lambda request: json(self._encoded(question, request), request)
 
-        return answer
+    def _remembering(self, question: Question) -> Answer:
+        return lambda request: json(
+            self._remembered(request, lambda: self._encoded(question, request)), request
+        )
 
-    def _long_asked(self, question: Question) -> Answer:
-        def answer(request: web.Request) -> web.Response:
-            names = tuple(request.match_info.values())
-
-            def make() -> bytes:
-                return msgspec.json.encode(question(self._served, names, _query(request)))
-
-            return json(self._remembered(request, make), request)
-
-        return answer
+    def _encoded(self, question: Question, request: web.Request) -> bytes:
+        names = tuple(request.match_info.values())
+        return msgspec.json.encode(question(self._served, names, _query(request)))
 
     def _composed(self, request: web.Request) -> web.Response:
         names = tuple(request.match_info.values())

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tileharvest.errors import ConfigurationError
 from tileharvest.history.events import certainty, events
 from tileharvest.tiles.ground import Ground
-from tileharvest.viewer.parameters import Parameters
-from tileharvest.viewer.rectangles import RECTANGLE, bounds_in_world, ground_in
+from tileharvest.viewer.parameters import RECTANGLE, Parameters, bounds_in_world, ground_in
 from tileharvest.viewer.replies import RefusedError, wrong
 
 if TYPE_CHECKING:

@@ -18,8 +18,7 @@ from tileharvest.errors import printable
 from tileharvest.maps.permalink import permalink, written
 from tileharvest.renderers.xyz import page_place
 from tileharvest.viewer.events import recent_events
-from tileharvest.viewer.parameters import Parameters
-from tileharvest.viewer.rectangles import RECTANGLE
+from tileharvest.viewer.parameters import RECTANGLE, Parameters
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""The checked parameters of a request. Pure.
+"""The checked parameters of a request, and the rectangles that they name. Pure.
 
 A number that passes is small enough for the database, and for arithmetic that costs nothing. A tile of zoom
 -30, the coarsest zoom with coordinates below 2^31, covers 400 million blocks.
@@ -10,11 +10,16 @@ import re
 from datetime import date
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from tileharvest.history.area_changes import rectangle_of
+from tileharvest.renderers.xyz import is_on_earth, latitude_of
 from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.tiles.ground import Ground
 from tileharvest.viewer.replies import echoed, quoted, unknown, wrong
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from tileharvest.tiles.layers import Layer
 
 Query: TypeAlias = "Sequence[tuple[str, str]]"
 """The names and values of a request's parameters, in the order in which the client wrote them."""
@@ -22,8 +27,12 @@ Query: TypeAlias = "Sequence[tuple[str, str]]"
 AREA: Final = ("zoom", "x_from", "x_to", "y_from", "y_to")
 """The parameters of a rectangle of tiles: its zoom, and the centres of the outermost tiles in it."""
 
+RECTANGLE: Final = ("ground", "area")
+"""The two parameters for a rectangle. A request has one of them at most."""
+
 _COARSEST: Final = -30
 _FARTHEST: Final = 2**31 - 1
+_DECIMAL: Final = re.compile(r"-?\d{1,10}(\.\d{1,9})?", re.ASCII)
 _NUMBER: Final = re.compile(r"0|-?[1-9]\d{0,9}", re.ASCII)
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _TILE: Final = re.compile(r"(0|-[1-9]\d?)_(-?[1-9]\d{0,9})_(-?[1-9]\d{0,9})", re.ASCII)
@@ -144,3 +153,61 @@ def parse_tile(name: str) -> Tile:
         return Tile(zoom, x, y)
     except ValueError as error:
         raise unknown(str(error)) from None
+
+
+def ground_in(parameters: Parameters, layer: Layer, renderer: str | None) -> Ground | None:
+    """Returns the rectangle of a request, or None if it has none. Raises RefusedError.
+
+    `ground=west,south,east,north` is in grid units. `area=X,Z,X,Z` has two corners of the world in blocks, or
+    latitude and longitude on a map of the earth. If the map's projection is not known, `area` is in grid
+    units, with Z downwards.
+    """
+    if all(name in parameters for name in RECTANGLE):
+        raise wrong("a rectangle is given as 'ground' or as 'area', and not as both")
+    if "ground" in parameters:
+        west, south, east, north = _four(parameters, "ground", "west,south,east,north in grid units")
+        try:
+            return Ground(west, south, east, north)
+        except ValueError as error:
+            raise wrong(f"ground={echoed(parameters.text('ground'))} cannot be: {error}") from None
+    if "area" not in parameters:
+        return None
+    return _in_world(parameters, layer, renderer)
+
+
+def needed_ground(parameters: Parameters, layer: Layer, renderer: str | None) -> Ground:
+    """Returns the rectangle of a request that must have one. Raises RefusedError."""
+    ground = ground_in(parameters, layer, renderer)
+    if ground is None:
+        raise wrong("a rectangle is missing: give 'ground' or 'area'")
+    return ground
+
+
+def _in_world(parameters: Parameters, layer: Layer, renderer: str | None) -> Ground:
+    on_earth = is_on_earth(layer, renderer)
+    form = "latitude,longitude,latitude,longitude" if on_earth else "X,Z,X,Z of two corners"
+    one, two, three, four = _four(parameters, "area", form)
+    try:
+        return rectangle_of(((one, two), (three, four)), layer, renderer).ground(layer.projection)
+    except ValueError as error:
+        raise wrong(f"area={echoed(parameters.text('area'))} cannot be: {error}") from None
+
+
+def bounds_in_world(ground: Ground, layer: Layer, renderer: str | None) -> dict[str, object]:
+    """Returns where a rectangle of the picture lies, in `blocks` or in `degrees`. Both are None if the
+    layer's projection is not known."""
+    blocks: list[int] | None = None
+    on_earth: list[float] | None = None
+    if layer.projection is not None and is_on_earth(layer, renderer):
+        west, north, east, south = ground.places(layer.projection)
+        on_earth = [round(value, 6) for value in (latitude_of(south), west, latitude_of(north), east)]
+    elif layer.projection is not None:
+        blocks = ground.blocks(layer.projection)
+    return {"blocks": blocks, "degrees": on_earth}
+
+
+def _four(parameters: Parameters, name: str, form: str) -> list[float]:
+    numbers = parameters.text(name).split(",")
+    if len(numbers) != 4 or not all(map(_DECIMAL.fullmatch, numbers)):
+        raise wrong(f"{name}={echoed(parameters.text(name))} cannot be: write four numbers, {form}")
+    return [float(number) for number in numbers]

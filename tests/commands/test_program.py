@@ -33,7 +33,6 @@ if TYPE_CHECKING:
         (["add", "a", "http://h/", "--size", "4x4"], "--size needs --around LINK"),
         (["add", "a", "http://h/", "--contact", "me"], "'me' is neither a mail address"),
         (["add", "a", "map.example.net"], "key 'url': "),
-        (["harvests", "a"], "yet: the first harvest begins it"),
         (["harvest", "a", "--segmet", "run"], "option --segmet is not known; did you mean '--segment'?"),
         (["crawl", "overviewer", "--segment", "run"], "write -a segment=run"),
         (["crawl", "overviewer", "--dry"], "write -a dry=1"),

@@ -65,11 +65,14 @@ class Command(ProjectCommand, ScrapyCommand):
         "--why": switch("say why the next harvest walks as it will"),
     }
 
-    def answer(self, opts: Namespace) -> None:
+    def check(self, opts: Namespace) -> None:
         from tileharvest.politeness.settings import rules_for
 
-        description = described_map(self.settings, opts.name)
-        rules = rules_for(self.settings, description)
+        self._description = described_map(self.settings, opts.name)
+        self._rules = rules_for(self.settings, self._description)
+
+    def answer(self, opts: Namespace) -> None:
+        description, rules = self._description, self._rules
         last = ask_history(self.settings, lambda history: _last_harvest(history, description))
         if last is not None and not opts.sample:
             report = _by_last(description, rules, *last, why=opts.why)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from tileharvest.politeness.lock import Lock
 from tileharvest.queue.sqlite.queue import queue_errors
@@ -11,6 +11,10 @@ from tileharvest.queue.sqlite.queue import queue_errors
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
+
+
+_LONGEST: Final = 86_400.0
+"""Seconds: longer than any time for which a map is left alone, unless the clock was set back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +83,8 @@ class LocalMapLeases:
         for name in names:
             failures, again = self._failed.get(name, (0, now))
             lock = Lock(self._folder, f"map {name}")
-            if name not in self._held and now >= again and not self._is_worked_on(name):
+            is_left_alone = 0 < again - now < _LONGEST
+            if name not in self._held and not is_left_alone and not self._is_worked_on(name):
                 with queue_errors(f"{self._folder}"):
                     is_free = lock.take()
                 if is_free:

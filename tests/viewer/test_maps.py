@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -57,36 +58,22 @@ def test_a_map_that_was_never_harvested_is_listed(world: World) -> None:
 
 
 def test_a_layer_tells_what_the_site_said_and_from_which_day_on(world: World) -> None:
+    said = Layer(
+        DAY_LAYER, Pyramid(5), "jpg", tile_size=(512, 384), north_direction=2, background="#1a1a1a",
+        projection=Projection((1.0, 0, 0, 8), (0, 0, -1.0, 0)), spawn=(1, 64, -3), rendered=1_613_196_000,
+    )  # fmt: skip
     for day, depth in ((FIRST, 5), (SECOND, 5), (THIRD, 6)):
-        said = Layer(
-            DAY_LAYER,
-            Pyramid(depth),
-            "jpg",
-            tile_size=(512, 384),
-            north_direction=2,
-            projection=Projection((1.0, 0, 0, 8), (0, 0, -1.0, 0)),
-            background="#1a1a1a",
-            spawn=(1, 64, -3),
-            rendered=1_613_196_000,
-        )
-        world.harvest(day, {}, described=said)
+        world.harvest(day, {}, described=replace(said, pyramid=Pyramid(depth)))
     with serving(world) as client:
         (layer,) = client.get(f"/api/v1/maps/{MAP}").json["layers"]
-    said = {
-        "tile_size": 512,
-        "tile_height": 384,
-        "image_extension": "jpg",
-        "north_direction": 2,
-        "factor": 2,
-        "projection": {"x": [1.0, 0, 0, 8], "y": [0, 0, -1.0, 0], "height": 64},
-        "world": None,
-        "background": "#1a1a1a",
-        "spawn": [1, 64, -3],
-        "rendered": 1_613_196_000,
-    }
+    told = {
+        "tile_size": 512, "tile_height": 384, "image_extension": "jpg", "north_direction": 2, "factor": 2,
+        "projection": {"x": [1.0, 0, 0, 8], "y": [0, 0, -1.0, 0], "height": 64}, "world": None,
+        "background": "#1a1a1a", "spawn": [1, 64, -3], "rendered": 1_613_196_000,
+    }  # fmt: skip
     assert layer["descriptions"] == [
-        {"day": "2021-02-13", "depth": 5, **said},
-        {"day": "2021-05-12", "depth": 6, **said},
+        {"day": "2021-02-13", "depth": 5, **told},
+        {"day": "2021-05-12", "depth": 6, **told},
     ]
 
 

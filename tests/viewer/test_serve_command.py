@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import signal
 import socket
@@ -10,11 +11,15 @@ from http.client import HTTPConnection
 from typing import TYPE_CHECKING, Final
 
 import pytest
+from scrapy.settings import Settings
 
 from tests.end_to_end.project import Project
 from tests.viewer.asking import HOST, Client
 from tests.viewer.building import FIRST, MAP, World, picture
+from tileharvest.commands.serve import viewer_of
+from tileharvest.errors import ConfigurationError
 from tileharvest.tiles.grid import Tile
+from tileharvest.viewer.server import listening, parse_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,3 +93,25 @@ def test_where_everybody_may_look_it_says_so_and_names_addresses_that_work(
         _, words = process.communicate(timeout=PATIENCE)
     seen = "sees all that the viewer shows; it has no passwords"
     assert words == "".join(f"warning: everybody who reaches {one} {seen}\n" for one in others)
+
+
+@pytest.mark.parametrize("port", ["http", "", "-1", "65536", "80.0", "1" * 40, "８０"])
+def test_what_is_no_port_is_refused(port: str) -> None:
+    with pytest.raises(ConfigurationError, match="cannot be: write a number from 0"):
+        parse_port(port)
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", f"{'x' * 64}.invalid", ""])
+# The second is longer than a part of a name can be, so that nobody is asked for it.
+def test_a_host_that_is_not_this_computer_is_refused(world: World, host: str) -> None:
+    settings = Settings(
+        {"TILEHARVEST_MAPS": world.maps_file, "TILEHARVEST_DATA": world.data, "DATABASE_URL": ""}
+    )
+
+    async def listen() -> None:
+        with viewer_of(settings, ()) as application:
+            async with listening(application, host, 0):
+                pass
+
+    with pytest.raises(ConfigurationError, match="is no address of this computer"):
+        asyncio.run(listen())

@@ -44,13 +44,6 @@ def test_a_redis_of_the_environment_alone_is_not_the_projects() -> None:
     assert done.stdout == "sqlite\n"
 
 
-def test_what_the_project_sets_goes_before() -> None:
-    theirs = {"SCHEDULER": "theirs.Scheduler", "SEGMENT": "hour"}
-    settings = Settings(theirs)
-    TileHarvest().update_settings(settings)
-    assert {name: settings[name] for name in theirs} == theirs
-
-
 def test_scrapys_other_settings_stay_as_they_are() -> None:
     settings, before = Settings(), Settings()
     TileHarvest().update_settings(settings)
@@ -64,9 +57,3 @@ def test_spiders_and_commands_come_to_those_of_the_project() -> None:
         TileHarvest.update_pre_crawler_settings(settings)
     assert settings["SPIDER_MODULES"] == ["theirs.spiders", "tileharvest.spiders"]
     assert settings["COMMANDS_MODULE"] == "tileharvest.commands"
-
-
-def test_commands_of_the_project_stay() -> None:
-    settings = Settings({"COMMANDS_MODULE": "theirs.commands"})
-    TileHarvest.update_pre_crawler_settings(settings)
-    assert settings["COMMANDS_MODULE"] == "theirs.commands"

@@ -115,10 +115,6 @@ def test_one_page_tells_of_all_crawls_that_are_watched_there() -> None:
     assert page_of_two(LOCAL, "large") == QUEUE | large
 
 
-def test_two_crawls_that_share_a_queue_count_it_once() -> None:
-    assert page_of_two(FLEET, "small") == page_of(FLEET)
-
-
 def test_of_a_shared_queue_there_is_each_worker_too() -> None:
     assert page_of(FLEET) == QUEUE | {
         ("tileharvest_workers", "small"): 2,
@@ -129,13 +125,6 @@ def test_of_a_shared_queue_there_is_each_worker_too() -> None:
         ("tileharvest_worker_heartbeat_age_seconds", "box", "small", "7"): 10,
         ("tileharvest_worker_heartbeat_age_seconds", "crate", "small", "7"): 5,
     }
-
-
-def test_of_a_container_that_was_started_again_the_worker_that_lives_is_told() -> None:
-    workers = workers_as_plain([worker("box", 99.0), worker("box", 40.0)])
-    found = page_of(Overview(COUNTS, workers))
-    assert found["tileharvest_worker_heartbeat_age_seconds", "box", "small", "7"] == 1
-    assert found["tileharvest_workers", "small"] == 2
 
 
 def test_of_a_harvest_there_is_what_this_process_did() -> None:
@@ -215,21 +204,3 @@ def test_a_port_that_is_in_use_is_an_error_and_one_that_was_stopped_is_free() ->
             assert await second.read() == QUEUE
 
     asyncio.run(take_turns())
-
-
-def test_openmetrics_is_spoken_to_who_asks_for_it() -> None:
-    async def ask() -> Overview:
-        return FLEET
-
-    async def read() -> tuple[str, str]:
-        accepted = {"Accept": "application/openmetrics-text;version=1.0.0"}
-        async with (
-            Page(ask) as page,
-            aiohttp.ClientSession(headers=accepted) as session,
-            session.get(f"http://127.0.0.1:{page.port}/metrics") as response,
-        ):
-            return response.content_type, await response.text()
-
-    kind, text = asyncio.run(read())
-    assert kind == "application/openmetrics-text"
-    assert text.endswith("# EOF\n")

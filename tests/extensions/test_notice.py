@@ -17,7 +17,6 @@ from tests.notices.receiver import receiver
 from tileharvest.errors import AlreadyHarvestedError, SiteError, TileHarvestError
 from tileharvest.extensions.notice import Notice
 from tileharvest.harvest.settings import harvest_for
-from tileharvest.maps.settings import described_map
 from tileharvest.notices.delivery import in_daemon
 from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.tiles.outcomes import Outcome
@@ -98,18 +97,6 @@ def test_without_apprise_one_line_says_how_to_install_it(
     assert caplog.messages == ["notices need Apprise: pip install '.[notify]'; this goes on without"]
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"notify": ("json://${MISSING}/",)}, {"notify": ()}], ids=["a secret is missing", "nobody"]
-)
-def test_who_is_to_be_told_may_be_corrected_while_the_harvest_runs(
-    notice: Callable[..., Notice], received: Receiver, wrong: dict[str, Any]
-) -> None:
-    begun = notice(wrong=wrong)
-    begun._harvest.description = described_map(begun._settings, "small")
-    asyncio.run(begun._notify())
-    assert [posted.title.partition(": ")[2] for posted in received.posted] == ["3 tiles changed"]
-
-
 def test_nobody_waits_longer_than_that_for_what_hangs() -> None:
     going_on = threading.Event()
 
@@ -129,11 +116,3 @@ def test_nobody_waits_longer_than_that_for_what_hangs() -> None:
     for thread in threading.enumerate():
         if thread.name == "notice":
             thread.join(10)
-
-
-def test_what_is_raised_in_the_thread_is_raised_where_it_is_waited_for() -> None:
-    def fail() -> list[str]:
-        raise LookupError
-
-    with pytest.raises(LookupError):
-        in_daemon(fail).result(10)

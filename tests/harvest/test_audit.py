@@ -63,13 +63,6 @@ async def keep_together(harvest: Harvest, *results: TileResult) -> None:
     await harvest.keep_results(list(results))
 
 
-def test_nothing_is_asked_where_nothing_was_skipped(folder: Path) -> None:
-    async def steps(harvest: Harvest) -> None:
-        assert await asked(harvest) == NOTHING
-
-    during(folder, steps)
-
-
 def test_skipped_places_are_asked_until_all_have_an_answer(
     folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -119,11 +112,3 @@ def test_after_a_breach_the_tops_are_asked_in_full_until_they_are_answered(
         assert await asked(harvest) == NOTHING
 
     during(folder, steps)
-
-
-def test_without_an_audit_nothing_is_asked(folder: Path) -> None:
-    async def steps(harvest: Harvest) -> None:
-        await skip(harvest)
-        assert await asked(harvest) == NOTHING
-
-    during(folder, steps, audit=0)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, time, timedelta
-from itertools import pairwise
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
 
-from tileharvest.harvest.due import Times, adapted, beginning, due, pause_after
+from tileharvest.harvest.due import Times, adapted, due, pause_after
 from tileharvest.history.past import Past, Visit
 from tileharvest.maps.intervals import Interval
 from tileharvest.maps.quiet_hours import QuietHours
@@ -87,12 +86,6 @@ def test_the_clocks_of_the_maps_zone_count(clock, now, expected):
     assert moment_of(times(at=clock), FINISHED, now) == at(expected)
 
 
-def test_midnight_that_the_clocks_skip_is_the_moment_of_the_jump():
-    """In Beirut they went from 00:00 to 01:00 on 2021-03-28."""
-    beirut = ZoneInfo("Asia/Beirut")
-    assert moment_of(times(zone=beirut, at=time(0)), FINISHED, "2021-03-28 12:00") == at("2021-03-27 22:00")
-
-
 @pytest.mark.parametrize(
     ("now", "expected"),
     [
@@ -106,19 +99,6 @@ def test_midnight_that_the_clocks_skip_is_the_moment_of_the_jump():
 )
 def test_a_time_comes_again_in_segments_of_some_hours(now, expected):
     assert moment_of(times("6h", at=time(4)), FINISHED, now) == at(expected)
-
-
-def test_no_segment_of_some_hours_is_left_out_where_the_clocks_change():
-    """Between two beginnings there are never more than two lengths."""
-    asked, now, found = times("3h", at=time(2, 30)), at("2026-03-28 00:00"), []
-    while now < at("2026-03-31 00:00"):
-        segment = asked.segments.segment_at(None, now)
-        assert segment.ends is not None
-        found.append(beginning(asked, segment))
-        assert segment.begins <= found[-1] < segment.ends
-        now = segment.ends
-    assert len(found) == 24
-    assert max(later - one for one, later in pairwise(found)) <= 6 * HOUR
 
 
 def test_a_week_begins_on_monday_and_is_harvested_on_its_first_day():
@@ -136,11 +116,6 @@ def test_names_spread_the_maps_over_three_quarters_of_the_segment():
     assert 0.99 < max(shares) <= 1
     tenths = [sum(int(share * 10) == tenth for share in shares) for tenth in range(10)]
     assert all(70 <= count <= 130 for count in tenths)
-
-
-def test_a_name_has_the_same_place_in_every_segment():
-    one = moment_of(times(), FINISHED, "2026-11-22 12:00")
-    assert moment_of(times(), COMPLETE, "2026-11-22 12:00") == one + DAY
 
 
 def test_nothing_begins_in_quiet_hours():
@@ -188,11 +163,6 @@ def test_an_interval_grows_by_two_fifths_and_shrinks_by_a_fifth(changes, days):
     assert interval / DAY == pytest.approx(days, abs=0.005)
 
 
-def test_an_interval_stays_where_three_visits_of_five_find_something():
-    found = adapted(visited(*(False,) * 6 + (True, False, True, False, True) * 4), DAY, 28 * DAY)
-    assert found / (1.4**6 * DAY) == pytest.approx(1.004**4, abs=0.01)
-
-
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
@@ -216,12 +186,6 @@ def test_what_is_overdue_by_its_changes_is_due_in_the_present_segment():
     assert moment_of(asked, past, "2026-11-22 12:00") == at("2026-11-22 03:00")
 
 
-def test_a_map_is_left_alone_in_segments_before_its_interval_is_over():
-    asked = times(at=time(4), adaptive=(DAY, 28 * DAY))
-    past = Past(was_ever_finished=True, visits=visited(*(False,) * 12))
-    assert moment_of(asked, past, "2026-11-25 12:00") == at("2026-12-20 03:00")
-
-
 # -- what failed
 
 
@@ -234,8 +198,3 @@ def test_no_pause_is_longer_than_a_quarter_of_the_segment():
     assert pause_after(9, 6 * HOUR) == timedelta(minutes=90)
     assert pause_after(10**9, 6 * HOUR) == timedelta(minutes=90)
     assert pause_after(9, None) == 6 * HOUR
-
-
-def test_before_a_failure_there_is_no_pause():
-    with pytest.raises(ValueError, match="after 0 failures"):
-        pause_after(0, DAY)

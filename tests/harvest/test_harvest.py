@@ -19,7 +19,6 @@ from tests.middlewares.making import (
     FIRST_LEVEL,
     LATER,
     LAYER,
-    NOW,
     SITE,
     added,
     drawn,
@@ -77,11 +76,6 @@ async def keep_all(harvest: Harvest, outcome: Outcome, *tiles: Tile) -> None:
 def known(folder: Path, *tiles: Tile) -> None:
     """A first harvest has found these tiles, and all of them if none are given."""
     asyncio.run(remember(folder, *map(added, tiles or ALL)))
-
-
-def test_making_one_touches_nothing(tmp_path: Path) -> None:
-    unopened(tmp_path)
-    assert list(tmp_path.iterdir()) == []
 
 
 def first_tiles(harvest: Harvest) -> list[tuple[str, Tile]]:
@@ -211,17 +205,6 @@ def test_a_harvest_that_was_stopped_is_continued(tmp_path: Path) -> None:
     assert ends(tmp_path) == ["finished", "finished"]
 
 
-def test_the_same_result_twice_counts_once(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with opened(tmp_path) as harvest:
-            for _ in range(2):
-                await harvest.keep_results([added(FIRST_LEVEL[0])])
-            assert await harvest.counts() == await harvest.finish() == {Outcome.ADDED: 1}
-
-    asyncio.run(run())
-    assert query(tmp_path, "SELECT count(*) FROM versions") == [(1,)]
-
-
 def test_a_harvest_of_another_day_ends_one_that_was_stopped(tmp_path: Path) -> None:
     async def run() -> None:
         async with opened(tmp_path, DAY) as stopped:
@@ -308,20 +291,6 @@ def test_tiles_below_those_that_vanished_are_asked_before_the_map_counts_as_move
     asyncio.run(run())
 
 
-def test_that_the_map_has_moved_is_noticed_by_a_harvest_that_was_continued(tmp_path: Path) -> None:
-    known(tmp_path)
-
-    async def run() -> None:
-        async with opened(tmp_path) as stopped:
-            await keep_all(stopped, Outcome.GONE, *ALL[:8])
-        async with opened(tmp_path) as harvest:
-            await keep_all(harvest, Outcome.GONE, *ALL[8:11])
-            with pytest.raises(MovedError):
-                await harvest.unasked()
-
-    asyncio.run(run())
-
-
 def test_that_the_map_has_moved_is_noticed_though_no_worker_found_more_than_half_gone(tmp_path: Path) -> None:
     known(tmp_path)
 
@@ -347,17 +316,6 @@ def test_a_harvest_that_was_finished_while_the_site_was_probed_is_not_begun_agai
 
     asyncio.run(run())
     assert ends(tmp_path) == ["finished"]
-
-
-def test_a_worker_sees_that_another_one_has_finished_the_harvest(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with opened(tmp_path) as one, opened(tmp_path) as other:
-            assert one.identity == other.identity
-            assert not await one.is_finished()
-            await other.finish()
-            assert await one.is_finished()
-
-    asyncio.run(run())
 
 
 def test_a_result_that_comes_after_another_worker_has_finished_is_dropped_without_a_word(
@@ -420,15 +378,6 @@ def test_a_layer_may_grow_by_what_the_last_complete_harvest_has_found(tmp_path: 
     assert most(tmp_path, day=LATER + timedelta(days=2), max_tiles=7) == [7]
 
 
-def test_a_harvest_that_was_broken_off_lowers_no_limit(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with opened(tmp_path, DAY) as harvest:
-            await keep_all(harvest, Outcome.ADDED)
-
-    asyncio.run(run())
-    assert most(tmp_path) == [2_000_000]
-
-
 @pytest.mark.parametrize(
     "keys",
     [{"max_depth": 1}, {"zooms": (0, 0)}, {"zones": (Zone(center=(-3, 3), width=2, height=2, zoom=0),)}],
@@ -467,43 +416,6 @@ def test_why_a_run_was_stopped_is_noted_until_the_harvest_goes_on(tmp_path: Path
     asyncio.run(run())
 
 
-def test_results_of_another_worker_are_results_of_the_harvest(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with opened(tmp_path) as one, opened(tmp_path) as other:
-            await keep_all(other, Outcome.NOTHING, *ALL[:3])
-            asked = [(LAYER, tile) for tile in ALL[:5]]
-            assert await one.answered(asked) == set(asked[:3])
-
-    asyncio.run(run())
-
-
-def test_a_gone_tile_is_not_gone_again(tmp_path: Path) -> None:
-    known(tmp_path)
-
-    async def run() -> None:
-        for day in (DAY, LATER):
-            async with opened(tmp_path, day, again=True) as harvest:
-                await keep_all(harvest, Outcome.GONE, *ALL[:5])
-                await keep_all(harvest, Outcome.IGNORED, *ALL[5:])
-                await harvest.finish()
-
-    asyncio.run(run())
-    assert gone_versions(tmp_path) == 5
-
-
-def test_a_failure_changes_no_version(tmp_path: Path) -> None:
-    known(tmp_path, FIRST_LEVEL[0])
-    before = query(tmp_path, "SELECT * FROM versions")
-
-    async def run() -> None:
-        async with opened(tmp_path) as harvest:
-            await keep_all(harvest, Outcome.FAILED, *FIRST_LEVEL[:2])
-            assert await harvest.finish() == {Outcome.FAILED: 2}
-
-    asyncio.run(run())
-    assert query(tmp_path, "SELECT * FROM versions") == before
-
-
 def test_the_cost_is_recorded_also_of_a_harvest_that_was_stopped(tmp_path: Path) -> None:
     async def run() -> None:
         async with opened(tmp_path) as stopped:
@@ -515,23 +427,6 @@ def test_the_cost_is_recorded_also_of_a_harvest_that_was_stopped(tmp_path: Path)
 
     asyncio.run(run())
     assert query(tmp_path, "SELECT requests, received_bytes FROM harvests") == [(12, 1024)]
-
-
-def test_the_time_worked_is_recorded_of_a_harvest_that_found_nothing_too(tmp_path: Path) -> None:
-    now = [50.0]
-
-    async def work(seconds: float) -> None:
-        harvest = unopened(tmp_path)
-        harvest.traffic.clock = lambda: now[0]
-        await harvest.open(SITE)
-        now[0] += seconds
-        await harvest.counts()
-        await harvest.close()
-        now[0] += 100
-
-    for seconds in (1.5, 2.25):
-        asyncio.run(work(seconds))
-    assert query(tmp_path, "SELECT seconds FROM harvests") == [(3.75,)]
 
 
 def stored_bytes(folder: Path) -> list[int]:
@@ -553,18 +448,6 @@ def test_an_image_counts_as_stored_by_the_harvest_that_brought_it(tmp_path: Path
 
     asyncio.run(run())
     assert stored_bytes(tmp_path) == [len(sea), len(island)]
-
-
-def test_an_image_of_many_tiles_at_once_counts_as_stored_once(tmp_path: Path) -> None:
-    sea = drawn("sea")
-
-    async def run() -> None:
-        async with opened(tmp_path) as harvest:
-            await harvest.keep_results([added(tile, sea) for tile in ALL])
-            await harvest.finish()
-
-    asyncio.run(run())
-    assert stored_bytes(tmp_path) == [len(sea)]
 
 
 def test_an_image_that_a_killed_process_has_stored_counts_when_its_tile_is_asked_again(
@@ -627,12 +510,6 @@ def test_nobody_knows_what_was_asked_below_where_the_zoom_is_not_kept(tmp_path: 
     assert asyncio.run(run()) == [True, False]
 
 
-def test_the_end_is_by_the_clock_that_was_given(tmp_path: Path) -> None:
-    known(tmp_path)
-    text = NOW.strftime("%Y-%m-%d %H:%M:%S.%f")
-    assert query(tmp_path, "SELECT started, ended FROM harvests") == [(text, text)]
-
-
 @pytest.mark.parametrize(
     "keys",
     [{"zooms": (-9, -5)}, {"zones": (Zone(center=(101, 101), width=3, height=3, zoom=0),)}],
@@ -660,32 +537,6 @@ def test_a_harvest_that_cannot_begin_leaves_the_history_closed(tmp_path: Path) -
             await harvest.open(SITE)
         await harvest.close()
         assert {file.name for file in tmp_path.iterdir()} == files
-
-    asyncio.run(run())
-
-
-def test_closing_is_harmless_before_opening_and_twice(tmp_path: Path) -> None:
-    async def run() -> None:
-        await unopened(tmp_path).close()
-        async with opened(tmp_path) as harvest:
-            await harvest.close()
-            assert not harvest.is_open
-
-    asyncio.run(run())
-
-
-def test_layers_are_walked_side_by_side(tmp_path: Path) -> None:
-    (day,) = SITE.layers
-    night = replace(day, name="world-night", pyramid=Pyramid(1))
-
-    async def run() -> None:
-        harvest = unopened(tmp_path)
-        await harvest.open(Site("overviewer", (day, night)))
-        assert [(layer, tile.zoom) for layer, tile in first_tiles(harvest)] == [
-            *[("world-day", -1)] * 4,
-            *[("world-night", 0)] * 4,
-        ]
-        await harvest.close()
 
     asyncio.run(run())
 
@@ -725,20 +576,6 @@ def test_there_is_no_work_where_the_segment_is_finished(tmp_path: Path) -> None:
     assert expects_work(unopened(tmp_path, LATER))
 
 
-def test_there_is_work_in_a_finished_segment_when_it_is_asked_for_again(tmp_path: Path) -> None:
-    known(tmp_path)
-    assert expects_work(unopened(tmp_path, DAY, again=True))
-
-
-def test_there_is_work_where_the_segment_was_not_finished(tmp_path: Path) -> None:
-    async def stop() -> None:
-        async with opened(tmp_path) as stopped:
-            await stopped.keep_results([added(FIRST_LEVEL[0])])
-
-    asyncio.run(stop())
-    assert expects_work(unopened(tmp_path))
-
-
 def test_a_finished_segment_is_told_with_what_follows_and_is_no_failure(tmp_path: Path) -> None:
     """The next segment begins at midnight in the map's zone, where it is summer time."""
     known(tmp_path)
@@ -749,14 +586,3 @@ def test_a_finished_segment_is_told_with_what_follows_and_is_no_failure(tmp_path
         "tileharvest harvest small --segment run asks again"
     )
     assert raised.value.exit_status is ExitStatus.DONE
-
-
-def test_what_was_found_after_all_is_told_from_what_has_failed(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with opened(tmp_path) as harvest:
-            there, failed, unasked = ((LAYER, tile) for tile in FIRST_LEVEL[:3])
-            await harvest.keep_results([added(there[1])])
-            await keep_all(harvest, Outcome.FAILED, failed[1])
-            assert await harvest.answered([there, failed, unasked]) == {there}
-
-    asyncio.run(run())

@@ -149,28 +149,11 @@ def test_what_can_be_asked_whole_is_counted_exactly(seed: int) -> None:
     assert estimate([found], at_once=True).expected.requests == len(asked)
 
 
-def test_layers_add_up() -> None:
-    layers = [(island(6, 20), Walk(Form(6))), (roads(6), Walk(Form(6)))]
-    plan = estimate([sampled(pyramid, walk, 10_000)[0] for pyramid, walk in layers])
-    assert plan.expected.tiles == sum(len(pyramid.sizes) for pyramid, _ in layers)
-
-
-def test_a_walk_that_may_not_go_to_the_bottom_ends_where_it_must() -> None:
-    _, asked = sampled(island(5, 20), Walk(Form(5), max_depth=2), 1000)
-    assert {tile.zoom for tile in asked} == {-4, -3, -2}
-
-
 def test_bytes_are_left_open_where_the_size_of_any_tile_is_not_told() -> None:
     sizes = dict.fromkeys(Pyramid.over(2, lambda x, y: True).sizes, 10.0)
     found, _ = sampled(Pyramid(2, sizes | dict.fromkeys(first_level(2), math.nan)), Walk(Form(2)), 100)
     assert found.tiles == 20
     assert math.isnan(estimate([found]).expected.received_bytes)
-
-
-def test_below_what_was_not_found_nothing_is_asked() -> None:
-    found, asked = sampled(Pyramid(2, {}), Walk(Form(2)), 100)
-    assert len(asked) == 4
-    assert estimate([found]).expected.requests == 4
 
 
 @pytest.mark.parametrize(("tiles", "most", "is_exact"), [(6, 300, True), (200, 200, False)])

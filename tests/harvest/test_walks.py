@@ -22,7 +22,7 @@ from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import Pyramid
-from tileharvest.tiles.questions import ON_WALK, Asked
+from tileharvest.tiles.questions import ON_WALK
 from tileharvest.tiles.results import Step, TileResult
 from tileharvest.tiles.verdict import Answer
 from tileharvest.tiles.versions import Validator
@@ -99,55 +99,9 @@ async def remembered(harvest: Harvest, tile: Tile) -> Mark | None:
     return (await harvest.look_up(block)).remembered.get(bit_of(tile))
 
 
-def judged(
-    folder: Path,
-    tile: Tile,
-    outcome: Outcome,
-    validator: Validator,
-    asked: Asked = ON_WALK,
-    **keys: Any,
-) -> Step:
-    async def look(harvest: Harvest) -> Step:
-        mark, is_pruned = await remembered(harvest, tile), LAYER in harvest.walks.pruned
-        walk = harvest.layers[LAYER].walk
-        return walk.step(tile, outcome, Answer(200, validator), mark, asked, is_pruned=is_pruned)
-
-    found: Step = during(folder, look, **keys)
-    return found
-
-
 async def skip(harvest: Harvest, *tops: Tile) -> None:
     skipping = [TileResult(LAYER, top, Outcome.IGNORED, step=Step(skips=True)) for top in tops or FIRST_LEVEL]
     await harvest.keep_results(list(skipping))
-
-
-def test_first_harvest_asks_everything(tmp_path: Path) -> None:
-    assert decided(tmp_path) == (False, "no full harvest is finished so far")
-
-
-def test_lawful_times_let_the_next_harvest_prune(folder: Path) -> None:
-    pruned, reason = decided(folder)
-    assert pruned
-    assert reason.startswith("none of 15 tiles changed after the one above it")
-
-
-def test_times_out_of_order_do_not(tmp_path: Path) -> None:
-    late = Step(seen=said(BELOW, 99))
-    harvest(tmp_path, [replace(one, step=late) if one.tile == BELOW else one for one in first()])
-    assert decided(tmp_path) == (False, "of 15 tiles below another one 1 changed after that one")
-
-
-def test_map_may_wish_for_full_walks(folder: Path) -> None:
-    assert decided(folder, walk="full") == (False, "walk = full is set")
-
-
-def test_full_walk_is_due_after_so_many_days(folder: Path) -> None:
-    assert decided(folder, DAY + timedelta(days=6))[0]
-    assert decided(folder, DAY + timedelta(days=7)) == (False, f"the last full walk was on {DAY}")
-
-
-def test_harvest_that_kept_other_zooms_vouches_for_nothing(folder: Path) -> None:
-    assert decided(folder, zooms=(0, 0)) == (False, "no full harvest is finished so far")
 
 
 @pytest.mark.parametrize(
@@ -167,62 +121,6 @@ def test_what_is_kept_in_words_tells_whatever_decides_it(keys: dict[str, Any]) -
     assert kept_in_words(other, depths) == kept_in_words(plain, depths)
     keeping = MapDescription(name="one", url=plain.url, **keys)
     assert kept_in_words(keeping, depths) != kept_in_words(plain, depths)
-
-
-def test_unchanged_tile_that_is_trusted_skips_what_lies_below(folder: Path) -> None:
-    assert judged(folder, TOP, Outcome.IGNORED, said(TOP)) == Step(skips=True)
-
-
-def test_tile_with_nothing_below_it_skips_nothing(folder: Path) -> None:
-    assert judged(folder, BELOW, Outcome.IGNORED, said(BELOW)) == Step()
-
-
-@pytest.mark.parametrize("outcome", [Outcome.UPDATED, Outcome.NOT_MODIFIED, Outcome.IGNORED])
-def test_tile_with_another_time_is_remembered_anew(folder: Path, outcome: Outcome) -> None:
-    now = said(TOP, 99)
-    assert judged(folder, TOP, outcome, now) == Step(seen=now)
-
-
-def test_tile_asked_after_what_lies_below_it_is_not_remembered(folder: Path) -> None:
-    found = judged(folder, TOP, Outcome.UPDATED, said(TOP, 99), asked=Asked(late=True))
-    assert found == Step(doubts=True)
-
-
-def test_tile_asked_late_and_found_as_it_was_stays_trusted(folder: Path) -> None:
-    found = judged(folder, TOP, Outcome.IGNORED, said(TOP), asked=Asked(late=True), walk="full")
-    assert found == Step()
-
-
-def test_failure_is_not_remembered(folder: Path) -> None:
-    assert judged(folder, TOP, Outcome.FAILED, said(TOP)) == Step()
-
-
-@pytest.mark.parametrize("outcome", [Outcome.GONE, Outcome.NOTHING])
-def test_tile_that_is_missing_is_forgotten(folder: Path, outcome: Outcome) -> None:
-    """Whatever the error page says of itself."""
-    assert judged(folder, TOP, outcome, said(TOP)) == Step(seen=Validator())
-
-
-def test_in_full_nothing_skips(folder: Path) -> None:
-    assert not judged(folder, TOP, Outcome.IGNORED, said(TOP), Asked(in_full=True)).skips
-    assert not judged(folder, TOP, Outcome.IGNORED, said(TOP), walk="full").skips
-
-
-def test_in_full_an_unchanged_tile_is_recorded_although_its_mark_was_read_while_it_was_trusted(
-    folder: Path,
-) -> None:
-    """By another worker than the one that has withdrawn the trust since."""
-    assert judged(folder, TOP, Outcome.IGNORED, said(TOP)) == Step(skips=True)
-    in_full = judged(folder, TOP, Outcome.IGNORED, said(TOP), Asked(in_full=True))
-    assert in_full == Step(seen=said(TOP))
-
-
-def test_audited_tile_skips_again_where_it_is_unchanged(folder: Path) -> None:
-    """So that it is one of those from which to walk down when the proof breaks."""
-    audited = Asked(late=True, audited=True)
-    assert judged(folder, TOP, Outcome.IGNORED, said(TOP), audited) == Step(skips=True)
-    assert judged(folder, TOP, Outcome.IGNORED, said(TOP, 99), audited) == Step(skips=True)
-    assert not judged(folder, TOP, Outcome.UPDATED, said(TOP, 99), audited).skips
 
 
 def to_audit(folder: Path, *tops: Tile, day: date = LATER, **keys: Any) -> list[Tile]:
@@ -287,39 +185,6 @@ def test_audit_asks_for_all_places_beside_a_known_tile_though_what_is_above_them
         )
         (audit,) = asyncio.run(walks.to_audit(making.LAYER))
     assert set(audit.tiles) == set(making.D.children())
-
-
-def test_other_harvests_have_other_seeds(folder: Path) -> None:
-    async def seed(harvest: Harvest) -> str:
-        return harvest.identity
-
-    assert during(folder, seed) == during(folder, seed)
-    assert during(folder, seed) != during(folder, seed, LATER + timedelta(days=1))
-
-
-@pytest.mark.parametrize(
-    ("tile", "outcome", "breaks"),
-    [
-        (BELOW, Outcome.UPDATED, True),
-        (BELOW, Outcome.NOT_MODIFIED, True),
-        (BELOW, Outcome.GONE, True),
-        (BELOW, Outcome.IGNORED, False),
-        (BELOW, Outcome.FAILED, False),
-        (MISSING, Outcome.ADDED, True),
-        (MISSING, Outcome.NOTHING, False),
-    ],
-    ids=lambda value: value.name.lower() if isinstance(value, Outcome) else None,
-)
-def test_what_is_new_below_an_unchanged_tile_breaks_the_proof(
-    folder: Path, tile: Tile, outcome: Outcome, breaks: bool
-) -> None:
-    async def look(harvest: Harvest) -> list[Tile]:
-        await skip(harvest)
-        await harvest.counts()
-        (audit,) = await harvest.walks.to_audit(LAYER)
-        return audit.broken({tile: outcome})
-
-    assert during(folder, look) == ([tile] if breaks else [])
 
 
 def test_withdrawn_trust_gives_the_tops_and_nothing_skips_any_more(folder: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -176,11 +176,6 @@ def test_what_does_not_pass_has_failed_and_the_walk_goes_on_below_what_is_known(
     assert (found.again, found.there) == (0, mask(KNOWN))
 
 
-def test_what_was_not_asked_is_left(folder: Path) -> None:
-    found = judged(folder, asking(KNOWN, NEW), {NEW: Answer(404)})
-    assert found.left == mask(KNOWN)
-
-
 def decided(folder: Path, request: BlockRequest, *recorded: TileResult, **keys: Any) -> Response | None:
     """What the middleware does with a request, given what the harvest has recorded already."""
 
@@ -246,9 +241,3 @@ def test_a_request_for_a_pushed_tile_is_itself_asked_as_a_block(folder: Path) ->
         asyncio.run(run(url))
     with pytest.raises(IgnoreRequest, match="not a tile of the map"):
         asyncio.run(run(f"http://{HOST}/other.png"))
-
-
-def test_times_of_rests_are_counted_from_now(folder: Path) -> None:
-    at = (NOW + timedelta(seconds=90)).strftime("%a, %d %b %Y %H:%M:%S GMT")
-    found = judged(folder, asking(KNOWN), {KNOWN: Answer(503, retry_after=at)})
-    assert found.pause == 90

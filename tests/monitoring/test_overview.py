@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import asyncio
 import os
-import re
 import socket
 import time
 from typing import TYPE_CHECKING
@@ -11,19 +9,13 @@ import pytest
 
 from tests.queue.driven import DAY, Driven, entry
 from tests.servers.redis import queue_on, redis_server
-from tileharvest.commands.queue import rows_of
-from tileharvest.commands.terminal import write_rows
-from tileharvest.commands.workers import WORKER_COLUMNS
 from tileharvest.monitoring.overview import look, workers_as_plain
-from tileharvest.queue.orders import pause, set_rate
 from tileharvest.queue.port import Worker
-from tileharvest.queue.sqlite.queue import SqliteQueue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.servers.redis import RedisServer
-    from tileharvest.monitoring.overview import Overview
 
 
 @pytest.fixture(scope="module")
@@ -52,17 +44,6 @@ def test_how_long_a_worker_was_silent_is_never_less_than_nothing() -> None:
     assert [one["heartbeat_age_seconds"] for one in found] == [10.0, 0.0]
 
 
-def test_a_fleet_fits_into_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    found = workers_as_plain([worker(host="3f4e5d6c7b8a"), worker()])
-    rows = [{"map": "antworld", **one} for one in found]
-    write_rows(rows, {"map": "map", **WORKER_COLUMNS}, as_json=False, otherwise="")
-    *_, first, second = capsys.readouterr().out.splitlines()
-    assert len(first.rstrip()) <= 80
-    wanted = ["antworld", "3f4e5d6c7b8a", "4194303", "2026-11-20", "2 min", "3.1", "1,024"]
-    assert re.split(" {2,}", first.rstrip()) == wanted
-    assert second.split()[-1] == "1,024"
-
-
 def test_a_shared_queue_tells_its_workers_and_their_ages_by_its_own_clock(server: RedisServer) -> None:
     with Driven(lambda: queue_on(server, "world")) as first:
         first.open(now=time.time())
@@ -75,17 +56,3 @@ def test_a_shared_queue_tells_its_workers_and_their_ages_by_its_own_clock(server
     assert (found["host"], found["pid"], found["leased"]) == (socket.gethostname(), os.getpid(), 1)
     told = overview.as_plain()
     assert (told["pending/normal"], told["pending/minus"], told["leased"]) == (1, 1, 1)
-
-
-def test_what_a_person_has_told_the_map_is_shown() -> None:
-    async def told() -> Overview:
-        queue = SqliteQueue()
-        await queue.open(DAY, 0.0)
-        await pause(queue, "2026-11-20 12:00:00 UTC")
-        await set_rate(queue, "30/min")
-        return await look(queue, DAY, 0.0)
-
-    overview = asyncio.run(told())
-    assert rows_of(overview)[-2:] == [["paused since", "2026-11-20 12:00:00 UTC"], ["rate by hand", "30/min"]]
-    plain = overview.as_plain()
-    assert (plain["paused"], plain["rate"]) == ("2026-11-20 12:00:00 UTC", "30/min")

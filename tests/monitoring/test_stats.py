@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, date, datetime
 from typing import Final
 
 import pytest
 
 from tileharvest.history.costs import Cost
-from tileharvest.history.summaries import HarvestSummary
 from tileharvest.monitoring.stats import HarvestStats, State, outcomes_in_words
 from tileharvest.politeness.hold import Reason
 from tileharvest.tiles.outcomes import Outcome
 
-NOTHING_THERE: Final = 1_000
 HALF: Final = HarvestStats(
     2_400,
     {
@@ -50,26 +47,6 @@ def test_the_time_left_is_that_of_the_tiles_left_at_the_average_rate(
     changes: dict[str, object], left: float | None
 ) -> None:
     assert replace(HALF, **changes).seconds_left == left
-
-
-@pytest.mark.parametrize(("walk", "is_pruned"), [("pruned", True), ("full", False), (None, False)])
-def test_the_history_tells_the_walk(walk: str | None, is_pruned: bool) -> None:
-    started = datetime(2021, 2, 16, tzinfo=UTC)
-    progress = HarvestSummary(
-        1,
-        "s",
-        date(2021, 2, 16),
-        started,
-        None,
-        None,
-        HALF.cost,
-        {},
-        "overviewer",
-        dict(HALF.counts),
-        walk=walk,
-    )
-    stats = HarvestStats.of(progress, State.RUNNING, workers=0)
-    assert (stats.is_pruned, stats.workers, stats.done) == (is_pruned, 1, 1_200)
 
 
 @pytest.mark.parametrize(

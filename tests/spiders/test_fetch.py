@@ -96,12 +96,6 @@ def test_where_a_file_has_changed_the_missing_one_is_looked_for(now: SiteFile) -
     assert served.asked == [OLD, NEW]
 
 
-def test_where_a_file_has_vanished_the_missing_one_is_looked_for() -> None:
-    served = Served({NEW: FIRST})
-    assert served.probed({NEW: MISSING, OLD: FIRST}) == NEW
-    assert served.asked == [OLD, NEW]
-
-
 def test_a_site_without_any_file_is_looked_through() -> None:
     served = Served({})
     with pytest.raises(SiteError, match="there is no map"):
@@ -143,10 +137,6 @@ def test_while_an_index_in_files_of_its_own_is_as_it_was_nothing_else_is_asked(b
 
 def test_where_an_index_has_changed_all_is_asked_once(bluemap: Served) -> None:
     assert asked_on_the_next_day(bluemap, INDEX[2]) == sorted([*INDEX, *SETTINGS])
-
-
-def test_where_no_index_is_relied_on_all_is_asked(bluemap: Served) -> None:
-    assert asked_on_the_next_day(bluemap, SETTINGS[0], is_relied_on=False) == sorted([*INDEX, *SETTINGS])
 
 
 ADDRESSES: Final = {

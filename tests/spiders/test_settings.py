@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from scrapy import Spider
 
 OFFSITE = "scrapy.downloadermiddlewares.offsite.OffsiteMiddleware"
-REMOTE_CONTROL = "scrapy.extensions.remote_control.RemoteControl"
-TELNET = "scrapy.extensions.telnet.TelnetConsole"
 DIFF = "tileharvest.middlewares.diff.DiffMiddleware"
 
 USUAL_SPIDER = spider_of("")
@@ -69,11 +67,6 @@ def test_a_projects_own_components_come_to_those_of_tiles_and_go_before(settings
     found = suited(settings, DOWNLOADER_MIDDLEWARES={"a.project.Middleware": 5, OFFSITE: 50})
     middlewares = found["DOWNLOADER_MIDDLEWARES"]
     assert (middlewares["a.project.Middleware"], middlewares[OFFSITE], middlewares[DIFF]) == (5, 50, 540)
-
-
-def test_what_a_project_says_goes_before_the_defaults_of_tiles(settings: Settings) -> None:
-    found = suited(settings, RETRY_TIMES=9, DEDUP_IGNORE_QUERY=["version"])
-    assert (found.getint("RETRY_TIMES"), found.getlist("DEDUP_IGNORE_QUERY")) == (9, ["version"])
 
 
 def test_components_of_the_command_line_come_to_those_of_tiles_in_a_crawler_that_is_handed_over() -> None:

@@ -47,7 +47,6 @@ class Notice:
         self._settings = crawl.crawler.settings
         # Read now, so that the log names mistakes before hours of harvesting.
         self._wishes = wishes_for(self._settings, harvest.description)
-        self._described = harvest.description
         self._has_begun = False
         crawl.crawler.signals.connect(self._begun, signals.engine_started)
         crawl.crawler.signals.connect(self._closed, signals.spider_closed)
@@ -78,9 +77,6 @@ class Notice:
         if not harvest.ended_here or (crawl.ending is None and not crawl.is_finished):
             # The harvest goes on, with other workers or in a later run.
             return
-        if harvest.description is not self._described:
-            # maps.toml has changed since the harvest began.
-            self._wishes = wishes_for(settings, harvest.description)
         report = Report(harvest.description.name, harvest.day, crawl.counts, crawl.ending)
         wishes = self._wishes
         if wishes is None or not is_wanted(report, wishes.occasions):

@@ -35,7 +35,7 @@ from tileharvest.walk.extent import Extent, most_tiles
 from tileharvest.walk.missing import SAMPLE, Missing, is_empty
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import date, datetime
     from pathlib import Path
 
@@ -556,22 +556,6 @@ class Harvest:
         """Returns the skipped tiles that must be asked before the harvest may end, each with how it is
         asked."""
         return [] if self.is_pushed else await self.walks.audit()
-
-    async def answered(self, places: Iterable[tuple[str, Tile]]) -> set[tuple[str, Tile]]:
-        """Returns those of these tiles for which any process of this harvest has a result other than a
-        failure."""
-        found = await self._outcomes(places)
-        return {place for place, outcome in found.items() if outcome is not Outcome.FAILED}
-
-    async def _outcomes(self, places: Iterable[tuple[str, Tile]]) -> dict[tuple[str, Tile], Outcome]:
-        by_layer: dict[str, list[Tile]] = {}
-        for layer, tile in places:
-            by_layer.setdefault(layer, []).append(tile)
-        found: dict[tuple[str, Tile], Outcome] = {}
-        for layer, tiles in by_layer.items():
-            outcomes = await self._ask(self._record.outcomes, layer, tiles)
-            found |= {(layer, tile): outcome for tile, outcome in outcomes.items()}
-        return found
 
     async def is_finished(self) -> bool:
         """Returns whether the harvest is finished, by whatever process."""

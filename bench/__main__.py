@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from bench import export, fleet, harvest, maps, viewer
+from bench.cost import RunFailedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,7 +50,10 @@ def main() -> None:
     found = {}
     for part in _parts if chosen.part == "all" else (chosen.part,):
         with tempfile.TemporaryDirectory(prefix="tileharvest-bench-") as folder:
-            found[part] = _parts[part](Path(folder), console, chosen)
+            try:
+                found[part] = _parts[part](Path(folder), console, chosen)
+            except RunFailedError as error:
+                sys.exit(f"{part}: {error}")
     sys.stdout.write(json.dumps(found, indent=2) + "\n")
     if lines := list(harvest.shortfalls(found)):
         sys.exit("\n".join(lines))

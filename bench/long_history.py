@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from PIL import Image
 
-from bench.cost import scrapy
+from bench.cost import RunFailedError, scrapy
 from bench.site import LAYER, TILE_SIZE, config, tile_paths
 from tests.servers.repositories import git
 
@@ -39,8 +39,11 @@ _IN_TOWN: Final = 0.8
 def make(folder: Path, versions: int, depth: int) -> Cost:
     """Makes a project with this history of a map in a folder, which must not exist.
 
-    Returns the cost of the import.
+    Returns the cost of the import. Raises RunFailedError for so few versions that some days have none.
     """
+    least = sum(4**level for level in range(1, depth + 1)) + len(DAYS) * depth
+    if versions < least:
+        raise RunFailedError(f"--versions {versions} cannot be: a map of this depth needs {least} or more")
     folder.mkdir()
     (folder / "maps.toml").write_text(f'[{MAP}]\nurl = "https://map.example.net/"\ntimezone = "UTC"\n')
     repository = str(folder / "map.git")

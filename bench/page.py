@@ -43,11 +43,13 @@ _JUMP: Final = """(value) => {
   const slider = document.getElementById("slider");
   slider.value = value;
   slider.dispatchEvent(new Event("input", { bubbles: true }));
-  return new Promise((done) => {
+  return new Promise((done, failed) => {
     const began = performance.now();
     const look = () => {
       const shown = Date.parse(`${document.getElementById("day").textContent} UTC`) / 86400000;
-      if (shown === value) done(performance.now() - began); else requestAnimationFrame(look);
+      if (shown === value) done(performance.now() - began);
+      else if (performance.now() - began > 60000) failed(new Error(`day ${value} is not shown`));
+      else requestAnimationFrame(look);
     };
     look();
   });

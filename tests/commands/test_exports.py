@@ -1,8 +1,7 @@
-"""`archive` and `diff` with several files, and how the exporting commands count."""
+"""What `archive` and `diff` refuse, and how the exporting commands count."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -14,8 +13,6 @@ from tileharvest.commands import archive, publish, restore
 from tileharvest.export.archive import Archived
 from tileharvest.export.published_folder import Published
 from tileharvest.export.restored_tree import Restored
-from tileharvest.history.database import History
-from tileharvest.history.outlines import map_outline
 from tileharvest.tiles.grid import Tile
 
 if TYPE_CHECKING:
@@ -24,7 +21,7 @@ if TYPE_CHECKING:
 
 FAR: Final = Tile(0, 2001, 1)
 DIFF: Final = ("diff", MAP, str(FIRST), str(THIRD))
-ARCHIVE: Final = ("archive", MAP, "--every", "1", "--zooms", "0", "--json")
+ARCHIVE: Final = ("archive", MAP, "--zooms", "0")
 
 
 @pytest.fixture(autouse=True)
@@ -41,34 +38,11 @@ def named(tmp_path: Path) -> list[str]:
     return sorted(path.name for path in tmp_path.iterdir() if path.is_file())
 
 
-def test_days_before_anything_was_in_the_area_have_no_file_and_are_told(
-    world: World, tmp_path: Path, tileharvest: Tileharvest
-) -> None:
-    with History.open_read_only(f"sqlite:///{world.history_file}") as history:
-        projection = map_outline(history, MAP).layers[0].latest.projection
-    assert projection is not None
-    x, z = projection.place_at(FAR.x, FAR.y)
-    area = f"--area={x:.0f},{z:.0f},{x:.0f},{z:.0f}"
-    told = tileharvest(*ARCHIVE, str(tmp_path / "map.zip"), area)
-    assert [one["day"] for one in json.loads(told.out)] == [SECOND.isoformat(), THIRD.isoformat()]
-    assert "nothing was there in this area on 1 day" in told.err
-    assert named(tmp_path) == [f"map-{SECOND}.zip", f"map-{THIRD}.zip"]
-
-
 def test_an_area_without_anything_on_any_day_is_refused(tmp_path: Path, tileharvest: Tileharvest) -> None:
     done = tileharvest(*ARCHIVE, str(tmp_path / "map.zip"), "--area=90000,90000,90001,90001")
     assert done.status == 2
     assert "nothing was there in this area; nothing was made" in done.err
     assert named(tmp_path) == []
-
-
-def test_an_error_leaves_the_files_that_were_made_before(tmp_path: Path, tileharvest: Tileharvest) -> None:
-    *made, broken = [f"map-{FIRST}.zip", f"map-{SECOND}.zip", f"map-{THIRD}.zip"]
-    (tmp_path / broken).mkdir()
-    done = tileharvest(*ARCHIVE, str(tmp_path / "map.zip"))
-    assert done.status == 1
-    assert f"{broken} was not made, " in done.err
-    assert named(tmp_path) == made
 
 
 def test_a_missing_folder_is_named_before_the_first_file_is_made(

@@ -61,6 +61,20 @@ def dues(history: History | None, times: Iterable[Times], now: datetime) -> dict
     return {one.name: one for one in sorted((one for one in found if one), key=lambda one: one.moment)}
 
 
+def dues_of(
+    settings: BaseSettings, history: History | None, descriptions: Iterable[MapDescription], now: datetime
+) -> dict[str, Due]:
+    """Returns when each enabled map is due. A map that is never due is left out."""
+    from tileharvest.harvest.settings import times_for
+
+    times = []
+    for one in descriptions:
+        # `tileharvest run` says what is wrong with a map's times.
+        with suppress(ConfigurationError):
+            times += [times_for(settings, one, now)] if one.enabled else []
+    return dues(history, times, now)
+
+
 def utc_now() -> datetime:
     return datetime.now(UTC)
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from scrapy.commands import ScrapyCommand
 
+from tileharvest.commands.due_maps import dues_of
 from tileharvest.commands.project_command import ProjectCommand, switch
 from tileharvest.commands.terminal import write_error, write_line, write_rows
-from tileharvest.errors import ConfigurationError, program
+from tileharvest.errors import program
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.maps.settings import all_maps
 from tileharvest.queue.orders import Orders
@@ -20,8 +21,6 @@ from tileharvest.walk.decision import Decisions
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Iterable, Mapping
-
-    from scrapy.settings import BaseSettings
 
     from tileharvest.commands.terminal import Columns
     from tileharvest.harvest.due import Due
@@ -48,7 +47,7 @@ class Command(ProjectCommand, ScrapyCommand):
             if history is not None:
                 summaries |= {one.name: one for one in map_summaries(history)}
             walks = _next_walks(history, descriptions.values(), summaries, now)
-            due = _due(self.settings, history, descriptions.values(), now)
+            due = dues_of(self.settings, history, descriptions.values(), now)
         orders, faults = asyncio.run(orders_for_all(self.settings, list(descriptions)))
         for fault in faults:
             # The list is useful without the orders.
@@ -86,21 +85,6 @@ def _next_walks(
         decided = decisions_for(one, depths, today, proved, full, doubt_of(one.renderer), indexes)
         walks[one.name] = cheaper(history, one, decided, today)
     return walks
-
-
-def _due(
-    settings: BaseSettings, history: History | None, descriptions: Iterable[MapDescription], now: datetime
-) -> dict[str, Due]:
-    """Returns when each enabled map is due. A map that is never due is left out."""
-    from tileharvest.commands.due_maps import dues
-    from tileharvest.harvest.settings import times_for
-
-    times = []
-    for one in descriptions:
-        # `tileharvest run` tells what is wrong with a map's times.
-        with suppress(ConfigurationError):
-            times += [times_for(settings, one, now)] if one.enabled else []
-    return dues(history, times, now)
 
 
 def _row(

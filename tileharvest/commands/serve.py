@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from scrapy.commands import ScrapyCommand
 from scrapy.utils.log import configure_logging
 
+from tileharvest.commands.due_maps import dues_of
 from tileharvest.commands.project_command import ProjectCommand, several, value
 from tileharvest.commands.terminal import say, write_line
 from tileharvest.errors import ConfigurationError, program
@@ -124,16 +125,7 @@ def viewer_of(
 
 def _next_due(settings: BaseSettings, description: MapDescription, history: History) -> datetime | None:
     """Returns when a worker begins the map's next harvest, or None if it never does."""
-    from tileharvest.commands.due_maps import dues
-    from tileharvest.harvest.settings import times_for
-
-    now = datetime.now(UTC)
-    if not description.enabled:
-        return None
-    try:
-        found = dues(history, [times_for(settings, description, now)], now)
-    except ConfigurationError:
-        return None
+    found = dues_of(settings, history, [description], datetime.now(UTC))
     return found[description.name].moment if found else None
 
 

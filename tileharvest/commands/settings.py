@@ -6,7 +6,7 @@ import asyncio
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from zoneinfo import ZoneInfo
 
 from scrapy.settings import SETTINGS_PRIORITIES
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tileharvest.queue.port import Entry, RequestQueue
 
 Told = TypeVar("Told")
+Number = TypeVar("Number", int, float)
 
 
 def quieten(settings: BaseSettings, level: str) -> None:
@@ -156,10 +157,7 @@ def ask_history(settings: BaseSettings, question: Callable[[History], Told]) -> 
 def progress_interval(settings: BaseSettings) -> float:
     """Returns the seconds between two lines of progress. Raises ConfigurationError for 0 or less."""
     value = setting(settings, "PROGRESS_INTERVAL")
-    with suppress(TypeError, ValueError):
-        if float(value) > 0:
-            return float(value)
-    raise ConfigurationError(f"PROGRESS_INTERVAL {value!r} cannot be: write seconds above 0, such as 60")
+    return _positive(float, f"PROGRESS_INTERVAL {value!r}", value, "seconds above 0, such as 60")
 
 
 def maps_at_once(settings: BaseSettings, said: str | None = None) -> int:
@@ -169,7 +167,12 @@ def maps_at_once(settings: BaseSettings, said: str | None = None) -> int:
     ConfigurationError for less than one.
     """
     name, value = ("MAPS_AT_ONCE", setting(settings, "MAPS_AT_ONCE")) if said is None else ("--at-once", said)
+    return _positive(int, f"{name} {value}", value, "how many maps, such as 16, or 1")
+
+
+def _positive(kind: Callable[[Any], Number], what: str, value: Any, right: str) -> Number:
+    """Returns the value as a number above 0. Raises ConfigurationError."""
     with suppress(TypeError, ValueError):
-        if int(value) >= 1:
-            return int(value)
-    raise ConfigurationError(f"{name} {value} cannot be: write how many maps, such as 16, or 1")
+        if (number := kind(value)) > 0:
+            return number
+    raise ConfigurationError(f"{what} cannot be: write {right}")

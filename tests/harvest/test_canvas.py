@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import tracemalloc
 from datetime import timedelta
+from io import BytesIO
 from typing import TYPE_CHECKING, Final
 
 import pytest
 from msgspec.structs import replace
+from PIL import Image as Pillow
 
 from tests.middlewares.making import DAY, LAYER, added, opened
 from tileharvest.history.blocks import FoundBlock
+from tileharvest.maps.regions import Canvas
 from tileharvest.maps.template import Template
 from tileharvest.renderers.site import Site
 from tileharvest.renderers.xyz import TemplateAddresses
@@ -135,3 +139,53 @@ def test_who_wants_all_asked_gets_all(tmp_path: Path, keys: dict[str, object]) -
             assert len(list(harvest.first())) == 64
 
     asyncio.run(run())
+
+
+def test_one_blank_image_for_all_that_is_empty_ends_the_walk_with_what_to_write(tmp_path: Path) -> None:
+    blank = added(Tile.at(0, 0, 0), b"blank" * 20)
+    assert blank.image is not None
+    keys = {"url": "http://canvas.example.net/{x}/{y}.png", "canvas": Canvas(tiles=(128, 128))}
+
+    async def run() -> str:
+        async with opened(tmp_path, DAY, site=canvas(128), **keys) as harvest:
+            for block, _ in harvest.first():
+                await harvest.keep_results([replace(blank, tile=tile) for _, tile in block.tiles()])
+            return harvest.doubted[LAYER]
+
+    said = asyncio.run(run())
+    assert "has the same image" in said
+    assert f'blank = ["{blank.image.sha1}"]' in said
+
+
+def test_a_tile_of_another_size_than_the_others_is_kept_and_told_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (layer,) = canvas(64).layers
+    site = Site("xyz", (dataclasses.replace(layer, tells_size=False),))
+
+    async def run() -> None:
+        async with opened(tmp_path, DAY, site=site) as harvest:
+            for column, pixels in enumerate((16, 16, 32, 8)):
+                body = BytesIO()
+                Pillow.new("L", (pixels, pixels), column).save(body, "PNG")
+                await harvest.keep_results([added(Tile.at(0, column, 0), body.getvalue())])
+
+    asyncio.run(run())
+    (line,) = [one.getMessage() for one in caplog.records if "pixels" in one.getMessage()]
+    assert "an image has 32 x 32 pixels, and those before it 16 x 16: it is kept" in line
+
+
+def test_a_changed_tile_costs_less_than_200_bytes_of_history(tmp_path: Path) -> None:
+    tiles = [Tile.at(0, column, row) for column in range(40) for row in range(40)]
+    sizes = []
+
+    async def harvest_all(day: int, outcome: Outcome) -> None:
+        async with opened(tmp_path, DAY + timedelta(days=day), site=canvas(40)) as harvest:
+            found = [added(one, f"{day} {one}".encode(), f'"{day}-{one}"') for one in tiles]
+            await harvest.keep_results([replace(one, outcome=outcome) for one in found])
+            await harvest.finish()
+        sizes.append(sum(file.stat().st_size for file in tmp_path.glob("history*")))
+
+    for day, outcome in enumerate((Outcome.ADDED, Outcome.UPDATED, Outcome.UPDATED)):
+        asyncio.run(harvest_all(day, outcome))
+    assert max(sizes[1] - sizes[0], sizes[2] - sizes[1]) <= 200 * len(tiles)

@@ -95,6 +95,7 @@ def test_numbers_that_stand_twice_must_agree() -> None:
     [
         (f"{HOST}/{{z}}/{{x}}.png", "has {z}, {x} and {y}, or"),
         (f"{HOST}/{{x}}.png", "that of a canvas has {x} and {y}"),
+        (f"{HOST}/{{z}}.png", "that of a canvas has {x} and {y}"),
         (f"{HOST}/tiles.{{r}}png", "has {z}, {x} and {y}, or"),
         (f"{HOST}/{{z}}/{{x}}/{{Y}}.png", r"'\{Y\}' is no placeholder; there are \{z\}"),
         (f"{HOST}/{{z}}/{{x}}/{{y}}.png}}", "a brace that belongs to no placeholder"),

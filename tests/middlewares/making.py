@@ -73,7 +73,7 @@ def unopened(
     folder: Path, day: date = LATER, *, again: bool = False, now: datetime = NOW, **keys: Any
 ) -> Harvest:
     """A harvest of that day that is not open yet, of a map that keeps its data in the folder."""
-    description = MapDescription(name="small", url=f"http://{HOST}/", **keys)
+    description = MapDescription(name="small", **{"url": f"http://{HOST}/", **keys})
     holdings = Holdings(f"sqlite:///{folder / 'history.sqlite'}", partial(FileStore, folder / "tiles"))
     begins = datetime(day.year, day.month, day.day, tzinfo=description.zone_info).astimezone(UTC)
     segment = Segment(day.isoformat(), begins, begins + timedelta(days=1))

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from tileharvest.renderers.site import Site
     from tileharvest.store.port import TileStore
     from tileharvest.tiles.grid import Tile
-    from tileharvest.tiles.layers import Layer
+    from tileharvest.tiles.layers import Layer, Size
     from tileharvest.tiles.questions import Asked
     from tileharvest.tiles.results import TileResult
     from tileharvest.tiles.verdict import Answer, Verdict
@@ -253,8 +253,10 @@ class Harvest:
         """
         self.renderer: Renderer = renderer_named(site.renderer)
         self.answers_head = site.answers_head
-        self._unsized = {layer.name for layer in site.layers if not layer.tells_size}
-        """The layers whose tiles have the size of the first image that this process finds."""
+        self._sizes: dict[str, Size | None] = {
+            layer.name: None for layer in site.layers if not layer.tells_size
+        }
+        """The size of tiles that the site does not tell: that of the first image that this process finds."""
         self.layers = {
             layer.name: LayerWalk(layer, walk_over(self.description, layer)) for layer in site.layers
         }
@@ -345,7 +347,9 @@ class Harvest:
             tiles, its_kept = last.get(name, (0, None))
             described = part.walk.described_size
             most = most_tiles(tiles, wish, is_same=its_kept == kept, described=described)
-            is_alike_an_end = wish is None and not part.layer.pyramid.has_edge
+            # Many servers of canvases send one blank image for all that is empty.
+            is_any_expected = part.layer.pyramid.has_edge and not self.description.is_canvas
+            is_alike_an_end = wish is None and not is_any_expected
             extents[name] = Extent(most, found.get(name, 0), is_alike_an_end=is_alike_an_end)
         return extents
 
@@ -434,10 +438,8 @@ class Harvest:
                 raise
             # The lease was lost, and another worker has recorded the block in the meantime.
             return
-        if block.layer in self._unsized and bodies:
-            self._unsized.discard(block.layer)
-            size = size_of(next(iter(bodies.values())))
-            await self._ask(self._record.note_size, block.layer, size)
+        if block.layer in self._sizes:
+            await self._learn_size(block.layer, bodies.values())
         self._count(block, found)
         extent = self.extents[block.layer]
         if extent.is_to_be_compared and not self._again:
@@ -445,6 +447,24 @@ class Harvest:
         missing = Missing(self._known_before, self.tally[Outcome.GONE])
         if missing.has_moved:
             raise await self._moved(missing)
+
+    async def _learn_size(self, layer: str, bodies: Iterable[bytes]) -> None:
+        """Takes over the size of a layer's first image, and logs the first image of another size."""
+        for body in bodies:
+            size, usual = size_of(body), self._sizes[layer]
+            if usual is None:
+                self._sizes[layer] = size
+                await self._ask(self._record.note_size, layer, size)
+            elif size != usual:
+                _log.warning(
+                    "layer %s: an image has %d x %d pixels, and those before it %d x %d: it is kept as it is,"
+                    " and shown as large as they are",
+                    layer,
+                    *size,
+                    *usual,
+                )
+                del self._sizes[layer]
+                return
 
     async def keep_results(self, results: Sequence[TileResult]) -> None:
         """Keeps the results of single tiles, block by block. No tile has two of them."""

@@ -356,6 +356,11 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
         return None if self.at is None else parse_time(self.at)
 
     @property
+    def is_canvas(self) -> bool:
+        """Whether the address is that of a picture of one zoom, which it does not name."""
+        return is_template(self.url) and Template(self.url).is_flat
+
+    @property
     def host(self) -> str:
         """The host of the map's page."""
         return urlsplit(self.page).hostname or ""

@@ -107,7 +107,7 @@ def _cleaned(settings: BaseSettings, found: Inventory) -> int:
     Raises ConfigurationError if any map is harvested now: a harvest may be about to name an image that it has
     found in the store.
     """
-    from tileharvest.history.recorded_versions import named_among
+    from tileharvest.history.recorded_versions import named_images
     from tileharvest.history.settings import open_history_for_reading
     from tileharvest.store.settings import store_opener
 
@@ -120,7 +120,7 @@ def _cleaned(settings: BaseSettings, found: Inventory) -> int:
     old = [one.name for one in found.unnamed or () if one.stored <= before]
     # A harvest may have begun and ended since the images were listed.
     with open_history_for_reading(settings) as history:
-        old = sorted(set(old) - named_among(history, old))
+        old = sorted(set(old) - {one.image.file_name for one in named_images(history)})
     store_opener(settings)().remove(old)
     return len(old)
 

@@ -2,5 +2,6 @@
 
 `schema` says what the tables mean. `database` opens them. `harvests` begins a harvest, which looks up blocks
 of tiles and records what it has found there (`blocks`). `results` and `trust` say what a harvest has asked
-and skipped. `outlines`, `recorded_versions`, `changes` and `summaries` read all of it.
+and skipped. `outlines`, `recorded_versions`, `changes` and `summaries` read all of it. Whatever reads or
+writes a history raises HistoryError.
 """

@@ -68,7 +68,7 @@ _STORED_OF_ONE: Final = _STORED.where(maps.c.name == bindparam("map_name"))
 def stored_indexes(history: History, map_name: str | None = None) -> dict[str, dict[str, StoredIndex]]:
     """Returns the stored change index of each layer, by map and layer: of all maps, or of the named one.
 
-    Layers and maps for which no complete harvest has read an index are left out. Raises HistoryError.
+    Layers and maps for which no complete harvest has read an index are left out.
     """
     query = _STORED if map_name is None else _STORED_OF_ONE
     found: dict[str, dict[str, StoredIndex]] = {}

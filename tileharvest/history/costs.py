@@ -127,7 +127,7 @@ _ADD_SPENDING: Final = _INSERT_SPENDING.on_conflict_do_update(
 def spent(history: History, map_name: str, day: date) -> Cost:
     """Returns what all runs of the map, dry ones included, have cost on that day, whatever day they harvest.
 
-    An unknown map has cost nothing. Reads one row. Raises HistoryError.
+    An unknown map has cost nothing. Reads one row.
     """
     with history.reading(once=True) as connection:
         row = connection.execute(_SPENT, {"map_name": map_name, "on_day": day}).first()
@@ -137,8 +137,7 @@ def spent(history: History, map_name: str, day: date) -> Cost:
 def spend(history: History, map_name: str, day: date, cost: Cost) -> None:
     """Adds the cost of a dry run, of which nothing else is kept, to what the map has cost on that day.
 
-    An unknown map becomes known. If a server goes away during the commit, the cost may count twice. Raises
-    HistoryError.
+    An unknown map becomes known. If a server goes away during the commit, the cost may count twice.
     """
 
     def write(connection: Connection) -> None:

@@ -182,7 +182,7 @@ def ask_anew(history: History, images: Collection[Image], of_maps: Collection[st
     that only earlier versions have is left out, because no site has it any more.
 
     The validators of the returned versions are forgotten, so that only equal bytes count as unchanged. Reads
-    all latest versions. Raises HistoryError.
+    all latest versions.
     """
 
     def forget(connection: Connection) -> list[NamedImage]:

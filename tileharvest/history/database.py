@@ -216,7 +216,7 @@ class History:
     def stamp(self) -> int | None:
         """Returns a number that is another one if any transaction was committed since the last call.
 
-        Returns None if the database is on a server, which tells no such number. Raises HistoryError.
+        Returns None if the database is on a server, which tells no such number.
         """
         if self.dialect != "sqlite":
             return None

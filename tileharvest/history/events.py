@@ -142,8 +142,7 @@ _IN_SUM: Final = select(
 
 
 def certainty(history: History, layer: int) -> Certainty:
-    """Returns how far the layer's days are certain. Reads a row for each of its harvests. Raises
-    HistoryError."""
+    """Returns how far the layer's days are certain. Reads a row for each of its harvests."""
     with history.reading() as connection:
         rows = connection.execute(_HARVESTS, {"in_layer": layer}).all()
     first_asked: set[date] = set()

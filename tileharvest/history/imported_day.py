@@ -142,10 +142,7 @@ class DayRecord:
 
 
 def imported_days(history: History, map_name: str, source: str) -> dict[date, str]:
-    """Returns the days of this source that the map's history has, in order, each with its state.
-
-    Raises HistoryError.
-    """
+    """Returns the days of this source that the map's history has, in order, each with its state."""
     its = _segments_of(source)
     query = (
         select(harvests.c.day, harvests.c.segment, harvests.c.walk_reason)
@@ -159,8 +156,7 @@ def imported_days(history: History, map_name: str, source: str) -> dict[date, st
 
 
 def last_day_before(history: History, map_name: str, day: date) -> date | None:
-    """Returns the last day before this one of which the map has a harvest, imported or not. Raises
-    HistoryError."""
+    """Returns the last day before this one of which the map has a harvest, imported or not."""
     with history.reading() as connection:
         found: date | None = connection.execute(_LAST_DAY, {"of_map": map_name, "on_day": day}).scalar()
     return found

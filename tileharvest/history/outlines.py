@@ -238,8 +238,7 @@ def brief_outlines(history: History) -> dict[str, dict[str, Any]]:
     names of the layers, in the order in which they were first harvested, the number of days with a harvest,
     finished or not, and the first and the last of these days.
 
-    Two queries, which read an index of all harvests and all layers: a millisecond for a hundred maps. Raises
-    HistoryError.
+    Two queries, which read an index of all harvests and all layers: a millisecond for a hundred maps.
     """
     with history.reading() as connection:
         named: dict[str, list[str]] = {}

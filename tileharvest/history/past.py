@@ -74,7 +74,6 @@ def pasts(
     `segments` has, by the map's name, a segment's name and a day before which no harvest of the segment
     began. Visits are read only for the maps in `adaptive`. Takes a query for each different segment, of which
     there are few, and one place of an index for each map. The length of a map's history does not matter.
-    Raises HistoryError.
     """
     asked: dict[tuple[str, date], set[str]] = {}
     for name, segment in segments.items():

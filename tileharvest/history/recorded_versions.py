@@ -25,10 +25,10 @@ from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.versions import Image
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
     from datetime import date
 
-    from sqlalchemy import Connection, Row, ScalarSelect, Select, Table
+    from sqlalchemy import Connection, Row, Select, Table
 
     from tileharvest.history.database import History
     from tileharvest.tiles.versions import Version
@@ -68,14 +68,15 @@ class NamedImage:
 _ITS: Final = versions.alias("its_versions")
 
 
-def _its_last(day: str) -> ScalarSelect[Any]:
-    """Selects the id of a tile's last version up to the day of this parameter. It is a subquery, so that the
-    database goes directly to one version of each tile."""
-    its = select(_ITS.c.id).where(is_same_tile(_ITS, tiles), _ITS.c.day <= bindparam(day))
-    return its.order_by(_ITS.c.day.desc()).limit(1).scalar_subquery()
-
-
-_ITS_LAST: Final = _its_last("until")
+# A subquery, so that the database goes directly to one version of each tile.
+_ITS_LAST: Final = (
+    select(_ITS.c.id)
+    .where(is_same_tile(_ITS, tiles), _ITS.c.day <= bindparam("until"))
+    .order_by(_ITS.c.day.desc())
+    .limit(1)
+    .scalar_subquery()
+)
+"""The id of a tile's last version up to the day `until`."""
 _SHOWN: Final = AreaQuery.over(
     tiles,
     select(tiles.c.x, tiles.c.y, versions.c.sha1, versions.c.extension).join_from(
@@ -104,14 +105,6 @@ _KINDS: Final = AreaQuery.over(
     .where(versions.c.sha1.is_not(None))
     .group_by(versions.c.extension),
 )
-_BEFORE: Final = versions.alias("versions_before")
-_DIFFERENCES: Final = AreaQuery.over(
-    tiles,
-    select(tiles.c.x, tiles.c.y, _BEFORE.c.sha1, _BEFORE.c.extension, versions.c.sha1, versions.c.extension)
-    .join_from(tiles, versions, versions.c.id == _ITS_LAST)
-    .join(_BEFORE, _BEFORE.c.id == _its_last("after"), isouter=True)
-    .where(versions.c.day > bindparam("after"), versions.c.sha1.is_distinct_from(_BEFORE.c.sha1)),
-)
 _PRESENT: Final = AreaQuery.over(
     tiles,
     select(tiles.c.x, tiles.c.y, *VERSION)
@@ -131,7 +124,7 @@ def shown(history: History, layer: int, area: TileRange, day: date) -> dict[Tile
     """Returns by tile of the area the file name of its image on that day, or None if the tile was gone.
 
     Tiles without a version up to that day are left out. Reads one version for each tile that was ever asked
-    there, however long the history is. Raises HistoryError.
+    there, however long the history is.
     """
     with history.reading() as connection:
         return {
@@ -147,28 +140,27 @@ def differences(
     images.
 
     A name is None if the tile was not there. Tiles that have changed and changed back are left out. Reads two
-    versions for each tile that was ever asked there. Raises HistoryError.
+    versions for each tile that was ever asked there.
     """
-    with history.reading() as connection:
-        rows = _DIFFERENCES.rows(connection, layer, area, after=after, until=until)
-    return {
-        Tile(area.zoom, x, y): (_image_name(old, old_extension), _image_name(new, new_extension))
-        for x, y, old, old_extension, new, new_extension in rows
-    }
+
+    def read(_: Connection) -> dict[Tile, tuple[str | None, str | None]]:
+        before, now = (shown(history, layer, area, day) for day in (after, until))
+        return {tile: (before.get(tile), name) for tile, name in now.items() if before.get(tile) != name}
+
+    return history.read(read)
 
 
 def reach(history: History, layer: int, area: TileRange, day: date) -> Reach | None:
     """Returns extent, number and bytes of the area's tiles that were there on that day, or None if none was.
 
-    Reads one version for each tile that was ever asked there, which takes 5 s for a million. Raises
-    HistoryError.
+    Reads one version for each tile that was ever asked there, which takes 5 s for a million.
     """
     return _reach(history, _REACHES, layer, area, until=day)
 
 
 def reach_between(history: History, layer: int, area: TileRange, after: date, until: date) -> Reach | None:
     """Returns extent, number and bytes of all versions of the area with an image and after < day <= until, or
-    None if there are none. Reads all versions of the area. Raises HistoryError."""
+    None if there are none. Reads all versions of the area."""
     return _reach(history, _REACHES_BETWEEN, layer, area, after=after, until=until)
 
 
@@ -180,7 +172,7 @@ def _reach(history: History, query: AreaQuery, layer: int, area: TileRange, **da
 
 def kinds(history: History, layer: int, area: TileRange, day: date) -> dict[str, tuple[int, int]]:
     """Returns number and bytes of the area's tiles that were there on that day, by the extension of their
-    images. It costs as much as `reach`. Raises HistoryError."""
+    images. It costs as much as `reach`."""
     with history.reading() as connection:
         rows = _KINDS.rows(connection, layer, area, until=day)
     return {extension: (count, int(size)) for extension, count, size in rows}
@@ -189,7 +181,7 @@ def kinds(history: History, layer: int, area: TileRange, day: date) -> dict[str,
 def present_versions(history: History, layer: int, area: TileRange, day: date) -> dict[Tile, Version]:
     """Returns the versions of the area's tiles that were there on that day.
 
-    Reads one version for each tile that was ever asked there. Raises HistoryError.
+    Reads one version for each tile that was ever asked there.
     """
     with history.reading() as connection:
         rows = _PRESENT.rows(connection, layer, area, until=day)
@@ -202,14 +194,13 @@ def version_rows(
     """Returns x, y, day, sha1 and extension of all versions of the area up to that day, in no order.
 
     A version without a sha1 says that the tile was gone. All rows are in memory, so choose a small area.
-    Raises HistoryError.
     """
     with history.reading() as connection:
         return _EVERY.rows(connection, layer, area, until=until)
 
 
 def story(history: History, layer: int, tile: Tile) -> list[Version]:
-    """Returns all versions of a tile, oldest first. Reads nothing else. Raises HistoryError."""
+    """Returns all versions of a tile, oldest first. Reads nothing else."""
     place = its_tile(layer, tile.zoom, tile.x, tile.y)
     with history.reading() as connection:
         return [version_of(*row) for row in connection.execute(_STORY, place)]
@@ -247,7 +238,7 @@ def versions_until(history: History, map_name: str, day: date) -> dict[tuple[str
     """Returns by layer and tile the version of each tile of the map on that day, `gone` ones too.
 
     An unknown map has none. Reads all versions of the map up to that day, and takes 1 KB of memory for each
-    tile. Raises HistoryError.
+    tile.
     """
     query = (
         select(layers.c.name, versions.c.zoom, versions.c.x, versions.c.y, *VERSION)
@@ -284,16 +275,6 @@ def named_images(history: History, map_name: str | None = None) -> list[NamedIma
             if image not in found:
                 found[image] = NamedImage(image, name, layer, Tile(zoom, x, y), day)
     return list(found.values())
-
-
-def named_among(history: History, names: Collection[str]) -> set[str]:
-    """Returns those of these images, by their file names, that any version names. Reads all versions. Raises
-    HistoryError."""
-    wanted = set(names)
-    query = select(versions.c.sha1, versions.c.extension).where(versions.c.sha1.is_not(None))
-    with history.reading() as connection:
-        rows = connection.execute(query, execution_options=IN_SLICES)
-        return {name for sha1, extension in rows if (name := f"{sha1}.{extension}") in wanted}
 
 
 def _image_name(sha1: str | None, extension: str | None) -> str | None:

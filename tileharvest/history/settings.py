@@ -17,7 +17,7 @@ def database_url(settings: BaseSettings) -> str:
 
 
 def open_history(settings: BaseSettings) -> History:
-    """Opens the history for writing, and makes or upgrades it before. Raises HistoryError."""
+    """Opens the history for writing, and makes or upgrades it before."""
     return History.open(database_url(settings))
 
 
@@ -27,7 +27,7 @@ def open_history_for_reading(settings: BaseSettings) -> History:
 
 
 def open_history_if_any(settings: BaseSettings) -> History | None:
-    """Opens the history, or returns None if there is none yet. Raises HistoryError."""
+    """Opens the history, or returns None if there is none yet."""
     return open_history_for_reading(settings) if has_history(settings) else None
 
 

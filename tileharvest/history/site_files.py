@@ -66,8 +66,7 @@ _ABSENT: Final[_State] = (Validator(), None)
 
 
 def site_files_of(history: History, map_name: str, day: date) -> dict[str, SiteFile]:
-    """Returns by address the files that the map's last harvest up to that day has looked for. Raises
-    HistoryError."""
+    """Returns by address the files that the map's last harvest up to that day has looked for."""
     with history.reading(once=True) as connection:
         rows = connection.execute(_FILES, {"map_name": map_name, "until": day}).all()
     return {
@@ -76,7 +75,7 @@ def site_files_of(history: History, map_name: str, day: date) -> dict[str, SiteF
 
 
 def first_day_of_files(history: History, map_name: str, after: date) -> date | None:
-    """Returns the first day after this one that has files of its own, or None. Raises HistoryError."""
+    """Returns the first day after this one that has files of its own, or None."""
     query = (
         select(func.min(site_files.c.day))
         .join_from(site_files, maps, maps.c.id == site_files.c.map)
@@ -88,7 +87,7 @@ def first_day_of_files(history: History, map_name: str, after: date) -> date | N
 
 
 def keep_site_files(history: History, map_name: str, day: date, files: Mapping[str, SiteFile]) -> None:
-    """Calls `write_site_files` in a transaction of its own. Raises HistoryError."""
+    """Calls `write_site_files` in a transaction of its own."""
     history.write(lambda connection: write_site_files(connection, map_name, day, files))
 
 

@@ -189,8 +189,7 @@ _IMAGE_BYTES: Final = select(_IMAGES.c.map, func.sum(_IMAGES.c.size))
 
 
 def map_summaries(history: History) -> list[MapSummary]:
-    """Returns all maps, ordered by name. A fixed number of queries reads all blocks and versions.
-    Raises HistoryError."""
+    """Returns all maps, ordered by name. A fixed number of queries reads all blocks and versions."""
     with history.reading() as connection:
         days = {row.map: row for row in connection.execute(_LAST)}
         depths: dict[int, dict[str, int]] = {}
@@ -228,8 +227,7 @@ def harvest_summaries(history: History, map_name: str) -> list[HarvestSummary]:
 def finished_at(history: History, map_name: str, segment: str) -> datetime | None:
     """Returns the moment, in UTC, at which a harvest of that map and segment was finished, or None.
 
-    Also returns None if another harvest of the segment was begun since then and is unfinished. Raises
-    HistoryError.
+    Also returns None if another harvest of the segment was begun since then and is unfinished.
     """
     with history.reading(once=True) as connection:
         row = connection.execute(_FINISHED, {"map_name": map_name, "in_segment": segment}).one_or_none()
@@ -237,8 +235,7 @@ def finished_at(history: History, map_name: str, segment: str) -> datetime | Non
 
 
 def is_unfinished(history: History, map_name: str) -> bool:
-    """Returns whether the map has an unfinished harvest, of whatever segment. Reads a row. Raises
-    HistoryError."""
+    """Returns whether the map has an unfinished harvest, of whatever segment. Reads a row."""
     with history.reading(once=True) as connection:
         return connection.execute(_UNFINISHED, {"map_name": map_name}).first() is not None
 
@@ -247,7 +244,7 @@ def progress_of(history: History, map_name: str) -> HarvestSummary | None:
     """Returns the map's unfinished harvest with its numbers so far. Returns None if there is none, or no such
     map.
 
-    Reads all blocks of the map, so call it once a second at most. Raises HistoryError.
+    Reads all blocks of the map, so call it once a second at most.
     """
     with history.reading() as connection:
         row = connection.execute(_UNFINISHED, {"map_name": map_name}).one_or_none()
@@ -257,7 +254,7 @@ def progress_of(history: History, map_name: str) -> HarvestSummary | None:
 def precedent(history: History, map_name: str) -> Precedent | None:
     """Returns the last finished harvests of the map, or None if none was ever finished.
 
-    Reads all tiles of the map. Raises HistoryError.
+    Reads all tiles of the map.
     """
     last = last_harvests(history, map_name, WALKS)
     if not last:
@@ -278,8 +275,7 @@ def precedent(history: History, map_name: str) -> Precedent | None:
 def last_harvests(
     history: History, map_name: str, walks: Collection[str], most: int = 1
 ) -> list[HarvestSummary]:
-    """Returns the last finished harvests of a map with one of these walks, the latest first, up to `most`.
-    Raises HistoryError."""
+    """Returns the last finished harvests of a map with one of these walks, the latest first, up to `most`."""
     of_kind = func.coalesce(harvests.c.walk, "full").in_(walks)
     query = _HARVESTS.where(harvests.c.reason == FINISHED, of_kind).order_by(harvests.c.id.desc()).limit(most)
     with history.reading() as connection:
@@ -304,8 +300,7 @@ class FailedTile(NamedTuple):
 
 
 def failed_tiles(history: History, map_name: str) -> list[FailedTile]:
-    """Returns the tiles that failed when they were last asked. The result is empty for an unknown map. Raises
-    HistoryError."""
+    """Returns the tiles that failed when they were last asked. The result is empty for an unknown map."""
     query = (
         select(
             layers.c.name,
@@ -330,7 +325,7 @@ def failed_tiles(history: History, map_name: str) -> list[FailedTile]:
 
 
 def forget_failures(history: History, map_name: str) -> int:
-    """Forgets which tiles of a map have failed, and returns how many there were. Raises HistoryError."""
+    """Forgets which tiles of a map have failed, and returns how many there were."""
     of_map = select(layers.c.id).join(maps, maps.c.id == layers.c.map).where(maps.c.name == map_name)
     forgetting = delete(failures).where(failures.c.layer.in_(of_map))
     return history.write(lambda connection: connection.execute(forgetting).rowcount)

@@ -95,20 +95,6 @@ def test_each_day_shows_the_files_that_were_published_then(
     expect(files.part("map-title")).to_contain_text(ANTWORLD)
 
 
-def test_two_days_are_compared_in_each_way(files: FileScreen, published_days: PublishedDays) -> None:
-    files.open(MIDDLE, map=ANTWORLD, day=LAST, **{"with": FIRST, "mode": "swipe"})
-    old, new = (file_of(published_days.name(COAST, day)) for day in (FIRST, LAST))
-    for mode in ("Swipe", "Onion skin"):
-        files.choose_mode(mode)
-        assert files.square(COAST, MIDDLE, "pictures").name == new
-        assert files.square(COAST, MIDDLE, "other").name == old
-    files.choose_mode("Side by side")
-    assert old in {square.name for square in files.squares_in_view("map")}
-    assert new in {square.name for square in files.squares_in_view("second-map")}
-    files.choose_mode("Difference")
-    expect(files.part("notice")).to_contain_text("Changed places are in colour")
-
-
 def test_a_difference_looks_like_that_of_the_viewer_but_for_its_lines(
     files: FileScreen, place: str, new_screen: Callable[..., Screen]
 ) -> None:

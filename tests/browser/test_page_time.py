@@ -45,25 +45,6 @@ def test_ticks_are_the_higher_the_more_changed_in_view(screen: Screen, published
     assert 0 < found[0] < found[1] < found[2]
 
 
-def test_the_page_says_how_many_tiles_in_view_changed_on_the_day(
-    screen: Screen, published_days: PublishedDays
-) -> None:
-    open_coast(screen, LAST)
-    changes = published_days.changes(around(COAST))
-    for day in (SECOND, LAST):
-        screen.choose_day(day)
-        expect(screen.part("day")).to_have_text(in_words(day))
-        expect(screen.part("day-change")).to_have_text(f"{changes[day]} tiles changed in view")
-
-
-def test_the_buttons_go_from_change_to_change_in_view(screen: Screen) -> None:
-    open_coast(screen, LAST)
-    expect(screen.part("next")).to_be_disabled()
-    for button, day in (("previous", SECOND), ("previous", FIRST), ("next", SECOND), ("next", LAST)):
-        screen.part(button).click()
-        screen.expect_day(day)
-
-
 def test_a_tick_tells_its_day_with_a_picture_and_a_click_chooses_it(
     screen: Screen, published_days: PublishedDays
 ) -> None:

@@ -57,6 +57,13 @@ docs: $(VENV)/bin/python ## make a website of docs/ in build/docs
 image-check: $(VENV)/development ## build and run the image's files without a container engine, as root; options in ARGS
 	$(MAKE) --no-print-directory debian-packages DEBIAN_PACKAGES="debootstrap redis-server postgresql git"
 	$(BIN)/python -m pip install --quiet --requirement container/requirements-check.txt
+	$(BIN)/hadolint Dockerfile
+	$(BIN)/shellcheck container/start
+	mkdir -p build
+	sed 's/=$$/=c0ffee/' compose.env.example > build/compose.env
+	$(BIN)/docker-compose --env-file build/compose.env config --quiet
+	! $(BIN)/docker-compose --env-file compose.env.example config --quiet 2> build/compose.log
+	grep -q "is missing a value" build/compose.log
 	$(BIN)/python tools/check_image.py $(ARGS)
 
 image-constraints: ## choose anew all versions that are in the image, after a change of requirements

@@ -7,7 +7,7 @@
     make bench ARGS="fleet --workers 1 4"    workers that share a queue in Redis
     make bench ARGS="maps --many 250"        many maps side by side in one process
     make bench ARGS="viewer --versions 1000000"
-                                             the viewer on a long history, beside nginx, and its page
+                                             the viewer on a long history, and its page
     make bench ARGS="export --versions 200000"
                                              import, pictures, films, archive, published page
 
@@ -44,7 +44,6 @@ def main() -> None:
     parser.add_argument("--workers", type=int, nargs="+", default=fleet.WORKERS, help="in the fleets")
     parser.add_argument("--many", type=int, default=maps.MAPS, help="busy maps in one process")
     parser.add_argument("--quiet", type=int, default=maps.QUIET, help="quiet maps in one process")
-    parser.add_argument("--described", type=int, default=maps.DESCRIBED, help="maps in one maps.toml")
     parser.add_argument("--versions", type=int, default=viewer.VERSIONS, help="in the long history")
     chosen, console = parser.parse_args(), Console(stderr=True)
     found = {}
@@ -65,9 +64,7 @@ _parts: dict[str, Callable[[Path, Console, argparse.Namespace], dict[str, Any]]]
     "fleet": lambda folder, console, chosen: fleet.measure(
         folder / "fleet", console, chosen.tiles, chosen.workers
     ),
-    "maps": lambda folder, console, chosen: maps.measure(
-        folder, console, chosen.many, chosen.quiet, chosen.described
-    ),
+    "maps": lambda folder, console, chosen: maps.measure(folder, console, chosen.many, chosen.quiet),
     "viewer": lambda folder, console, chosen: viewer.measure(folder / "viewer", console, chosen.versions),
     "export": lambda folder, console, chosen: export.measure(folder / "export", console, chosen.versions),
 }

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 MAPS: Final = 250
 QUIET: Final = 1_000
-DESCRIBED: Final = 10_000
 RATE: Final = 2
 """Requests per second of each busy map."""
 _DEPTH: Final = 3
@@ -38,11 +37,10 @@ _ASIDE: Final = 2
 """Requests before the first tile: robots.txt and the configuration."""
 
 
-def measure(folder: Path, console: Console, maps: int, quiet: int, described: int) -> dict[str, Any]:
+def measure(folder: Path, console: Console, maps: int, quiet: int) -> dict[str, Any]:
     found = {
         "busy": _busy(folder / "busy", maps),
         "quiet": _quiet(folder / "quiet", quiet),
-        "described": _described(folder / "described", described),
     }
     for name, figures in found.items():
         table = Table("", "", title=f"Many maps in one process: {name}", show_header=False)
@@ -92,21 +90,6 @@ def _quiet(folder: Path, maps: int) -> dict[str, float]:
         "seconds until the first request": min(times[0] for times in asked.values()) - began,
         "CPU ms per map": 1000 * cost.cpu / maps,
         "MB": cost.rss,
-    }
-
-
-def _described(folder: Path, maps: int) -> dict[str, float]:
-    """Harvests one map of a long maps.toml, and lists all of them."""
-    generate(folder / "site", 1)
-    with on_core(cores()[1]), nginx(folder / "site", address="0.0.0.0") as server:  # noqa: S104 - loopback only
-        describe(folder, server, maps)
-        harvest = scrapy(folder, "harvest", f"map-{maps - 1}", "-a", f"day={DAYS[0]}")
-    listed = scrapy(folder, "maps", "--json")
-    return {
-        "maps": maps,
-        "harvest NAME, seconds": harvest.wall,
-        "maps --json, seconds": listed.wall,
-        "maps --json, MB": listed.rss,
     }
 
 

@@ -1,8 +1,6 @@
-"""The viewer's speed on a long history: how fast it answers, and how many images it serves per second.
+"""The viewer's speed on a long history: how fast it answers, and how fast its page is.
 
-`scrapy serve` has one core to itself; this process, which asks it, has another. nginx serves the same files
-from the same core, in turn, so that figures of different computers can be compared. Chromium may use all
-cores.
+`scrapy serve` has one core to itself; this process, which asks it, has another. Chromium may use all cores.
 """
 
 from __future__ import annotations
@@ -13,9 +11,8 @@ import statistics
 import subprocess
 import sys
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from http.client import HTTPConnection
-from itertools import cycle
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -25,7 +22,6 @@ from bench import long_history, page
 from bench.cost import PROJECT, RunFailedError, cores, cpu_of, on_core, places
 from bench.long_history import DAYS, MAP
 from bench.site import LAYER
-from tests.servers.nginx import nginx
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -40,9 +36,6 @@ WIDTH: Final = 12
 """Tiles along an edge of a view: more than a screen of 4K has."""
 ASKED: Final = 300
 """How often each question is asked, at random places, zooms and days."""
-ROUNDS: Final = 3
-"""How often the viewer and nginx are measured in turn, so that the machine's other work falls on both."""
-SECONDS: Final = 3.0
 _PERIOD: Final = 30
 """Days of the heat and of the places."""
 
@@ -75,17 +68,14 @@ def measure(folder: Path, console: Console, versions: int) -> dict[str, Any]:
     with _serving(folder, core) as server:
         with on_core(own_core):
             waits = list(_waits(server))
-            rates = list(_rates(folder / "data" / "tiles", server, core))
         opened = page.measure(f"http://127.0.0.1:{server.port}/", DAYS)
     title = f"{versions:,} versions on {len(DAYS)} days, imported in {imported.wall:.0f} s"
     _show(console, title, waits)
-    _show(console, "Images", rates)
     _show(console, "The page", opened)
     return {
         "versions": versions,
         "import_seconds": imported.wall,
         "waits": waits,
-        "rates": rates,
         "page": opened,
     }
 
@@ -146,38 +136,6 @@ def _questions(random: Random) -> dict[str, list[str]]:
         ask(f"heat of {_PERIOD} days, {size}", f"heat?layer={LAYER}&{period}&{area}")
         ask(f"places of {_PERIOD} days, whole map", f"places?layer={LAYER}&{period}")
     return questions
-
-
-def _rates(tiles: Path, server: Server, core: int) -> Iterator[dict[str, Any]]:
-    """Yields the rates of the viewer and of nginx, in turn."""
-    files = [file.relative_to(tiles).as_posix() for file in tiles.glob("??/*")]
-    ours = [f"/tiles/{file.rpartition('/')[2]}" for file in files]
-    with ExitStack() as running:
-        with on_core(core):
-            other = running.enter_context(
-                nginx(tiles, location="access_log off; sendfile on; tcp_nopush on;")
-            )
-        for _ in range(ROUNDS):
-            yield {"what": "viewer", **_rate(server, ours)}
-            yield {
-                "what": "nginx",
-                **_rate(Server(other.port, other.process.pid), [f"/{file}" for file in files]),
-            }
-
-
-def _rate(server: Server, paths: Sequence[str]) -> Mapping[str, float]:
-    """Asks for one image after the other for some seconds."""
-    client, following, answered, received = Client(server), cycle(paths), 0, 0
-    began, before = time.monotonic(), cpu_of(server.process)
-    while (seconds := time.monotonic() - began) < SECONDS:
-        received += len(client.get(next(following)))
-        answered += 1
-    per_cpu_second = answered / max(0.01, cpu_of(server.process) - before)
-    return {
-        "per second": answered / seconds,
-        "MB/s": received / seconds / 1e6,
-        "per CPU second": per_cpu_second,
-    }
 
 
 def _show(console: Console, title: str, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
 """Checks Dockerfile and compose.yaml where no container engine runs; `make image-check` prepares and runs it.
 
-    check_image.py [--base FOLDER] [--keep FOLDER] [--no-lint]
+    check_image.py [--base FOLDER] [--keep FOLDER]
 
-1. hadolint, shellcheck and `docker compose config` read the files.
-2. A clean Debian is made by debootstrap, and the Dockerfile's very commands run in it by chroot.
-3. The image's commands run in it as its user, each as process 1 of a PID namespace, on a read-only root:
+1. A clean Debian is made by debootstrap, and the Dockerfile's very commands run in it by chroot.
+2. The image's commands run in it as its user, each as process 1 of a PID namespace, on a read-only root:
    viewer, harvest, scrapyd, two workers on Redis and PostgreSQL, and for each the healthcheck and SIGTERM.
 
 This differs from an engine: Python is Debian's, of the same version, instead of python:slim's in /usr/local;
@@ -38,7 +37,6 @@ sys.path.insert(0, str(PROJECT))
 from tools.image.build import Build, Image, say  # noqa: E402
 from tools.image.checks import ALL  # noqa: E402
 from tools.image.dockerfile import DockerfileError  # noqa: E402
-from tools.image.lint import lint  # noqa: E402
 from tools.image.namespaces import own_mounts, own_network  # noqa: E402
 
 if TYPE_CHECKING:
@@ -49,9 +47,6 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--base", type=Path, help="a Debian that an earlier run made, instead of a new one")
     parser.add_argument("--keep", type=Path, help="keep the image's files here, which must not exist yet")
-    parser.add_argument(
-        "--no-lint", action="store_true", help="without the three programs that read the files"
-    )
     options = parser.parse_args(arguments)
     if os.geteuid() != 0:
         sys.stderr.write("check_image.py: chroot and mount are root's: run it with sudo\n")
@@ -59,8 +54,6 @@ def main(arguments: list[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, _undo)
     began = time.monotonic()
     try:
-        if not options.no_lint:
-            lint(PROJECT)
         with workplace() as folder:
             own_mounts()
             image = built(folder, options)

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Final
 from tileharvest.errors import TileHarvestError
 from tileharvest.history.outlines import map_outline
 from tileharvest.history.summaries import harvest_summaries
-from tileharvest.notices.areas import changed_areas
 from tileharvest.notices.delivery import deliver
 from tileharvest.notices.films import film_of_days
 from tileharvest.notices.message import compose, is_wanted
-from tileharvest.notices.places import changed_places
+from tileharvest.notices.places import changed_areas, changed_places
 from tileharvest.pictures.difference import change_picture
 
 if TYPE_CHECKING:
@@ -22,9 +21,8 @@ if TYPE_CHECKING:
 
     from tileharvest.history.costs import Cost
     from tileharvest.history.database import History
-    from tileharvest.notices.areas import ChangedArea
     from tileharvest.notices.message import Report
-    from tileharvest.notices.places import ChangedPlace
+    from tileharvest.notices.places import ChangedArea, ChangedPlace
     from tileharvest.notices.settings import Wishes
     from tileharvest.store.port import TileStore
     from tileharvest.tiles.grid import TileRange
@@ -78,11 +76,11 @@ def tell(
             if picture is not None:
                 files["change.png"] = picture
     if wishes.film_days and views:
-        layer = places[0].layer if places else areas[0].layer
-        left, view = until - time.monotonic(), views[0][1]
-        files |= film_of_days(
-            open_history, open_store, report, wishes.film_days, layer, view, wishes.areas, left
-        )
+        changed = {area.name for area in areas}
+        watched = next((one for one in wishes.areas or () if one.name in changed), None)
+        place = watched or (places[0].layer, places[0].view)
+        left = until - time.monotonic()
+        files |= film_of_days(open_history, open_store, report, wishes.film_days, place, left)
     is_elsewhere = wishes.areas is not None and is_read and not areas
     if is_elsewhere and not _is_wanted_without_change(report, wishes.occasions):
         return []

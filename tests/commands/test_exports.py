@@ -38,19 +38,26 @@ def named(tmp_path: Path) -> list[str]:
     return sorted(path.name for path in tmp_path.iterdir() if path.is_file())
 
 
-def test_an_area_without_anything_on_any_day_is_refused(tmp_path: Path, tileharvest: Tileharvest) -> None:
-    done = tileharvest(*ARCHIVE, str(tmp_path / "map.zip"), "--area=90000,90000,90001,90001")
-    assert done.status == 2
-    assert "nothing was there in this area; nothing was made" in done.err
-    assert named(tmp_path) == []
-
-
-def test_a_missing_folder_is_named_before_the_first_file_is_made(
-    tmp_path: Path, tileharvest: Tileharvest
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (["mosaic", "worl"], 2, f"the history has no map 'worl'; it has '{MAP}'"),
+        (["mosaic", MAP, "none/map.png"], 1, "name a folder that is there and can be written"),
+        (["mosaic", MAP, "map.png", "--zoom", "1"], 2, f"has zooms 0 to -8 on {THIRD}"),
+        (["mosaic", MAP, "map.png", "--max-bytes", "lots"], 2, "'lots' is no size"),
+        ([*DIFF, "map.png", "--max-pixels", "0"], 2, "leaves nothing to draw"),
+        ([*DIFF, "a.json", "nodir/b.png"], 2, "there is no folder nodir; nothing was made: make the"),
+        (["film", MAP, "film.avi"], 2, "film.avi is not a name for a film"),
+        (["publish", MAP, "out", "--zooms", "5"], 2, "are no zooms: write them as -5..0"),
+        ([*ARCHIVE, "map.zip", "--area=90000,90000,90001,90001"], 2, "nothing was there in this area; "),
+    ],
+)
+def test_what_is_wrong_is_one_line_and_makes_nothing(
+    tmp_path: Path, tileharvest: Tileharvest, words: list[str], status: int, said: str
 ) -> None:
-    done = tileharvest(*DIFF, str(tmp_path / "a.json"), str(tmp_path / "nodir" / "b.png"))
-    assert done.status == 2
-    assert f"there is no folder {tmp_path / 'nodir'}; nothing was made: make the" in done.err
+    done = tileharvest(*words)
+    assert (done.status, done.out) == (status, "")
+    assert said in done.err.splitlines()[-1]
     assert named(tmp_path) == []
 
 

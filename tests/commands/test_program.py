@@ -87,6 +87,7 @@ def test_alone_it_lists_its_commands(tileharvest: Tileharvest) -> None:
         ),
         (["import", "folder", "backup", "small"], "which day's state does the folder have? add --day"),
         (["import", "folder", "backup", "small", "--day", "soon"], "--day soon is not a date"),
+        (["import", "folder", "backup", "small", "--day", "9999-01-01"], "has not begun: today is"),
         (["import", "git", "repo", "small", "--day", "2024-05-01"], "--day is for tileharvest import folder"),
         (["import", "git", "/nowhere", "small"], "/nowhere is neither a folder nor an address such as"),
         (["push", "small"], "write tileharvest push NAME TILE|URL..."),

@@ -179,23 +179,3 @@ def test_a_killed_publish_leaves_the_page_from_before(
 def contents(folder: Path) -> dict[str, bytes]:
     there = (path for path in folder.rglob("*") if path.is_file())
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in there}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "status", "words"),
-    [
-        (["mosaic", "smal"], 2, "the history has no map 'smal'; it has 'small'"),
-        (["mosaic", SMALL, "none/map.png"], 1, "name a folder that is there and can be written"),
-        (["mosaic", SMALL, "map.png", "--zoom", "1"], 2, "has zooms 0 to -12 on 2016-10-06"),
-        (["mosaic", SMALL, "map.png", "--max-bytes", "lots"], 2, "'lots' is no size"),
-        (["diff", SMALL, SMALL_DAY, SMALL_DAY, "map.png", "--max-pixels", "0"], 2, "leaves nothing to draw"),
-        (["film", SMALL, "film.avi"], 2, "film.avi is not a name for a film"),
-        (["publish", SMALL, "out", "--zooms", "5"], 2, "are no zooms: write them as -5..0"),
-    ],
-)
-def test_what_is_wrong_is_one_line(
-    project: Project, harvested_map: Rendering, arguments: list[str], status: int, words: str
-) -> None:
-    done = project.scrapy(*arguments, check=False)
-    assert (done.returncode, done.stdout) == (status, "")
-    assert words in done.stderr.splitlines()[-1]

@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
+import signal
+import socket
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pytest
 
-from tests.end_to_end.git_maps import MAPS, URL, as_parameters, dated, harvested_rows, rows
+from tests.end_to_end.git_maps import MAPS, URL, rows
 from tests.end_to_end.numbered_maps import DUCKMAP_ANEW
 from tests.end_to_end.project import LayerTile
-from tests.end_to_end.real_maps import ANTWORLD_MAP, SMALL, SMALL_DAY, days, harvested_versions
+from tests.end_to_end.real_maps import ANTWORLD_MAP, SMALL, SMALL_DAY, harvested_versions
 from tests.servers.git_host import git_host
-from tests.servers.repositories import FastImport, files_of, git, moment_of
+from tests.servers.repositories import FastImport, files_of, moment_of
 from tileharvest.errors import ExitStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.end_to_end.git_maps import Drawn
     from tests.end_to_end.project import Project
     from tests.end_to_end.real_maps import DrawnMap
     from tests.servers.nginx import Nginx
 
-HARVESTED: Final = (ANTWORLD_MAP, DUCKMAP_ANEW)
-"""Those of which every version is harvested through git."""
-SEEN_ONCE: Final = [one for one in MAPS if one.name not in {drawn.name for drawn in HARVESTED}]
+PATIENCE: Final = 240.0
+"""Seconds in which what was told to end has ended. It needs less than one."""
 DAY, NEXT_DAY, LATER = "2016-10-06", "2016-10-07", "2016-10-08"
 
 
@@ -63,11 +63,8 @@ def host(served: tuple[Nginx, Path]) -> Host:
 
 @pytest.mark.parametrize(
     "drawn",
-    [
-        # Squares of one layer that are added and changed: the regions of several layers are, too.
-        pytest.param(one, marks=[pytest.mark.repetition] if one is ANTWORLD_MAP else [])
-        for one in HARVESTED
-    ],
+    # Squares of one layer that are added and changed: the regions of several layers are, too.
+    [DUCKMAP_ANEW, pytest.param(ANTWORLD_MAP, marks=pytest.mark.repetition)],
     ids=lambda drawn: drawn.name,
 )
 def test_the_history_is_that_of_harvests_over_http(
@@ -75,9 +72,8 @@ def test_the_history_is_that_of_harvests_over_http(
 ) -> None:
     harvested = harvested_versions(shared_maps, common_folder, drawn)
     project.add_map(drawn.name, URL, git={"url": host.url, "path": "docs"})
-    known = days(shared_maps, drawn.name)
     for one in harvested:
-        host.publish(shared_maps, drawn.name, one.version, known[one.version - 1])
+        host.publish(shared_maps, drawn.name, one.version, one.day)
         host.server.clear_log()
         project.crawl(drawn.name, one.day, spider=drawn.renderer)
         assert rows(project.versions()) == rows(one.versions)
@@ -97,24 +93,24 @@ def test_the_history_is_that_of_harvests_over_http(
     assert project.stored() == harvested[-1].stored
 
 
-@pytest.mark.parametrize("drawn", as_parameters(SEEN_ONCE))
+@pytest.mark.parametrize("drawn", MAPS[1:], ids=lambda drawn: drawn.name)
 def test_a_harvest_goes_on_where_an_import_has_ended_as_harvests_over_http_do(
-    drawn: Drawn, host: Host, project: Project, shared_maps: Path, common_folder: Path
+    drawn: DrawnMap, host: Host, project: Project, shared_maps: Path, common_folder: Path
 ) -> None:
     """All versions but the last are imported, and the last one is harvested."""
-    *earlier, (last, day) = dated(shared_maps, drawn)
-    entry = {"url": host.url, "path": "docs"}
-    project.add_map(drawn.name, URL, renderer=drawn.renderer, git=entry)
-    for version, its_day in earlier:
-        host.publish(shared_maps, drawn.name, version, its_day)
-    if earlier:
-        project.scrapy("import", "git", str(host.repository.folder), drawn.name, "--path", "docs")
-    host.publish(shared_maps, drawn.name, last, day)
+    harvested = harvested_versions(shared_maps, common_folder, drawn)
+    *earlier, last = harvested
+    project.add_map(drawn.name, URL, renderer=drawn.renderer, git={"url": host.url, "path": "docs"})
+    for one in earlier:
+        host.publish(shared_maps, drawn.name, one.version, one.day)
+    project.scrapy("import", "git", host.url, drawn.name, "--path", "docs")
+    host.publish(shared_maps, drawn.name, last.version, last.day)
     host.server.clear_log()
-    project.crawl(drawn.name, day, spider=drawn.renderer)
+    project.crawl(drawn.name, last.day, spider=drawn.renderer)
     assert len(list(host.server.log())) <= 7
-    assert project.harvests(drawn.name)[-1]["walk"] == "git"
-    assert rows(project.versions()) == harvested_rows(shared_maps, common_folder, drawn)
+    # What an import has brought is not fetched again.
+    assert "nMod" not in project.outcomes().values()
+    assert rows(project.versions()) == rows(last.versions)
 
 
 def test_a_quiet_day_costs_three_requests_and_no_tile(
@@ -154,15 +150,6 @@ def test_what_was_harvested_over_http_is_fetched_once_more_and_has_the_same_byte
     assert project.harvest(SMALL, LATER)["counts"]["ign"] == len(before)
 
 
-def test_what_an_import_has_brought_is_not_fetched_again(
-    host: Host, project: Project, shared_maps: Path
-) -> None:
-    host.publish(shared_maps, "alexjj", 1, DAY)
-    project.add_map("small", URL, git={"url": host.url, "path": "docs"})
-    project.scrapy("import", "git", host.url, "small", "--path", "docs")
-    assert project.harvest("small", NEXT_DAY)["counts"]["ign"] == 29
-
-
 def test_a_budget_of_bytes_ends_a_fetch_and_the_next_run_goes_on(
     host: Host, project: Project, shared_maps: Path, common_folder: Path
 ) -> None:
@@ -188,35 +175,51 @@ def test_a_budget_of_bytes_ends_a_fetch_and_the_next_run_goes_on(
 
 
 def test_what_cannot_be_harvested_through_git_is_told_in_one_line(
-    host: Host, project: Project, shared_maps: Path, tmp_path: Path
+    host: Host, project: Project, shared_maps: Path
 ) -> None:
-    host.publish(shared_maps, "alexjj", 1, DAY)
     pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:%064d\nsize 1234\n" % 1
+    host.publish(shared_maps, "alexjj", 1, DAY)
     files = files_of(shared_maps, "alexjj", 1)
-    commit = git(host.repository.folder, "rev-parse", "main").strip()
-    host.repository.commit(
-        moment_of(NEXT_DAY),
-        {f"lfs/{path}": pointer if path.endswith(".png") else body for path, body in files.items()},
-        extra=f"M 160000 {commit} other\n",
-    )
+    pointers = {f"lfs/{path}": pointer if path.endswith(".png") else body for path, body in files.items()}
+    host.repository.commit(moment_of(NEXT_DAY), pointers)
     host.repository.written()
     cases = {
         "closed": ({"url": "http://127.0.0.1:9/map.git"}, "http://127.0.0.1:9/map.git cannot be fetched"),
-        "branch": ({"url": host.url, "branch": "pages"}, "cannot be fetched"),
         "top": ({"url": host.url}, "name its folder, maybe docs, lfs"),
-        "submodule": ({"url": host.url, "path": "other"}, "other is a submodule"),
         "pointers": ({"url": host.url, "path": "lfs"}, "is a Git-LFS pointer"),
     }
     for name, (entry, words) in cases.items():
         project.add_map(name, URL, git=entry)
         done = project.crawl(name, DAY, check=False)
         assert (done.returncode, words in done.stderr) == (5, True), (name, done.stderr)
-    # Plain tiles have no file by which a folder could be known.
-    plain = {"url": "https://map.example.net/{z}/{x}/{y}.png", "renderer": "xyz", "site_zooms": [0, 1]}
-    project.add_map("plain", **plain, bounds=[-180, -85, 180, 85], git=host.url)
-    done = project.crawl("plain", DAY, spider="xyz", check=False)
-    assert (done.returncode, "no map was found in" in done.stderr) == (5, True)
     assert not project.versions()
+
+
+@pytest.mark.parametrize("word", ["harvest", "import"])
+def test_a_signal_ends_a_fetch_at_once_and_its_git_with_it(word: str, project: Project) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(PATIENCE)
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/map.git"
+        project.add_map("small", URL, git=url)
+        harvest = ("harvest", "small", "-a", f"day={DAY}")
+        with project.running(*(harvest if word == "harvest" else ("import", "git", url, "small"))) as process:
+            connection, _ = silent.accept()
+            with connection:
+                connection.settimeout(PATIENCE)
+                process.send_signal(signal.SIGTERM)
+                _, told = process.communicate(PATIENCE)
+                # What git asks, and then the end of git.
+                while connection.recv(65_536):
+                    pass
+    assert process.returncode == 1
+    assert "Traceback" not in told
+    assert (
+        told.splitlines()[-1]
+        == {
+            "harvest": "map 'small' was stopped; run it again to continue where it stopped",
+            "import": "stopped: the days that were imported are kept; run it again to go on",
+        }[word]
+    )
 
 
 def test_without_the_git_program_a_line_says_what_to_install(project: Project, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from tests.end_to_end.real_maps import ANTWORLD_MAP, SMALL, SMALL_DAY, harvested_versions
+from tests.end_to_end.real_maps import ANTWORLD_MAP, SMALL, harvested_versions
 from tests.servers.published import published
 
 if TYPE_CHECKING:
@@ -52,24 +52,3 @@ def test_a_backup_from_before_the_first_harvest_takes_nothing_from_it(
     assert {version.tile: (version.sha1, version.etag) for version in project.versions()} == before
     report = project.harvest(SMALL, "2016-10-08")
     assert report["counts"]["ign"] == len(before)
-
-
-def test_a_command_that_cannot_be_meant_is_told_in_one_line(project: Project, tmp_path: Path) -> None:
-    project.add_map("small", URL)
-    folder = str(tmp_path)
-    lines = [
-        (("folder", folder, "small"), 2, "add --day, such as --day 2024-05-01"),
-        (("folder", folder, "small", "--day", "yesterday"), 2, "--day yesterday is not a date"),
-        (("folder", folder, "small", "--day", "9999-01-01"), 2, "has not begun: today is"),
-        (
-            ("folder", f"{folder}/none", "small", "--day", SMALL_DAY),
-            2,
-            "is not a folder; nothing was changed",
-        ),
-        (("folder", folder, "smal", "--day", SMALL_DAY), 2, "did you mean 'small'?"),
-    ]
-    for arguments, status, words in lines:
-        done = project.scrapy("import", *arguments, check=False)
-        assert (done.returncode, done.stdout) == (status, "")
-        assert words in done.stderr.splitlines()[-1]
-    assert not project.database.exists() or not project.versions()

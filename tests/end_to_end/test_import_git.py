@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.end_to_end.git_maps import MAPS, URL, Drawn, as_parameters, dated, harvested_rows, rows
+from tests.end_to_end.git_maps import MAPS, URL, rows
 from tests.end_to_end.project import await_condition
+from tests.end_to_end.real_maps import harvested_versions
 from tests.importers.imports import dot
 from tests.servers.repositories import FastImport, git, map_repository, moment_of
 
@@ -21,25 +22,26 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.end_to_end.project import Project
+    from tests.end_to_end.real_maps import DrawnMap
 
 
-def imported(
-    project: Project, source: Path | str, name: str, *more: str, check: bool = True
-) -> dict[str, Any]:
+def imported(project: Project, source: Path | str, name: str, *more: str) -> dict[str, Any]:
     """`scrapy import git SOURCE NAME --json`: what it tells."""
     done = project.scrapy("import", "git", str(source), name, "--json", *more)
     return dict(json.loads(done.stdout))
 
 
-@pytest.mark.parametrize("drawn", as_parameters(MAPS))
+@pytest.mark.parametrize("drawn", MAPS, ids=lambda drawn: drawn.name)
 def test_the_imported_history_is_the_harvested_one(
-    drawn: Drawn, project: Project, shared_maps: Path, common_folder: Path, tmp_path: Path
+    drawn: DrawnMap, project: Project, shared_maps: Path, common_folder: Path, tmp_path: Path
 ) -> None:
+    harvested = harvested_versions(shared_maps, common_folder, drawn)
+    days = [(one.version, one.day) for one in harvested]
     project.add_map(drawn.name, URL, renderer=drawn.renderer)
-    source = map_repository(shared_maps, drawn.name, dated(shared_maps, drawn), tmp_path / "map.git", "docs")
+    source = map_repository(shared_maps, drawn.name, days, tmp_path / "map.git", "docs")
     told = imported(project, source.folder, drawn.name, "--path", "docs")
-    assert [one["day"] for one in told["days"]] == [day for _, day in dated(shared_maps, drawn)]
-    assert rows(project.versions()) == harvested_rows(shared_maps, common_folder, drawn)
+    assert [one["day"] for one in told["days"]] == [day for _, day in days]
+    assert rows(project.versions()) == rows(harvested[-1].versions)
     before = project.versions()
     assert imported(project, source.folder, drawn.name, "--path", "docs")["days"] == []
     assert project.versions() == before
@@ -52,31 +54,10 @@ def small(project: Project, shared_maps: Path, tmp_path: Path) -> FastImport:
     return map_repository(shared_maps, "alexjj", [(1, "2016-10-06"), (2, "2016-10-07")], tmp_path / "map.git")
 
 
-def refused(project: Project, *arguments: str, status: int) -> str:
-    """`scrapy import ...`, which must write one line and change nothing."""
-    done = project.scrapy("import", *arguments, check=False)
-    assert (done.returncode, done.stdout) == (status, "")
-    line = done.stderr.strip().splitlines()[-1]
-    assert line.startswith("error: ")
-    return line
-
-
-def test_what_is_no_repository_is_told_in_one_line(project: Project, tmp_path: Path) -> None:
-    project.add_map("small", URL)
-    (tmp_path / "empty").mkdir()
-    assert "is not a git repository" in refused(project, "git", str(tmp_path / "empty"), "small", status=2)
-    assert "neither a folder nor an address" in refused(project, "git", "nowhere", "small", status=2)
-    closed = "http://127.0.0.1:9/map.git"
-    assert f"{closed} cannot be fetched" in refused(project, "git", closed, "small", status=5)
-    assert "did you mean 'git'?" in refused(project, "gti", str(tmp_path), "small", status=2)
-    assert "--day is for scrapy import folder" in refused(
-        project, "git", str(tmp_path), "small", "--day", "2024-05-01", status=2
-    )
-
-
 def test_a_killed_import_of_two_thousand_commits_goes_on(project: Project, small: FastImport) -> None:
     """Forty commits a day. What is recorded at the kill is not recorded again; nothing else is missing."""
-    tiles = [path for path in files_of_branch(small) if re.fullmatch(r"[^/]+(/[0-3])+\.png", path)]
+    every = git(small.folder, "ls-tree", "-r", "--name-only", "main").splitlines()
+    tiles = [path for path in every if re.fullmatch(r"[^/]+(/[0-3])+\.png", path)]
     start = moment_of("2017-01-01", 0)
     for number in range(2000):
         tile = tiles[number % len(tiles)]
@@ -125,7 +106,3 @@ def days_of(project: Project) -> list[str]:
         return [day for (day,) in project.query("SELECT day FROM harvests")]
     except sqlite3.OperationalError:
         return []
-
-
-def files_of_branch(repository: FastImport) -> list[str]:
-    return git(repository.folder, "ls-tree", "-r", "--name-only", "main").splitlines()

@@ -1,30 +1,26 @@
-"""Several processes that harvest the same maps at the same time, over each kind of database."""
+"""Several workers that harvest the same maps at the same time, over each kind of database."""
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
+from contextlib import contextmanager
+from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
 from sqlalchemy import func, select
 
-from tests.history import beginning_worker
-from tests.history.making import DAY, LATER, LAYER, START, began, ended, found
-from tests.history.shared_results import OUTCOMES, results_of
+from tests.history.making import DAY, LATER, LAYER, START, began, ended, found, record
 from tileharvest.history.blocks import blocks_found
 from tileharvest.history.costs import Cost
 from tileharvest.history.database import History
 from tileharvest.history.harvest_row import Beginning
 from tileharvest.history.schema import changes
 from tileharvest.history.summaries import HarvestSummary, harvest_summaries, map_summaries
+from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import Pyramid
@@ -35,13 +31,15 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from tests.servers.postgresql import PostgresqlServer
+    from tileharvest.tiles.results import TileResult
 
 WORKERS = 3
 MAPS = 8
-ROOT = Path(__file__).parents[2]
+# Of different strengths, so that it does not matter who comes first.
+OUTCOMES = ["fail", "404", "ign", "add"]
 
 
-# ------------------------------------------------------------------------------------ real processes
+BATCH = 3
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
@@ -57,23 +55,34 @@ def new_url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 @pytest.fixture(scope="module")
 def given(new_url: str) -> list[list[tuple[str, bool]]]:
-    """Per worker, and of each map, the identity of its harvest and whether it is continued."""
-    with ExitStack() as programs:
-        workers = [programs.enter_context(started(new_url, number)) for number in range(WORKERS)]
-        for worker in workers:
-            assert worker.stdout.readline() == "ready\n"
-        answers = [worker.communicate("go\n", timeout=240)[0] for worker in workers]
-        assert [worker.returncode for worker in workers] == [0] * WORKERS
-    return [[tuple(harvest) for harvest in json.loads(answer)] for answer in answers]
+    """Per worker, and of each map, the identity of its harvest and whether it is continued. Each worker has
+    connections of its own, as processes have, and all begin at once."""
+    at_once = threading.Barrier(WORKERS)
+
+    def work(worker: int) -> list[tuple[str, bool]]:
+        at_once.wait(240)
+        with History.open(new_url) as history:
+            harvests = [began(history, name=f"map{number}") for number in range(MAPS)]
+            results = results_of(worker)
+            for start in range(0, len(results), BATCH):
+                record(harvests[0], results[start : start + BATCH], Cost(3, 50, 7))
+            return [(harvest.identity, harvest.continued) for harvest in harvests]
+
+    with ThreadPoolExecutor(WORKERS) as threads:
+        return list(threads.map(work, range(WORKERS)))
 
 
-def started(url: str, number: int) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", beginning_worker.__name__, url, str(number), str(MAPS)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
+def results_of(worker: int) -> list[TileResult]:
+    """What a worker records of a map: of its own tiles, and of those that all have asked."""
+    random = Random(worker)
+    own = [Tile(0, 2 * worker + 1, y) for y in range(-31, 32, 2)]
+    shared = [Tile(0, -1, y) for y in range(-31, 32, 2)]
+    return random.sample(
+        [
+            found(random.choice(OUTCOMES), tile, f"image {random.randrange(5)}".encode())
+            for tile in [*own, *shared]
+        ],
+        len(own) + len(shared),
     )
 
 
@@ -95,7 +104,7 @@ def test_what_several_record_at_once_adds_up_exactly(new_url: str) -> None:
     for result in recorded:
         outcomes = (result.outcome.value, strongest.get(result.tile, OUTCOMES[0]))
         strongest[result.tile] = max(outcomes, key=OUTCOMES.index)
-    batches = sum(-(-len(results_of(worker)) // beginning_worker.BATCH) for worker in range(WORKERS))
+    batches = sum(-(-len(results_of(worker)) // BATCH) for worker in range(WORKERS))
     with History.open(new_url) as history:
         ended(began(history, name="map0"))
         summary = map_summaries(history)[0]
@@ -172,11 +181,11 @@ def test_who_ends_while_another_records_waits_and_counts_what_was_recorded(
 ) -> None:
     harvest = began(emptied_postgresql)
 
-    def record(connection: Connection) -> None:
+    def write(connection: Connection) -> None:
         for block, one in blocks_found([found("add")]):
             harvest.recording_block(block, one, Cost(1, 2, 3))(connection)
 
-    with held(emptied_postgresql, record, postgresql):
+    with held(emptied_postgresql, write, postgresql):
         ended(began(emptied_postgresql))
     (summary,) = harvest_summaries(emptied_postgresql, "world")
     assert (summary.cost.requests, summary.counts) == (1, {Outcome.ADDED: 1})

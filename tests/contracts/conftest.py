@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.queue.driven import Driven
-from tests.servers.redis import queue_on, redis_cluster, redis_server
+from tests.servers.redis import queue_on, redis_server
 from tileharvest.queue.sqlite.queue import SqliteQueue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from tests.servers.redis import RedisCluster, RedisServer
+    from tests.servers.redis import RedisServer
     from tileharvest.queue.port import RequestQueue
 
 _numbers = count()
@@ -29,12 +29,6 @@ Making = Any
 def redis() -> Iterator[RedisServer]:
     with redis_server() as server:
         yield server
-
-
-@pytest.fixture(scope="session")
-def cluster() -> Iterator[RedisCluster]:
-    with redis_cluster() as servers:
-        yield servers
 
 
 def _in_memory(request: pytest.FixtureRequest, folder: Path) -> Callable[..., RequestQueue]:
@@ -50,13 +44,7 @@ def _in_redis(request: pytest.FixtureRequest, folder: Path) -> Callable[..., Req
     return partial(queue_on, request.getfixturevalue("redis"), f"world-{next(_numbers)}")
 
 
-def _in_cluster(request: pytest.FixtureRequest, folder: Path) -> Callable[..., RequestQueue]:
-    return partial(queue_on, request.getfixturevalue("cluster"), f"world-{next(_numbers)}")
-
-
-@pytest.fixture(
-    params=[_in_memory, _in_sqlite, _in_redis, pytest.param(_in_cluster, marks=pytest.mark.repetition)]
-)
+@pytest.fixture(params=[_in_memory, _in_sqlite, _in_redis])
 def making(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., RequestQueue]:
     return request.param(request, tmp_path)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import logging
 import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
@@ -11,39 +9,12 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from scrapy.crawler import Crawler
-
     from tests.servers.nginx import LogLine
 
 EARLY: Final = 0.05
 """Seconds: what nginx and another clock take for the same moment."""
 _STARTS: Final = re.compile(r"requests? of map '(.*)' starts? at \[?(.*?)\]?$", re.MULTILINE)
 """What is logged for debugging."""
-
-
-class ToldStarts:
-    """Scrapy's extension: it has the log tell when requests start. At the level DEBUG no tile would go the
-    short way."""
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> ToldStarts:
-        # The program keeps what is below its level from being made. The log's handler drops it, too.
-        logging.disable(logging.NOTSET)
-        for name in ("tileharvest.queue.polite_queue", "tileharvest.politeness.map_throttle"):
-            logging.getLogger(name).addFilter(_as_info)
-        return cls()
-
-
-def _as_info(record: logging.LogRecord) -> bool:
-    record.levelno, record.levelname = logging.INFO, "INFO"
-    return True
-
-
-TELLS_STARTS: Final = {
-    "LOG_LEVEL": "INFO",
-    "EXTENSIONS": json.dumps({f"{__name__}.{ToldStarts.__name__}": 1}),
-}
-"""Settings with which the log has what `given_starts` reads."""
 
 
 def given_starts(log: str, name: str) -> list[float]:

@@ -130,21 +130,11 @@ def test_a_failed_tile_is_in_the_failure_list(stage: Stage) -> None:
     assert queue(stage)["left"] == 0
 
 
-def test_what_failed_is_asked_once_on_the_next_day(stage: Stage) -> None:
-    stage.site.rules[address(LAST)] = rules.status(500)
-    visit(stage.project, FIRST_DAY)
-    stage.site.rules.clear()
-    stage.site.received.clear()
-    assert visit(stage.project, SECOND_DAY).counts == {"ign": 19, "add": 1}
-    assert methods(stage.site, LAST) == ["HEAD", "GET"]
-    assert failures(stage) == []
-
-
 def test_failures_can_be_put_back_and_have_all_attempts_again(stage: Stage) -> None:
     stage.site.rules[address(LAST)] = rules.status(500)
     visit(stage.project, FIRST_DAY)
     done = stage.project.scrapy("failures", "small", "--retry")
-    assert "the queue of map 'small' has 1 request again" in done.stdout
+    assert "1 request of map 'small' put back" in done.stdout
     assert failures(stage) == []
     assert queue(stage)["pending/plus"] == 1
     stage.site.rules[address(LAST)] = rules.first(4, rules.status(500))

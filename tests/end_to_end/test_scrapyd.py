@@ -13,7 +13,6 @@ import threading
 import zipfile
 from collections import Counter
 from dataclasses import dataclass
-from hashlib import sha1
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,7 +23,6 @@ from tests.servers.misbehaving import misbehaving
 from tests.servers.nginx import nginx
 from tests.servers.published import published
 from tests.servers.scrapyd import PASSWORD, PROJECT, USER, Scrapyd, scrapyd
-from tileharvest.viewer.page_files import page_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,22 +89,11 @@ class Jobs:
     cancelled: str
     left: dict[str, int]
     """What `scrapy queue` counts after that."""
-    cancelled_twice: str
-    asked: int
-    """How often the slow site was asked until then."""
     continued: str
 
 
-@pytest.fixture(scope="module", params=[{}], ids=["sqlite"])
-def queue(request: pytest.FixtureRequest) -> dict[str, str]:
-    """What the environment of jobs says about where requests wait."""
-    return dict(request.param)
-
-
 @pytest.fixture(scope="module")
-def host(
-    queue: dict[str, str], shared_maps: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Host]:
+def host(shared_maps: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     folder = tmp_path_factory.mktemp("scrapyd")
     project, gate = Project(folder), Gate()
     places = {"TILEHARVEST_MAPS": str(project.maps_file), "TILEHARVEST_DATA": str(project.data)}
@@ -114,7 +101,7 @@ def host(
     quick, slow = (
         published(shared_maps, "alexjj", version, folder / f"site-{version}") for version in (1, 2)
     )
-    with nginx(quick) as quick_site, misbehaving(slow) as slow_site, scrapyd(places | queue) as running:
+    with nginx(quick) as quick_site, misbehaving(slow) as slow_site, scrapyd(places) as running:
         slow_site.rule_for_all = gate
         gate.shut_after(sys.maxsize)
         project.add_map(QUICK, quick_site.url)
@@ -125,7 +112,7 @@ def host(
 
 @pytest.fixture(scope="module")
 def jobs(host: Host) -> Jobs:
-    """Two maps are scheduled; one is cancelled in the middle, scheduled again, cancelled twice, and so on."""
+    """Two maps are scheduled; one is cancelled in the middle, and scheduled again."""
     host.gate.shut_after(30)
     quick, slow = schedule(host, QUICK), schedule(host, SLOW)
     host.gate.await_shut()
@@ -133,20 +120,10 @@ def jobs(host: Host) -> Jobs:
     host.gate.open()
     cancelled = host.scrapyd.await_end(slow)
     left = json.loads(host.scrapyd.run("queue", SLOW, "--json"))
-    host.gate.shut_after(30)
-    slow = schedule(host, SLOW)
-    host.gate.await_shut()
-    host.scrapyd.cancel(slow)
-    # Two signals that come at once are one.
-    host.scrapyd.await_line(slow, "shutting down gracefully")
-    host.scrapyd.cancel(slow)
-    # The site owes it an answer until it has ended.
-    cancelled_twice = host.scrapyd.await_end(slow)
-    asked = len(host.slow_site.received)
     host.gate.shut_after(sys.maxsize)
     last = schedule(host, SLOW), schedule(host, QUICK)
     continued, again = (host.scrapyd.await_end(job) for job in last)
-    return Jobs(host.scrapyd.await_end(quick), again, cancelled, left, cancelled_twice, asked, continued)
+    return Jobs(host.scrapyd.await_end(quick), again, cancelled, left, continued)
 
 
 def schedule(host: Host, name: str) -> str:
@@ -199,9 +176,9 @@ def harvests(project: Project) -> list[tuple[Any, ...]]:
     return project.query(f"SELECT name, segment, day, reason FROM {named} ORDER BY name")
 
 
-def requests(host: Host, first: int | None = None) -> Counter[tuple[str, str]]:
-    """What the slow site was asked about tiles, and how often; the first so many requests only."""
-    asked = ((request.method, request.path) for request in host.slow_site.received[:first])
+def requests(host: Host) -> Counter[tuple[str, str]]:
+    """What the slow site was asked about tiles, and how often."""
+    asked = ((request.method, request.path) for request in host.slow_site.received)
     beside = ("/robots.txt", "/overviewerConfig.js")
     return Counter((method, path) for method, path in asked if path not in beside)
 
@@ -211,22 +188,6 @@ def test_the_egg_holds_every_file_of_the_program_and_nothing_else_but_its_byteco
     with zipfile.ZipFile(egg) as opened:
         held = {name for name in opened.namelist() if not re.search("^EGG-INFO/|/__pycache__/", name)}
     assert held == {f"tileharvest/{name}" for name in files(host.clone / "tileharvest")}
-
-
-def test_the_viewers_page_is_read_out_of_the_egg(host: Host) -> None:
-    (egg,) = (host.scrapyd.folder / "eggs" / PROJECT).iterdir()
-    program = (
-        "import hashlib, json, sys; from tileharvest.viewer import page_files as m;"
-        "assert m.__file__.startswith(sys.argv[1]), m.__file__;"
-        "print(json.dumps({k: hashlib.sha1(v.body).hexdigest() for k, v in m.page_files().items()}))"
-    )
-    command = [sys.executable, "-P", "-c", program, str(egg)]
-    said = subprocess.check_output(command, env=os.environ | {"PYTHONPATH": str(egg)})
-    page = host.clone / "tileharvest" / "viewer" / "page"
-    read = page_files(page)
-    # Its modules are served as one script.
-    assert set(read) < set(files(page))
-    assert json.loads(said) == {name: sha1(file.body).hexdigest() for name, file in read.items()}
 
 
 def test_nobody_gets_in_without_the_password(host: Host) -> None:
@@ -249,17 +210,9 @@ def test_a_cancelled_job_ends_cleanly_with_all_leases_given_back(jobs: Jobs) -> 
 def test_a_cancelled_harvest_that_is_scheduled_again_continues_without_asking_twice(
     host: Host, jobs: Jobs
 ) -> None:
-    assert f"continuing the harvest of map '{SLOW}'" in jobs.cancelled_twice
-    assert set(requests(host, jobs.asked).values()) == {1}
-
-
-def test_a_job_that_is_cancelled_twice_ends_at_once_and_loses_nothing(host: Host, jobs: Jobs) -> None:
-    """What was under way, and what it had no time to write down, is asked again."""
-    assert "forcing unclean shutdown" in jobs.cancelled_twice
-    assert "Spider closed" not in jobs.cancelled_twice
     assert f"continuing the harvest of map '{SLOW}'" in jobs.continued
     assert "Spider closed (finished)" in jobs.continued
-    assert max(requests(host).values()) == 2
+    assert set(requests(host).values()) == {1}
 
 
 def test_a_second_job_of_the_day_says_so_and_ends(jobs: Jobs) -> None:
@@ -279,13 +232,3 @@ def test_the_history_is_the_one_that_scrapy_crawl_writes(host: Host, tmp_path: P
     assert host.project.stored() == direct.stored()
     assert harvests(host.project) == harvests(direct)
     assert {row[3] for row in harvests(direct)} == {"finished"}
-
-
-@pytest.mark.usefixtures("jobs")
-def test_jobs_and_their_logs_outlive_scrapyd(host: Host) -> None:
-    ended = host.scrapyd.jobs("finished")
-    host.scrapyd.stop()
-    host.scrapyd.start()
-    assert host.scrapyd.jobs("finished") == ended
-    assert [job for job in ended if f"{job}.log" in host.scrapyd.log(job)] == ended
-    assert len(ended) == 5

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from tests.end_to_end.gaps import EARLY, gaps_between, given_starts
 from tests.fleet.gate import Gate, tiles_only
 from tests.fleet.records import assert_harvested
-from tests.fleet.workers import HARVEST, MAP
+from tests.fleet.workers import MAP
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tests.end_to_end.rendering import Rendering
     from tests.fleet.workers import Fleet, Worker
     from tests.servers.misbehaving import Misbehaving, Received
-    from tests.servers.nginx import LogLine, Nginx
+    from tests.servers.nginx import Nginx
 
 ON_THE_WAY: Final = 4
 """Requests at the most, when all three have said that they pause: the map's concurrency."""
@@ -29,8 +29,6 @@ LEASE: Final = 10.0
 SETTINGS: Final = {"LEASE_SECONDS": LEASE, "LOG_LEVEL": "DEBUG"}
 RATE: Final = 30
 """Requests per second."""
-SLOW: Final = 5
-"""Requests per second, so few that a busy machine comes to an order long before the harvest ends."""
 
 
 def tell(fleet: Fleet, monkeypatch: pytest.MonkeyPatch, *words: str) -> str:
@@ -43,25 +41,6 @@ def start(fleet: Fleet, server: Misbehaving | Nginx, rate: int) -> list[Worker]:
     fleet.settings |= SETTINGS
     fleet.describe(server.url, requests_per_second=rate)
     return fleet.start_several(3)
-
-
-def started(fleet: Fleet, server: Nginx) -> list[Worker]:
-    """Three that work, of a harvest that has begun."""
-    workers = start(fleet, server, SLOW)
-    fleet.await_until(lambda: len(known := fleet.known()) == 3 and any(one.finished for one in known))
-    return workers
-
-
-def starts(server: Nginx) -> list[float]:
-    return sorted(line.time - line.duration for line in server.log() if is_tile(line))
-
-
-def asked(server: Nginx) -> Counter[tuple[str, str]]:
-    return Counter((line.method, line.path) for line in server.log() if is_tile(line))
-
-
-def is_tile(line: LogLine) -> bool:
-    return line.path.endswith(".png")
 
 
 def test_all_pause_go_on_at_another_rate_and_ask_for_each_tile_once(
@@ -104,24 +83,3 @@ def test_all_pause_go_on_at_another_rate_and_ask_for_each_tile_once(
     # Also those have a turn again that waited for theirs in a block before the pause, of whichever worker.
     assert len(given) >= len(after) > 0
     assert all(moment > start - EARLY for moment, start in zip(after, sorted(given), strict=False))
-
-
-def test_all_end_when_the_map_is_stopped_and_its_next_harvest_continues(
-    fleet: Fleet, small: Rendering, nginx: Callable[..., Nginx], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also while it is paused."""
-    server = nginx(small.folder)
-    workers = started(fleet, server)
-    tell(fleet, monkeypatch, "pause", MAP)
-    fleet.await_until(lambda: all(f"map '{MAP}' is paused since" in one.log for one in workers))
-    assert f"map '{MAP}' is stopping" in tell(fleet, monkeypatch, "stop", MAP)
-    fleet.assert_ended_together(*workers, status=1)
-    # One that had not begun has nothing to continue.
-    assert any("run it again to continue" in one.log for one in workers)
-    tell(fleet, monkeypatch, "resume", MAP)
-    fleet.describe(server.url, requests_per_second=RATE)
-    last = fleet.start(command=HARVEST)
-    fleet.await_ends(last)
-    assert last.status == 0
-    assert_harvested(fleet, small)
-    assert set(asked(server).values()) == {1}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from tests.fleet.workers import Fleet, Worker
     from tests.servers.misbehaving import Misbehaving
     from tests.servers.redis import RedisServer
-
-NOBODY: Final = "127.0.0.1:9"
-"""A port that is not for servers like these."""
 
 
 def test_a_worker_that_joins_at_the_end_ends_with_the_others_and_a_later_one_asks_for_nothing(
@@ -81,34 +78,13 @@ def held(fleet: Fleet, small: Rendering, misbehaving: Callable[[Path], Misbehavi
 def test_who_must_not_join_is_refused_in_one_line_and_disturbs_nobody(held: Held, small: Rendering) -> None:
     fleet, pid = held.fleet, f"(pid {held.worker.process.pid})"
     asked = len(held.site.received)
-    next_day = fleet.start(day="2021-02-14", command=HARVEST, through=())
+    next_day = fleet.start(day="2021-02-14", command=HARVEST)
     afresh = fleet.start("-a", "fresh=1", command=HARVEST)
     fleet.await_ends(next_day, afresh)
     held.assert_refused(next_day, "the crawl of 2021-02-13 is still under way", pid)
     held.assert_refused(afresh, "cannot start afresh while others work on it", pid)
     assert len(held.site.received) == asked
     held.assert_goes_on(small)
-
-
-def test_a_redis_that_cannot_be_used_is_told_in_one_line_without_the_password(
-    fleet: Fleet, redis: RedisServer, small: Rendering, misbehaving: Callable[[Path], Misbehaving]
-) -> None:
-    site = misbehaving(small.folder)
-    fleet.describe(site.url)
-    redis.ask("ACL", "SETUSER", "harvester", "on", ">right", "~*", "+@all")
-    address = f"127.0.0.1:{redis.port}"
-    wrong, away = (
-        fleet.start(command=HARVEST, environment={"REDIS_URL": f"redis://harvester:open-sesame@{place}/0"})
-        for place in (address, NOBODY)
-    )
-    fleet.await_ends(wrong, away)
-    redis.ask("ACL", "DELUSER", "harvester")
-    for worker, place in ((wrong, address), (away, NOBODY)):
-        assert worker.status == 1
-        (line,) = worker.errors
-        assert place in line
-        assert "open-sesame" not in worker.log
-    assert site.received == []
 
 
 def test_a_history_in_a_file_is_refused_beside_a_worker_of_another_machine(

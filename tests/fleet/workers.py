@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import signal
 import time
 from contextlib import suppress
+from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from tests.end_to_end.forking import ForkedProcess
 from tests.end_to_end.project import Project
-from tests.fleet.processes import fork, remove_clock, start
 from tileharvest.queue.redis.queue import RedisQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
     from pathlib import Path
 
-    from tests.fleet.processes import Process
     from tileharvest.queue.port import Counts
     from tileharvest.queue.port import Worker as Known
 
@@ -34,7 +35,7 @@ _LOOK: Final = 0.01
 class Worker:
     """One `scrapy crawl`."""
 
-    def __init__(self, process: Process, log: Path) -> None:
+    def __init__(self, process: ForkedProcess, log: Path) -> None:
         self.process = process
         self._log = log
 
@@ -71,7 +72,6 @@ class Worker:
     def kill(self) -> None:
         self.send(signal.SIGKILL)
         self.process.wait()
-        remove_clock(self.process.pid)
 
     def send(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
@@ -111,19 +111,14 @@ class Fleet:
         *arguments: str,
         day: str | None = DAY,
         command: Sequence[str] = CRAWL,
-        environment: Mapping[str, str] | None = None,
-        through: Sequence[str] | None = None,
     ) -> Worker:
-        """One more. Without a day it is a command that takes none.
-
-        `through` is a program that runs it, empty for a start just as a user's.
-        """
+        """One more. Without a day it is a command that takes none."""
         log = self.project.folder / f"worker-{len(self.workers) + 1}.log"
         options = [part for name, value in self.settings.items() for part in ("-s", f"{name}={value}")]
         words = [*command, *([] if day is None else ["-a", f"day={day}"]), *options, *arguments]
         places = {"REDIS_URL": self.redis_url or "", "DATABASE_URL": self.database_url}
-        full = self.project.environment | places | dict(environment or {})
-        process = start(through, words, full, log) if through is not None else fork(words, full, log)
+        with Connection(os.open(log, os.O_WRONLY | os.O_CREAT), readable=False) as file:
+            process = ForkedProcess("scrapy", words, self.project.environment | places, file, file)
         worker = Worker(process, log)
         self.workers.append(worker)
         return worker

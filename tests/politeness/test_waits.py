@@ -14,11 +14,6 @@ ZONE = timezone(timedelta(hours=1), "CET")
 EVENING = datetime(2024, 5, 1, 23, 59, 30, tzinfo=ZONE)
 
 
-def test_a_wait_is_worth_a_word_after_five_seconds() -> None:
-    wait = Wait("robots.txt", since=100.0, until=1_000.0)
-    assert [wait.is_long(moment) for moment in (100.0, 104.9, 105.0)] == [False, False, True]
-
-
 @pytest.mark.parametrize(
     ("until", "words"),
     [

@@ -6,7 +6,7 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from redis.asyncio import RedisCluster, SSLConnection
+from redis.asyncio import SSLConnection
 from scrapy.settings import Settings
 from scrapy_redis import connection as scrapy_redis_connection
 
@@ -79,19 +79,6 @@ def test_a_socket_is_not_confused_by_a_host() -> None:
     assert parameters_of(client)["db"] == 2
 
 
-def test_a_client_for_clusters_can_be_named() -> None:
-    parameters = connection_parameters(
-        {
-            "REDIS_URL": f"redis://worker:{'secret'}@redis.example.net:7000",
-            "REDIS_PARAMS": {"redis_cls": "redis.asyncio.RedisCluster"},
-        }
-    )
-    client = connect(parameters)
-    assert isinstance(client, RedisCluster)
-    assert place(client) == "redis://redis.example.net:7000, a cluster"
-    assert parameters_of(client)["password"] == "secret"
-
-
 # What cannot be
 
 
@@ -102,9 +89,6 @@ WRONG: list[dict[str, Any]] = [
     {"REDIS_URL": "redis://:wonderful@[horse/0"},
     {"REDIS_URL": "redis://:wonderful@redis.example.net?socket_timeout=battery"},
     {"REDIS_PARAMS": {"password": PASSWORD, "unknown": 1}},
-    {"REDIS_PARAMS": {"password": PASSWORD, "redis_cls": "redis.Redis"}},
-    {"REDIS_PARAMS": {"password": PASSWORD, "redis_cls": "no.such.thing"}},
-    {"REDIS_PARAMS": {"password": PASSWORD, "redis_cls": "os.system"}},
 ]
 
 

@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from contextlib import nullcontext
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from scrapy import Spider
@@ -155,58 +155,68 @@ REST = "the host, which has asked to be left alone"
 ANSWER = Wait("http://map.example.net/0.png to answer", 2.0, 32.0)
 
 
-def told_after(
-    seconds: float, reason: Reason | None, *, noting: str = "", answer: Wait | None = None
-) -> Wait | None:
-    """Returns the wait of a crawl that has made no progress for so many seconds, asked every second."""
-    rig = Rig()
-    rig.crawl.throttle = held(reason)
-    rig.crawl.oldest_requests = [lambda: None, lambda: answer]
+class Case(NamedTuple):
+    """What a crawl that makes no progress for 9 seconds may wait for, and the words that a person gets."""
 
-    async def test() -> Wait | None:
-        with noted(rig.crawl.waits, noting) if noting else nullcontext():
-            for _ in range(int(seconds)):
-                rig.crawl.wait()
+    told: str | None
+    reason: Reason | None = None
+    """Why the throttle holds it."""
+    noting: str = ""
+    answer: Wait | None = None
+    of_harvest: str | None = None
+    """What the harvest waits for. None without a harvest."""
+
+
+CASES = {
+    "rest": Case(REST, Reason.RESTING),
+    "answer": Case(ANSWER.what, answer=ANSWER),
+    "rest before answer": Case(REST, Reason.RESTING, answer=ANSWER),
+    "noted before all": Case("another attempt", Reason.RESTING, "another attempt", ANSWER),
+    "paused, told elsewhere": Case(None, Reason.PAUSED),
+    "quiet, told elsewhere": Case(None, Reason.QUIET),
+    "store": Case("the store", of_harvest="the store"),
+    "harvest that waits for nothing": Case(None, of_harvest=""),
+}
+
+
+def waiting(case: Case) -> Rig:
+    rig = Rig()
+    rig.crawl.throttle = held(case.reason)
+    rig.crawl.oldest_requests = [lambda: None, lambda: case.answer]
+    if case.of_harvest is not None:
+        harvest: Any = SimpleNamespace(
+            traffic=Traffic(), tally=Counter(), waits_for=case.of_harvest or None, waits_for_at_most=None
+        )
+        rig.crawl.harvest = harvest
+    return rig
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_what_is_known_best_is_told_after_five_seconds(case: Case) -> None:
+    async def test() -> list[Wait | None]:
+        rig = waiting(case)
+        with noted(rig.crawl.waits, case.noting) if case.noting else nullcontext():
+            found = []
+            for _ in range(10):
+                found.append(rig.crawl.wait())
                 await asyncio.sleep(1)
-            return rig.crawl.wait()
+            return found
 
-    found: Wait | None = run_jumping(test())
-    return found
-
-
-def test_nothing_is_said_before_five_seconds_have_passed() -> None:
-    assert told_after(4, Reason.RESTING) is None
-    told = told_after(5, Reason.RESTING)
-    assert told is not None
-    assert (told.what, told.since) == (REST, 0.0)
+    found = run_jumping(test())
+    assert found[:5] == [None] * 5
+    assert (None if found[-1] is None else found[-1].what) == case.told
 
 
-def test_a_request_is_waited_for_from_its_beginning() -> None:
-    assert told_after(6, None, answer=ANSWER) is None
-    assert told_after(7, None, answer=ANSWER) == ANSWER
-
-
-def test_what_is_known_best_is_told_first() -> None:
-    told = told_after(9, Reason.RESTING, answer=ANSWER)
-    assert told is not None
-    assert told.what == REST
-    told = told_after(9, Reason.RESTING, noting="another attempt", answer=ANSWER)
-    assert told is not None
-    assert told.what == "another attempt"
-
-
-@pytest.mark.parametrize("reason", [Reason.PAUSED, Reason.QUIET])
-def test_what_a_person_or_an_hour_holds_up_is_told_elsewhere(reason: Reason) -> None:
-    assert told_after(9, reason) is None
-
-
-def test_a_crawl_that_gets_on_waits_for_nothing() -> None:
-    rig = Rig()
-    rig.crawl.oldest_requests = [lambda: ANSWER]
-
+@pytest.mark.parametrize("of_harvest", [None, ""], ids=["requests", "results"])
+def test_a_crawl_that_gets_on_waits_for_nothing(of_harvest: str | None) -> None:
     async def test() -> None:
+        rig = waiting(Case(None, answer=ANSWER, of_harvest=of_harvest))
         for _ in range(20):
-            rig.crawl.traffic.requests += 1
+            if of_harvest is None:
+                rig.crawl.traffic.requests += 1
+            else:
+                assert rig.crawl.harvest is not None
+                rig.crawl.harvest.tally[Outcome.IGNORED] += 1
             assert rig.crawl.wait() is None
             await asyncio.sleep(1)
 
@@ -214,10 +224,8 @@ def test_a_crawl_that_gets_on_waits_for_nothing() -> None:
 
 
 def test_the_log_tells_each_wait_once_and_until_when(caplog: pytest.LogCaptureFixture) -> None:
-    rig = Rig()
-    rig.crawl.throttle = held(Reason.RESTING)
-
     async def test() -> None:
+        rig = waiting(Case(None, Reason.RESTING))
         with noted(rig.crawl.waits, "robots.txt to answer"):
             for _ in range(9):
                 rig.crawl.say_wait()
@@ -226,59 +234,3 @@ def test_the_log_tells_each_wait_once_and_until_when(caplog: pytest.LogCaptureFi
     with caplog.at_level(logging.INFO):
         run_jumping(test())
     assert caplog.messages == ["waiting for robots.txt to answer; no end is known"]
-
-
-def harvesting(waits_for: str | None) -> Rig:
-    """Returns a crawl whose harvest waits for this."""
-    rig = Rig()
-    harvest: Any = SimpleNamespace(traffic=Traffic(), tally=Counter(), waits_for=waits_for)
-    rig.crawl.harvest = harvest
-    return rig
-
-
-@pytest.mark.parametrize("what", ["the store", "the history"])
-def test_what_a_harvest_waits_for_is_told_as_what_it_is(what: str) -> None:
-    async def test() -> Wait | None:
-        rig = harvesting(what)
-        rig.crawl.wait()
-        await asyncio.sleep(9)
-        return rig.crawl.wait()
-
-    assert run_jumping(test()) == Wait(what, 0.0, None)
-
-
-def test_nothing_is_told_where_nobody_knows_what_a_harvest_waits_for() -> None:
-    async def test() -> Wait | None:
-        rig = harvesting(None)
-        rig.crawl.wait()
-        await asyncio.sleep(60)
-        return rig.crawl.wait()
-
-    assert run_jumping(test()) is None
-
-
-def test_a_harvest_that_gets_on_waits_for_nothing_though_a_part_of_it_does() -> None:
-    rig = harvesting(None)
-
-    async def test() -> None:
-        assert rig.crawl.harvest is not None
-        with noted(rig.crawl.waits, "the next turn to store an image"):
-            for _ in range(20):
-                rig.crawl.harvest.tally[Outcome.IGNORED] += 1
-                assert rig.crawl.wait() is None
-                await asyncio.sleep(1)
-
-    run_jumping(test())
-
-
-def test_a_short_pause_is_not_told_as_a_wait_for_the_history() -> None:
-    rig = harvesting("the history")
-
-    async def test() -> tuple[Wait | None, Wait | None]:
-        rig.crawl.wait()
-        await asyncio.sleep(9)
-        told = rig.crawl.wait()
-        with noted(rig.crawl.waits, "another attempt", 1.0):
-            return told, rig.crawl.wait()
-
-    assert run_jumping(test()) == (Wait("the history", 0.0), None)

@@ -132,11 +132,10 @@ def test_a_queue_in_memory_has_no_file(settings: Settings) -> None:
     assert scheduling(settings).queue._file is None
 
 
-def test_as_many_are_leased_ahead_as_scrapy_makes_at_once(settings: Settings) -> None:
-    settings.set("CONCURRENT_REQUESTS", 3)
-    assert scheduling(settings, harvests=False).ahead == 3
-    settings.set("CONCURRENT_REQUESTS", 0)
-    assert scheduling(settings, harvests=False).ahead == 16
+def test_half_of_what_scrapy_makes_at_once_is_leased_ahead(settings: Settings) -> None:
+    for most, ahead in ((1, 0), (8, 4), (0, 8)):
+        settings.set("CONCURRENT_REQUESTS", most)
+        assert scheduling(settings, harvests=False).ahead == ahead
 
 
 def test_a_history_in_a_file_is_known_to_be_of_one_machine(settings: Settings) -> None:

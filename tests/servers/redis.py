@@ -9,8 +9,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from contextlib import ExitStack, contextmanager
-from functools import partial
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,9 +22,6 @@ if TYPE_CHECKING:
 
 AOF: Final = ("--appendonly", "yes", "--appendfsync", "always")
 """Options with which every write is on the disk before it is answered."""
-SLOTS: Final = 16384
-"""The keys of a cluster are spread over so many parts."""
-
 _PATIENCE: Final = 120.0
 """Seconds in which Redis must start or stop. It needs some hundredths."""
 _PATIENCE_OF_QUEUES: Final = 10.0
@@ -41,8 +37,6 @@ class RedisServer:
         self.folder = folder
         self.socket = folder / "redis.sock"
         self.port = _free_port()
-        self.bus_port = _free_port()
-        """Where the other nodes of a cluster reach it."""
         self._ports = ("--port", "0", "--tls-port") if tls else ("--port",)
         self._options = options
         self._process: subprocess.Popen[bytes] | None = None
@@ -98,8 +92,6 @@ class RedisServer:
 
     def _arguments(self) -> list[str]:
         places = [*self._ports, str(self.port), "--bind", "127.0.0.1", "--unixsocket", str(self.socket)]
-        if "--cluster-enabled" in self._options:
-            places += ["--cluster-port", str(self.bus_port)]
         # Protected mode would refuse what the tests of logins ask.
         return [*places, "--save", "", "--logfile", "redis.log", "--protected-mode", "no", *self._options]
 
@@ -158,72 +150,12 @@ def redis_server(*options: str, tls: bool = False) -> Iterator[RedisServer]:
             server.stop()
 
 
-class RedisCluster:
-    """Masters with equal parts of the slots. The first replica is that of the first master, and so on."""
-
-    def __init__(self, masters: Sequence[RedisServer], replicas: Sequence[RedisServer]) -> None:
-        self.masters = masters
-        self.replicas = replicas
-
-    @property
-    def url(self) -> str:
-        """The address of one of its nodes, which knows the others."""
-        return self.masters[0].url
-
-    def part(self, key: str | bytes) -> int:
-        """Returns which of the masters has the key: its number in their order."""
-        slot: int = self.masters[0].ask("CLUSTER", "KEYSLOT", key)
-        return slot * len(self.masters) // SLOTS
-
-    def join(self) -> None:
-        """Returns when all nodes know all slots, and each replica has what its master has."""
-        for number, master in enumerate(self.masters):
-            first, after = (-(-part * SLOTS // len(self.masters)) for part in (number, number + 1))
-            master.ask("CLUSTER", "ADDSLOTSRANGE", first, after - 1)
-        nodes = [*self.masters, *self.replicas]
-        for number, node in enumerate(nodes, 1):
-            # Nodes with one epoch would need seconds to agree on others.
-            node.ask("CLUSTER", "SET-CONFIG-EPOCH", number)
-            for other in nodes[: number - 1]:
-                node.ask("CLUSTER", "MEET", "127.0.0.1", other.port, other.bus_port)
-        for node in nodes:
-            node.await_until(partial(_knows, node, len(nodes)))
-        for replica, master in zip(self.replicas, self.masters, strict=False):
-            replica.ask("CLUSTER", "REPLICATE", master.ask("CLUSTER", "MYID"))
-        for replica in self.replicas:
-            replica.await_until(partial(_has_all, replica))
-
-
-def _knows(node: RedisServer, nodes: int) -> bool:
-    said = node.ask("CLUSTER", "INFO")
-    return b"cluster_state:ok" in said and b"cluster_known_nodes:%d\r" % nodes in said
-
-
-def _has_all(replica: RedisServer) -> bool:
-    return bool(replica.ask("INFO").get("master_link_status") == "up")
-
-
-@contextmanager
-def redis_cluster(*options: str, replicas: int = 0) -> Iterator[RedisCluster]:
-    """Runs three masters until the block ends, the first of them with a replica each."""
-    options += ("--cluster-enabled", "yes")
-    with ExitStack() as running:
-
-        def started(number: int) -> list[RedisServer]:
-            return [running.enter_context(redis_server(*options)) for _ in range(number)]
-
-        cluster = RedisCluster(started(3), started(replicas))
-        cluster.join()
-        yield cluster
-
-
-def queue_on(server: RedisServer | RedisCluster, map_name: str = "world", **options: Any) -> RedisQueue:
+def queue_on(server: RedisServer, map_name: str = "world", **options: Any) -> RedisQueue:
     """Returns the queue of a map on this server, not open yet.
 
     It goes by the caller's clock unless the options say otherwise.
     """
-    url = server.socket_url if isinstance(server, RedisServer) else server.url
-    parameters = options.pop("parameters", {"url": url})
+    parameters = options.pop("parameters", {"url": server.socket_url})
     options = {"max_attempts": 3, "server_clock": False, "patience": _PATIENCE_OF_QUEUES} | options
     return RedisQueue(parameters, map_name, **options)
 

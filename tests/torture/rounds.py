@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
-import subprocess
 import time
 from collections import Counter
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tests.crash.soundness import assert_sound
 from tests.end_to_end.project import answered
-from tests.fleet.processes import step_in_words, with_clock
 from tests.fleet.workers import await_until
 from tests.torture.stages import DAY, DAY_AFTER, misnamed
 from tests.torture.whole_history import differences
@@ -21,7 +18,6 @@ from tileharvest.history.schema import MASKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
     from random import Random
 
     from tests.fleet.workers import Worker
@@ -32,10 +28,6 @@ LEASE: Final = 3
 PATIENCE: Final = 240.0
 """The seconds in which a harvest must end after its last disturbance, and in which a moment must come."""
 WORKERS: Final = 3
-_DISK: Final = 256 << 20
-"""The size in bytes of the disk that gets full."""
-_HOURS: Final = 30
-"""The most hours by which a clock steps."""
 
 MAY_DIFFER: Final = frozenset(
     {
@@ -114,67 +106,45 @@ class Round:
         self._random = random
         self._is_fleet = workplace.redis is not None
         self.outcome = Outcome()
-        self._clock: Path | None = None
 
     def run(self) -> Outcome:
         """Runs the round and returns its outcome. Raises DifferenceError if it fails."""
-        random, place = self._random, self._workplace
-        has_disk = random.random() < 0.15
-        with self._disk() if has_disk else nullcontext():
-            place.open(self._undisturbed.before)
-            place.fleet.settings |= {"LOG_LEVEL": "INFO", "RETRY_PAUSE": 0.02}
-            if self._is_fleet:
-                place.fleet.settings["LEASE_SECONDS"] = LEASE
-            self._server.clear_log()
-            (self._disturb_fleet if self._is_fleet else self._disturb_one)(has_disk=has_disk)
-            self._compare()
+        place = self._workplace
+        place.open(self._undisturbed.before)
+        place.fleet.settings |= {"LOG_LEVEL": "INFO", "RETRY_PAUSE": 0.02}
+        if self._is_fleet:
+            place.fleet.settings["LEASE_SECONDS"] = LEASE
+        self._server.clear_log()
+        (self._disturb_fleet if self._is_fleet else self._disturb_one)()
+        self._compare()
         return self.outcome
 
-    # One process
-
-    def _disturb_one(self, *, has_disk: bool) -> None:
-        disturbances = ["kill"] * self._random.randint(2, 12)
-        if has_disk:
-            disturbances.insert(self._random.randrange(len(disturbances)), "full disk")
-        if self._random.random() < 0.1:
-            disturbances.insert(self._random.randrange(len(disturbances)), "stepped clock")
-        moments = [self._draw(len(disturbances)) for _ in disturbances]
-        hours = [self._random.randint(-_HOURS, _HOURS) for _ in disturbances]
-        for what, moment, of_clock in zip(disturbances, moments, hours, strict=True):
-            is_stepped = what == "stepped clock"
-            worker = self._start_with_clock(of_clock) if is_stepped else self._workplace.start(DAY)
+    def _disturb_one(self) -> None:
+        number = self._random.randint(2, 12)
+        for moment in [self._draw(number) for _ in range(number)]:
+            worker = self._workplace.start(DAY)
             if not self._await(moment, [worker]):
                 break
-            if what == "full disk":
-                self._fill_disk([worker])
-            if is_stepped:
-                self._step_clock(-of_clock)
-                self._await(Moment(moment.lines, is_own=False), [worker])
-            if not worker.has_ended:
-                self._kill(worker)
+            self._kill(worker)
             assert_sound(self._workplace.fleet.project)
         self._end()
 
-    # A fleet
-
-    def _disturb_fleet(self, *, has_disk: bool) -> None:
+    def _disturb_fleet(self) -> None:
         random = self._random
-        kinds = {"kill": 76, "kill of all": 3, "stop": 7, "Redis": 5, "PostgreSQL": 6, "stepped clock": 3}
+        kinds = {"kill": 79, "kill of all": 3, "stop": 7, "Redis": 5, "PostgreSQL": 6}
         number = random.randint(4, 14)
         disturbances = random.choices(list(kinds), list(kinds.values()), k=number)
-        if has_disk:
-            disturbances.insert(random.randrange(number), "full disk")
-        moments = [self._draw(len(disturbances)) for _ in disturbances]
-        picks = [(random.randrange(WORKERS), random.randint(-_HOURS, _HOURS)) for _ in disturbances]
+        moments = [self._draw(number) for _ in disturbances]
+        picks = [random.randrange(WORKERS) for _ in disturbances]
         workers = [self._workplace.start(DAY) for _ in range(WORKERS)]
-        for what, moment, (which, hours) in zip(disturbances, moments, picks, strict=True):
+        for what, moment, which in zip(disturbances, moments, picks, strict=True):
             if not self._await(moment, workers):
                 break
-            self._disturb_workers(what, workers, which, hours)
+            self._disturb_workers(what, workers, which)
         self._workplace.fleet.await_ends(*workers, patience=PATIENCE)
         self._end()
 
-    def _disturb_workers(self, what: str, workers: list[Worker], which: int, hours: int) -> None:
+    def _disturb_workers(self, what: str, workers: list[Worker], which: int) -> None:
         place = self._workplace
         assert place.redis is not None
         assert place.postgresql is not None
@@ -194,14 +164,6 @@ class Round:
             # The new worker begins while the server is away.
             self._replace(workers, which)
             place.postgresql.start()
-        elif what == "full disk":
-            self._fill_disk(workers)
-            workers[:] = [place.start(DAY) for _ in workers]
-        elif what == "stepped clock":
-            self._kill(workers[which])
-            workers[which] = self._start_with_clock(hours)
-            self._await(Moment(20, is_own=False), workers)
-            self._step_clock(-hours)
         elif what == "kill of all":
             for worker in workers:
                 self._kill(worker)
@@ -248,47 +210,6 @@ class Round:
         worker.kill()
         self.outcome.done["kill"] += worker.status == -9
         self._look_at(worker)
-
-    @contextmanager
-    def _disk(self) -> Iterator[None]:
-        """Mounts a small disk for the data of the round."""
-        data = self._workplace.folder / "data"
-        data.mkdir(parents=True)
-        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={_DISK}", "tmpfs", data], check=True)
-        try:
-            yield
-        finally:
-            self._workplace.fleet.__exit__()
-            subprocess.run(["umount", "--lazy", data], check=True)
-
-    def _fill_disk(self, workers: list[Worker]) -> None:
-        """Fills the disk, and makes room again when all workers have ended, and one more that was started
-        while the disk was full."""
-        ballast = self._workplace.folder / "data" / "ballast"
-        size = _DISK
-        with ballast.open("wb", buffering=0) as file:
-            while size > 512:
-                try:
-                    file.write(bytes(size))
-                except OSError:
-                    size //= 2
-                    continue
-                size = min(size, _free(ballast))
-        self.outcome.done["full disk"] += 1
-        late = self._workplace.start(DAY)
-        self._workplace.fleet.await_ends(*workers, late, patience=PATIENCE)
-        ballast.unlink()
-        for worker in (*workers, late):
-            self._look_at(worker)
-
-    def _start_with_clock(self, hours: int) -> Worker:
-        self._clock = self._workplace.folder / "clock"
-        return self._workplace.start(DAY, through=with_clock(hours, self._clock))
-
-    def _step_clock(self, hours: int) -> None:
-        assert self._clock is not None
-        self._clock.write_text(step_in_words(hours), encoding="utf-8")
-        self.outcome.done["stepped clock"] += 1
 
     def _end(self) -> None:
         """Runs the harvest once more, undisturbed, so that it gets to its end."""
@@ -387,8 +308,3 @@ def wrong_costs(found: Left) -> list[str]:
 
 def _sum_of(left: Left, column: str) -> int:
     return sum(int(row[column]) for row in left.history["harvests"].values() if row["segment"] == DAY)
-
-
-def _free(file: Path) -> int:
-    found = os.statvfs(file)
-    return found.f_bavail * found.f_bsize

@@ -8,14 +8,13 @@ import random
 import time
 from collections import Counter
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
 from itertools import count
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from tileharvest.maps.budgets import Budget
 from tileharvest.maps.rates import LONGEST, NO_GAP, Gap
-from tileharvest.politeness.hold import HeldError, Hold, Holds
+from tileharvest.politeness.hold import HeldError, Hold, Reason
 from tileharvest.politeness.throttle import (
     HORIZON,
     PROBE,
@@ -48,7 +47,6 @@ be closer than planned."""
 _AGAIN: Final = 0.1
 """Seconds between two questions for a place that others have."""
 _NUMBERS: Final = count()
-_NO_HOLDS: Final = Holds()
 
 
 class MapThrottle:
@@ -100,7 +98,10 @@ class MapThrottle:
         """The gap that suits how fast the host answers."""
         self._gaps: dict[str, dict[str, Gap]] = {}
         """By host: its limits that have a gap, by their names, as they were at the last look."""
-        self._holds = _NO_HOLDS
+        self._is_paused = self._is_down = False
+        """Whether a person has paused the map, and whether its host does not answer."""
+        self._quiet_until = self._rests_until = -inf
+        """When the present quiet hours without a rate end, and the rest of the host."""
         self._share, self._share_ends = 0, -inf
         self._is_idle = False
         """Whether this worker has left the places to others that it does not use."""
@@ -154,13 +155,10 @@ class MapThrottle:
         rest = await self._throttle.reserve(self.host, 0, (), now)
         moment = self._local_time()
         # The others may not have been told yet of a rest that this worker was asked for.
-        rests_until = max(rest.start, self._holds.rests_until or now)
-        is_quiet = self._rules.gap_at(moment) is None
-        self._hold(
-            paused=is_paused,
-            quiet_until=self._rules.quiet_until(moment) if is_quiet else None,
-            rests_until=rests_until if rests_until > now else None,
-        )
+        self._rests_until = max(rest.start, self._rests_until)
+        quiet_until = self._rules.quiet_until(moment) if self._rules.gap_at(moment) is None else None
+        self._quiet_until = -inf if quiet_until is None else quiet_until.timestamp()
+        self.pause(is_paused=is_paused)
 
     async def close(self) -> None:
         """Gives everything back."""
@@ -184,24 +182,40 @@ class MapThrottle:
 
     @property
     def held(self) -> Hold | None:
-        """Why nothing may start now, and until when. None if requests may start."""
-        return None if self._holds is _NO_HOLDS else self._holds.at(self._clock())
+        """Why nothing may start now, and until when. None if requests may start.
+
+        Of several reasons the first one in this order is told: a host that is down may be probed unless
+        anything else holds, too."""
+        if self.lacking is not None:
+            return Hold(Reason.SPENT)
+        if self._is_paused:
+            return Hold(Reason.PAUSED)
+        if self._quiet_until > -inf or self._rests_until > -inf:
+            now = self._clock()
+            if self._quiet_until > now:
+                return Hold(Reason.QUIET, self._quiet_until)
+            if self._rests_until > now:
+                return Hold(Reason.RESTING, self._rests_until)
+        return Hold(Reason.DOWN) if self._is_down else None
 
     def rest(self, host: str, seconds: float) -> Coroutine[Any, Any, None]:
         """Lets the host rest. For this map it rests at once, and for all of its maps and workers when what
         this returns was awaited."""
         now = self._clock()
         if host == self.host:
-            self._hold(rests_until=max(self._holds.rests_until or now, now + seconds))
+            self._rests_until = max(self._rests_until, now + seconds)
+            self._keep_time()
         return self._throttle.rest(host, seconds, now)
 
     def pause(self, *, is_paused: bool) -> None:
         """Hears at once, before the next look, that a person has paused or resumed the map."""
-        self._hold(paused=is_paused)
+        self._is_paused = is_paused
+        self._keep_time()
 
     def down_until(self, until: float | None) -> None:
         """Holds requests back because a host does not answer. None: it answers."""
-        self._hold(is_down=until is not None)
+        self._is_down = until is not None
+        self._keep_time()
 
     async def claim_probe(self, host: str, seconds: float) -> bool:
         """Returns whether this worker may find out whether a host is up again. After True nobody, this worker
@@ -219,11 +233,8 @@ class MapThrottle:
         self._slowed = self._slowed.at_least(Gap.of(min(spacing, LONGEST)))
         self._gaps.clear()
 
-    def _hold(self, **changed: object) -> None:
-        """Notes what holds requests back. The time of the traffic stands still meanwhile."""
-        holds = replace(self._holds, **changed)  # type: ignore[arg-type]
-        # This is looked at for each tile.
-        self._holds = _NO_HOLDS if holds == _NO_HOLDS else holds
+    def _keep_time(self) -> None:
+        """Lets the time of the traffic stand still while anything holds requests back."""
         (self._traffic.resume if self.held is None else self._traffic.pause)()
 
     # Places
@@ -454,4 +465,4 @@ class MapThrottle:
 
     def _lack(self, part: str) -> None:
         self.lacking = part
-        self._hold(spent=True)
+        self._keep_time()

@@ -42,7 +42,7 @@ _KEPT: Final = 2 * int(LONGEST)
 
 
 class RedisThrottle:
-    """`Throttle` of all workers of all maps. In a cluster each host has a hash tag of its own.
+    """`Throttle` of all workers of all maps.
 
     Redis' clock counts. The difference to the callers' is bounded by how long each call has taken; as far as
     the bounds allow, there is none. A call whose answer was lost is made again, and may reserve twice.
@@ -52,9 +52,8 @@ class RedisThrottle:
         """With `server_clock=False`, for tests, the times that callers give count as Redis' time."""
         self._link = link
         self._server_clock = server_clock
-        self._ahead: dict[str, float] = {}
-        """By host, which may be on a node of its own: the seconds by which Redis' clock is ahead of the
-        callers'."""
+        self._ahead = 0.0
+        """The seconds by which Redis' clock is ahead of the callers'."""
         self._others: dict[tuple[str, str], list[Share]] = {}
         """By host and worker: the shares of the others, as Redis had them last."""
         self.process = f"{os.getpid()}-{secrets.token_hex(8)}"
@@ -78,8 +77,8 @@ class RedisThrottle:
         )
         # Redis has answered between the call and now, which bounds the difference of the clocks.
         most, least = its_time - now, its_time - now - (time.monotonic() - began)
-        ahead = self._ahead[host] = min(max(self._ahead.get(host, 0.0), least), most)
-        return Reservation(start - ahead, max((one.spacing for one in limits), default=0.0), granted)
+        self._ahead = min(max(self._ahead, least), most)
+        return Reservation(start - self._ahead, max((one.spacing for one in limits), default=0.0), granted)
 
     async def rest(self, host: str, seconds: float, now: float) -> None:
         await self._do("rest", host, now, seconds=seconds)

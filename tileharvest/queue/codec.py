@@ -16,6 +16,10 @@ import msgspec
 VERSION: Final = 3
 """The version of the format. It is raised when a field is added, dropped, or changes its meaning."""
 
+NOT_BEFORE: Final = "not_before"
+"""Key of meta, an order that any spider may give: seconds since 1970 before which the request is not
+offered."""
+
 Headers = tuple[tuple[str, tuple[str, ...]], ...]
 """The names of headers, each with its values, in order. The characters U+0000 to U+00FF stand for bytes (ISO
 8859-1)."""

@@ -58,10 +58,7 @@ _SENTENCES: Final = {
         " let an administrator allow it: ~tileharvest:* +@all -@admin"
     ),
     "OOM": f"{{queue}} is out of memory ({{said}}); {_LOST}; give it more (maxmemory), and run again",
-    "MOVED": (
-        f"{{queue}} is a node of a cluster ({{said}}); {_LOST};"
-        " write REDIS_PARAMS = {{'redis_cls': 'redis.asyncio.RedisCluster'}}"
-    ),
+    "MOVED": f"{{queue}} is a node of a cluster ({{said}}); {_LOST}; name a Redis that is not a cluster",
     "LOST": _EMPTIED,
     "REDIS": f"{{queue}} failed ({{said}}); {_LOST}; run again; Redis must be of version 6 or newer",
     # By what was found in the place of a queue.

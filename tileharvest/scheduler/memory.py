@@ -7,7 +7,7 @@ import logging
 from itertools import count
 from typing import TYPE_CHECKING
 
-from tileharvest.queue.requests import NOT_BEFORE
+from tileharvest.queue.codec import NOT_BEFORE
 from tileharvest.scheduler.leases import LEASE
 
 if TYPE_CHECKING:

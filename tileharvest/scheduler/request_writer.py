@@ -12,8 +12,7 @@ from scrapy import Request, Spider
 from scrapy.http import FormRequest, JsonRequest
 from scrapy.utils.request import request_from_dict
 
-from tileharvest.queue.codec import VERSION, CodecError, QueuedRequest, decode, encode
-from tileharvest.queue.requests import NOT_BEFORE
+from tileharvest.queue.codec import NOT_BEFORE, VERSION, CodecError, QueuedRequest, decode, encode
 from tileharvest.scheduler.leases import LEASE, Errback
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from itertools import count
-from math import inf
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from scrapy import Spider, signals
@@ -22,10 +21,9 @@ from scrapy.utils.defer import deferred_from_coro
 from tileharvest.errors import ConfigurationError, QueueError, TileHarvestError, counted
 from tileharvest.monitoring.overview import look
 from tileharvest.queue.cancellation import cancel
-from tileharvest.queue.codec import CodecError
+from tileharvest.queue.codec import NOT_BEFORE, CodecError
 from tileharvest.queue.orders import Orders
 from tileharvest.queue.port import PUSHED, Changes, Counts, Demand, End, Entry, Exchanged, Failure
-from tileharvest.queue.requests import NOT_BEFORE
 from tileharvest.queue.sentences import is_unanswered
 from tileharvest.queue.settings import shared_throttle
 from tileharvest.scheduler.crawl import crawl_of
@@ -98,8 +96,6 @@ class Scheduler(BaseScheduler):
         """What the queue answered last. `has_more` is true when that may have changed since."""
         self._asks = True
         """Whether something has changed since the queue was last asked for leases."""
-        self._untold_best = self._told_best = -inf
-        """The highest priority of what the queue is to be told, and of what it is being told."""
         self._is_hungry = False
         """Whether the engine has asked in vain since it was last woken."""
         self._waking: Request | None = None
@@ -160,10 +156,12 @@ class Scheduler(BaseScheduler):
     def next_request(self) -> Request | None:
         """Returns the request that starts now, or None while none may start."""
         request = None if self._is_held else self._next()
-        if request is None:
-            self._is_hungry = True
-        else:
+        if request is not None:
             self._count("dequeued")
+        elif not self._is_hungry:
+            self._is_hungry = True
+            if self._answer.has_more:
+                self._look_again()
         return request
 
     def has_pending_requests(self) -> bool:
@@ -411,8 +409,6 @@ class Scheduler(BaseScheduler):
         entry = Entry(body, self._scheduling.segment, fingerprint, request.priority, due, slot)
         self._pushed.append((entry, request))
         self._answer = replace(self._answer, has_more=True)
-        if due is None:
-            self._untold_best = max(self._untold_best, request.priority)
         self._look_again()
         return True
 
@@ -452,18 +448,12 @@ class Scheduler(BaseScheduler):
     @property
     def _is_held(self) -> bool:
         """Whether nothing may start: the spider has not begun or is ending, a person has paused the crawl,
-        the throttle of a map holds, or what was pushed goes before what is ready."""
+        or the throttle of a map holds."""
         if not self._is_started or self._crawl.beginning is not None or self._crawl.is_ending:
             return True
         if self._crawl.throttle is not None and self._crawl.throttle.held is not None:
             return True
-        return self._orders.paused is not None or self._is_stale
-
-    @property
-    def _is_stale(self) -> bool:
-        """Whether something goes before what is ready, and the queue has not answered since."""
-        lowest = -max(self._ready)[0] if self._ready else inf
-        return lowest < max(self._untold_best, self._told_best)
+        return self._orders.paused is not None
 
     def _next(self) -> Request | None:
         if (request := self._memory.take(time.time())) is not None:
@@ -558,7 +548,9 @@ class Scheduler(BaseScheduler):
         self._wake()
 
     def _wanted(self) -> Demand:
-        number = self._scheduling.ahead if self._is_stale else self._scheduling.ahead - len(self._ready)
+        number = self._scheduling.ahead - len(self._ready)
+        if self._is_hungry and not self._ready:
+            number = max(1, number)
         if self._orders.paused is not None:
             number = 0
         held = [lease.id for _, _, lease, _ in self._ready]
@@ -579,7 +571,6 @@ class Scheduler(BaseScheduler):
     def _taken(self) -> Changes:
         """Returns the changes that the queue is to be told now, and begins new ones."""
         pushed, self._pushed = self._pushed, []
-        self._told_best, self._untold_best = self._untold_best, -inf
         ended, self._ended = self._ended, []
         return Changes([entry for entry, _ in pushed], ended)
 
@@ -595,20 +586,7 @@ class Scheduler(BaseScheduler):
             if request is not None:
                 self._under_way[lease.slot] += 1
                 self._ready.append((-lease.priority, next(self._numbers), lease, request))
-        self._told_best = -inf
-        self._give_back_excess()
         self._answer = replace(answer, has_more=answer.has_more or bool(self._pushed))
-
-    def _give_back_excess(self) -> None:
-        """Gives back what was leased ahead beyond the bound, because something else goes before it."""
-        excess = len(self._ready) - self._scheduling.ahead
-        if excess <= 0:
-            return
-        self._ready.sort()
-        for _, _, lease, _ in self._ready[-excess:]:
-            self._free(lease)
-            self._ended.append(End(lease.id, lease.attempt, "release"))
-        del self._ready[-excess:]
 
     @property
     def _slots_ready(self) -> set[str]:

@@ -29,7 +29,7 @@ _NOT_ARGUMENTS: Final = frozenset({"name", "fresh", "stay", "dry", "segment", "r
 """Attributes of spiders that say nothing about what is crawled."""
 
 _ENOUGH: Final = 16
-"""Requests that are leased ahead if Scrapy's CONCURRENT_REQUESTS sets no limit."""
+"""Requests at the same time if Scrapy's CONCURRENT_REQUESTS sets no limit."""
 
 _WITHOUT_EFFECT: Final = (
     "JOBDIR",
@@ -58,7 +58,8 @@ class Scheduling:
     zone: ZoneInfo
     """The time zone in which times are shown."""
     ahead: int
-    """The most requests that are leased ahead of their turn: what keeps the engine busy."""
+    """The most requests that are leased before the engine asks for them: half of those that are under
+    way. So the engine need not wait for each one, and what is urgent waits for a few others at most."""
     segments_kept: int
     """The segments whose seen requests are remembered, the present one included."""
     close_when_waiting: float | None
@@ -107,7 +108,7 @@ def scheduling_for(crawler: Crawler) -> Scheduling:
         is_history_local=harvest is not None and _is_history_local(settings),
         segment=segment,
         zone=zone,
-        ahead=settings.getint("CONCURRENT_REQUESTS") or _ENOUGH,
+        ahead=(settings.getint("CONCURRENT_REQUESTS") or _ENOUGH) // 2,
         # A harvest makes no request of an earlier one.
         segments_kept=1 if harvest else int(setting(settings, "SEGMENTS_KEPT")),
         close_when_waiting=_patience(setting(settings, "CLOSE_WHEN_WAITING")),

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import urlsplit
 
 import redis.retry
-from redis.asyncio import Redis, RedisCluster, SSLConnection
+from redis.asyncio import Redis, SSLConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
@@ -19,7 +18,9 @@ from tileharvest.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_OURS: Final = frozenset({"decode_responses", "retry", "retry_on_error", "retry_on_timeout", "protocol"})
+_OURS: Final = frozenset(
+    {"decode_responses", "retry", "retry_on_error", "retry_on_timeout", "protocol", "redis_cls"}
+)
 """Parameters of clients that a person cannot set: answers are bytes, and `RedisLink` decides which calls are
 repeated."""
 
@@ -32,9 +33,8 @@ def connection_parameters(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the parameters for `connect`: the defaults of scrapy-redis, overridden by REDIS_PARAMS, and
     both overridden by the other settings of scrapy-redis, such as REDIS_URL or REDIS_HOST.
 
-    A URL overrides all other parameters. `redis_cls` in REDIS_PARAMS names `redis.asyncio.RedisCluster` for a
-    cluster. On the command line REDIS_PARAMS is JSON. Parameters of answers and of retries are left out.
-    Raises ConfigurationError for REDIS_PARAMS that are not a dict.
+    A URL overrides all other parameters. On the command line REDIS_PARAMS is JSON. Parameters of answers and
+    of retries are left out. Raises ConfigurationError for REDIS_PARAMS that are not a dict.
     """
     own = settings.get("REDIS_PARAMS") or {}
     try:
@@ -51,7 +51,7 @@ def connection_parameters(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 Client: TypeAlias = Any
-"""A `redis.asyncio.Redis` or `RedisCluster`: their types differ, and say that answers may be texts."""
+"""A `redis.asyncio.Redis`, whose types say that answers may be texts."""
 
 
 def connect(parameters: Mapping[str, Any], *, is_async: bool = True) -> Client:
@@ -64,10 +64,8 @@ def connect(parameters: Mapping[str, Any], *, is_async: bool = True) -> Client:
     url = options.pop("url", None)
     retry = Retry(NoBackoff(), 0) if is_async else redis.retry.Retry(NoBackoff(), 0)
     options |= {"retry": retry, "protocol": 2}
+    kind: Any = Redis if is_async else redis.Redis
     try:
-        kind = _class(options.pop("redis_cls", Redis))
-        if not is_async:
-            kind = getattr(redis, kind.__name__)
         if url is None:
             return _checked(kind(**options))
         if urlsplit(url).scheme == "unix":
@@ -75,7 +73,7 @@ def connect(parameters: Mapping[str, Any], *, is_async: bool = True) -> Client:
             for name in ("host", "port", "socket_connect_timeout"):
                 options.pop(name, None)
         return _checked(kind.from_url(url, **options))
-    except (TypeError, ValueError, AttributeError, ImportError, RedisError) as error:
+    except (TypeError, ValueError, AttributeError, RedisError) as error:
         # `from None`: the error about a URL that cannot be read may have its password.
         said = masked(" ".join(str(error).split()), {**options, "url": url})
         raise ConfigurationError(f"the settings for Redis cannot be ({said}): {_EXAMPLE}") from None
@@ -83,16 +81,12 @@ def connect(parameters: Mapping[str, Any], *, is_async: bool = True) -> Client:
 
 def parameters_of(client: Client) -> dict[str, Any]:
     """Returns the parameters of a client's connections. The password is among them."""
-    owner = client if isinstance(client, RedisCluster) else client.connection_pool
-    parameters: dict[str, Any] = owner.connection_kwargs
+    parameters: dict[str, Any] = client.connection_pool.connection_kwargs
     return parameters
 
 
 def place(client: Client) -> str:
     """Returns the address of a client's server for messages, without name and password."""
-    if isinstance(client, RedisCluster):
-        node = next(iter(client.nodes_manager.startup_nodes.values()))
-        return f"redis://{node.host}:{node.port}, a cluster"
     options = parameters_of(client)
     if "path" in options:
         return f"unix://{options['path']}"
@@ -115,17 +109,9 @@ def masked(said: str, parameters: Mapping[str, Any]) -> str:
     return said
 
 
-def _class(named: Any) -> Any:
-    kind = resolve_name(named) if isinstance(named, str) else named
-    if not (isinstance(kind, type) and issubclass(kind, (Redis, RedisCluster))):
-        raise TypeError(f"redis_cls {named} is not a client of redis.asyncio")
-    return kind
-
-
 def _checked(client: Client) -> Client:
     """Returns the client. Makes a connection that is never used, because only that finds unknown
     parameters."""
-    if isinstance(client, Redis):
-        pool = client.connection_pool
-        pool.connection_class(**pool.connection_kwargs)
+    pool = client.connection_pool
+    pool.connection_class(**pool.connection_kwargs)
     return client

@@ -7,14 +7,12 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from redis.asyncio import Redis
 from redis.exceptions import (
     AuthenticationError,
     AuthorizationError,
     ConnectionError,  # noqa: A004 - these are the library's own, and no others are meant here
     NoPermissionError,
     ReadOnlyError,
-    RedisClusterException,
     RedisError,
     TimeoutError,  # noqa: A004
 )
@@ -52,7 +50,7 @@ def case_of(error: BaseException) -> str:
     if isinstance(error, RedisError) and error.status_code not in (None, "ERR"):
         # The library has removed the word from the answer.
         return str(error.status_code)
-    if isinstance(error, (ConnectionError, TimeoutError, RedisClusterException, OSError)):
+    if isinstance(error, (ConnectionError, TimeoutError, OSError)):
         return "AWAY"
     return str(error).partition(" ")[0]
 
@@ -61,7 +59,7 @@ def may_pass(error: BaseException) -> bool:
     """Returns whether the same call may succeed a moment later."""
     if isinstance(error, (AuthenticationError, AuthorizationError)):
         return False
-    if isinstance(error, (ConnectionError, TimeoutError, RedisClusterException)):
+    if isinstance(error, (ConnectionError, TimeoutError)):
         return "certificate" not in str(error).lower()
     return case_of(error) in _PASSING
 
@@ -118,12 +116,12 @@ class RedisLink:
             client = self._open_client
             try:
                 return await work(client)
-            except (RedisError, RedisClusterException, OSError) as error:
+            except (RedisError, OSError) as error:
                 if not may_pass(error) or time.monotonic() + pause > end:
                     raise QueueError(self._sentence(error)) from error
                 if pause == _FIRST_PAUSE:
                     _logger.warning("%s; trying again", self._sentence(error))
-                if isinstance(error, ReadOnlyError) and isinstance(client, Redis):
+                if isinstance(error, ReadOnlyError):
                     # The server has become a replica: its name may lead to the new primary by now.
                     await client.connection_pool.disconnect(inuse_connections=False)
             except RuntimeError as error:
@@ -150,6 +148,4 @@ async def _memory_rules(client: Client) -> dict[str, Any]:
         about: dict[str, Any] = await client.info("memory")
     except NoPermissionError:
         return {}
-    # A cluster answers for each node.
-    first = next(iter(about.values()), None)
-    return first if isinstance(first, dict) else about
+    return about

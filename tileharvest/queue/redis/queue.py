@@ -362,8 +362,7 @@ class RedisQueue:
 
 
 def prefix_of(name: str) -> bytes:
-    """Returns the prefix of a queue's keys. The name is their hash tag, which keeps them on one node of a
-    cluster."""
+    """Returns the prefix of a queue's keys. The braces end the name, whatever it is."""
     return f"tileharvest:{{{name.replace('}', '%7D')}}}:".encode()
 
 
@@ -394,7 +393,7 @@ async def notes_of(client: Client, prefixes: Sequence[bytes], segment: str) -> l
 
 
 async def _time_at(client: Client, prefix: bytes) -> tuple[bytes, bytes]:
-    """Returns Redis' time, in a cluster that of the queue's node."""
+    """Returns Redis' time."""
     found: tuple[bytes, bytes] = await client.eval("return redis.call('TIME')", 1, prefix)
     return found
 
